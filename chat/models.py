@@ -1,0 +1,167 @@
+"""What was said, and by which weights."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import uuid
+from typing import ClassVar
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.db import models
+from django.utils import timezone
+
+from core.states import Stateful
+from training.models import Checkpoint
+
+
+def completion_id() -> str:
+    return f"chatcmpl-{uuid.uuid4().hex}"
+
+
+class ApiKeyManager(models.Manager["ApiKey"]):
+    def issue(self, user: AbstractBaseUser, name: str) -> tuple[ApiKey, str]:
+        """A new key and its secret. The secret is shown once and kept only as a hash."""
+        secret = f"tb-{secrets.token_urlsafe(32)}"
+        return self.create(user=user, name=name, prefix=secret[:8], digest=digest(secret)), secret
+
+    def holder(self, secret: str) -> ApiKey | None:
+        """The key that this secret opens, unless it was revoked."""
+        return self.select_related("user").filter(digest=digest(secret), revoked_at=None, user__is_active=True).first()
+
+
+def digest(secret: str) -> str:
+    """SHA-256: enough for 256 random bits, and quick enough for every request."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+class ApiKey(models.Model):
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="api_keys")
+    name = models.CharField(max_length=80)
+    prefix = models.CharField(max_length=12)
+    digest = models.CharField(max_length=64, unique=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    used_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    objects = ApiKeyManager()
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"
+
+
+class SessionQuerySet(models.QuerySet["Session"]):
+    def visible_to(self, user: AbstractBaseUser | AnonymousUser) -> SessionQuerySet:
+        """The only door to sessions: a person's own."""
+        return self.filter(user=user) if user.is_authenticated else self.none()
+
+
+class Session(models.Model):
+    """A conversation."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="sessions")
+    key = models.ForeignKey(ApiKey, models.SET_NULL, null=True, blank=True, related_name="sessions")
+    """The API key it came through; null for the browser."""
+    external_id = models.CharField(max_length=200, blank=True)
+    """What the client calls it."""
+    title = models.CharField(max_length=120, blank=True)
+    learns = models.BooleanField(default=True)
+    """False: nothing said here is ever learned from."""
+    created_at = models.DateTimeField(default=timezone.now)
+    active_at = models.DateTimeField(default=timezone.now, db_index=True)
+    closed_at = models.DateTimeField(null=True, blank=True)
+
+    objects = SessionQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-active_at",)
+
+    def __str__(self) -> str:
+        return self.title or "New chat"
+
+    @property
+    def group(self) -> str:
+        """The channel layer's name for everyone who watches this session."""
+        return f"session.{self.pk.hex}"
+
+
+class TurnQuerySet(models.QuerySet["Turn"]):
+    def visible_to(self, user: AbstractBaseUser | AnonymousUser) -> TurnQuerySet:
+        """The only door to turns: those of a person's own sessions."""
+        return self.filter(session__user=user) if user.is_authenticated else self.none()
+
+
+class Turn(Stateful):
+    """One reply with all it was given."""
+
+    class Status(models.TextChoices):
+        ANSWERING = "answering"  # the engine is at work
+        SERVED = "served"  # the reply is whole
+        OBSERVED = "observed"  # a next state or feedback arrived
+        JUDGED = "judged"  # a verdict stands
+        CLOSED = "closed"  # nothing to learn: stopped, failed, or the session ended
+
+    MOVES: ClassVar = {
+        Status.ANSWERING: {Status.SERVED, Status.CLOSED},
+        Status.SERVED: {Status.OBSERVED, Status.CLOSED},
+        Status.OBSERVED: {Status.JUDGED, Status.CLOSED},
+        Status.JUDGED: {Status.OBSERVED},  # late feedback re-opens the verdict
+        Status.CLOSED: {Status.OBSERVED},  # feedback on a stopped reply, or on a closed session
+    }
+
+    class Line(models.TextChoices):
+        MAIN = "main"  # may teach
+        SIDE = "side"  # may not: titles, summaries, heartbeats
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    completion_id = models.CharField(max_length=48, unique=True, default=completion_id, editable=False)
+    session = models.ForeignKey(Session, models.CASCADE, related_name="turns")
+    follows = models.ForeignKey("self", models.SET_NULL, null=True, blank=True, related_name="followers")
+    """The turn whose history this one continues."""
+    position = models.PositiveIntegerField()
+    status = models.CharField(max_length=12, choices=Status, default=Status.ANSWERING, db_index=True)
+    line = models.CharField(max_length=4, choices=Line, default=Line.MAIN)
+    learns = models.BooleanField(default=True)
+    checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, related_name="turns")
+    messages = models.JSONField()
+    """The whole request as it was given, OpenAI's shape; the last ones are what the person or a tool said."""
+    tools = models.JSONField(default=list, blank=True)
+    text = models.TextField(blank=True)
+    prompt_ids = models.JSONField(default=list, blank=True)
+    response_ids = models.JSONField(default=list, blank=True)
+    logprobs = models.JSONField(default=list, blank=True)
+    """As sampled, at `sampling["temperature"]`, one a response id."""
+    sampling = models.JSONField(default=dict, blank=True)
+    finish_reason = models.CharField(max_length=12, blank=True)
+    """stop | length | abort | error"""
+    error = models.TextField(blank=True)
+    """What went wrong, for the person."""
+    cached_tokens = models.PositiveIntegerField(default=0)
+    weight_version = models.CharField(max_length=80, blank=True)
+    next_state = models.JSONField(default=list, blank=True)
+    """The messages that came back after the reply: a user's, or all parallel tool results."""
+    created_at = models.DateTimeField(default=timezone.now)
+    served_at = models.DateTimeField(null=True, blank=True)
+    observed_at = models.DateTimeField(null=True, blank=True)
+
+    objects = TurnQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("position", "created_at")
+        constraints = (models.UniqueConstraint(fields=("session", "position"), name="one_turn_a_position"),)
+
+    def __str__(self) -> str:
+        return f"turn {self.position} of {self.session}"
+
+    @property
+    def is_trainable(self) -> bool:
+        """A whole main-line reply in a session that may teach. A truncated or stopped one never is."""
+        return (
+            self.line == self.Line.MAIN
+            and self.learns
+            and self.session.learns
+            and self.finish_reason in ("stop", "tool_calls")
+            and bool(self.response_ids)
+        )

@@ -1,0 +1,18 @@
+"""The root of every failure that has a name."""
+
+
+class TalkbackError(Exception):
+    """A failure a caller may decide on: `code` for machines, `status` for HTTP, `retryable` for workers.
+
+    The message is one sentence for a person, and says what to do next where there is something to do.
+    """
+
+    code = "internal_error"
+    status = 500
+    retryable = False
+
+
+class IllegalMove(TalkbackError):
+    """The row is not in a state from which this move is allowed, or somebody else moved it first."""
+
+    code, status = "conflict", 409

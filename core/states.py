@@ -1,0 +1,54 @@
+"""Rows that live: a state, the moves it allows, and one way to move."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models, transaction
+from django.dispatch import Signal
+from django.utils import timezone
+
+from core.errors import IllegalMove
+
+moved = Signal()
+"""A row entered a state, and the transaction that did it has committed.
+
+Sent with `sender` the model, `pk`, and `status` the state it entered (creation included)."""
+
+
+class Stateful(models.Model):
+    """A row with a life. Subclasses give `Status`, a `status` field and `MOVES`."""
+
+    MOVES: ClassVar[dict[str, set[str]]]
+
+    moved_at = models.DateTimeField(default=timezone.now, db_index=True)
+
+    class Meta:
+        abstract = True
+
+    def move(self, to: str, **fields: object) -> None:
+        """Enter state `to`, and set `fields` with it, in one conditional UPDATE: of two that try, one wins.
+
+        Raises IllegalMove when MOVES forbids it or the row has moved meanwhile; the row is then unchanged.
+        """
+        if to not in self.MOVES.get(self.status, set()):
+            raise IllegalMove(f"{self._meta.verbose_name} {self.pk} is {self.status}: it cannot become {to}.")
+        now = timezone.now()
+        rows = type(self)._base_manager.filter(pk=self.pk, status=self.status)
+        if not rows.update(status=to, moved_at=now, **fields):
+            raise IllegalMove(f"{self._meta.verbose_name} {self.pk} is no longer {self.status}: nothing was changed.")
+        self.status, self.moved_at = to, now
+        for name, value in fields.items():
+            setattr(self, name, value)
+        self.announce()
+
+    def save(self, *args: object, **kwargs: object) -> None:
+        born = self._state.adding
+        super().save(*args, **kwargs)  # type: ignore[arg-type]
+        if born:
+            self.announce()
+
+    def announce(self) -> None:
+        """Tell whoever listens that this row is in its present state, once it is committed."""
+        model, pk, status = type(self), self.pk, str(self.status)
+        transaction.on_commit(lambda: moved.send(sender=model, pk=pk, status=status))

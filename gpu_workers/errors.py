@@ -1,0 +1,33 @@
+"""How an engine or a learner can fail."""
+
+from core.errors import TalkbackError
+
+
+class EngineUnavailable(TalkbackError):
+    """No engine answered in time; nothing was changed, so asking again is safe."""
+
+    code, status, retryable = "engine_unavailable", 503, True
+
+
+class EngineRefused(TalkbackError):
+    """The engine understood and said no (400): the request is at fault; asking again will not help."""
+
+    code, status = "invalid_request", 400
+
+
+class AdapterMissing(EngineRefused):
+    """The engine does not hold the adapter that was named; load it, then ask again."""
+
+    code, status, retryable = "adapter_missing", 409, True
+
+
+class AdapterInvalid(EngineRefused):
+    """These adapter files cannot be served as they are (rank, targets, rsLoRA, DoRA, a broken file)."""
+
+    code, status = "adapter_invalid", 400
+
+
+class NothingLearned(TalkbackError):
+    """A step that would have passed silently while teaching nothing (method.md, section 2)."""
+
+    code, status = "nothing_learned", 422

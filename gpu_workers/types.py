@@ -1,0 +1,83 @@
+"""What goes to an engine and a learner, and what comes back. Log-probs are natural logs, lengths are tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to draw a reply; names and meanings are SGLang's."""
+
+    max_new_tokens: int = 256
+    temperature: float = 0.7
+    top_p: float = 1.0
+    top_k: int = -1
+    stop: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    ignore_eos: bool = False
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Delta:
+    """One piece of a reply, as it is sampled. The last one has a finish reason."""
+
+    text: str
+    ids: tuple[int, ...]
+    logprobs: tuple[float, ...]  # as sampled: log softmax(logits / temperature), one an id
+    finish_reason: str | None = None  # stop | length | abort
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    weight_version: str = ""
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One whole reply. `ids` holds the stop token when there is one; `text` does not."""
+
+    text: str
+    ids: tuple[int, ...]
+    logprobs: tuple[float, ...]  # as sampled: log softmax(logits / temperature), one an id
+    finish_reason: str  # stop | length | abort
+    prompt_tokens: int
+    cached_tokens: int = 0
+    weight_version: str = ""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Log-probs at temperature 1 of response ids after a prompt, one an id, the first one real."""
+
+    ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Example:
+    """One sample as the learner takes it. Sequence lengths that disagree raise ValueError."""
+
+    prompt_ids: Sequence[int]
+    response_ids: Sequence[int]
+    old_logprobs: Sequence[float]  # T = 1, under the checkpoint that served it
+    mask: Sequence[float] = field(default=())  # 1 learns, 0 does not; empty means all ones
+    teacher_prompt_ids: Sequence[int] | None = None  # the hinted prompt; None: no teacher
+    reward: float = 0.0
+    weight: float = 1.0
+    kind: str = "turn"  # turn | rehearsal
+
+    def __post_init__(self) -> None:
+        if not self.prompt_ids or not self.response_ids:
+            raise ValueError("an example needs a prompt and a response")
+        for name in ("old_logprobs", "mask"):
+            values = getattr(self, name)
+            if (name != "mask" or values) and len(values) != len(self.response_ids):
+                raise ValueError(f"{name} has {len(values)} entries for {len(self.response_ids)} response tokens")
+
+    @property
+    def has_teacher(self) -> bool:
+        return self.teacher_prompt_ids is not None

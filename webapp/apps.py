@@ -1,0 +1,14 @@
+from django.apps import AppConfig
+
+
+class WebappConfig(AppConfig):
+    """Composition: everything that listens is connected here, once."""
+
+    name = "webapp"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from webapp import live, pipeline
+
+        pipeline.connect()
+        live.connect()

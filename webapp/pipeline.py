@@ -1,0 +1,72 @@
+"""What follows what. A row that enters a state sets a task going; the sweep reads the same list a second time."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import timedelta
+
+from celery import Task
+from kombu.exceptions import OperationalError
+from django.db.models import Model
+from django.utils import timezone
+
+from chat.models import Turn
+from core.states import Stateful, moved
+from judge.tasks import examine, judge_turn
+from training.models import Checkpoint, Run, Sample
+from training.tasks import fill_batch, promote, train
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """A row of `model` that entered `status` is due for `task`, which takes its id and is safe to run twice."""
+
+    model: type[Stateful]
+    status: str
+    task: Task
+    patience_s: float = 60
+    """How long a row may wait before the sweep sends it again."""
+    most: int = 50
+    """How many rows one sweep sends."""
+
+    def send(self, pk: object) -> None:
+        """Nudge a worker. With Redis away the row keeps the truth, and a later sweep sends it."""
+        try:
+            self.task.apply_async((str(pk),), retry=False)
+        except OperationalError as error:
+            log.warning("%s of %s waits for the sweep: %s", self.task.name, pk, error)
+
+
+ARROWS = [
+    Arrow(Turn, Turn.Status.OBSERVED, judge_turn, patience_s=120),  # a next state, or feedback
+    Arrow(Sample, Sample.Status.READY, fill_batch, most=1),  # a sample may complete a batch
+    Arrow(Run, Run.Status.QUEUED, train),
+    Arrow(Checkpoint, Checkpoint.Status.CANDIDATE, examine, patience_s=600),  # the gate
+    Arrow(Checkpoint, Checkpoint.Status.APPROVED, promote),
+]
+
+
+def follow(sender: type[Model], pk: object, status: str, **kwargs: object) -> None:
+    """Send what is due now that this row is in this state."""
+    for arrow in ARROWS:
+        if arrow.model is sender and arrow.status == status:
+            arrow.send(pk)
+
+
+def sweep() -> int:
+    """Send again whatever has waited too long. Returns how many were sent."""
+    sent = 0
+    for arrow in ARROWS:
+        waiting_since = timezone.now() - timedelta(seconds=arrow.patience_s)
+        due = arrow.model._base_manager.filter(status=arrow.status, moved_at__lt=waiting_since)
+        for pk in due.order_by("moved_at").values_list("pk", flat=True)[: arrow.most]:
+            arrow.send(pk)
+            sent += 1
+    return sent
+
+
+def connect() -> None:
+    moved.connect(follow, dispatch_uid="pipeline")

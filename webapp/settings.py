@@ -1,0 +1,147 @@
+"""Every setting of the application. The environment speaks first, then DATA_DIR/env, then the default here."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import dj_database_url
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+DATA_DIR = Path(os.environ.get("DATA_DIR") or BASE_DIR / "var").resolve()
+
+if (DATA_DIR / "env").is_file():  # written by the set-up, so that any shell finds what the processes run with
+    for line in (DATA_DIR / "env").read_text().splitlines():
+        name, separator, value = line.partition("=")
+        if separator and not name.startswith("#"):
+            os.environ.setdefault(name, value)
+
+
+def env(name: str, default: str = "") -> str:
+    return os.environ.get(name, "") or default
+
+
+PORT = int(env("PORT", "8000"))
+SECRET_KEY = env("SECRET_KEY", "only-for-tests-and-builds")
+DEBUG = env("DEBUG") == "1"
+ALLOWED_HOSTS = env("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]").split(",")
+CSRF_TRUSTED_ORIGINS = [origin for origin in env("CSRF_TRUSTED_ORIGINS").split(",") if origin]
+
+# The model, and who answers for it.
+MODEL = env("MODEL", str(DATA_DIR / "models" / "smollm2-135m-instruct"))
+MODEL_NAME = env("MODEL_NAME", "talkback")
+ENGINE_URL = env("ENGINE_URL", "http://127.0.0.1:8001")
+ENGINE_API_KEY = env("ENGINE_API_KEY")
+ENGINE_ADMIN_KEY = env("ENGINE_ADMIN_KEY")
+ENGINE_PRIORITIES = env("ENGINE_PRIORITIES", "1") == "1"
+JUDGE_URL = env("JUDGE_URL")
+JUDGE_API_KEY = env("JUDGE_API_KEY")
+JUDGE_MODEL = env("JUDGE_MODEL")
+RECIPE = env("RECIPE")
+
+INSTALLED_APPS = [
+    "webapp",
+    "judge",
+    "feedback",
+    "chat",
+    "training",
+    "channels",
+    "django_htmx",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "webapp.urls"
+ASGI_APPLICATION = "webapp.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": False,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+            "libraries": {"talkback": "webapp.templatetags.talkback"},
+        },
+    }
+]
+
+DATABASES = {
+    "default": dj_database_url.parse(env("DATABASE_URL", f"sqlite:///{DATA_DIR}/talkback.sqlite3"), conn_max_age=60)
+}
+if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+    DATABASES["default"]["OPTIONS"] = {
+        "timeout": 30,
+        "transaction_mode": "IMMEDIATE",  # a writer waits its turn at BEGIN, and never fails half-way
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
+    }
+
+REDIS_URL = env("REDIS_URL", "redis://127.0.0.1:6379/0")
+CHANNEL_LAYERS = {
+    "default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}}
+}
+
+CELERY_BROKER_URL = REDIS_URL
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 6 * 3600}  # longer than the longest run
+CELERY_TASK_DEFAULT_QUEUE = "judge"
+CELERY_TASK_ROUTES = {"training.tasks.*": {"queue": "learn"}, "judge.tasks.*": {"queue": "judge"}}
+SWEEP_S = 20
+"""How often the sweep looks for rows that are due; the longest an emptied Redis can hold anything up."""
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "login"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_NAME = f"talkback_{PORT}"  # two installations on one host do not sign each other out
+CSRF_COOKIE_NAME = f"talkback_csrf_{PORT}"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 2**20
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+STATIC_URL = "static/"
+STATIC_ROOT = DATA_DIR / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+WHITENOISE_USE_FINDERS = True
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": env("LOG_LEVEL", "INFO")},
+    "loggers": {"httpx": {"level": "WARNING"}, "httpcore": {"level": "WARNING"}},
+}

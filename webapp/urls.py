@@ -1,0 +1,23 @@
+"""Where each path leads."""
+
+from django.contrib.auth import views as auth
+from django.urls import include, path
+
+from chat.consumers import ChatConsumer
+from webapp.console.consumers import BoardConsumer
+
+urlpatterns = [
+    path("login/", auth.LoginView.as_view(template_name="login.html"), name="login"),
+    path("logout/", auth.LogoutView.as_view(), name="logout"),
+    path("", include("webapp.enter")),
+    path("", include("webapp.health")),
+    path("", include("chat.urls")),
+    path("", include("feedback.urls")),
+    path("console/", include("webapp.console.urls")),
+    path("v1/", include("chat.api_urls")),
+]
+
+websocket_urlpatterns = [
+    path("ws/chat/<uuid:pk>/", ChatConsumer.as_asgi()),
+    path("ws/console/", BoardConsumer.as_asgi()),
+]
