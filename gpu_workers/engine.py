@@ -1,0 +1,405 @@
+"""The one engine client. It speaks SGLang's native HTTP interface and cannot tell who answers.
+
+The embedded engine and the real SGLang give the same answers to everything that is asked here; the contract
+tests (tests/contract/) hold both to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import weakref
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Literal
+from uuid import uuid4
+
+import httpx
+
+from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
+from gpu_workers.types import Completion, Delta, Sampling, Scored
+
+PauseMode = Literal["abort", "retract", "in_place"]
+
+
+class Engine:
+    """A server that generates and scores: token ids in, token ids and log-probs out.
+
+    Safe to share between threads and event loops: each loop gets its own pool of connections.
+    Every call raises EngineUnavailable when nobody answers, EngineRefused when the engine says no.
+    """
+
+    def __init__(self, url: str, *, api_key: str = "", admin_key: str = "", timeout_s: float = 120.0) -> None:
+        """`timeout_s` is the longest silence that is borne; the real SGLang has two keys that do not overlap."""
+        self.url = url.rstrip("/")
+        self._api_key = api_key
+        self._admin_key = admin_key or api_key
+        self._timeout = httpx.Timeout(timeout_s, connect=5.0)
+        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    async def generate(
+        self,
+        prompt_ids: Sequence[int],
+        sampling: Sampling,
+        *,
+        adapter: str | None = None,
+        request_id: str | None = None,
+        priority: int = 0,
+    ) -> Completion:
+        """One whole reply to `prompt_ids`. Raises AdapterMissing when the engine does not hold `adapter`."""
+        answer = await self._post("/generate", self._request(prompt_ids, sampling, adapter, request_id, priority))
+        meta = answer["meta_info"]
+        finish = _finish(meta)
+        ids, logprobs = tuple(answer["output_ids"]), _logprobs(meta["output_token_logprobs"])
+        _agree(ids, logprobs)
+        return Completion(
+            text=answer["text"],
+            ids=ids,
+            logprobs=logprobs,
+            finish_reason=finish or "stop",
+            prompt_tokens=meta["prompt_tokens"],
+            cached_tokens=meta.get("cached_tokens", 0),
+            weight_version=str(meta.get("weight_version", "")),
+        )
+
+    async def stream(
+        self,
+        prompt_ids: Sequence[int],
+        sampling: Sampling,
+        *,
+        adapter: str | None = None,
+        request_id: str | None = None,
+        priority: int = 0,
+    ) -> AsyncIterator[Delta]:
+        """The reply, piece by piece, as it is sampled. Closing the iterator aborts the request on the engine.
+
+        Pieces hold whole characters and never a part of a stop string. The last one carries the finish reason.
+        """
+        body = self._request(prompt_ids, sampling, adapter, request_id, priority) | {"stream": True}
+        cut = _Cut(sampling.stop)
+        seen = 0  # tokens handed out so far
+        try:
+            async with self._client().stream("POST", "/generate", json=body, headers=self._auth()) as response:
+                if response.status_code != 200:
+                    await response.aread()
+                    raise _refusal(response)
+                async with aclosing(_events(response)) as events:
+                    async for event in events:
+                        meta = event["meta_info"]
+                        finish = _finish(meta)
+                        # The server may send all tokens so far, or only the new ones; the total tells which.
+                        total, given = meta["completion_tokens"], len(event["output_ids"])
+                        cumulative = given == total
+                        if not cumulative and seen + given != total:
+                            raise EngineRefused(f"The stream broke: {seen} + {given} tokens are not {total}.")
+                        skip = seen if cumulative else 0
+                        ids = tuple(event["output_ids"][skip:])
+                        logprobs = _logprobs(meta["output_token_logprobs"][skip:])
+                        _agree(ids, logprobs)
+                        text = cut.whole(event["text"]) if cumulative else cut.more(event["text"])
+                        seen = total
+                        yield Delta(
+                            text=text + (cut.rest() if finish else ""),
+                            ids=ids,
+                            logprobs=logprobs,
+                            finish_reason=finish,
+                            prompt_tokens=meta["prompt_tokens"],
+                            cached_tokens=meta.get("cached_tokens", 0),
+                            weight_version=str(meta.get("weight_version", "")),
+                        )
+                        if finish:
+                            return
+            raise EngineUnavailable("The engine ended the reply before it was finished.")
+        except httpx.HTTPError as error:
+            raise _unreachable(self.url, error) from error
+
+    async def score(
+        self,
+        prompt_ids: Sequence[int],
+        response_ids: Sequence[int],
+        *,
+        adapter: str | None = None,
+        priority: int = 0,
+    ) -> Scored:
+        """Log-probs at temperature 1 of each response token after the prompt. Nothing is generated."""
+        if not prompt_ids or not response_ids:
+            raise ValueError("scoring needs a prompt and a response")
+        body = self._request([*prompt_ids, *response_ids], Sampling(max_new_tokens=0), adapter, None, priority)
+        # The entry at the start position is null: begin one token early, so that the first response token is real.
+        body["logprob_start_len"] = len(prompt_ids) - 1
+        answer = await self._post("/generate", body)
+        _finish(answer["meta_info"])
+        entries = answer["meta_info"]["input_token_logprobs"][1:]
+        if [entry[1] for entry in entries] != list(response_ids):
+            raise EngineRefused(f"The engine scored other tokens than the {len(response_ids)} it was given.")
+        return Scored(ids=tuple(response_ids), logprobs=_logprobs(entries))
+
+    async def load_adapter(self, name: str, path: str) -> None:
+        """Hold the adapter in folder `path` (on the engine's disk) as `name`; no change when it is held already.
+
+        Raises AdapterInvalid when the files cannot be served, or when `name` stands for another folder.
+        """
+        if (held := (await self.adapters()).get(name)) is not None:
+            if held == str(path):
+                return
+            raise AdapterInvalid(f"{name} is already loaded from another folder; names are never used twice.")
+        try:
+            await self._post("/load_lora_adapter", {"lora_name": name, "lora_path": str(path)}, admin=True)
+        except EngineRefused as refused:
+            if (await self.adapters()).get(name) == str(path):
+                return  # somebody else loaded it meanwhile
+            raise AdapterInvalid(str(refused)) from refused
+
+    async def unload_adapter(self, name: str) -> None:
+        """Let go of an adapter, once its running requests have ended. Raises AdapterMissing when it is not held."""
+        if name not in await self.adapters():
+            raise AdapterMissing(f"The engine does not hold {name}.")
+        await self._post("/unload_lora_adapter", {"lora_name": name}, admin=True)
+
+    async def adapters(self) -> dict[str, str]:
+        """The adapters that are held: name to folder."""
+        models = (await self._get("/v1/models"))["data"]
+        return {model["id"]: model["root"] for model in models if model.get("parent")}
+
+    async def update_weights(self, path: str, *, version: str) -> None:
+        """Serve the full weights in folder `path` from now on, and stamp each token with `version`.
+
+        Pause first: otherwise this waits for all running requests. A folder that cannot be read changes nothing.
+        """
+        body = {"model_path": str(path), "weight_version": version, "flush_cache": True, "abort_all_requests": False}
+        await self._post("/update_weights_from_disk", body, admin=True)
+
+    async def pause(self, mode: PauseMode = "retract") -> None:
+        """Stop sampling. retract: requests wait and go on correctly afterwards; abort: they end with what they have."""
+        await self._post("/pause_generation", {"mode": mode}, admin=True)
+
+    async def resume(self) -> None:
+        await self._post("/continue_generation", {}, admin=True)
+
+    async def flush(self) -> None:
+        """Forget all cached prefixes. Raises EngineRefused while requests are running."""
+        await self._post("/flush_cache", {}, admin=True)
+
+    async def abort(self, request_id: str) -> None:
+        """End this request with what it has; no error when there is none."""
+        await self._post("/abort_request", {"rid": request_id}, admin=True)
+
+    async def ready(self) -> bool:
+        """True when the engine takes requests. Never raises."""
+        try:
+            return (await self._client().get("/ready", timeout=5.0)).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    async def info(self) -> dict[str, Any]:
+        """The model: its folder, and the version of its weights as `weight_version`."""
+        return dict(await self._get("/model_info"))
+
+    async def server_info(self) -> dict[str, Any]:
+        """The server's settings. May hold keys: never show it to people."""
+        return dict(await self._get("/server_info"))
+
+    async def metrics(self) -> dict[str, float]:
+        """Prometheus samples, summed over their labels, without SGLang's prefix; empty when they are switched off."""
+        try:
+            response = await self._client().get("/metrics")
+        except httpx.HTTPError as error:
+            raise _unreachable(self.url, error) from error
+        return _samples(response.text) if response.status_code == 200 else {}
+
+    async def aclose(self) -> None:
+        """Close this event loop's connections."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.aclose()
+
+    def _client(self) -> httpx.AsyncClient:
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+            client = httpx.AsyncClient(base_url=self.url, timeout=self._timeout, limits=limits, trust_env=False)
+            self._clients[loop] = client
+        return client
+
+    def _auth(self, admin: bool = False) -> dict[str, str]:
+        key = self._admin_key if admin else self._api_key
+        return {"Authorization": f"Bearer {key}"} if key else {}
+
+    async def _post(self, path: str, body: Mapping[str, Any], admin: bool = False) -> Any:
+        try:
+            response = await self._client().post(path, json=body, headers=self._auth(admin))
+        except httpx.HTTPError as error:
+            raise _unreachable(self.url, error) from error
+        return _content(response)
+
+    async def _get(self, path: str) -> Any:
+        try:
+            response = await self._client().get(path, headers=self._auth())
+        except httpx.HTTPError as error:
+            raise _unreachable(self.url, error) from error
+        return _content(response)
+
+    def _request(
+        self, ids: Sequence[int], sampling: Sampling, adapter: str | None, request_id: str | None, priority: int
+    ) -> dict[str, Any]:
+        params: dict[str, Any] = {
+            "max_new_tokens": sampling.max_new_tokens,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k,
+            "frequency_penalty": sampling.frequency_penalty,
+            "presence_penalty": sampling.presence_penalty,
+            "repetition_penalty": sampling.repetition_penalty,
+            "ignore_eos": sampling.ignore_eos,
+        }
+        if sampling.stop:
+            params["stop"] = list(sampling.stop)
+        if sampling.stop_token_ids:
+            params["stop_token_ids"] = list(sampling.stop_token_ids)
+        if sampling.seed is not None:
+            params["sampling_seed"] = sampling.seed
+        body: dict[str, Any] = {
+            "input_ids": list(ids),
+            "sampling_params": params,
+            "return_logprob": True,
+            "rid": request_id or uuid4().hex,
+        }
+        if adapter:
+            body["lora_path"] = adapter
+        if priority:
+            body["priority"] = priority  # larger is sooner; SGLang ignores it unless launched to heed it
+        return body
+
+
+class _Cut:
+    """Text as it grows: gives out what can no longer become a part of a stop string."""
+
+    def __init__(self, stop: Sequence[str]) -> None:
+        self._stop = stop
+        self._text = ""
+        self._given = 0
+
+    def whole(self, text: str) -> str:
+        """All text so far; at a stop the server takes the stop string away, so it may become shorter."""
+        self._text = text
+        held = max(
+            (n for s in self._stop for n in range(1, len(s) + 1) if text.endswith(s[:n])),
+            default=0,
+        )
+        return self._give(len(text) - held)
+
+    def more(self, text: str) -> str:
+        return self.whole(self._text + text)
+
+    def rest(self) -> str:
+        return self._give(len(self._text))
+
+    def _give(self, end: int) -> str:
+        start, self._given = self._given, max(self._given, end)
+        return self._text[start : self._given]
+
+
+async def _events(response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
+    """The JSON objects of an SSE stream up to [DONE]; an error among them raises."""
+    async for line in response.aiter_lines():
+        if not line.startswith("data:"):
+            continue
+        data = line[5:].strip()
+        if data == "[DONE]":
+            return
+        event = json.loads(data)
+        if "error" in event:
+            error = event["error"]
+            code = error.get("code") if isinstance(error, dict) else None
+            raise _failure(code if isinstance(code, int) else 400, _message(event))
+        yield event
+
+
+def _content(response: httpx.Response) -> Any:
+    if response.status_code != 200:
+        raise _refusal(response)
+    try:
+        return response.json()
+    except json.JSONDecodeError:
+        return None  # some admin routes answer with a line of text, or with nothing
+
+
+def _refusal(response: httpx.Response) -> EngineRefused | EngineUnavailable:
+    try:
+        message = _message(response.json())
+    except json.JSONDecodeError:
+        message = response.text.strip()
+    return _failure(response.status_code, message)
+
+
+def _message(content: Any) -> str:
+    """The sentence in any of SGLang's error shapes.
+
+    >>> _message({"error": {"message": "too long"}}), _message({"error": "unknown field"}), _message({"message": "no"})
+    ('too long', 'unknown field', 'no')
+    """
+    if not isinstance(content, dict):
+        return str(content)
+    error = content.get("error")
+    if isinstance(error, dict):
+        return str(error.get("message", error))
+    for sentence in (error, content.get("message"), content.get("error_message")):
+        if sentence:
+            return str(sentence)
+    return str(content)
+
+
+_NOT_LOADED = re.compile(r"adapters? .*(are|is|was|were) not loaded|not loaded.*adapter|LoRA.*not (loaded|found|regis)", re.I)
+
+
+def _failure(status: int, message: str) -> EngineRefused | EngineUnavailable:
+    if status >= 500 or status in (408, 429):
+        return EngineUnavailable(f"The engine failed ({status}): {message}")
+    if status in (401, 403):
+        return EngineRefused("The engine refuses this key: check ENGINE_API_KEY and ENGINE_ADMIN_KEY.")
+    if _NOT_LOADED.search(message):
+        return AdapterMissing(message)
+    return EngineRefused(message or f"The engine answered {status}.")
+
+
+def _unreachable(url: str, error: httpx.HTTPError) -> EngineUnavailable:
+    reason = str(error) or type(error).__name__
+    return EngineUnavailable(f"The engine at {url} does not answer ({reason}).")
+
+
+def _finish(meta: Mapping[str, Any]) -> str | None:
+    """stop, length, abort or None; an abort that carries a status is the server's own failure and raises."""
+    reason = meta.get("finish_reason")
+    if reason is None:
+        return None
+    if reason["type"] == "abort" and reason.get("status_code"):
+        raise _failure(int(reason["status_code"]), str(reason.get("message", "")))
+    return str(reason["type"])
+
+
+def _logprobs(entries: Sequence[Sequence[Any]]) -> tuple[float, ...]:
+    return tuple(float(entry[0]) for entry in entries)
+
+
+def _agree(ids: Sequence[int], logprobs: Sequence[float]) -> None:
+    if len(ids) != len(logprobs):
+        raise EngineRefused(f"The engine returned {len(logprobs)} log-probs for {len(ids)} tokens.")
+
+
+def _samples(text: str) -> dict[str, float]:
+    """Prometheus text to name and value, summed over labels.
+
+    >>> _samples('# HELP x\\nsglang:num_running_reqs{model="m"} 2.0\\n')
+    {'num_running_reqs': 2.0}
+    """
+    sums: dict[str, float] = {}
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            name, _, value = line.rpartition(" ")
+            name = name.partition("{")[0].removeprefix("sglang:")
+            sums[name] = sums.get(name, 0.0) + float(value)
+    return sums

@@ -1,0 +1,302 @@
+"""A scripted engine: the same calls as gpu_workers.engine.Engine, no model, answers that a test can predict."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from gpu_workers.engine import PauseMode
+from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
+from gpu_workers.types import Completion, Delta, Sampling, Scored
+
+Logprobs = Callable[[Sequence[int], Sequence[int], str | None], Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One question that was asked: `kind` is generate, stream or score."""
+
+    kind: str
+    prompt_ids: tuple[int, ...]
+    prompt: str  # decoded, special tokens kept
+    adapter: str | None = None
+    priority: int = 0
+    sampling: Sampling | None = None
+    request_id: str | None = None
+    response_ids: tuple[int, ...] = ()
+
+
+@dataclass
+class _Line:
+    text: str
+    to: str | None
+    finish_reason: str
+    left: int | None  # answers left; None: for ever
+
+
+def steady_logprobs(prompt_ids: Sequence[int], response_ids: Sequence[int], adapter: str | None) -> list[float]:
+    """Made-up log-probs: a token's own, a little higher when the prompt holds it, shifted by the adapter."""
+    shift = 0.0 if adapter is None else -0.01 * (1 + sum(adapter.encode()) % 7)
+    return [-(0.2 + (i % 11) / 10) + (0.1 if i in prompt_ids else 0.0) + shift for i in response_ids]
+
+
+class FakeEngine:
+    """Says what it was told to say, remembers what it was asked, and fails on demand.
+
+    Replies are tried in the order they were scripted; one without `to` answers anything. When nothing fits,
+    `otherwise` is said; set it to None to make an unscripted question an AssertionError.
+    """
+
+    def __init__(self, model: Path, *, otherwise: str | None = "I see.") -> None:
+        """`model` is a folder with a tokenizer.json, so that ids and text agree with the rest of the system."""
+        self.url = "http://fake.engine"
+        self.tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
+        self.otherwise = otherwise
+        self.model = model
+        self.calls: list[Call] = []
+        self.loaded: dict[str, str] = {}
+        self.invalid: set[str] = set()  # adapter names that load_adapter refuses
+        self.admin: list[tuple[str, Any]] = []  # load, unload, weights, pause, resume, flush, abort; in order
+        self.aborted: list[str | None] = []  # request ids of streams that their reader left
+        self.weight_version = "base"
+        self.paused: str | None = None
+        self.logprobs: Logprobs = steady_logprobs
+        self.down: Exception | None = None
+        self._script: list[_Line] = []
+        self._lock = threading.Lock()
+        self._released = threading.Event()
+        self._released.set()
+        self._hold_after = 0
+        self.holding = threading.Event()  # set while a stream waits at a hold()
+
+    # What a test says to it
+
+    def says(self, text: str, *, to: str | None = None, times: int | None = 1, finish_reason: str = "stop") -> None:
+        """Answer `text` to the next `times` prompts (None: to all) that match the regular expression `to`."""
+        with self._lock:
+            self._script.append(_Line(text, to, finish_reason, times))
+
+    def goes_down(self, error: Exception | None = None) -> None:
+        """Fail every call from now on, with EngineUnavailable unless told otherwise."""
+        self.down = error or EngineUnavailable("The engine does not answer (scripted).")
+
+    def comes_back(self) -> None:
+        self.down = None
+
+    def hold(self, after: int = 0) -> None:
+        """Make replies wait after `after` tokens, until release(). `holding` tells that one is waiting."""
+        self._hold_after = after
+        self.holding.clear()
+        self._released.clear()
+
+    def release(self) -> None:
+        self._released.set()
+
+    def asked(self, kind: str | None = None) -> list[Call]:
+        """The calls of one kind, oldest first."""
+        return [call for call in self.calls if kind in (None, call.kind)]
+
+    # What the code asks of it
+
+    async def generate(
+        self,
+        prompt_ids: Sequence[int],
+        sampling: Sampling,
+        *,
+        adapter: str | None = None,
+        request_id: str | None = None,
+        priority: int = 0,
+    ) -> Completion:
+        line = self._answer("generate", prompt_ids, sampling, adapter, request_id, priority)
+        await self._wait()
+        ids, reason = self._tokens(line, sampling)
+        return Completion(
+            text=self._decode(ids),
+            ids=tuple(ids),
+            logprobs=tuple(self.logprobs(prompt_ids, ids, adapter)),
+            finish_reason=reason,
+            prompt_tokens=len(prompt_ids),
+            weight_version=self.weight_version,
+        )
+
+    async def stream(
+        self,
+        prompt_ids: Sequence[int],
+        sampling: Sampling,
+        *,
+        adapter: str | None = None,
+        request_id: str | None = None,
+        priority: int = 0,
+    ) -> AsyncIterator[Delta]:
+        line = self._answer("stream", prompt_ids, sampling, adapter, request_id, priority)
+        ids, reason = self._tokens(line, sampling)
+        logprobs = list(self.logprobs(prompt_ids, ids, adapter))
+        done = False
+        try:
+            for n in range(len(ids)):
+                if n == self._hold_after:
+                    await self._wait()
+                if self.down is not None:
+                    raise self.down
+                last = done = n == len(ids) - 1
+                before, now = self._decode(ids[:n]), self._decode(ids[: n + 1])
+                if not last:
+                    before, now = before.rstrip("\ufffd"), now.rstrip("\ufffd")
+                else:
+                    before = before.rstrip("\ufffd")
+                yield Delta(
+                    text=now[len(before) :],
+                    ids=(ids[n],),
+                    logprobs=(logprobs[n],),
+                    finish_reason=reason if last else None,
+                    prompt_tokens=len(prompt_ids),
+                    weight_version=self.weight_version,
+                )
+                await asyncio.sleep(0)
+        finally:
+            if not done:
+                self.aborted.append(request_id)
+
+    async def score(
+        self,
+        prompt_ids: Sequence[int],
+        response_ids: Sequence[int],
+        *,
+        adapter: str | None = None,
+        priority: int = 0,
+    ) -> Scored:
+        if not prompt_ids or not response_ids:
+            raise ValueError("scoring needs a prompt and a response")
+        self._record("score", prompt_ids, None, adapter, None, priority, tuple(response_ids))
+        logprobs = tuple(self.logprobs(prompt_ids, response_ids, adapter))
+        if len(logprobs) != len(response_ids):
+            raise EngineRefused(f"{len(logprobs)} scripted log-probs for {len(response_ids)} tokens")
+        return Scored(ids=tuple(response_ids), logprobs=logprobs)
+
+    async def load_adapter(self, name: str, path: str) -> None:
+        self._admin("load", (name, str(path)))
+        if name in self.invalid:
+            raise AdapterInvalid(f"{name} cannot be served (scripted).")
+        if self.loaded.setdefault(name, str(path)) != str(path):
+            raise AdapterInvalid(f"{name} is already loaded from another folder; names are never used twice.")
+
+    async def unload_adapter(self, name: str) -> None:
+        self._admin("unload", name)
+        if self.loaded.pop(name, None) is None:
+            raise AdapterMissing(f"The engine does not hold {name}.")
+
+    async def adapters(self) -> dict[str, str]:
+        self._alive()
+        return dict(self.loaded)
+
+    async def update_weights(self, path: str, *, version: str) -> None:
+        self._admin("weights", (str(path), version))
+        self.weight_version = version
+
+    async def pause(self, mode: PauseMode = "retract") -> None:
+        self._admin("pause", mode)
+        self.paused = mode
+
+    async def resume(self) -> None:
+        self._admin("resume", None)
+        self.paused = None
+
+    async def flush(self) -> None:
+        self._admin("flush", None)
+
+    async def abort(self, request_id: str) -> None:
+        self._admin("abort", request_id)
+
+    async def ready(self) -> bool:
+        return self.down is None
+
+    async def info(self) -> dict[str, Any]:
+        self._alive()
+        return {"model_path": str(self.model), "weight_version": self.weight_version}
+
+    async def server_info(self) -> dict[str, Any]:
+        self._alive()
+        return {"model_path": str(self.model), "weight_version": self.weight_version, "version": "fake"}
+
+    async def metrics(self) -> dict[str, float]:
+        self._alive()
+        return {"num_running_reqs": 0.0, "num_queue_reqs": 0.0}
+
+    async def aclose(self) -> None:
+        pass
+
+    # How it does that
+
+    def _alive(self) -> None:
+        if self.down is not None:
+            raise self.down
+
+    def _admin(self, what: str, value: Any) -> None:
+        self._alive()
+        self.admin.append((what, value))
+
+    def _record(
+        self,
+        kind: str,
+        prompt_ids: Sequence[int],
+        sampling: Sampling | None,
+        adapter: str | None,
+        request_id: str | None,
+        priority: int,
+        response_ids: tuple[int, ...] = (),
+    ) -> Call:
+        prompt = self.tokenizer.decode(list(prompt_ids), skip_special_tokens=False)
+        call = Call(kind, tuple(prompt_ids), prompt, adapter, priority, sampling, request_id, response_ids)
+        with self._lock:
+            self.calls.append(call)
+        self._alive()
+        if adapter is not None and adapter not in self.loaded:
+            raise AdapterMissing(f"The engine does not hold {adapter}.")
+        return call
+
+    def _answer(
+        self,
+        kind: str,
+        prompt_ids: Sequence[int],
+        sampling: Sampling,
+        adapter: str | None,
+        request_id: str | None,
+        priority: int,
+    ) -> _Line:
+        call = self._record(kind, prompt_ids, sampling, adapter, request_id, priority)
+        with self._lock:
+            for line in self._script:
+                if line.to is None or re.search(line.to, call.prompt):
+                    if line.left is not None:
+                        line.left -= 1
+                        if not line.left:
+                            self._script.remove(line)
+                    return line
+        if self.otherwise is None:
+            raise AssertionError(f"nothing is scripted for this prompt:\n{call.prompt}")
+        return _Line(self.otherwise, None, "stop", None)
+
+    def _tokens(self, line: _Line, sampling: Sampling) -> tuple[list[int], str]:
+        ids = self.tokenizer.encode(line.text, add_special_tokens=False).ids
+        if line.finish_reason == "stop" and (end := self.tokenizer.token_to_id("<|im_end|>")) is not None:
+            ids = [*ids, end]
+        if len(ids) > sampling.max_new_tokens:
+            return ids[: sampling.max_new_tokens], "length"
+        return ids, line.finish_reason
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
+
+    async def _wait(self) -> None:
+        if not self._released.is_set():
+            self.holding.set()
+            if not await asyncio.to_thread(self._released.wait, 30):
+                raise EngineUnavailable("The scripted engine was held for 30 s and never released.")
+            self.holding.clear()
