@@ -108,7 +108,11 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 6 * 3600}  # longer than the longest run
 CELERY_TASK_DEFAULT_QUEUE = "judge"
-CELERY_TASK_ROUTES = {"training.tasks.*": {"queue": "learn"}, "judge.tasks.*": {"queue": "judge"}}
+CELERY_TASK_ROUTES = {
+    "training.tasks.promote": {"queue": "judge"},  # a swap needs no learner, and does not wait for a run to end
+    "training.tasks.*": {"queue": "learn"},
+    "judge.tasks.*": {"queue": "judge"},
+}
 SWEEP_S = 20
 """How often the sweep looks for rows that are due; the longest an emptied Redis can hold anything up."""
 

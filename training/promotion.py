@@ -1,0 +1,300 @@
+"""Going live: load beside the old weights, probe, switch, let go of what nobody uses. The way back is the same way."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import F, QuerySet
+
+from core.errors import IllegalMove, TalkbackError
+from gpu_workers import engines
+from gpu_workers.engine import Engine
+from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
+from training.models import Checkpoint, Decision
+
+log = logging.getLogger(__name__)
+
+WARM = 2
+"""Retired checkpoints that stay loaded: the way back is then a row, and no file is read."""
+
+PRIORITY = 10
+"""A swap is as urgent as a reply: people wait for both."""
+
+LIMITS = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 1e-1}
+"""How far engine and learner may be apart on equal weights: mean |Δ log-prob| a token, by the coarser dtype."""
+
+SHARE = 0.5
+"""How much of the learner's change must be seen in the engine's answers; 0 is the base, 1 the adapter."""
+
+
+class Unproven(TalkbackError):
+    """The engine does not answer as the learner says these weights do; they do not go live."""
+
+    code, status = "unproven", 422
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What the engine gave the fixed probe, held against the learner's word and against the base."""
+
+    gap: float
+    """Mean |engine − learner| a token, both with these weights."""
+    limit: float
+    shift: float
+    """Mean |with these weights − base| a token, both by the engine."""
+    share: float
+    """How much of the learner's change over the base the engine shows: 1 all of it, 0 nothing."""
+
+    @property
+    def passed(self) -> bool:
+        return self.gap <= self.limit and self.share >= SHARE
+
+    @property
+    def sentence(self) -> str:
+        if self.share < SHARE:
+            return (
+                f"The engine answers the probe as if the adapter were not there: it shows {self.share:.0%} "
+                f"of the learner's change (at least {SHARE:.0%} is needed)."
+            )
+        if self.gap > self.limit:
+            return (
+                f"The engine's log-probs are {self.gap:.4f} from the learner's on average; "
+                f"the limit is {self.limit:g}."
+            )
+        return (
+            f"The engine's log-probs equal the learner's within {self.gap:.4f} (limit {self.limit:g}) "
+            f"and are {self.shift:.4f} from the base's."
+        )
+
+
+def compare(
+    engine: Sequence[float],  # with the adapter, by the engine
+    base: Sequence[float],  # without it, by the engine
+    learner: Sequence[float],  # with the adapter, by the learner
+    learner_base: Sequence[float] | None = None,  # without it, by the learner
+    *,
+    dtype: str = "bfloat16",
+) -> Proof:
+    """Hold the engine's answer to the learner's. Lengths that disagree raise ValueError.
+
+    The share is the slope of the engine's change on the learner's, Σ e·l / Σ l·l over the tokens: each side is
+    measured from its own base where it is known, so that what the two do differently on equal weights cancels.
+
+    >>> compare([-1.0, -2.0], [-1.5, -2.5], [-1.0, -2.0]).share
+    1.0
+    >>> compare([-1.5, -2.5], [-1.5, -2.5], [-1.0, -2.0]).share
+    0.0
+    """
+    changes = list(zip(engine, base, strict=True))
+    seen = [with_it - without for with_it, without in changes]
+    said = [a - b for a, b in zip(learner, learner_base if learner_base else base, strict=True)]
+    size = sum(change * change for change in said)
+    return Proof(
+        gap=sum(abs(a - b) for a, b in zip(engine, learner, strict=True)) / len(seen),
+        limit=LIMITS.get(dtype, LIMITS["bfloat16"]),
+        shift=sum(abs(change) for change in seen) / len(seen),
+        share=sum(a * b for a, b in zip(seen, said, strict=True)) / size if size else 0.0,
+    )
+
+
+async def ensure_loaded(checkpoint: Checkpoint, engine: Engine) -> None:
+    """Have the engine hold the checkpoint's adapter, under its own name; nothing to do for the base.
+
+    Raises AdapterInvalid when the files cannot be served.
+    """
+    if checkpoint.kind == Checkpoint.Kind.BASE:
+        return
+    if checkpoint.kind != Checkpoint.Kind.LORA or not checkpoint.adapter:
+        raise AdapterInvalid(f"{checkpoint} has no adapter: only adapters are swapped beside what is running.")
+    await engine.load_adapter(checkpoint.adapter, str(checkpoint.folder))
+
+
+async def prove(checkpoint: Checkpoint, engine: Engine) -> Proof:
+    """Ask the engine the checkpoint's fixed probe, with the adapter and without. It must be loaded."""
+    probe = checkpoint.probe
+    if not probe.get("logprobs"):
+        raise Unproven(f"{checkpoint} came without a probe, so nobody can tell whether the engine answers with it.")
+    prompt_ids, response_ids = probe["prompt_ids"], probe["response_ids"]
+    answer = await engine.score(prompt_ids, response_ids, adapter=checkpoint.adapter, priority=PRIORITY)
+    base = await engine.score(prompt_ids, response_ids, priority=PRIORITY)
+    dtypes = {str(dtype) for dtype in (probe.get("dtype"), (await engine.server_info()).get("dtype")) if dtype}
+    return compare(
+        answer.logprobs,
+        base.logprobs,
+        probe["logprobs"],
+        probe.get("base_logprobs"),
+        dtype=max(dtypes, key=lambda dtype: LIMITS.get(dtype, 1.0), default="bfloat16"),
+    )
+
+
+async def promote(checkpoint: Checkpoint, *, by: User | None = None, reason: str = "") -> Checkpoint:
+    """Put approved weights in front of people, without a request lost. Safe to call twice.
+
+    Raises Unproven when the engine does not answer the probe as the learner does: the checkpoint is then rejected,
+    with that sentence, and whatever was live stays so. Raises EngineUnavailable with nothing changed.
+    """
+    checkpoint = await Checkpoint.objects.aget(pk=checkpoint.pk)
+    if checkpoint.status == Checkpoint.Status.LIVE:
+        return checkpoint
+    if checkpoint.status != Checkpoint.Status.APPROVED:
+        raise IllegalMove(f"{checkpoint} is {checkpoint.status}: only what was approved goes live.")
+    engine = engines.policy()
+    try:
+        await _bring(checkpoint, engine)
+    except (Unproven, AdapterInvalid) as failure:
+        await sync_to_async(reject)(checkpoint, by=by, reason=str(failure))
+        raise Unproven(str(failure)) from failure
+    checkpoint = await sync_to_async(_switch)(checkpoint, Decision.Verb.PROMOTE, by, reason)
+    await tidy(engine)
+    return checkpoint
+
+
+async def roll_back(
+    *,
+    to: Checkpoint | None = None,
+    by: User | None = None,
+    reason: str = "",
+    instead_of: Checkpoint | None = None,
+) -> Checkpoint:
+    """Have `to`, or else whatever was live before, answer from the next reply on. Recorded with who and why.
+
+    `instead_of` is what the person saw live: when somebody else was quicker, IllegalMove says so and nothing changes.
+    Raises Unproven, with nothing changed, when the engine no longer answers the probe as it should.
+    """
+    target = to or await sync_to_async(previous)()
+    if target is None:
+        raise IllegalMove("Nothing was live before this checkpoint, so there is nothing to roll back to.")
+    target = await Checkpoint.objects.aget(pk=target.pk)
+    if target.status not in (Checkpoint.Status.RETIRED, Checkpoint.Status.LIVE):
+        raise IllegalMove(f"{target} is {target.status}: one can only roll back to what has been live.")
+    engine = engines.policy()
+    try:
+        await _bring(target, engine)
+    except AdapterInvalid as failure:
+        raise Unproven(str(failure)) from failure
+    target = await sync_to_async(_switch)(target, Decision.Verb.ROLL_BACK, by, reason, instead_of)
+    await tidy(engine)
+    return target
+
+
+@transaction.atomic
+def approve(checkpoint: Checkpoint, *, by: User | None, reason: str = "") -> None:
+    """A person's yes. Promotion follows by itself. Of two people at once one wins; the other gets IllegalMove."""
+    _decide(checkpoint, Checkpoint.Status.APPROVED, Decision.Verb.APPROVE, by, reason)
+
+
+@transaction.atomic
+def reject(checkpoint: Checkpoint, *, by: User | None, reason: str) -> None:
+    """A person's no, or a proof that failed: these weights never answer. The reason is kept with them."""
+    _decide(checkpoint, Checkpoint.Status.REJECTED, Decision.Verb.REJECT, by, reason)
+
+
+async def repair() -> list[str]:
+    """Have the engine hold what the rows say, whatever it forgot. Returns the names that had to be loaded again."""
+    engine = engines.policy()
+    held = await engine.adapters()
+    missing = [checkpoint async for checkpoint in wanted() if checkpoint.adapter and checkpoint.adapter not in held]
+    for checkpoint in missing:
+        log.warning("the engine does not hold %s: loading it again", checkpoint.adapter)
+        try:
+            await ensure_loaded(checkpoint, engine)
+        except AdapterInvalid as failure:
+            log.error("%s cannot be loaded again: %s", checkpoint, failure)
+    await tidy(engine)
+    return [checkpoint.adapter for checkpoint in missing]
+
+
+async def tidy(engine: Engine) -> None:
+    """Let the engine go of adapters that answer nobody: beyond the warm set, and with no reply still being written."""
+    kept = {checkpoint.adapter async for checkpoint in wanted()}
+    done = Checkpoint.objects.filter(status__in=(Checkpoint.Status.RETIRED, Checkpoint.Status.REJECTED))
+    idle = done.exclude(turns__status="answering").exclude(adapter="")
+    ours = {checkpoint.adapter async for checkpoint in idle} - kept
+    try:
+        for name in ours & (await engine.adapters()).keys():
+            await engine.unload_adapter(name)
+    except AdapterMissing:
+        pass  # another worker was tidying too
+    except (EngineUnavailable, EngineRefused) as failure:
+        log.warning("adapters were not tidied, the sweep will try again: %s", failure)
+
+
+def wanted() -> QuerySet[Checkpoint]:
+    """The checkpoints whose adapters the engine should hold: live, on the way there, and the last that retired."""
+    retired = Checkpoint.objects.filter(status=Checkpoint.Status.RETIRED).order_by("-moved_at")[:WARM]
+    coming = (Checkpoint.Status.LIVE, Checkpoint.Status.APPROVED, Checkpoint.Status.PASSED)
+    return Checkpoint.objects.filter(status__in=coming) | Checkpoint.objects.filter(pk__in=retired.values("pk"))
+
+
+def previous() -> Checkpoint | None:
+    """What a roll back goes to: the checkpoint that was live before this one and was not itself rolled back."""
+    moves = Decision.objects.filter(verb__in=(Decision.Verb.PROMOTE, Decision.Verb.ROLL_BACK)).order_by("at", "pk")
+    line = unwind([0, *moves.values_list("checkpoint__number", flat=True)])
+    return Checkpoint.objects.get(number=line[-2]) if len(line) > 1 else None
+
+
+def unwind(numbers: Iterable[int]) -> list[int]:
+    """The checkpoints one can step back through, from all that went live in turn; the last one is live.
+
+    Going back to one forgets what came after it, so that two steps back never return to where one fled from.
+
+    >>> unwind([0, 1, 2, 1, 3])
+    [0, 1, 3]
+    """
+    line: list[int] = []
+    for number in numbers:
+        if number in line:
+            del line[line.index(number) + 1 :]
+        else:
+            line.append(number)
+    return line
+
+
+async def _bring(checkpoint: Checkpoint, engine: Engine) -> None:
+    """Load and probe, beside whatever is live. Raises Unproven or AdapterInvalid."""
+    await ensure_loaded(checkpoint, engine)
+    if checkpoint.kind == Checkpoint.Kind.BASE:
+        return  # the engine cannot run without it
+    proof = await prove(checkpoint, engine)
+    if not proof.passed:
+        raise Unproven(proof.sentence)
+    log.info("%s: %s", checkpoint, proof.sentence)
+
+
+@transaction.atomic
+def _switch(
+    checkpoint: Checkpoint,
+    verb: str,
+    by: User | None,
+    reason: str,
+    instead_of: Checkpoint | None = None,
+) -> Checkpoint:
+    """The swap itself: one row retires, one goes live, one says who did it."""
+    Checkpoint.objects.select_for_update().get(number=0)  # swaps queue here, one at a time
+    checkpoint = Checkpoint.objects.get(pk=checkpoint.pk)
+    live = Checkpoint.live()
+    if live.pk == checkpoint.pk:
+        return checkpoint
+    if instead_of is not None and live.pk != instead_of.pk:
+        raise IllegalMove(f"{instead_of} is not live any more, {live} is: nothing was changed.")
+    checkpoint.go_live()
+    Decision.objects.create(checkpoint=checkpoint, verb=verb, by=by, reason=reason)
+    return checkpoint
+
+
+def _decide(checkpoint: Checkpoint, to: str, verb: str, by: User | None, reason: str) -> None:
+    current = Checkpoint.objects.get(pk=checkpoint.pk)
+    try:
+        current.move(to, reason=reason if to == Checkpoint.Status.REJECTED else current.reason)
+    except IllegalMove as error:
+        current.refresh_from_db()
+        last = current.decisions.select_related("by").annotate(who=F("by__username")).first()
+        said = f" ({last.verb} by {last.who})" if last and last.who else ""
+        raise IllegalMove(f"{current} is already {current.status}{said}: nothing was changed.") from error
+    Decision.objects.create(checkpoint=current, verb=verb, by=by, reason=reason)
+    checkpoint.refresh_from_db()
