@@ -1,0 +1,156 @@
+"""The recipe: every knob of learning, each with its reason, and the presets that were measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from core.errors import TalkbackError
+
+
+class RecipeInvalid(TalkbackError):
+    """The recipe cannot be used: an unknown name, an unknown key, or settings that make no sense together."""
+
+    code, status = "recipe_invalid", 422
+
+
+class Recipe(BaseModel):
+    """All that shapes learning. A run keeps a copy, so a checkpoint can say how it was made."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    # What is learned
+
+    w_rl: float = Field(1.0, ge=0)
+    """Weight of the judged reward in the advantage; 0 asks the judge for no score."""
+
+    w_opd: float = Field(1.0, ge=0)
+    """Weight of what the teacher would rather do; 0 asks the judge for no hint."""
+
+    distillation: Literal["token", "topk", "vocabulary"] = "token"
+    """How the teacher is heard: the served token's log-prob gap in the advantage, or the reverse KL of each
+    position's distribution, over `top_k` ids and a tail, or over the whole vocabulary. A distribution has far
+    less variance than one sampled token, and keeps more of the content (decision 0001)."""
+
+    top_k: int = Field(50, ge=1)
+    """How many ids a top-k distillation looks at; the rest is one tail bin."""
+
+    support: Literal["student", "teacher", "union"] = "student"
+    """Whose top k: a reverse KL has its mass where the student has its own."""
+
+    teacher: Literal["base", "policy"] = "base"
+    """Who is shown the hint: the base, which no run can wear down, or the live policy."""
+
+    teacher_gain: float = Field(0.0, ge=0)
+    """How far the teacher's distribution is pushed past the hint: log q + gain · (log q − log q without the hint).
+    A small model heeds a hint only in part; a gain asks for what the hint changes, once more. 0 pushes nothing."""
+
+    advantage_clip: float | None = Field(1.0, gt=0)
+    """Bound of the teacher's token gap in the advantage; one unlikely token would otherwise outweigh a reply."""
+
+    clip_low: float = Field(0.2, gt=0, lt=1)
+    """PPO's clip below 1."""
+
+    clip_high: float = Field(0.28, gt=0)
+    """PPO's clip above 1; the wider side lets unlikely tokens rise (DAPO)."""
+
+    importance_cap: float = Field(2.0, ge=1)
+    """Truncation of the weight for drift between the served policy and the one that starts the run."""
+
+    beta: float = Field(0.02, ge=0)
+    """Weight of the k3 KL to the base; without it a policy trained on few words drifts from all others."""
+
+    # How it is learned
+
+    batch_size: int = Field(16, ge=1)
+    """Effective samples a run claims. The reference's number."""
+
+    updates: int = Field(1, ge=1)
+    """Optimiser updates on a run's batch."""
+
+    lr: float = Field(1e-4, gt=0)
+    """Adam's rate, constant. Small models want more than large ones, LoRA more than full weights."""
+
+    warmup: int = Field(0, ge=0)
+    """Updates over which a run's rate rises to `lr`; Adam's first steps are as long as the rate, whatever the
+    gradient."""
+
+    weight_decay: float = Field(0.1, ge=0)
+    """The reference's."""
+
+    max_grad_norm: float = Field(1.0, gt=0)
+    """The gradient is scaled down to this length. The reference's."""
+
+    weights: Literal["lora", "full"] = "lora"
+    """An adapter, which swaps by name in milliseconds and takes megabytes, or every weight."""
+
+    lora_rank: int = Field(16, ge=1)
+    """The adapter's rank. The reference's."""
+
+    lora_alpha: int = Field(32, ge=1)
+    """The adapter's scale is alpha / rank."""
+
+    micro_batch: int = Field(1, ge=1)
+    """Sequences a pass; more costs memory and changes nothing but rounding."""
+
+    # Which samples
+
+    max_age: int = Field(2, ge=0)
+    """A sample served more than this many checkpoints ago is stale: its log-probs speak of another policy."""
+
+    max_gap: float = Field(0.5, gt=0)
+    """Mean |learner − engine| log-prob a token, on equal weights, beyond which a run stops: one of them is wrong."""
+
+    @model_validator(mode="after")
+    def _teaches_something(self) -> Self:
+        if self.w_rl == self.w_opd == 0:
+            raise ValueError("w_rl and w_opd are both 0: nothing would be learned")
+        if self.teacher_gain and self.distillation == "token":
+            raise ValueError("teacher_gain pushes a distribution: it needs distillation topk or vocabulary")
+        if self.updates < self.warmup:
+            raise ValueError("warmup is longer than the run")
+        return self
+
+
+PRESETS: dict[str, Recipe] = {
+    "combined": Recipe(),
+    "binary": Recipe(w_opd=0),
+    "opd": Recipe(w_rl=0),
+    "topk": Recipe(w_rl=0, distillation="topk"),
+    "embedded": Recipe(),
+}
+"""Vetted settings by name; `embedded` is the default of the CPU profile (docs/decisions/0001-default-recipe.md)."""
+
+
+def read(text: str | Mapping[str, object]) -> Recipe:
+    """A recipe from JSON or a mapping; "preset" names the one it starts from. Raises RecipeInvalid."""
+    try:
+        fields = dict(json.loads(text) if isinstance(text, str) else text)
+    except (json.JSONDecodeError, TypeError, ValueError) as error:
+        raise RecipeInvalid(f"The recipe is not a JSON object: {error}.") from error
+    preset = fields.pop("preset", "embedded")
+    if preset not in PRESETS:
+        raise RecipeInvalid(f"There is no preset {preset!r}; there are {', '.join(sorted(PRESETS))}.")
+    try:
+        return Recipe.model_validate({**PRESETS[str(preset)].model_dump(), **fields})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "recipe"
+        raise RecipeInvalid(f"The recipe's {where} cannot be used: {first['msg']}.") from error
+
+
+def current() -> Recipe:
+    """The recipe of this installation: the file that RECIPE names, else the preset of the embedded model."""
+    from django.conf import settings
+
+    if not settings.RECIPE:
+        return PRESETS["embedded"]
+    try:
+        text = Path(settings.RECIPE).read_text(encoding="utf-8")
+    except OSError as error:
+        raise RecipeInvalid(f"RECIPE names {settings.RECIPE}, which cannot be read: {error.strerror}.") from error
+    return read(text)
