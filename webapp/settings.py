@@ -10,8 +10,9 @@ import dj_database_url
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(os.environ.get("DATA_DIR") or BASE_DIR / "var").resolve()
 
-if (DATA_DIR / "env").is_file():  # written by the set-up, so that any shell finds what the processes run with
-    for line in (DATA_DIR / "env").read_text().splitlines():
+ENV_FILE = Path(os.environ.get("ENV_FILE") or DATA_DIR / "env")
+if ENV_FILE.is_file():  # written by the set-up, so that any shell finds what the processes run with
+    for line in ENV_FILE.read_text().splitlines():
         name, separator, value = line.partition("=")
         if separator and not name.startswith("#"):
             os.environ.setdefault(name, value)
@@ -121,6 +122,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 LOGIN_URL = "login"
+PASSWORD_RESET_TIMEOUT = 24 * 3600  # how long a sign-in link is good for, in seconds
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "login"
 SESSION_COOKIE_HTTPONLY = True

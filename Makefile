@@ -1,0 +1,68 @@
+# Every command of the project. Settings follow the target: make up PORT=9000 DATA_DIR=/somewhere
+
+# The first Python that will do; make up PYTHON=/path/to/python names another.
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python; do \
+	"$$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null \
+	&& command -v "$$python" && break; done)
+INSTALLATION = $(if $(PYTHON),$(PYTHON) installation.py,$(error Talkback needs Python 3.11, 3.12 or 3.13: install one, or name it with make PYTHON=/path/to/python))
+VENV = .venv/bin
+ONE_THREAD = OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help up down doctor model install test test-all test-sglang lint types bench screenshots clean
+
+help: ## say what each target does
+	@echo "Talkback: make TARGET [SETTING=value ...]"
+	@echo
+	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' Makefile | expand -t 16
+	@echo
+	@echo "Settings: PORT (8000), DATA_DIR (var), MODEL, PROFILE (embedded or gpu), and those of docs/operations.md"
+
+up: ## install what is missing and start everything; Ctrl-C stops it
+	@$(INSTALLATION) up
+
+down: ## stop what runs on DATA_DIR, from another shell
+	@$(INSTALLATION) down
+
+doctor: ## say what is fine, what is wrong, and what to do about it
+	@$(INSTALLATION) doctor
+
+model: ## download and convert the small model, and nothing else
+	@$(INSTALLATION) install
+	@$(INSTALLATION) model
+
+install: ## the environment with all that developers need
+	@$(INSTALLATION) install dev browser postgres
+
+test: install ## the tests, on SQLite and PostgreSQL; the last lines name what was left out
+	@$(INSTALLATION) packages
+	@-$(INSTALLATION) model
+	@$(ONE_THREAD) $(VENV)/python -m tests.postgres -q -m "not browser and not real_model and not processes and not sglang" $(ARGS)
+	@$(ONE_THREAD) $(VENV)/python -m pytest -q -m "not processes and not sglang" $(ARGS)
+
+test-all: install ## the tests, those that start and kill real processes, and those against the real SGLang
+	@$(INSTALLATION) packages
+	@-$(INSTALLATION) model
+	@$(ONE_THREAD) $(VENV)/python -m tests.postgres -q -m "not browser and not real_model and not processes and not sglang" $(ARGS)
+	@$(ONE_THREAD) $(VENV)/python -m pytest -q $(ARGS)
+
+test-sglang: install ## the engine's contract, held by the real SGLang on the CPU and by ours
+	@$(INSTALLATION) model
+	@$(ONE_THREAD) $(VENV)/python -m pytest -q -m sglang $(ARGS)
+
+lint: install ## style, layers, templates
+	@$(VENV)/ruff check .
+	@$(VENV)/ruff format --check .
+	@$(VENV)/lint-imports --no-logo
+	@$(VENV)/djade --check $$(git ls-files 'templates/*.html')
+
+types: install ## mypy, strict on the pure modules
+	@$(VENV)/mypy
+
+bench: install ## how fast it is here
+	@$(INSTALLATION) model
+	@$(ONE_THREAD) $(VENV)/python -m benchmarks $(ARGS)
+
+clean: ## remove the environment and the caches; DATA_DIR stays
+	@$(INSTALLATION) clean

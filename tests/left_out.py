@@ -1,0 +1,68 @@
+"""Tests that need something this machine lacks are left out, and the last lines of the run say which and what brings them.
+
+A test says what it needs by a marker. Nothing is left out in silence, and a missing thing is never a failure.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections import Counter
+from collections.abc import Callable, Generator
+from typing import NamedTuple
+
+import pytest
+
+from installation import DEFAULT_MODEL, ROOT, chromium, postgres_programs
+
+
+class Need(NamedTuple):
+    thing: str
+    is_met: Callable[[], bool]
+    brings: str
+    """The one command that would bring it."""
+
+
+def browser_is_there() -> bool:
+    return chromium() is not None and importlib.util.find_spec("playwright") is not None
+
+
+def postgres_is_there() -> bool:
+    return postgres_programs() is not None and importlib.util.find_spec("psycopg") is not None
+
+
+def sglang_is_there() -> bool:
+    return (ROOT / ".venvs" / "sglang" / "bin" / "python").exists()
+
+
+NEEDS = {
+    "browser": Need("a Chromium", browser_is_there, "sudo apt-get install chromium"),
+    "postgres": Need("PostgreSQL's server programs", postgres_is_there, "sudo apt-get install postgresql"),
+    "real_model": Need("the real small model", (DEFAULT_MODEL / "manifest.json").exists, "make model"),
+    "sglang": Need("the real SGLang", sglang_is_there, "make test-sglang"),
+}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    lacking = {marker for marker, need in NEEDS.items() if not need.is_met()}
+    for item in items:
+        for marker in lacking & {mark.name for mark in item.iter_markers()}:
+            item.add_marker(pytest.mark.skip(reason=f"left out: needs {NEEDS[marker].thing}"))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
+    yield
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or "PYTEST_XDIST_WORKER" in os.environ:
+        return
+    counts: Counter[str] = Counter()
+    for report in reporter.stats.get("skipped", []):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        counts.update(need.thing for need in NEEDS.values() if f"needs {need.thing}" in reason)
+    for need in NEEDS.values():
+        if counts[need.thing]:
+            reporter.write_line(f"Left out: {counts[need.thing]} tests that need {need.thing}. {need.brings} brings them.")
+    if not postgres_is_there():
+        command = NEEDS["postgres"].brings
+        reporter.write_line(f"Left out: the same tests on PostgreSQL. {command} && make test brings them.")

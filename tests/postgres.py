@@ -1,0 +1,89 @@
+"""The rooms' tests once more, on PostgreSQL: a temporary cluster, made for the run and gone after it.
+
+    python -m tests.postgres [pytest's arguments]
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from installation import postgres_programs
+
+DIRECTORIES = ("training", "chat", "feedback", "judge", "webapp", "core")
+
+
+@contextmanager
+def cluster() -> Iterator[str]:
+    """The DATABASE_URL of an empty PostgreSQL on a Unix socket, with nothing listening on a port.
+
+    initdb refuses root, so as root the server belongs to `postgres` or `nobody`.
+    """
+    programs = postgres_programs()
+    if programs is None:
+        raise FileNotFoundError("PostgreSQL's initdb and postgres are not on this machine")
+    folder = Path(tempfile.mkdtemp(prefix="talkback-postgres-"))
+    owner = unprivileged()
+    as_owner = {} if owner is None else {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
+    if owner is not None:
+        os.chown(folder, owner.pw_uid, owner.pw_gid)
+    quick = ["-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off"]
+    listen = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}", "-c", "max_connections=100"]
+    try:
+        subprocess.run(
+            [programs / "initdb", "-D", folder / "data", "-U", "talkback", "-A", "trust", "-E", "UTF8", "--no-sync"],
+            check=True,
+            capture_output=True,
+            cwd=folder,
+            **as_owner,
+        )
+        with (folder / "log").open("wb") as log:
+            start = [programs / "pg_ctl", "start", "-w", "-D", folder / "data", "-o", shell_words(quick + listen)]
+            subprocess.run(start, check=True, stdout=log, stderr=log, cwd=folder, **as_owner)
+        yield f"postgresql://talkback@{quote(str(folder), safe='')}/postgres"
+    except subprocess.CalledProcessError as error:
+        log_file = folder / "log"
+        said = error.stderr or (log_file.read_bytes() if log_file.exists() else b"")
+        raise RuntimeError(f"PostgreSQL did not start: {said.decode(errors='replace')}") from error
+    finally:
+        stop = [programs / "pg_ctl", "stop", "-m", "immediate", "-D", folder / "data"]
+        subprocess.run(stop, capture_output=True, cwd="/", check=False, **as_owner)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def shell_words(arguments: list[str]) -> str:
+    return " ".join(f"'{argument}'" for argument in arguments)  # pg_ctl hands them to a shell
+
+
+def unprivileged() -> pwd.struct_passwd | None:
+    """Who runs the server: nobody in particular unless we are root."""
+    if os.geteuid() != 0:
+        return None
+    users = {user.pw_name: user for user in pwd.getpwall()}
+    return users.get("postgres") or users["nobody"]
+
+
+def main(arguments: list[str]) -> int:
+    if postgres_programs() is None:
+        print("No PostgreSQL here: its tests are left out.")
+        return 0
+    tests = Path(__file__).parent
+    rooms = [str(tests / room) for room in DIRECTORIES if (tests / room).is_dir()]
+    if any(Path(argument.partition("::")[0]).exists() for argument in arguments):
+        rooms = []  # somebody named the tests they want
+    with cluster() as url:
+        print(f"The rooms' tests on PostgreSQL ({url})", flush=True)
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *rooms, *arguments]
+        return subprocess.run(command, env={**os.environ, "DATABASE_URL": url}, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

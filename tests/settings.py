@@ -1,0 +1,19 @@
+"""The settings of tests: nothing here touches a running installation, its folder or its Redis."""
+
+import atexit
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+os.environ["ENV_FILE"] = os.devnull
+
+from webapp.settings import *  # noqa: E402, F403
+
+DATA_DIR = Path(tempfile.mkdtemp(prefix="talkback-tests-"))
+atexit.register(shutil.rmtree, DATA_DIR, ignore_errors=True)
+STATIC_ROOT = DATA_DIR / "static"
+SECRET_KEY = "only-for-tests"
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+CELERY_BROKER_URL = "memory://"
+CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}

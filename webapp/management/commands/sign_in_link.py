@@ -1,0 +1,29 @@
+"""Print a link that signs the administrator in once."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from webapp.enter import ADMINISTRATOR, administrator, link_for
+
+
+class Command(BaseCommand):
+    help = "Print a link that signs somebody in once (the administrator, who is made if there is none)."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--user", default=ADMINISTRATOR, help="whom it signs in")
+        parser.add_argument("--address", help="where people reach this installation, as in http://127.0.0.1:8000")
+
+    def handle(self, *args: Any, user: str, address: str | None, **options: Any) -> None:
+        person = administrator() if user == ADMINISTRATOR else User.objects.filter(username=user).first()
+        if person is None:
+            raise CommandError(f"There is no user named {user}.")
+        if not person.is_active:
+            raise CommandError(f"{user} may not sign in: the account is inactive.")
+        address = address or os.environ.get("ADDRESS") or f"http://127.0.0.1:{settings.PORT}"
+        self.stdout.write(address.rstrip("/") + link_for(person))
