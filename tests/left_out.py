@@ -1,4 +1,4 @@
-"""Tests that need something this machine lacks are left out, and the last lines of the run say which and what brings them.
+"""Tests that need what this machine lacks are left out, and the last lines of the run say which and what brings them.
 
 A test says what it needs by a marker. Nothing is left out in silence, and a missing thing is never a failure.
 """
@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
-from installation import DEFAULT_MODEL, ROOT, chromium, postgres_programs
+from installation.findings import chromium, postgres_programs
+from installation.places import DEFAULT_MODEL, ROOT
 
 
 class Need(NamedTuple):
@@ -62,7 +63,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
         counts.update(need.thing for need in NEEDS.values() if f"needs {need.thing}" in reason)
     for need in NEEDS.values():
         if counts[need.thing]:
-            reporter.write_line(f"Left out: {counts[need.thing]} tests that need {need.thing}. {need.brings} brings them.")
+            reporter.write_line(f"Left out: {counts[need.thing]} that need {need.thing}. `{need.brings}` brings them.")
     if not postgres_is_there():
         command = NEEDS["postgres"].brings
-        reporter.write_line(f"Left out: the same tests on PostgreSQL. {command} && make test brings them.")
+        reporter.write_line(f"Left out: the same tests on PostgreSQL. `{command}` brings them.")

@@ -1,6 +1,6 @@
 """The rooms' tests once more, on PostgreSQL: a temporary cluster, made for the run and gone after it.
 
-    python -m tests.postgres [pytest's arguments]
+python -m tests.postgres [pytest's arguments]
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
-from installation import postgres_programs
+from installation.findings import postgres_programs
 
 DIRECTORIES = ("training", "chat", "feedback", "judge", "webapp", "core")
 
@@ -32,21 +33,42 @@ def cluster() -> Iterator[str]:
         raise FileNotFoundError("PostgreSQL's initdb and postgres are not on this machine")
     folder = Path(tempfile.mkdtemp(prefix="talkback-postgres-"))
     owner = unprivileged()
-    as_owner = {} if owner is None else {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
+    as_owner: dict[str, Any] = (
+        {} if owner is None else {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
+    )
     if owner is not None:
         os.chown(folder, owner.pw_uid, owner.pw_gid)
     quick = ["-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off"]
     listen = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}", "-c", "max_connections=100"]
     try:
         subprocess.run(
-            [programs / "initdb", "-D", folder / "data", "-U", "talkback", "-A", "trust", "-E", "UTF8", "--no-sync"],
+            [
+                str(programs / "initdb"),
+                "-D",
+                str(folder / "data"),
+                "-U",
+                "talkback",
+                "-A",
+                "trust",
+                "-E",
+                "UTF8",
+                "--no-sync",
+            ],
             check=True,
             capture_output=True,
             cwd=folder,
             **as_owner,
         )
         with (folder / "log").open("wb") as log:
-            start = [programs / "pg_ctl", "start", "-w", "-D", folder / "data", "-o", shell_words(quick + listen)]
+            start = [
+                str(programs / "pg_ctl"),
+                "start",
+                "-w",
+                "-D",
+                str(folder / "data"),
+                "-o",
+                shell_words(quick + listen),
+            ]
             subprocess.run(start, check=True, stdout=log, stderr=log, cwd=folder, **as_owner)
         yield f"postgresql://talkback@{quote(str(folder), safe='')}/postgres"
     except subprocess.CalledProcessError as error:
@@ -54,7 +76,7 @@ def cluster() -> Iterator[str]:
         said = error.stderr or (log_file.read_bytes() if log_file.exists() else b"")
         raise RuntimeError(f"PostgreSQL did not start: {said.decode(errors='replace')}") from error
     finally:
-        stop = [programs / "pg_ctl", "stop", "-m", "immediate", "-D", folder / "data"]
+        stop = [str(programs / "pg_ctl"), "stop", "-m", "immediate", "-D", str(folder / "data")]
         subprocess.run(stop, capture_output=True, cwd="/", check=False, **as_owner)
         shutil.rmtree(folder, ignore_errors=True)
 

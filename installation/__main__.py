@@ -1,0 +1,265 @@
+"""The commands behind `make`."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+import installation
+from installation.findings import chromium, data_folder, findings, postgres_programs
+from installation.packages import bring_model, install, install_system_packages, locked, one_thread
+from installation.places import DATA_DIR, LOCK, LOGS, PYTHON, ROOT, VENV
+from installation.settings import address, asked_for, complete, write_settings, written
+from installation.speech import Trouble, reason_in, run, say
+from installation.supervision import (
+    MARK,
+    STOP_LIMIT_S,
+    process_states,
+    start_supervisor,
+    stop,
+    stop_left_running,
+    unready,
+    wait_until_ready,
+    write_redis_configuration,
+    write_supervisor_configuration,
+)
+
+
+class Interrupted(BaseException):
+    """Somebody asked us to stop: Ctrl-C, `make down`, a closed terminal."""
+
+
+def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)  # once is enough; what follows is quick and must end
+    raise Interrupted
+
+
+def up() -> None:
+    """Install, prepare, start every process and stay until stopped."""
+    folder = data_folder()
+    if not folder.fine:
+        raise Trouble(folder.says)
+    with LOCK.open("a+") as lock:
+        if not locked(lock):
+            lock.seek(0)
+            who = f"process {lock.read().strip() or 'unknown'}"
+            raise Trouble(
+                f"Talkback already runs on {DATA_DIR} ({who}): stop it with Ctrl-C there or with make down, "
+                f"or start a second one with another DATA_DIR and PORT."
+            )
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(signal_number, interrupt)
+        try:
+            serve()
+        except Interrupted:
+            with contextlib.suppress(OSError):  # the terminal may be gone
+                say("\nStopped.")
+
+
+def serve() -> None:
+    if count := stop_left_running():
+        say(f"  stopped {count} processes that an earlier start had left behind")
+    asked = asked_for()
+    must_hold(asked)
+    say(f"Talkback in {DATA_DIR}")
+    install({"postgres"} if asked.get("DATABASE_URL", "").startswith("postgres") else set())
+    must_hold(asked)
+    asked["MODEL"] = bring_model(asked)
+    settings = complete(asked)
+    write_settings(settings)
+    if "REDIS_PORT" in settings:
+        write_redis_configuration(settings)
+    environment = one_thread() | {"HF_HUB_OFFLINE": "1"} | settings | {MARK: str(DATA_DIR)}
+    run("database", [PYTHON, "manage.py", "migrate", "--verbosity", "0"], environment)
+    settings["API_KEY"] = manage(environment, "create_key", "--name", "make up", "--keep")
+    write_settings(settings)
+    configuration = write_supervisor_configuration(settings)
+    supervisor = start_supervisor(configuration, environment)
+    try:
+        wait_until_ready(settings, supervisor)
+        say(welcome(settings, link=manage(environment, "sign_in_link")))
+        while supervisor.wait():  # it ended, and not because we asked
+            say("  the supervisor ended unexpectedly: starting everything again")
+            stop_left_running()
+            supervisor = start_supervisor(configuration, environment)
+    finally:
+        stop(supervisor)
+
+
+def must_hold(settings: dict[str, str]) -> None:
+    for finding in findings(settings, running=False):
+        if not finding.fine:
+            raise Trouble(finding.says)
+
+
+def manage(environment: dict[str, str], *arguments: str) -> str:
+    """What a management command prints."""
+    outcome = subprocess.run(
+        [PYTHON, "manage.py", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    if outcome.returncode:
+        raise Trouble(f"manage.py {arguments[0]} failed: {reason_in(outcome.stderr)}")
+    return outcome.stdout.strip()
+
+
+def welcome(settings: dict[str, str], link: str) -> str:
+    """What a person needs now: one line to open, one curl, one openclaw.json."""
+    url, key, name = address(settings), settings["API_KEY"], settings.get("MODEL_NAME", "talkback")
+    window = context_length(Path(settings["MODEL"]))
+    model = {"id": name, "name": name, "reasoning": False, "contextWindow": window, "maxTokens": min(1024, window // 4)}
+    provider = {"baseUrl": f"{url}/v1", "apiKey": key, "api": "openai-completions", "models": [model]}
+    openclaw = {
+        "models": {"mode": "replace", "providers": {"talkback": provider}},
+        "agents": {"defaults": {"model": {"primary": f"talkback/{name}"}}},
+    }
+    body = json.dumps({"model": name, "messages": [{"role": "user", "content": "Hello!"}]})
+    return f"""
+Open this once; it signs you in as the administrator:
+
+  {link}
+
+Ask it from a shell:
+
+  curl {url}/v1/chat/completions -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' \\
+    -d '{body}'
+
+Or from OpenClaw, in openclaw.json:
+
+{json.dumps(openclaw, indent=2)}
+
+Logs are in {LOGS}. Ctrl-C stops everything.
+"""
+
+
+def context_length(model: Path) -> int:
+    configuration = json.loads((model / "config.json").read_text())
+    configuration = configuration.get("text_config", configuration)
+    return int(configuration.get("max_position_embeddings", 8192))
+
+
+def down() -> None:
+    """Stop what runs on DATA_DIR, from any shell."""
+    if not DATA_DIR.is_dir():
+        say(f"Nothing runs on {DATA_DIR}.")
+        return
+    with LOCK.open("a+") as lock:
+        held = not locked(lock)
+        if held:
+            lock.seek(0)
+            pid = lock.read().strip()
+            if not pid.isdigit():
+                raise Trouble(f"Something holds {LOCK} without saying who: stop that process by hand.")
+            os.kill(int(pid), signal.SIGTERM)
+            end = time.monotonic() + STOP_LIMIT_S + 20
+            while not locked(lock):
+                if time.monotonic() > end:
+                    raise Trouble(f"Process {pid} does not stop: look at it, then run kill -9 {pid} and make down.")
+                time.sleep(0.2)
+        count = stop_left_running()
+        say(f"Stopped what ran on {DATA_DIR}." if held or count else f"Nothing runs on {DATA_DIR}.")
+
+
+def doctor() -> None:
+    """Every finding, fine or not, and how the processes are."""
+    settings, running = asked_for(), False
+    if DATA_DIR.is_dir():
+        with LOCK.open("a+") as lock:
+            running = not locked(lock)
+    if running:
+        settings |= {name: written()[name] for name in ("HOST", "PORT") if name in written()}
+    wrong = 0
+    for finding in findings(settings, running):
+        wrong += not finding.fine
+        say(f"{'fine ' if finding.fine else 'WRONG'}  {finding.subject:<12} {finding.says}")
+    for subject, there, brings in (
+        ("chromium", chromium(), "sudo apt-get install chromium"),
+        ("postgres", postgres_programs(), "sudo apt-get install postgresql"),
+    ):
+        say(f"{'fine ' if there else 'lacks'}  {subject:<12} {there or f'only some tests need it: {brings}'}")
+    if not running:
+        say("       processes    not running: make up starts them")
+    for name, process in process_states().items() if running else ():
+        wrong += process["statename"] != "RUNNING"
+        fine = "fine " if process["statename"] == "RUNNING" else "WRONG"
+        say(f"{fine}  {name:<12} {process['description']}; its log is {LOGS / name}.log")
+    if running:
+        waiting_for = unready(settings)
+        wrong += bool(waiting_for)
+        say(
+            f"WRONG  ready        not yet: {', '.join(waiting_for)}"
+            if waiting_for
+            else f"fine   ready        {address(settings)}"
+        )
+    if wrong:
+        raise Trouble(f"{wrong} to see to." if wrong > 1 else "One thing to see to.")
+
+
+def clean() -> None:
+    """Remove what can be made again. Conversations, checkpoints and models in DATA_DIR are not touched."""
+    for folder in (
+        VENV,
+        *(ROOT / name for name in (".pytest_cache", ".mypy_cache", ".ruff_cache", ".import_linter_cache")),
+    ):
+        shutil.rmtree(folder, ignore_errors=True)
+    for cache in ROOT.rglob("__pycache__"):
+        if DATA_DIR not in cache.parents:
+            shutil.rmtree(cache, ignore_errors=True)
+    say(f"Removed the environment and the caches; {DATA_DIR} is as it was.")
+
+
+def model() -> None:
+    """The model alone, for the tests that ask the real one."""
+    say(bring_model(asked_for()))
+
+
+COMMANDS: dict[str, Callable[[], None]] = {
+    "up": up,
+    "down": down,
+    "doctor": doctor,
+    "model": model,
+    "packages": install_system_packages,
+    "clean": clean,
+}
+
+
+def main(arguments: list[str]) -> int:
+    try:
+        if arguments and arguments[0] == "install":
+            install(set(arguments[1:]))
+        elif len(arguments) == 1 and arguments[0] in COMMANDS:
+            COMMANDS[arguments[0]]()
+        else:
+            print(installation.__doc__, file=sys.stderr)
+            return 2
+    except Trouble as trouble:
+        print(f"\n{trouble}" if arguments[0] != "doctor" else trouble, file=sys.stderr)
+        return 1
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        print(
+            f"\nThe disk is full: free some space and run the same command again ({error.filename}).", file=sys.stderr
+        )
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,81 @@
+"""What a start runs with: told now, told before, or chosen. Kept in DATA_DIR/env."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from installation.findings import free_port
+from installation.places import DATA_DIR, ENV_FILE
+
+KEPT = (
+    *("MODEL", "MODEL_NAME", "PROFILE", "DATABASE_URL", "REDIS_URL", "ENGINE_URL", "ENGINE_API_KEY"),
+    *("ENGINE_ADMIN_KEY", "ENGINE_PRIORITIES", "JUDGE_URL", "JUDGE_API_KEY", "JUDGE_MODEL", "RECIPE"),
+    *("ALLOWED_HOSTS", "CSRF_TRUSTED_ORIGINS", "SGLANG", "SGLANG_ARGS", "LOG_LEVEL"),
+)
+"""Settings that a start remembers from the one before, so that a database once named is not forgotten."""
+
+
+def written() -> dict[str, str]:
+    """What the last start wrote to DATA_DIR/env."""
+    if not ENV_FILE.exists():
+        return {}
+    lines = [line.partition("=") for line in ENV_FILE.read_text().splitlines() if not line.startswith("#")]
+    return {name: value for name, separator, value in lines if separator}
+
+
+def asked_for() -> dict[str, str]:
+    """What this start is to use: the environment first, then what an earlier start was told, then the default."""
+    before = written()
+    for ours, port in (("REDIS_URL", "REDIS_PORT"), ("ENGINE_URL", "ENGINE_PORT")):
+        if port in before:  # an address we chose then; it is chosen anew
+            before.pop(ours, None)
+    settings = {name: before[name] for name in KEPT if name in before}
+    settings |= {name: os.environ[name] for name in KEPT if name in os.environ}  # an empty value forgets
+    settings = {name: value.strip() for name, value in settings.items() if value.strip()}
+    settings["PROFILE"] = settings.get("PROFILE", "embedded")
+    settings["HOST"] = os.environ.get("HOST", "").strip() or "127.0.0.1"
+    settings["PORT"] = os.environ.get("PORT", "").strip() or "8000"
+    return settings
+
+
+def complete(settings: dict[str, str]) -> dict[str, str]:
+    """The settings with everything a start chooses by itself: secrets once, ports each time."""
+    before, chosen = written(), dict(settings)
+    chosen["DATA_DIR"] = str(DATA_DIR)
+    for secret in ("SECRET_KEY", "ENGINE_API_KEY", "ENGINE_ADMIN_KEY", "REDIS_PASSWORD"):
+        chosen[secret] = (
+            os.environ.get(secret) or settings.get(secret) or before.get(secret) or secrets.token_urlsafe(32)
+        )
+    if "REDIS_URL" not in settings:
+        chosen["REDIS_PORT"] = str(free_port(int(before.get("REDIS_PORT", "0"))))
+        chosen["REDIS_URL"] = f"redis://:{chosen['REDIS_PASSWORD']}@127.0.0.1:{chosen['REDIS_PORT']}/0"
+    if "ENGINE_URL" not in settings:
+        chosen["ENGINE_PORT"] = str(free_port(int(before.get("ENGINE_PORT", "0"))))
+        chosen["ENGINE_URL"] = f"http://127.0.0.1:{chosen['ENGINE_PORT']}"
+    if "API_KEY" in before:
+        chosen["API_KEY"] = before["API_KEY"]
+    return chosen
+
+
+def write_settings(settings: dict[str, str]) -> None:
+    """DATA_DIR/env, readable by its owner alone, replaced in one move."""
+    heading = "# Written by make up, with secrets: what the processes run with, and what manage.py reads.\n"
+    draft = ENV_FILE.with_name("env.draft")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(heading + "".join(f"{name}={value}\n" for name, value in sorted(settings.items())))
+    os.replace(draft, ENV_FILE)
+
+
+def write_private(file: Path, text: str) -> Path:
+    file.unlink(missing_ok=True)
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
+        stream.write(text)
+    return file
+
+
+def address(settings: dict[str, str]) -> str:
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings["HOST"], settings["HOST"])  # noqa: S104
+    return f"http://{host}:{settings['PORT']}"

@@ -1,0 +1,241 @@
+"""The processes of a start under one supervisor: which they are, how they are, and how they end."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import http.client
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+import xmlrpc.client
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from installation.findings import redis_binary
+from installation.places import DATA_DIR, LOGS, PYTHON, ROOT
+from installation.settings import address, write_private
+from installation.speech import Progress, Trouble, say, tail
+
+MARK = "TALKBACK_SUPERVISED"
+"""Every process we start carries this variable with its DATA_DIR; nothing without it is ever stopped."""
+START_LIMIT_S = {"embedded": 300, "gpu": 3600}
+STOP_LIMIT_S = 30
+
+
+class Program(NamedTuple):
+    name: str
+    command: list[str]
+    priority: int = 10
+    stop_signal: str = "TERM"
+
+
+def programs(settings: dict[str, str]) -> list[Program]:
+    """Every process of this start, Redis first; the secrets they need stand in their environment, not here."""
+    python, celery = str(PYTHON), [str(PYTHON), "-m", "celery", "-A", "webapp"]
+    processes = []
+    if "REDIS_PORT" in settings:
+        processes.append(Program("redis", [str(redis_binary()), str(DATA_DIR / "redis.conf")], priority=1))
+    if "ENGINE_PORT" in settings:
+        engine = {"embedded": "gpu_workers.embedded", "gpu": "gpu_workers.processes"}[settings["PROFILE"]]
+        address = ["--host", "127.0.0.1", "--port", settings["ENGINE_PORT"]]
+        processes.append(Program("engine", [python, "-m", engine, "--model", settings["MODEL"], *address], priority=2))
+    serve = ["--host", settings["HOST"], "--port", settings["PORT"], "--timeout-graceful-shutdown", "5"]
+    judge = ["worker", "-Q", "judge", "--pool", "threads", "-c", "2", "-n", "judge@%h", "--loglevel", "INFO"]
+    learn = ["worker", "-Q", "learn", "--pool", "solo", "-n", "learn@%h", "--loglevel", "INFO"]
+    beat = ["beat", "--schedule", str(DATA_DIR / "beat"), "--pidfile", "", "--loglevel", "INFO"]
+    return [
+        *processes,
+        Program("web", [python, "-m", "uvicorn", "webapp.asgi:application", *serve]),
+        # A worker is stopped cold: its tasks are acknowledged late and the rows say what is due.
+        Program("judge", [*celery, *judge], stop_signal="QUIT"),
+        Program("learn", [*celery, *learn], stop_signal="QUIT"),
+        Program("beat", [*celery, *beat]),
+    ]
+
+
+def write_redis_configuration(settings: dict[str, str]) -> None:
+    lines = {
+        "port": settings["REDIS_PORT"],
+        "bind": "127.0.0.1",
+        "requirepass": settings["REDIS_PASSWORD"],
+        "dir": f'"{DATA_DIR}"',
+        "save": '""',  # Redis holds nudges; the truth is in the database
+        "appendonly": "no",
+        "daemonize": "no",
+        "maxmemory-policy": "noeviction",
+    }
+    write_private(DATA_DIR / "redis.conf", "".join(f"{name} {value}\n" for name, value in lines.items()))
+
+
+def write_supervisor_configuration(settings: dict[str, str]) -> Path:
+    """The file that says which processes run, where they log, and how they are stopped."""
+
+    def quoted(value: object) -> str:
+        return str(value).replace("%", "%%")  # supervisor expands %(...)s everywhere
+
+    sections: dict[str, dict[str, object]] = {
+        "supervisord": {
+            "nodaemon": "true",
+            "silent": "true",
+            "directory": ROOT,
+            "logfile": LOGS / "supervisor.log",
+            "childlogdir": LOGS,
+            "pidfile": DATA_DIR / "supervisor.pid",
+            "strip_ansi": "true",
+        },
+        "unix_http_server": {"file": socket_path(), "chmod": "0700"},
+        "rpcinterface:supervisor": {
+            "supervisor.rpcinterface_factory": "supervisor.rpcinterface:make_main_rpcinterface"
+        },
+        "supervisorctl": {"serverurl": f"unix://{socket_path()}"},
+    }
+    for program in programs(settings):
+        sections[f"program:{program.name}"] = {
+            "command": shlex.join(program.command),
+            "priority": program.priority,
+            "autorestart": "true",
+            "startsecs": 2,
+            "startretries": 1000,  # a store that is away comes back; a person reads `make doctor` meanwhile
+            "stopsignal": program.stop_signal,
+            "stopwaitsecs": 10,
+            "stopasgroup": "true",
+            "killasgroup": "true",
+            "redirect_stderr": "true",
+            "stdout_logfile": LOGS / f"{program.name}.log",
+            "stdout_logfile_maxbytes": "10MB",
+            "stdout_logfile_backups": 2,
+        }
+    text = "\n".join(
+        f"[{name}]\n" + "".join(f"{key} = {quoted(value)}\n" for key, value in section.items())
+        for name, section in sections.items()
+    )
+    return write_private(DATA_DIR / "supervisor.conf", text)
+
+
+def socket_path() -> Path:
+    """Where the supervisor listens: in DATA_DIR, unless the path is longer than a socket's name may be."""
+    inside = DATA_DIR / "supervisor.sock"
+    if len(os.fsencode(inside)) < 100:
+        return inside
+    return Path("/tmp") / f"talkback-{hashlib.sha256(os.fsencode(DATA_DIR)).hexdigest()[:16]}.sock"  # noqa: S108
+
+
+class SupervisorConnection(http.client.HTTPConnection):
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(5)
+        self.sock.connect(str(socket_path()))
+
+
+class SupervisorTransport(xmlrpc.client.Transport):
+    def make_connection(self, host: Any) -> SupervisorConnection:
+        return SupervisorConnection("localhost")
+
+
+def process_states() -> dict[str, dict[str, Any]]:
+    """What the supervisor says of each process, by name; empty while it does not answer."""
+    proxy = xmlrpc.client.ServerProxy("http://localhost", transport=SupervisorTransport())
+    try:
+        reported: Any = proxy.supervisor.getAllProcessInfo()
+        return {process["name"]: process for process in reported}
+    except (OSError, xmlrpc.client.Error, http.client.HTTPException):
+        return {}
+
+
+def left_running() -> list[int]:
+    """Processes that carry our mark for this DATA_DIR, whoever their parent is now."""
+    mark = f"{MARK}={DATA_DIR}".encode()
+    found = []
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if mark in environ.read_bytes().split(b"\0") and int(environ.parent.name) != os.getpid():
+                found.append(int(environ.parent.name))
+    return found
+
+
+def stop_left_running() -> int:
+    """Stop every process that carries our mark; returns how many there were."""
+    stopped = left_running()
+    for signal_number, patience_s in ((signal.SIGTERM, 10), (signal.SIGKILL, 5)):
+        end = time.monotonic() + patience_s
+        for pid in left_running():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal_number)
+        while left_running() and time.monotonic() < end:
+            time.sleep(0.1)
+    return len(stopped)
+
+
+def start_supervisor(configuration: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    """In a session of its own, so that Ctrl-C reaches this script alone and the order of stopping is ours."""
+    socket_path().unlink(missing_ok=True)
+    with (LOGS / "supervisor.out").open("wb") as output:
+        return subprocess.Popen(
+            [PYTHON, "-m", "supervisor.supervisord", "--configuration", str(configuration)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=ROOT,
+            env=environment,
+            start_new_session=True,
+        )
+
+
+def stop(supervisor: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(OSError):
+        say("\nStopping ...")
+    if supervisor.poll() is None:
+        supervisor.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            supervisor.wait(STOP_LIMIT_S)
+    stop_left_running()
+
+
+def wait_until_ready(settings: dict[str, str], supervisor: subprocess.Popen[bytes]) -> None:
+    """Return once /readyz is content; raise when a process keeps failing or the time is up."""
+    progress, failures = Progress("starting"), dict.fromkeys((program.name for program in programs(settings)), 0)
+    while True:
+        if supervisor.poll() is not None:
+            raise Trouble(f"The supervisor did not start: {tail(LOGS / 'supervisor.out', 1)}")
+        states = process_states()
+        for name, process in states.items():
+            failures[name] = failures[name] + 1 if process["statename"] in ("BACKOFF", "FATAL", "EXITED") else 0
+            if failures[name] > 8:  # four seconds on end: not a restart, but a fault
+                progress.done("failed")
+                log = LOGS / f"{name}.log"
+                raise Trouble(f"{name} does not start: {tail(log, 1)} (all of it is in {log})")
+        waiting_for = [name for name, process in states.items() if process["statename"] != "RUNNING"] or unready(
+            settings
+        )
+        if states and not waiting_for:
+            progress.done("ready")
+            return
+        if progress.elapsed_s > START_LIMIT_S[settings["PROFILE"]]:
+            progress.done("failed")
+            raise Trouble(
+                f"Not ready after {progress.elapsed_s} s, still waiting for {', '.join(waiting_for)}: see {LOGS}"
+            )
+        progress.show(f"waiting for {', '.join(waiting_for) or 'the supervisor'}")
+        time.sleep(0.5)
+
+
+def unready(settings: dict[str, str]) -> list[str]:
+    """The names that /readyz is not content with; empty when it is."""
+    try:
+        with urllib.request.urlopen(f"{address(settings)}/readyz", timeout=20) as response:  # noqa: S310
+            response.read()
+            return []
+    except urllib.error.HTTPError as error:
+        with contextlib.suppress(ValueError, LookupError, TypeError):
+            checks = json.loads(error.read())["checks"]
+            return [name for name, check in checks.items() if not check["ok"]]
+        return [f"web (it answers {error.code})"]
+    except OSError:
+        return ["web"]
