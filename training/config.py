@@ -45,10 +45,6 @@ class Recipe(BaseModel):
     teacher: Literal["base", "policy"] = "base"
     """Who is shown the hint: the base, which no run can wear down, or the live policy."""
 
-    teacher_gain: float = Field(0.0, ge=0)
-    """How far the teacher's distribution is pushed past the hint: log q + gain · (log q − log q without the hint).
-    A small model heeds a hint only in part; a gain asks for what the hint changes, once more. 0 pushes nothing."""
-
     advantage_clip: float | None = Field(1.0, gt=0)
     """Bound of the teacher's token gap in the advantage; one unlikely token would otherwise outweigh a reply."""
 
@@ -109,8 +105,6 @@ class Recipe(BaseModel):
     def _teaches_something(self) -> Self:
         if self.w_rl == self.w_opd == 0:
             raise ValueError("w_rl and w_opd are both 0: nothing would be learned")
-        if self.teacher_gain and self.distillation == "token":
-            raise ValueError("teacher_gain pushes a distribution: it needs distillation topk or vocabulary")
         if self.updates < self.warmup:
             raise ValueError("warmup is longer than the run")
         return self
@@ -121,7 +115,7 @@ PRESETS: dict[str, Recipe] = {
     "binary": Recipe(w_opd=0),
     "opd": Recipe(w_rl=0),
     "topk": Recipe(w_rl=0, distillation="topk"),
-    "embedded": Recipe(),
+    "embedded": Recipe(distillation="vocabulary", lr=1e-3, updates=6),
 }
 """Vetted settings by name; `embedded` is the default of the CPU profile (docs/decisions/0001-default-recipe.md)."""
 

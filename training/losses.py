@@ -150,6 +150,4 @@ def divergence(
     if k is None or k >= logprobs.shape[-1]:
         return (logprobs.exp() * (logprobs - teacher_logprobs)).sum(-1)
     ids, valid = support_ids(logprobs.detach(), teacher_logprobs, k, support)
-    return reverse_kl(
-        logprobs.gather(-1, ids), teacher_logprobs.gather(-1, ids), valid if support == "union" else None
-    )
+    return reverse_kl(logprobs.gather(-1, ids), teacher_logprobs.gather(-1, ids), valid if support == "union" else None)

@@ -3,17 +3,21 @@ from celery import shared_task
 
 from core.errors import IllegalMove
 from gpu_workers.errors import EngineUnavailable
-from training import promotion
-from training.models import Checkpoint
+from training import batches, config, promotion, runs
+from training.models import Checkpoint, Run
 from training.promotion import Unproven
 
 
 @shared_task
-def fill_batch(sample_id: str) -> None: ...
+def fill_batch(sample_id: str) -> None:
+    """Whatever the sample that was ready, it may complete a batch of all that are."""
+    while batches.fill(config.current()):
+        pass
 
 
 @shared_task
-def train(run_id: str) -> None: ...
+def train(run_id: str) -> None:
+    runs.train(Run.objects.get(pk=run_id))
 
 
 @shared_task(autoretry_for=(EngineUnavailable,), retry_backoff=True, max_retries=5, throws=(Unproven, IllegalMove))
