@@ -8,11 +8,13 @@ from pathlib import Path
 
 from installation.findings import free_port
 from installation.places import DATA_DIR, ENV_FILE
+from installation.speech import Trouble
 
 KEPT = (
     *("MODEL", "MODEL_NAME", "PROFILE", "DATABASE_URL", "REDIS_URL", "ENGINE_URL", "ENGINE_API_KEY"),
     *("ENGINE_ADMIN_KEY", "ENGINE_PRIORITIES", "JUDGE_URL", "JUDGE_API_KEY", "JUDGE_MODEL", "RECIPE"),
-    *("ALLOWED_HOSTS", "CSRF_TRUSTED_ORIGINS", "SGLANG", "SGLANG_ARGS", "LOG_LEVEL"),
+    *("JUDGE_VOTES", "JUDGE_MAX_NEW_TOKENS", "JUDGE_DEADLINE_S", "CALIBRATION_VOTES", "ALLOWED_HOSTS"),
+    *("CSRF_TRUSTED_ORIGINS", "SGLANG", "SGLANG_ARGS", "LOG_LEVEL"),
 )
 """Settings that a start remembers from the one before, so that a database once named is not forgotten."""
 
@@ -61,6 +63,9 @@ def complete(settings: dict[str, str]) -> dict[str, str]:
 
 def write_settings(settings: dict[str, str]) -> None:
     """DATA_DIR/env, readable by its owner alone, replaced in one move."""
+    for name, value in settings.items():
+        if "\n" in value or "\r" in value:
+            raise Trouble(f"{name} has more than one line: give it on one.")
     heading = "# Written by make up, with secrets: what the processes run with, and what manage.py reads.\n"
     draft = ENV_FILE.with_name("env.draft")
     draft.unlink(missing_ok=True)

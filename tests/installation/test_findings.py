@@ -1,0 +1,106 @@
+"""Whatever is wrong is said in one sentence that tells what to do, by `make up` and by `make doctor` alike."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from installation import findings
+from tests.installation.conftest import Command
+
+
+def last(text: str) -> str:
+    return text.strip().splitlines()[-1]
+
+
+def test_a_port_in_use_is_named_with_another_that_is_free(command: Command, taken_port: int):
+    refused = command("up", PORT=str(taken_port))
+
+    assert refused.returncode == 1
+    assert f"Port {taken_port} is in use: choose another, as in make up PORT=" in last(refused.stderr)
+    assert "Traceback" not in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"PORT": "eighty"}, "PORT=eighty is not a port"),
+        ({"PORT": "70000"}, "PORT=70000 is not a port"),
+        ({"HOST": "192.0.2.1"}, "HOST=192.0.2.1 cannot be listened on"),
+        ({"MODEL": "/nowhere/at/all"}, "MODEL=/nowhere/at/all is neither a folder here nor a hub name"),
+        ({"PROFILE": "quantum"}, "PROFILE=quantum is unknown"),
+        ({"RECIPE": "/nowhere.json"}, "RECIPE names /nowhere.json, which is not there"),
+        ({"REDIS_URL": "localhost:6379"}, "REDIS_URL is not a Redis address"),
+        ({"REDIS_URL": "redis://127.0.0.1:1/0"}, "No Redis answers at 127.0.0.1:1"),
+        ({"ENGINE_URL": "http://127.0.0.1:1"}, "No engine answers at http://127.0.0.1:1"),
+        ({"PROFILE": "gpu", "SGLANG": "/nowhere/sglang"}, "No sglang program"),
+    ],
+)
+def test_up_and_doctor_say_the_same_of_a_bad_setting(command: Command, settings: dict[str, str], sentence: str):
+    started, examined = command("up", **settings), command("doctor", **settings)
+
+    assert started.returncode == examined.returncode == 1
+    assert sentence in last(started.stderr)
+    assert sentence in examined.stdout
+    assert last(examined.stderr) == "One thing to see to."
+
+
+def test_a_data_folder_that_is_a_file_is_refused(command: Command, tmp_path: Path):
+    (tmp_path / "file").write_text("")
+
+    refused = command("up", DATA_DIR=str(tmp_path / "file"))
+
+    assert refused.returncode == 1
+    assert "cannot be written" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_doctor_finds_a_fresh_machine_fine_and_starts_nothing(command: Command):
+    examined = command("doctor")
+
+    assert examined.returncode == 0, examined.stdout
+    assert "not running: make up starts them" in examined.stdout
+    assert "WRONG" not in examined.stdout
+
+
+def test_a_full_disk_is_refused_before_anything_is_fetched(monkeypatch: pytest.MonkeyPatch):
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: usage(10**12, 10**12, 10**8))
+
+    finding = findings.disk_space({})
+
+    assert not finding.fine
+    assert "0.1 GB free" in finding.says
+    assert "free some space" in finding.says
+
+
+def test_another_python_is_refused_by_name(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "version_info", (3, 10, 13))
+    monkeypatch.setattr(findings.platform, "python_version", lambda: "3.10.13")
+
+    finding = findings.python_version()
+
+    assert not finding.fine
+    assert finding.says.startswith("Python 3.10.13 will not do")
+
+
+def test_a_python_without_ensurepip_is_told_the_one_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(findings, "PYTHON", tmp_path / "absent")
+    monkeypatch.setattr(findings.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(findings.shutil, "which", lambda name: None)
+
+    finding = findings.environment_maker()
+
+    assert not finding.fine
+    assert f"sudo apt-get install python3.{sys.version_info[1]}-venv" in finding.says
+
+
+def test_an_unknown_command_shows_how_it_is_used(command: Command):
+    refused = command("sideways")
+
+    assert refused.returncode == 2
+    assert "python3 -m installation up | down | doctor" in refused.stderr

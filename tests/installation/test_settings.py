@@ -1,0 +1,76 @@
+"""What a start runs with is told, remembered or chosen, and kept where only its owner reads it."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from installation import settings
+
+
+@pytest.fixture(autouse=True)
+def nobody_set_anything(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in (*settings.KEPT, "PORT", "HOST", "SECRET_KEY", "REDIS_PASSWORD"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(settings, "ENV_FILE", tmp_path / "env")
+
+
+def start() -> dict[str, str]:
+    """What one start would run with; written down as it is."""
+    complete = settings.complete(settings.asked_for())
+    settings.write_settings(complete)
+    return complete
+
+
+def test_secrets_are_made_once_and_are_private():
+    first, second = start(), start()
+
+    for secret in ("SECRET_KEY", "ENGINE_API_KEY", "ENGINE_ADMIN_KEY", "REDIS_PASSWORD"):
+        assert len(first[secret]) >= 32
+        assert first[secret] == second[secret]
+    assert first["ENGINE_API_KEY"] != first["ENGINE_ADMIN_KEY"]
+    assert stat.S_IMODE(settings.ENV_FILE.stat().st_mode) == 0o600
+
+
+def test_a_database_once_named_is_remembered_until_it_is_emptied(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DATABASE_URL", "postgresql://somewhere/talkback")
+    start()
+    monkeypatch.delenv("DATABASE_URL")
+    assert start()["DATABASE_URL"] == "postgresql://somewhere/talkback"
+
+    monkeypatch.setenv("DATABASE_URL", "")
+    assert "DATABASE_URL" not in start()
+
+
+def test_the_port_is_not_remembered(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PORT", "9000")
+    assert start()["PORT"] == "9000"
+    monkeypatch.delenv("PORT")
+    assert start()["PORT"] == "8000"
+
+
+def test_our_own_redis_is_never_taken_for_one_that_was_named(monkeypatch: pytest.MonkeyPatch):
+    ours = start()
+    assert ours["REDIS_URL"].endswith(f"@127.0.0.1:{ours['REDIS_PORT']}/0")
+    assert "REDIS_URL" not in settings.asked_for()
+
+    monkeypatch.setenv("REDIS_URL", "redis://elsewhere:6379/0")
+    named = start()
+    assert named["REDIS_URL"] == "redis://elsewhere:6379/0"
+    assert "REDIS_PORT" not in named
+    monkeypatch.delenv("REDIS_URL")
+    assert start()["REDIS_URL"] == "redis://elsewhere:6379/0"
+
+
+def test_a_value_may_hold_an_equals_sign(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DATABASE_URL", "postgresql://h/d?options=-csearch_path%3Dx&sslmode=require")
+    start()
+    assert settings.written()["DATABASE_URL"].endswith("sslmode=require")
+
+
+def test_a_value_of_two_lines_cannot_smuggle_in_a_second_setting(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("MODEL_NAME", "friendly\nDEBUG=1")
+    with pytest.raises(settings.Trouble, match="MODEL_NAME"):
+        start()

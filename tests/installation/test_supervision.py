@@ -1,0 +1,99 @@
+"""What we started is stopped, and nothing else."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from installation import supervision
+
+WAITS = [sys.executable, "-c", "print('up', flush=True); import signal; signal.pause()"]
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setattr(supervision, "DATA_DIR", tmp_path)
+    monkeypatch.setattr(supervision, "LOGS", tmp_path / "log")
+    return tmp_path
+
+
+def waiting(**environment: str) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(WAITS, env=os.environ | environment, stdout=subprocess.PIPE, start_new_session=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"up\n"  # it runs its own program now, with its own environment
+    return process
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+    started = {
+        "ours": waiting(**{supervision.MARK: str(tmp_path)}),
+        "of another folder": waiting(**{supervision.MARK: str(tmp_path / "other")}),
+        "somebody's shell with DATA_DIR": waiting(DATA_DIR=str(tmp_path)),
+    }
+    yield started
+    for process in started.values():
+        process.kill()
+        process.wait()
+
+
+def test_only_processes_with_our_mark_are_stopped(processes: dict[str, subprocess.Popen[bytes]]):
+    assert supervision.left_running() == [processes["ours"].pid]
+
+    assert supervision.stop_left_running() == 1
+
+    assert processes["ours"].wait(10) != 0
+    assert processes["of another folder"].poll() is None
+    assert processes["somebody's shell with DATA_DIR"].poll() is None
+
+
+def settings_of(**more: str) -> dict[str, str]:
+    base = {"PROFILE": "embedded", "MODEL": "/models/a 50% one", "HOST": "127.0.0.1", "PORT": "8000"}
+    return base | {"ENGINE_PORT": "1234", "REDIS_PORT": "1235", "ENGINE_API_KEY": "s3cret-key"} | more
+
+
+def configuration(settings: dict[str, str]) -> configparser.RawConfigParser:
+    parsed = configparser.RawConfigParser()
+    parsed.read(supervision.write_supervisor_configuration(settings))
+    return parsed
+
+
+def test_every_process_restarts_logs_and_takes_its_children_with_it(folder: Path):
+    written = configuration(settings_of())
+
+    names = [section.partition(":")[2] for section in written.sections() if section.startswith("program:")]
+    assert names == ["redis", "engine", "web", "judge", "learn", "beat"]
+    for name in names:
+        program = written[f"program:{name}"]
+        assert (program["autorestart"], program["stopasgroup"], program["killasgroup"]) == ("true", "true", "true")
+        assert program["stdout_logfile"] == str(folder / "log" / f"{name}.log")
+
+
+def test_no_secret_stands_in_a_command_line(folder: Path):
+    configuration(settings_of())
+    assert "s3cret-key" not in (folder / "supervisor.conf").read_text()
+
+
+def test_spaces_and_percent_signs_survive_the_configuration_file():
+    assert "'/models/a 50%% one'" in configuration(settings_of())["program:engine"]["command"]
+
+
+def test_a_named_redis_or_engine_is_not_started_by_us():
+    settings = settings_of()
+    del settings["REDIS_PORT"], settings["ENGINE_PORT"]
+    assert [program.name for program in supervision.programs(settings)] == ["web", "judge", "learn", "beat"]
+
+
+def test_a_socket_path_too_long_for_the_system_is_moved_out_of_the_folder(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(supervision, "DATA_DIR", Path("/" + "d" * 200))
+    assert len(os.fsencode(supervision.socket_path())) < 100
+
+
+def test_the_supervisor_is_silent_when_it_is_not_there():
+    assert supervision.process_states() == {}
