@@ -353,7 +353,7 @@ def _message(content: Any) -> str:
     return str(content)
 
 
-_NOT_LOADED = re.compile(r"adapters? .*(are|is|was|were) not loaded|not loaded.*adapter|LoRA.*not (loaded|found|regis)", re.I)
+_NOT_LOADED = re.compile(r"LoRA adapter.*(not loaded|never been loaded)", re.IGNORECASE)
 
 
 def _failure(status: int, message: str) -> EngineRefused | EngineUnavailable:

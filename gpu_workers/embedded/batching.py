@@ -1,0 +1,614 @@
+"""Continuous batching: one thread owns the model; sequences join and leave between any two tokens.
+
+A step is one packed forward: the next token of every sequence that is generating, and a slice of the prompts that
+are still being read, small enough that the others keep their pace. Whoever asks talks to the thread through a
+queue of calls, and hears from it through each sequence's `sink`.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gpu_workers.embedded.adapters import Adapter
+from gpu_workers.embedded.cache import KV, PrefixCache, shared_length
+from gpu_workers.embedded.metrics import Metrics
+from gpu_workers.embedded.model import Model, Piece
+from gpu_workers.embedded.requests import Ask
+from gpu_workers.embedded.sampling import Dice, Row, draw
+from gpu_workers.embedded.text import Decode, Text
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# Prompt tokens read in one step, while others are generating and while nobody is. The shares keep a stream at
+# about half its pace beside prompts of its own rank, and above that beside prompts of a lower one.
+CHUNK_BESIDE_HIGHER = 16
+CHUNK_BESIDE_EQUAL = 48
+CHUNK_ALONE = 256  # also bounds the logits of a scored prompt to 256 x vocabulary
+WORTH_WAITING = 32  # tokens that must be saved for a prompt to wait for another that begins alike
+
+Finish = dict[str, Any]
+Entry = tuple[float | None, int]  # log-prob and token
+
+
+@dataclass
+class News:
+    """What a step brought to one strand. `finish` is set on the last."""
+
+    ids: list[int] = field(default_factory=list)
+    text: str = ""  # all text so far
+    logprobs: list[Entry] = field(default_factory=list)
+    tops: list[list[Entry]] = field(default_factory=list)
+    chosen: list[list[Entry]] = field(default_factory=list)  # of token_ids_logprob
+    weight_version: str = ""
+    finish: Finish | None = None
+
+
+@dataclass(eq=False)
+class Strand:
+    """One ask on its way. `tokens` are prompt and output; the first `kv.length` of them are computed."""
+
+    ask: Ask
+    adapter: Adapter | None
+    sink: Callable[[News], None]
+    order: int
+    text: Text
+    dice: Dice
+    tokens: np.ndarray
+    length: int
+    counts: Counter[int] = field(default_factory=Counter)
+    kv: KV | None = None
+    generation: int = -1  # of the weights that computed all of kv; -1: mixed
+    cached_tokens: int | None = None
+    retractions: int = 0
+    prompt_logprobs: list[Entry] = field(default_factory=list)
+    prompt_tops: list[list[Entry] | None] = field(default_factory=list)
+    prompt_chosen: list[list[Entry] | None] = field(default_factory=list)
+    versions: list[dict[str, Any]] = field(default_factory=list)
+    arrived: float = field(default_factory=time.time)
+    started: float | None = None
+    prompt_done: float | None = None
+    finished: float | None = None
+
+    @property
+    def prompt_length(self) -> int:
+        return len(self.ask.ids)
+
+    @property
+    def output_length(self) -> int:
+        return self.length - self.prompt_length
+
+    @property
+    def computed(self) -> int:
+        return 0 if self.kv is None else self.kv.length
+
+    @property
+    def is_reading(self) -> bool:
+        """True until nothing but its newest token is left to compute."""
+        return self.length - self.computed > 1 or self.output_length == 0
+
+    @property
+    def ids(self) -> np.ndarray:
+        return self.tokens[: self.length]
+
+    def rank(self) -> tuple[int, int]:
+        """Sorts first who is served first."""
+        return -self.ask.priority, self.order
+
+
+@dataclass
+class _Update:
+    """New weights that wait for running sequences to end."""
+
+    state: dict[str, Tensor]
+    folder: str
+    version: str | None
+    done: Future[int]
+
+
+class Batcher:
+    """The thread that owns a model. All methods may be called from any thread; futures tell when it is done."""
+
+    def __init__(
+        self,
+        model: Model,
+        decode: Callable[[Sequence[int], bool, bool], str],
+        *,
+        max_running: int,
+        max_tokens: int,
+        weight_version: str,
+        original_logprobs: bool = False,
+    ) -> None:
+        """`max_tokens` bounds the keys and values of running and kept sequences together."""
+        self.metrics = Metrics()
+        self.weight_version = weight_version
+        self.max_running, self.max_tokens = max_running, max_tokens
+        self._model, self._decode, self._original = model, decode, original_logprobs
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._waiting: list[Strand] = []
+        self._running: list[Strand] = []
+        self._cache = PrefixCache()
+        self._adapters: dict[str, Adapter] = {}
+        self._generation = 0
+        self._paused: Literal["abort", "retract", "in_place"] | None = None
+        self._updates: list[_Update] = []
+        self._unloads: list[tuple[Adapter, Future[None]]] = []
+        self._flushes: list[tuple[float, Future[bool]]] = []
+        self._orders = 0
+        self._thread = threading.Thread(target=self._run, name="batcher", daemon=True)
+        self.failed: BaseException | None = None
+        self.on_failure: Callable[[], None] = lambda: None
+
+    # Called from other threads
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread after the step that is running; open requests end as aborted."""
+        self._calls.put(None)
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def submit(self, asks: Sequence[tuple[Ask, Callable[[News], None]]]) -> list[Strand]:
+        """Queue these; sinks are called on the model's thread. Raises KeyError naming an adapter that is not held."""
+        made = []
+        for ask, sink in asks:
+            adapter = None if ask.adapter is None else self._adapters[ask.adapter]
+            p = ask.params
+            self._orders += 1
+            tokens = np.empty(len(ask.ids) + p.max_new_tokens, dtype=np.int64)
+            tokens[: len(ask.ids)] = ask.ids
+            decode = self._decoder(p.skip_special_tokens, p.spaces_between_special_tokens)
+            text = Text(decode, p.stop, p.no_stop_trim)
+            strand = Strand(ask, adapter, sink, self._orders, text, Dice(p.sampling_seed), tokens, len(ask.ids))
+            if ask.logprob_start >= 0:  # nothing precedes the first of these tokens: its log-prob is null
+                strand.prompt_logprobs.append((None, ask.ids[ask.logprob_start]))
+                strand.prompt_tops.append(None)
+                strand.prompt_chosen.append(None)
+            made.append(strand)
+        self._calls.put(lambda: self._waiting.extend(made))
+        return made
+
+    def abort(self, strands: Sequence[Strand] | None) -> None:
+        """End these, or all (None), with what they have."""
+        self._calls.put(lambda: self._abort(strands))
+
+    def abort_id(self, rid: str) -> None:
+        self._calls.put(lambda: self._abort([s for s in self._waiting + self._running if s.ask.rid == rid]))
+
+    def pause(self, mode: Literal["abort", "retract", "in_place"]) -> Future[None]:
+        return self._call(lambda: self._pause(mode))
+
+    def resume(self) -> Future[None]:
+        return self._call(self._resume)
+
+    def flush(self, timeout_s: float = 0) -> Future[bool]:
+        """Forget all prefixes; False, and nothing forgotten, when requests have not ended within `timeout_s`."""
+        done: Future[bool] = Future()
+        self._calls.put(lambda: self._flushes.append((time.monotonic() + timeout_s, done)))
+        return done
+
+    def add_adapter(self, adapter: Adapter) -> Future[None]:
+        """Raises KeyError when the name is taken."""
+        return self._call(lambda: self._add_adapter(adapter))
+
+    def remove_adapter(self, name: str) -> Future[None]:
+        """Refuse the name from now on; done when its last request has ended. Raises KeyError for an unknown name."""
+        done: Future[None] = Future()
+        self._calls.put(lambda: self._remove_adapter(name, done))
+        return done
+
+    def adapters(self) -> dict[str, str]:
+        return {name: adapter.path for name, adapter in list(self._adapters.items())}
+
+    def update(
+        self, state: dict[str, Tensor], folder: str, version: str | None, *, abort: bool
+    ) -> Future[int]:
+        """Put new weights in place: at once when paused, else when what runs has ended. Gives how many are paused."""
+        done: Future[int] = Future()
+
+        def queue_up() -> None:
+            if abort:
+                self._abort(None)
+            self._updates.append(_Update(state, folder, version, done))
+
+        self._calls.put(queue_up)
+        return done
+
+    def counts(self) -> dict[str, float]:
+        """How many run, wait and are paused, and how full the memory is; read without waiting for the thread."""
+        paused = len(self._running) + len(self._waiting) if self._paused else 0
+        used = self._used()
+        return {
+            "num_running_reqs": 0 if self._paused else len(self._running),
+            "num_queue_reqs": len(self._waiting),
+            "num_paused_reqs": paused,
+            "token_usage": used / self.max_tokens,
+            "num_used_tokens": used,
+            "max_total_num_tokens": self.max_tokens,
+            "lora_adapters_loaded": len(self._adapters),
+            "prefix_cache_sequences": len(self._cache),
+        }
+
+    def _call(self, work: Callable[[], T]) -> Future[T]:
+        done: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(work())
+            except Exception as error:
+                done.set_exception(error)
+
+        self._calls.put(run)
+        return done
+
+    # On the model's thread
+
+    def _run(self) -> None:
+        try:
+            while True:
+                idle = not self._can_step()
+                call = self._next_call(wait=idle)
+                while call is not _NONE:
+                    if call is None:
+                        self._abort(None)
+                        return
+                    call()
+                    call = self._next_call(wait=False)
+                self._settle()
+                if self._can_step():
+                    self._step()
+        except Exception as error:
+            self.failed = error
+            log.exception("the model's thread has failed")
+            for strand in self._running + self._waiting:
+                self._end(strand, {"type": "abort", "message": "The engine has failed.", "status_code": 500})
+            self.on_failure()
+
+    def _next_call(self, wait: bool) -> Any:
+        deadlines = [deadline for deadline, _ in self._flushes]
+        timeout_s = max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
+        try:
+            return self._calls.get(block=wait, timeout=timeout_s)
+        except queue.Empty:
+            return _NONE
+
+    def _can_step(self) -> bool:
+        if self._paused:
+            return False
+        return bool(self._running) or (bool(self._waiting) and not self._updates)
+
+    def _settle(self) -> None:
+        """Do what waits for sequences to end, and let the next ones in."""
+        if self._updates and (self._paused or not self._running):
+            for update in self._updates:
+                self._apply(update)
+            self._updates.clear()
+        still = []
+        for adapter, done in self._unloads:
+            if any(s.adapter is adapter for s in self._running + self._waiting):
+                still.append((adapter, done))
+            else:
+                self._cache.forget([(adapter.instance, self._generation)])
+                done.set_result(None)
+        self._unloads = still
+        waiting = []
+        for deadline, flushed in self._flushes:
+            if not self._running and not self._waiting:
+                self._cache.forget()
+                flushed.set_result(True)
+            elif time.monotonic() >= deadline:
+                flushed.set_result(False)
+            else:
+                waiting.append((deadline, flushed))
+        self._flushes = waiting
+        if not self._paused and not self._updates:
+            self._admit()
+
+    def _apply(self, update: _Update) -> None:
+        try:
+            self._model.set_weights(update.state, update.folder)
+        except Exception as error:
+            update.done.set_exception(error)
+            return
+        self._generation += 1
+        if update.version is not None:
+            self.weight_version = update.version
+        for strand in self._running + self._waiting:
+            strand.generation = -1
+        self._cache.forget()  # nothing computed under the old weights is ever used again
+        update.done.set_result(len(self._running) + len(self._waiting))
+
+    def _admit(self) -> None:
+        """Give waiting sequences a place, by rank; a lower rank steps back for a higher one."""
+        for strand in sorted(self._waiting, key=Strand.rank):
+            if self._awaits_prefix(strand):
+                continue
+            if len(self._running) >= self.max_running:
+                last = max(self._running, key=Strand.rank)
+                if last.ask.priority >= strand.ask.priority:
+                    return
+                self._running.remove(last)  # it keeps what it has computed and goes on later
+                self._waiting.append(last)
+            if not self._find_memory(strand):
+                return
+            self._waiting.remove(strand)
+            self._running.append(strand)
+            if strand.started is None:
+                strand.started = time.time()
+
+    def _awaits_prefix(self, strand: Strand) -> bool:
+        """True while another sequence is computing a prefix that this one can soon take over."""
+        if strand.kv is not None:
+            return False
+        limit = self._reusable(strand)
+        have = None
+        for other in self._running:
+            if other.is_reading and other.adapter is strand.adapter and other.generation == self._generation:
+                shared = min(shared_length(other.ids, strand.ids), limit)
+                if shared > other.computed:
+                    if have is None:
+                        have = min(self._cache.best(self._key(strand), strand.ids)[1], limit)
+                    if shared - max(have, other.computed) >= WORTH_WAITING:
+                        return True
+        return False
+
+    def _reusable(self, strand: Strand) -> int:
+        """How long a prefix may be taken over: the rest must be computed for its logits."""
+        return min(strand.length - 1, self._first_scored(strand))
+
+    def _find_memory(self, strand: Strand) -> bool:
+        """Give the sequence its buffer, with the longest prefix that anyone has computed."""
+        if strand.kv is not None:
+            return True
+        source, shared = self._cache.best(self._key(strand), strand.ids)
+        for other in self._running:
+            if other.adapter is strand.adapter and other.generation == self._generation and other.kv is not None:
+                n = min(shared_length(other.ids, strand.ids), other.computed)
+                if n > shared:
+                    source, shared = other.kv, n
+        need = len(strand.tokens)
+        lack = self._used() + need - self.max_tokens
+        if lack > 0:
+            self._cache.make_room(lack, sparing=source)
+        if self._used() + need > self.max_tokens:
+            for other in sorted(self._waiting, key=Strand.rank, reverse=True):
+                if other.kv is not None and other.rank() > strand.rank():
+                    other.kv = None  # it stepped back; it will compute its tokens again
+                    other.retractions += 1
+                    if self._used() + need <= self.max_tokens:
+                        break
+        if self._used() + need > self.max_tokens:
+            self._cache.make_room(self._used() + need - self.max_tokens)
+        if self._used() + need > self.max_tokens:
+            return False
+        strand.kv = self._model.new_kv(need)
+        strand.generation = self._generation
+        shared = min(shared, self._reusable(strand)) if source is not None else 0
+        if source is not None and shared > 0:
+            strand.kv.copy_prefix(source, shared)
+        if strand.cached_tokens is None:
+            strand.cached_tokens = shared
+        return True
+
+    def _used(self) -> int:
+        live = [s.kv.capacity for s in self._running + self._waiting if s.kv is not None]
+        return sum(live) + self._cache.tokens
+
+    def _key(self, strand: Strand) -> tuple[int, int]:
+        return (0 if strand.adapter is None else strand.adapter.instance), self._generation
+
+    def _step(self) -> None:
+        """One packed forward, and what follows from it."""
+        planned = self._plan()
+        if not planned:
+            return
+        pieces, wanted, readers = [], [], []
+        row = 0
+        for strand, n in planned:
+            assert strand.kv is not None
+            start = strand.computed
+            pieces.append(Piece(strand.tokens[start : start + n].tolist(), start, strand.kv, strand.adapter))
+            first = self._first_scored(strand)
+            scored = [i for i in range(start, start + n) if first <= i < strand.prompt_length - 1]
+            is_last = start + n == strand.length
+            rows = [row + i - start for i in scored]
+            if is_last and strand.ask.params.max_new_tokens > 0:
+                rows.append(row + n - 1)
+            readers.append((strand, scored, is_last, len(wanted), len(rows)))
+            wanted.extend(rows)
+            row += n
+        began = time.perf_counter()
+        logits = self._model.forward(pieces, wanted or [row - 1])
+        drawing: list[tuple[Strand, int]] = []
+        for strand, scored, is_last, at, count in readers:
+            if scored:
+                self._score(strand, scored, logits[at : at + len(scored)])
+            if is_last and count > len(scored):
+                drawing.append((strand, at + count - 1))
+            elif is_last:
+                self._end(strand, {"type": "length", "length": 0})
+        if drawing:
+            self._draw(drawing, logits)
+        self.metrics.step(time.perf_counter() - began, len(drawing))
+
+    def _plan(self) -> list[tuple[Strand, int]]:
+        """Which sequences compute how many tokens now; those of one adapter stand together."""
+        writing = [s for s in self._running if not s.is_reading]
+        reading = sorted((s for s in self._running if s.is_reading), key=Strand.rank)
+        plan = [(s, 1) for s in writing]
+        top = max((s.ask.priority for s in writing), default=None)
+        room = None
+        for s in reading:
+            if top is None:
+                share = CHUNK_ALONE
+            else:
+                share = CHUNK_BESIDE_HIGHER if s.ask.priority < top else CHUNK_BESIDE_EQUAL
+            room = share if room is None else min(room, share)
+            if room <= 0:
+                break
+            n = min(room, s.length - s.computed)
+            plan.append((s, n))
+            room -= n
+        return sorted(plan, key=lambda one: 0 if one[0].adapter is None else one[0].adapter.instance)
+
+    def _first_scored(self, strand: Strand) -> int:
+        """The first position whose logits give a prompt log-prob that is still wanted."""
+        start = strand.ask.logprob_start
+        if start < 0:
+            return strand.length
+        return start + len(strand.prompt_logprobs) - 1
+
+    def _score(self, strand: Strand, positions: list[int], logits: Tensor) -> None:
+        """Note the log-probs of the prompt tokens that follow `positions`, at temperature 1."""
+        ask = strand.ask
+        ids = [int(ask.ids[i + 1]) for i in positions]
+        sums = logits.logsumexp(-1)  # (P,)
+        found = logits[torch.arange(len(ids)), torch.tensor(ids)] - sums
+        strand.prompt_logprobs.extend(zip(found.tolist(), ids, strict=True))
+        if ask.top_logprobs:
+            strand.prompt_tops.extend(_tops(logits - sums[:, None], ask.top_logprobs))
+        if ask.token_ids_logprob:
+            strand.prompt_chosen.extend(_chosen(logits - sums[:, None], ask.token_ids_logprob))
+
+    def _draw(self, drawing: list[tuple[Strand, int]], logits: Tensor) -> None:
+        rows = []
+        for strand, _ in drawing:
+            p = strand.ask.params
+            early = strand.output_length < p.min_new_tokens
+            barred = (self._model.eos_ids | p.stop_token_ids) if early else frozenset()
+            rows.append(Row(p, strand.dice, strand.counts, barred))
+        ids, logprobs = draw(logits[[at for _, at in drawing]], rows, original=self._original)
+        now = time.time()
+        for n, (strand, _) in enumerate(drawing):
+            ask, token = strand.ask, ids[n]
+            if strand.prompt_done is None:
+                strand.prompt_done = now
+                self.metrics.first_token(now - strand.arrived)
+                self.metrics.prompt(strand.prompt_length, strand.cached_tokens or 0)
+            strand.tokens[strand.length] = token
+            strand.length += 1
+            strand.counts[token] += 1
+            self._stamp(strand)
+            news = News(ids=[token], weight_version=self.weight_version)
+            if ask.return_logprob:
+                news.logprobs = [(float(logprobs[n, token]), token)]
+                if ask.top_logprobs:
+                    news.tops = _tops(logprobs[n : n + 1], ask.top_logprobs)
+                if ask.token_ids_logprob:
+                    news.chosen = _chosen(logprobs[n : n + 1], ask.token_ids_logprob)
+            finish = self._finish(strand, token)
+            if finish is not None:
+                self._end(strand, finish, news)
+            else:
+                news.text = strand.text.so_far
+                strand.sink(news)
+
+    def _finish(self, strand: Strand, token: int) -> Finish | None:
+        """A stop string comes before a stop token, and that before the length: SGLang's order."""
+        p = strand.ask.params
+        is_stop = not p.ignore_eos and (token in self._model.eos_ids or token in p.stop_token_ids)
+        if not is_stop or p.no_stop_trim:
+            matched = strand.text.add(token)
+            if matched is not None:
+                return {"type": "stop", "matched": matched}
+        if is_stop:
+            return {"type": "stop", "matched": token}
+        if strand.output_length >= p.max_new_tokens:
+            return {"type": "length", "length": p.max_new_tokens}
+        return None
+
+    def _stamp(self, strand: Strand) -> None:
+        """Note which weights drew the newest token."""
+        spans, end = strand.versions, strand.output_length
+        if spans and spans[-1]["version"] == self.weight_version:
+            spans[-1]["end"] = end
+        else:
+            spans.append({"version": self.weight_version, "start": end - 1, "end": end})
+
+    def _end(self, strand: Strand, finish: Finish, news: News | None = None) -> None:
+        """Say the last word, give the place back, and keep what was computed for those who begin alike."""
+        if strand in self._running:
+            self._running.remove(strand)
+        if strand in self._waiting:
+            self._waiting.remove(strand)
+        if finish.get("type") != "stop" or not isinstance(finish.get("matched"), str):
+            strand.text.finish()
+        strand.finished = time.time()
+        if strand.kv is not None:
+            if strand.generation == self._generation and not self._is_unloading(strand.adapter):
+                self._cache.keep(self._key(strand), strand.ids[: strand.computed].copy(), strand.kv)
+            strand.kv = None
+        news = news or News(weight_version=self.weight_version)
+        news.text, news.finish = strand.text.so_far, finish
+        self.metrics.request(finish["type"], strand.finished - strand.arrived)
+        strand.sink(news)
+
+    def _is_unloading(self, adapter: Adapter | None) -> bool:
+        return adapter is not None and self._adapters.get(adapter.name) is not adapter
+
+    # Calls from outside
+
+    def _abort(self, strands: Sequence[Strand] | None) -> None:
+        everything = self._running + self._waiting
+        for strand in everything if strands is None else [s for s in strands if s in everything]:
+            self._end(
+                strand,
+                {"type": "abort", "message": "Aborted", "status_code": None, "err_type": None},
+            )
+
+    def _pause(self, mode: Literal["abort", "retract", "in_place"]) -> None:
+        self._paused = mode
+        if mode == "abort":
+            self._abort(None)
+        elif mode == "retract":
+            for strand in self._running:
+                strand.kv = None
+                strand.retractions += 1
+                self.metrics.retracted += 1
+            self._waiting.extend(self._running)
+            self._running.clear()
+
+    def _resume(self) -> None:
+        self._paused = None
+
+    def _add_adapter(self, adapter: Adapter) -> None:
+        if adapter.name in self._adapters:
+            raise KeyError(adapter.name)
+        self._adapters[adapter.name] = adapter
+
+    def _remove_adapter(self, name: str, done: Future[None]) -> None:
+        adapter = self._adapters.pop(name, None)
+        if adapter is None:
+            done.set_exception(KeyError(name))
+        else:
+            self._unloads.append((adapter, done))
+
+    def _decoder(self, skip_special: bool, spaces: bool) -> Decode:
+        return lambda ids: self._decode(ids, skip_special, spaces)
+
+
+_NONE = object()
+
+
+def _tops(logprobs: Tensor, count: int) -> list[list[Entry]]:
+    values, ids = logprobs.topk(min(count, logprobs.shape[-1]))
+    return [list(zip(v, i, strict=True)) for v, i in zip(values.tolist(), ids.tolist(), strict=True)]
+
+
+def _chosen(logprobs: Tensor, ids: Sequence[int]) -> list[list[Entry]]:
+    return [list(zip(row, ids, strict=True)) for row in logprobs[:, list(ids)].tolist()]

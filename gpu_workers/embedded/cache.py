@@ -1,0 +1,125 @@
+"""Keys and values of sequences: one buffer each, and the finished ones kept for those who begin alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+class Shape(NamedTuple):
+    """One layer's cache: heads, and the width of a key and of a value."""
+
+    heads: int
+    key: int
+    value: int
+
+
+class KV:
+    """The keys and values of one sequence, for up to `capacity` tokens; `length` of them are filled."""
+
+    def __init__(self, shapes: Sequence[Shape], capacity: int, dtype: torch.dtype) -> None:
+        self.shapes, self.capacity, self.dtype = shapes, capacity, dtype
+        self.length = 0
+        memory = torch.empty(sum(s.heads * (s.key + s.value) for s in shapes) * capacity, dtype=dtype)
+        self.layers: list[tuple[Tensor, Tensor]] = []  # (1, heads, capacity, width) each
+        at = 0
+        for shape in shapes:
+            pair = []
+            for width in (shape.key, shape.value):
+                size = shape.heads * capacity * width
+                pair.append(memory[at : at + size].view(1, shape.heads, capacity, width))
+                at += size
+            self.layers.append((pair[0], pair[1]))
+
+    @torch.inference_mode()
+    def copy_prefix(self, other: KV, length: int) -> None:
+        """Take over the first `length` tokens of another sequence."""
+        for mine, theirs in zip(self.layers, other.layers, strict=True):
+            for to, source in zip(mine, theirs, strict=True):
+                to[:, :, :length] = source[:, :, :length]
+        self.length = length
+
+
+@dataclass
+class Kept:
+    """A finished sequence: `ids` are the tokens whose keys and values `kv` holds, computed under `key`."""
+
+    key: object
+    ids: np.ndarray
+    kv: KV
+    used: int
+
+
+def shared_length(a: np.ndarray, b: np.ndarray) -> int:
+    """How many ids two sequences have in common from their start.
+
+    >>> shared_length(np.array([1, 2, 3, 4]), np.array([1, 2, 9]))
+    2
+    """
+    n = min(len(a), len(b))
+    differ = np.flatnonzero(a[:n] != b[:n])
+    return int(differ[0]) if len(differ) else n
+
+
+class PrefixCache:
+    """Finished sequences, the least recently used first to go. Room is counted in tokens."""
+
+    def __init__(self) -> None:
+        self._kept: list[Kept] = []
+        self._clock = 0
+
+    @property
+    def tokens(self) -> int:
+        return sum(kept.kv.capacity for kept in self._kept)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def best(self, key: object, ids: np.ndarray) -> tuple[KV | None, int]:
+        """The kept sequence that begins most like `ids`, and how many tokens they share."""
+        found, length = None, 0
+        for kept in self._kept:
+            if kept.key == key and (n := shared_length(kept.ids, ids)) > length:
+                found, length = kept, n
+        if found is None:
+            return None, 0
+        self._clock += 1
+        found.used = self._clock
+        return found.kv, length
+
+    def keep(self, key: object, ids: np.ndarray, kv: KV) -> None:
+        """Keep a finished sequence, unless a longer one that begins with it is here; drop those it continues."""
+        same = [kept for kept in self._kept if kept.key == key]
+        if len(ids) == 0 or any(shared_length(kept.ids, ids) == len(ids) for kept in same):
+            return
+        shorter = [kept for kept in same if shared_length(kept.ids, ids) == len(kept.ids)]
+        self._kept = [kept for kept in self._kept if not any(kept is one for one in shorter)]
+        if kv.capacity > 1.25 * len(ids):  # it was made for a longer reply than came
+            exact = KV(kv.shapes, len(ids), kv.dtype)
+            exact.copy_prefix(kv, len(ids))
+            kv = exact
+        self._clock += 1
+        self._kept.append(Kept(key, ids, kv, self._clock))
+
+    def make_room(self, tokens: int, sparing: KV | None = None) -> None:
+        """Drop the least recently used until `tokens` of room are freed, or nothing but `sparing` is left."""
+        freed = 0
+        for kept in sorted(self._kept, key=lambda kept: kept.used):
+            if freed >= tokens:
+                return
+            if kept.kv is not sparing:
+                freed += kept.kv.capacity
+                self._drop([kept])
+
+    def forget(self, keys: Iterable[object] | None = None) -> None:
+        """Drop everything, or everything computed under `keys`."""
+        gone = None if keys is None else set(keys)
+        self._drop([kept for kept in self._kept if gone is None or kept.key in gone])
+
+    def _drop(self, gone: list[Kept]) -> None:
+        self._kept = [kept for kept in self._kept if not any(kept is one for one in gone)]

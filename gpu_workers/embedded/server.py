@@ -1,0 +1,473 @@
+"""SGLang's native HTTP interface, as far as it is used, over the batcher. The event loop never touches a tensor."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from gpu_workers.embedded.adapters import read_adapter
+from gpu_workers.embedded.batching import Batcher, Entry, News, Strand
+from gpu_workers.embedded.model import Model, Unservable
+from gpu_workers.embedded.requests import Ask, Body, Limits, Malformed, read_body
+from gpu_workers.errors import AdapterInvalid
+
+log = logging.getLogger(__name__)
+
+OPEN = ("/health", "/ready", "/metrics")  # answered without a key, as probes have none
+ADMIN = frozenset(
+    {
+        "/load_lora_adapter",
+        "/unload_lora_adapter",
+        "/update_weights_from_disk",
+        "/pause_generation",
+        "/continue_generation",
+        "/flush_cache",
+        "/abort_request",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command line said."""
+
+    served_name: str
+    api_key: str = ""
+    admin_api_key: str = ""
+    max_lora_rank: int = 64
+    max_loaded_loras: int = 16
+    incremental: bool = False
+    arguments: Mapping[str, Any] | None = None
+
+
+class Server:
+    """The routes, and what they share."""
+
+    def __init__(self, model: Model, tokenizer: Any, batcher: Batcher, settings: Settings) -> None:
+        self.model, self.tokenizer, self.batcher, self.settings = model, tokenizer, batcher, settings
+        self.served_name, self.model_path = settings.served_name, model.folder
+        self.limits = Limits(model.vocabulary, model.context_length, batcher.max_tokens)
+        self._loading = asyncio.Lock()
+
+    def app(self) -> Any:
+        """The ASGI application."""
+        both, post = ["GET", "POST"], ["POST"]
+        routes = [
+            Route("/generate", self.generate, methods=["POST", "PUT"]),
+            Route("/v1/models", self.models),
+            Route("/model_info", self.model_info),
+            Route("/server_info", self.server_info),
+            Route("/ready", self.ready),
+            Route("/health", self.ready),
+            Route("/metrics", self.metrics),
+            Route("/load_lora_adapter", self.load_adapter, methods=post),
+            Route("/unload_lora_adapter", self.unload_adapter, methods=post),
+            Route("/update_weights_from_disk", self.update_weights, methods=post),
+            Route("/pause_generation", self.pause, methods=post),
+            Route("/continue_generation", self.resume, methods=post),
+            Route("/flush_cache", self.flush, methods=both),
+            Route("/abort_request", self.abort, methods=post),
+        ]
+        return _Keys(Starlette(routes=routes), self.settings.api_key, self.settings.admin_api_key)
+
+    # Generating and scoring
+
+    async def generate(self, request: Request) -> Response:
+        streams = False
+        try:
+            content = await _json(request)
+            streams = isinstance(content, dict) and bool(content.get("stream"))
+            body = read_body(content, self.limits, lambda text: self.tokenizer.encode(text, add_special_tokens=True))
+            replies = self._start(body)
+        except Malformed as error:
+            return JSONResponse({"error": str(error)}, 400)
+        except ValueError as error:
+            return _stream_refusal(str(error)) if streams else _refusal(str(error))
+        if body.stream:
+            return StreamingResponse(self._stream(replies, body), media_type="text/event-stream")
+        return await self._whole(request, replies, body)
+
+    def _start(self, body: Body) -> list[_Reply]:
+        loop = asyncio.get_running_loop()
+        arrivals: asyncio.Queue[tuple[_Reply, News]] = asyncio.Queue()
+        replies = [_Reply(ask, arrivals, self.tokenizer) for ask in body.asks]
+        try:
+            strands = self.batcher.submit([(reply.ask, reply.sink(loop)) for reply in replies])
+        except KeyError as missing:
+            held = list(self.batcher.adapters())
+            raise ValueError(
+                f"The following requested LoRA adapters are not loaded: {missing.args[0]}\nLoaded adapters: {held}."
+            ) from missing
+        for reply, strand in zip(replies, strands, strict=True):
+            reply.strand = strand
+        return replies
+
+    async def _arrivals(self, replies: list[_Reply]) -> AsyncIterator[_Reply]:
+        """Each reply, whenever something came to it, until all are finished. Leaving early aborts them."""
+        open_ = len(replies)
+        try:
+            while open_:
+                reply, news = await replies[0].arrivals.get()
+                reply.take(news)
+                if news.finish is not None:
+                    open_ -= 1
+                yield reply
+        finally:
+            if open_:
+                self.batcher.abort([reply.strand for reply in replies if reply.strand and reply.finish is None])
+
+    async def _stream(self, replies: list[_Reply], body: Body) -> AsyncIterator[bytes]:
+        arrivals = self._arrivals(replies)
+        try:
+            async for reply in arrivals:
+                event = reply.answer(self.settings.incremental)
+                if body.is_list:
+                    event["index"] = replies.index(reply)
+                yield b"data: " + _dump(event) + b"\n\n"
+            yield b"data: [DONE]\n\n"
+        finally:
+            await arrivals.aclose()  # type: ignore[attr-defined]
+
+    async def _whole(self, request: Request, replies: list[_Reply], body: Body) -> Response:
+        async def collect() -> None:
+            arrivals = self._arrivals(replies)
+            try:
+                async for _ in arrivals:
+                    pass
+            finally:
+                await arrivals.aclose()  # type: ignore[attr-defined]
+
+        async def watch() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+
+        collecting, watching = asyncio.create_task(collect()), asyncio.create_task(watch())
+        try:
+            await asyncio.wait((collecting, watching), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            watching.cancel()
+            if not collecting.done():
+                collecting.cancel()
+            with suppress(asyncio.CancelledError):
+                await collecting
+        if collecting.cancelled():
+            return Response(status_code=499)  # nobody is left to read it
+        for reply in replies:
+            if reply.finish and reply.finish.get("status_code"):
+                return _refusal(str(reply.finish["message"]), int(reply.finish["status_code"]))
+        answers = [reply.answer() for reply in replies]
+        return Response(_dump(answers if body.is_list else answers[0]), media_type="application/json")
+
+    # What is served
+
+    async def models(self, request: Request) -> Response:
+        def card(name: str, root: str, parent: str | None, length: int | None) -> dict[str, Any]:
+            return {
+                "id": name,
+                "object": "model",
+                "created": int(time.time()),
+                "owned_by": "sglang",
+                "root": root,
+                "parent": parent,
+                "max_model_len": length,
+            }
+
+        cards = [card(self.served_name, self.served_name, None, self.limits.context_length)]
+        cards += [card(name, path, self.served_name, None) for name, path in self.batcher.adapters().items()]
+        return JSONResponse({"object": "list", "data": cards})
+
+    async def model_info(self, request: Request) -> Response:
+        return JSONResponse(
+            {
+                "model_path": self.model_path,
+                "served_model_name": self.served_name,
+                "tokenizer_path": self.settings.served_name,
+                "is_generation": True,
+                "preferred_sampling_params": None,
+                "weight_version": self.batcher.weight_version,
+                "model_type": getattr(self.model.config, "model_type", None),
+                "architectures": getattr(self.model.config, "architectures", None),
+            }
+        )
+
+    async def server_info(self, request: Request) -> Response:
+        return JSONResponse(
+            {
+                **(self.settings.arguments or {}),
+                "engine": "talkback-embedded",
+                "model_path": self.model_path,
+                "served_model_name": self.served_name,
+                "weight_version": self.batcher.weight_version,
+                "dtype": str(self.model.dtype).removeprefix("torch."),
+                "context_length": self.limits.context_length,
+                "max_total_num_tokens": self.batcher.max_tokens,
+                "max_running_requests": self.batcher.max_running,
+                "enable_lora": True,
+                "enable_priority_scheduling": True,
+                "internal_states": [self.batcher.counts()],
+            }
+        )
+
+    async def ready(self, request: Request) -> Response:
+        return Response(status_code=200 if self.batcher.failed is None else 503)
+
+    async def metrics(self, request: Request) -> Response:
+        return PlainTextResponse(self.batcher.metrics.text(self.batcher.counts(), self.settings.served_name))
+
+    # Adapters and weights
+
+    async def load_adapter(self, request: Request) -> Response:
+        name, path = await _fields(request, "lora_name", "lora_path")
+        async with self._loading:
+            held = self.batcher.adapters()
+            problem = None
+            if name in held:
+                problem = f"Failed to load LoRA adapter {name} because it is already loaded"
+            elif len(held) >= self.settings.max_loaded_loras:
+                problem = f"{len(held)} adapters are loaded, and no more fit: unload one first."
+            else:
+                layers = {
+                    layer: (linear.in_features, linear.out_features)
+                    for layer, linear in self.model.linears.items()
+                    if layer in self.model.adaptable
+                }
+                try:
+                    adapter = await asyncio.to_thread(
+                        read_adapter, name, path, layers, self.model.dtype, self.settings.max_lora_rank
+                    )
+                    await asyncio.wrap_future(self.batcher.add_adapter(adapter))
+                except AdapterInvalid as error:
+                    problem = f"Failed to load LoRA adapter {name}: {error}"
+        return self._adapters_answer(problem)
+
+    async def unload_adapter(self, request: Request) -> Response:
+        (name,) = await _fields(request, "lora_name")
+        try:
+            await asyncio.wrap_future(self.batcher.remove_adapter(name))
+        except KeyError:
+            held = list(self.batcher.adapters())
+            return self._adapters_answer(f"LoRA with name {name} does not exist. Loaded LoRAs: {held}")
+        return self._adapters_answer(None)
+
+    def _adapters_answer(self, problem: str | None) -> Response:
+        content = {
+            "rid": None,
+            "http_worker_ipc": None,
+            "success": problem is None,
+            "error_message": problem or "",
+            "loaded_adapters": self.batcher.adapters(),
+        }
+        return JSONResponse(content, 200 if problem is None else 400)
+
+    async def update_weights(self, request: Request) -> Response:
+        content = await _json(request)
+        path = content.get("model_path") if isinstance(content, dict) else None
+        if not isinstance(path, str):
+            return _refusal("model_path is missing.")
+        async with self._loading:
+            try:
+                state = await asyncio.to_thread(self.model.read_weights, path)
+                version = content.get("weight_version")
+                paused = await asyncio.wrap_future(
+                    self.batcher.update(
+                        state,
+                        path,
+                        None if version is None else str(version),
+                        abort=bool(content.get("abort_all_requests", False)),
+                    )
+                )
+            except Unservable as error:
+                return JSONResponse({"success": False, "message": str(error), "num_paused_requests": 0}, 400)
+        self.model_path = self.served_name = path  # SGLang renames itself too: do not know a server by its name
+        return JSONResponse(
+            {"success": True, "message": "Succeeded to update model weights.", "num_paused_requests": paused}
+        )
+
+    # Running and standing still
+
+    async def pause(self, request: Request) -> Response:
+        content = await _json(request, empty={})
+        mode = content.get("mode", "abort") if isinstance(content, dict) else None
+        if mode not in ("abort", "retract", "in_place"):
+            return _refusal("mode must be abort, retract or in_place.")
+        await asyncio.wrap_future(self.batcher.pause(mode))
+        return JSONResponse({"message": "Generation paused successfully.", "status": "ok"})
+
+    async def resume(self, request: Request) -> Response:
+        await asyncio.wrap_future(self.batcher.resume())
+        return JSONResponse({"message": "Generation continued successfully.", "status": "ok"})
+
+    async def flush(self, request: Request) -> Response:
+        try:
+            timeout_s = float(request.query_params.get("timeout", 0))
+        except ValueError:
+            return _refusal("timeout must be a number of seconds.")
+        if await asyncio.wrap_future(self.batcher.flush(timeout_s)):
+            return PlainTextResponse("Cache flushed.\n")
+        return PlainTextResponse("Flush cache failed.\n", 400)
+
+    async def abort(self, request: Request) -> Response:
+        content = await _json(request, empty={})
+        if isinstance(content, dict):
+            if content.get("abort_all"):
+                self.batcher.abort(None)
+            elif content.get("rid"):
+                self.batcher.abort_id(str(content["rid"]))
+        return Response()
+
+
+class _Reply:
+    """One sequence's answer as it grows, on the event loop."""
+
+    def __init__(self, ask: Ask, arrivals: asyncio.Queue[tuple[_Reply, News]], tokenizer: Any) -> None:
+        self.ask, self.arrivals, self._tokenizer = ask, arrivals, tokenizer
+        self.strand: Strand | None = None
+        self.finish: dict[str, Any] | None = None
+        self._ids: list[int] = []
+        self._text = ""
+        self._logprobs: list[list[Any]] = []
+        self._tops: list[list[list[Any]]] = []
+        self._chosen: list[list[list[Any]]] = []
+        self._version = ""
+        self._sent_ids = self._sent_text = 0
+
+    def sink(self, loop: asyncio.AbstractEventLoop) -> Callable[[News], None]:
+        def take(news: News) -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody listens any more
+                loop.call_soon_threadsafe(self.arrivals.put_nowait, (self, news))
+
+        return take
+
+    def take(self, news: News) -> None:
+        self._ids += news.ids
+        self._text, self._version = news.text, news.weight_version
+        self._logprobs += [self._entry(entry) for entry in news.logprobs]
+        self._tops += [[self._entry(entry) for entry in row] for row in news.tops]
+        self._chosen += [[self._entry(entry) for entry in row] for row in news.chosen]
+        self.finish = news.finish
+
+    def answer(self, incremental: bool = False) -> dict[str, Any]:
+        """SGLang's answer: all so far, or only what is new since the last call."""
+        strand, ask = self.strand, self.ask
+        assert strand is not None
+        first, at = (self._sent_ids, self._sent_text) if incremental else (0, 0)
+        self._sent_ids, self._sent_text = len(self._ids), max(len(self._text), self._sent_text)
+        meta: dict[str, Any] = {
+            "id": ask.rid,
+            "finish_reason": self.finish,
+            "prompt_tokens": strand.prompt_length,
+            "weight_version": self._version,
+            "num_retractions": strand.retractions,
+            "completion_tokens": len(self._ids),
+            "cached_tokens": strand.cached_tokens or 0,
+            "cached_tokens_details": None,
+            "reasoning_tokens": 0,
+            "dp_rank": None,
+        }
+        if ask.return_logprob:
+            self._add_logprobs(meta, strand, first)
+        if self.finish is not None:
+            meta["weight_versions"] = strand.versions
+            meta |= _times(strand, len(self._ids))
+        return {"text": self._text[at:], "output_ids": self._ids[first:], "meta_info": meta}
+
+    def _add_logprobs(self, meta: dict[str, Any], strand: Strand, first: int) -> None:
+        ask = self.ask
+        meta["input_token_logprobs"] = [self._entry(entry) for entry in list(strand.prompt_logprobs)]
+        meta["output_token_logprobs"] = self._logprobs[first:]
+        meta["output_token_logprobs_length"] = len(self._logprobs)
+        if ask.top_logprobs:
+            meta["input_top_logprobs"] = self._rows(strand.prompt_tops)
+            meta["output_top_logprobs"] = self._tops[first:]
+        if ask.token_ids_logprob:
+            meta["input_token_ids_logprobs"] = self._rows(strand.prompt_chosen)
+            meta["output_token_ids_logprobs"] = self._chosen[first:]
+
+    def _rows(self, rows: list[list[Entry] | None]) -> list[list[list[Any]] | None]:
+        return [None if row is None else [self._entry(entry) for entry in row] for row in list(rows)]
+
+    def _entry(self, entry: Entry) -> list[Any]:
+        logprob, token = entry
+        text = self._tokenizer.decode([token]) if self.ask.text_in_logprobs else None
+        return [None if logprob is None else round(logprob, 7), token, text]
+
+
+class _Keys:
+    """Bearer keys by SGLang's rules: the plain key opens no admin route, and the admin key no other."""
+
+    def __init__(self, app: Any, api_key: str, admin_api_key: str) -> None:
+        self._app, self._api_key, self._admin_key = app, api_key, admin_api_key
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not self._allows(scope):
+            await JSONResponse({"error": "Unauthorized"}, 401)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _allows(self, scope: Scope) -> bool:
+        path = scope["path"]
+        if path.startswith(OPEN):
+            return True
+        key = (self._admin_key or self._api_key) if path in ADMIN else self._api_key
+        given = dict(scope["headers"]).get(b"authorization", b"")
+        return not key or hmac.compare_digest(given, b"Bearer " + key.encode())
+
+
+def _times(strand: Strand, tokens: int) -> dict[str, Any]:
+    end = strand.finished or time.time()
+    first, started = strand.prompt_done or end, strand.started or end
+    return {
+        "e2e_latency": end - strand.arrived,
+        "first_token_latency": first - strand.arrived,
+        "queue_time": started - strand.arrived,
+        "decode_throughput": (tokens - 1) / (end - first) if tokens > 1 and end > first else None,
+        "request_received_ts": strand.arrived,
+        "prefill_finished_time": first,
+        "request_finished_ts": end,
+    }
+
+
+async def _json(request: Request, empty: Any = None) -> Any:
+    raw = await request.body()
+    if not raw and empty is not None:
+        return empty
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise Malformed(f"the body is not JSON ({error})") from error
+
+
+async def _fields(request: Request, *names: str) -> list[str]:
+    content = await _json(request)
+    values = [content.get(name) if isinstance(content, dict) else None for name in names]
+    for name, value in zip(names, values, strict=True):
+        if not isinstance(value, str) or not value:
+            raise Malformed(f"{name} is missing")
+    return [str(value) for value in values]
+
+
+def _dump(content: Any) -> bytes:
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _refusal(message: str, status: int = 400) -> Response:
+    return JSONResponse({"error": {"message": message}}, status)
+
+
+def _stream_refusal(message: str) -> Response:
+    error = {"message": message, "type": "invalid_request_error", "code": 400, "retryable": False}
+    lines = [b"data: " + _dump({"error": error}) + b"\n\n", b"data: [DONE]\n\n"]
+    return Response(b"".join(lines), media_type="text/event-stream")
