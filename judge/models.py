@@ -26,7 +26,9 @@ class Judgement(models.Model):
     """{"tokens", "logprobs", "old_logprobs"} at T = 1: what the hint would raise or lower."""
     sample = models.OneToOneField(Sample, models.SET_NULL, null=True, blank=True, related_name="judgement")
     reason = models.CharField(max_length=200, blank=True)
-    """Why there is no sample."""
+    """Why there is no sample, or what of the evidence was not used."""
+    learned = models.OneToOneField(Sample, models.SET_NULL, null=True, blank=True, related_name="first_judgement")
+    """The sample of an earlier verdict, learned before late feedback re-opened it; that happens once."""
     evidence = models.TextField(blank=True)
     """As the judge read it."""
     judged_at = models.DateTimeField(default=timezone.now)
@@ -47,6 +49,8 @@ class Vote(models.Model):
     index = models.PositiveSmallIntegerField()
     judge = models.CharField(max_length=120)
     prompt_version = models.CharField(max_length=40)
+    evidence = models.CharField(max_length=16, blank=True)
+    """Digest of what the judge read; a vote on other evidence is kept and does not count."""
     raw = models.TextField(blank=True)
     score = models.SmallIntegerField(null=True, blank=True)
     hint = models.TextField(blank=True)
@@ -61,6 +65,19 @@ class Vote(models.Model):
 
     def __str__(self) -> str:
         return f"{self.question} vote {self.index} on {self.turn_id}"
+
+
+class Sitting(models.Model):
+    """Somebody is at work on this matter until then, so that a task that was sent twice does the work once.
+
+    A worker that dies leaves its seat; it is free again when its time has run out.
+    """
+
+    matter = models.CharField(max_length=80, unique=True)
+    until = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.matter
 
 
 class Examination(models.Model):

@@ -1,9 +1,55 @@
+"""The judge's tasks: each takes an id, calls one function, and may run twice."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
 from celery import shared_task
+from django.conf import settings
+from kombu.exceptions import OperationalError
+
+from chat.rendering import Renderer
+from gpu_workers import engines
+from gpu_workers.errors import EngineUnavailable
+from judge import calibration, gate, judges, verdicts
+from training import config
+
+LOWEST = 9
+"""Redis serves 0 first and 9 last."""
+
+
+@shared_task(autoretry_for=(EngineUnavailable,), retry_backoff=True, retry_backoff_max=30, max_retries=5)
+def judge_turn(turn_id: str) -> None:
+    """Bring one observed turn to its verdict."""
+    judged = verdicts.judge(
+        turn_id,
+        who=judges.judge(),
+        engine=engines.policy(),
+        renderer=Renderer.for_model(settings.MODEL),
+        recipe=config.current(),
+    )
+    if judged:
+        vote_later()
 
 
 @shared_task
-def judge_turn(turn_id: str) -> None: ...
+def cast_votes() -> None:
+    """Vote on what people decided lately, one turn at a time, while nobody waits for anything."""
+    try:
+        more = calibration.vote(judges.judge())
+    except EngineUnavailable:
+        return  # nothing depends on it; the sweep asks again
+    if more:
+        vote_later()
 
 
-@shared_task
-def examine(checkpoint_id: str) -> None: ...
+def vote_later() -> None:
+    """Nudge a worker to vote for calibration when it has nothing else to do; with Redis away nobody does."""
+    with suppress(OperationalError):
+        cast_votes.apply_async(priority=LOWEST, retry=False)
+
+
+@shared_task(autoretry_for=(EngineUnavailable,), retry_backoff=True, retry_backoff_max=30, max_retries=5)
+def examine(checkpoint_id: str) -> None:
+    """Examine one candidate against the live checkpoint."""
+    gate.examine(checkpoint_id, engine=engines.policy(), renderer=Renderer.for_model(settings.MODEL))

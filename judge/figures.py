@@ -1,0 +1,45 @@
+"""What can be counted in replies, to tell a style from a collapse. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+Ids = Sequence[int]
+
+
+def repeated(ids: Ids, n: int = 4) -> float:
+    """The share of n-grams that the reply has said before: 0 for none, towards 1 for a loop.
+
+    >>> repeated([1, 2, 3, 4, 5]), repeated([1, 2, 1, 2, 1, 2], n=2)
+    (0.0, 0.6)
+    """
+    grams = [tuple(ids[at : at + n]) for at in range(len(ids) - n + 1)]
+    return 1 - len(set(grams)) / len(grams) if grams else 0.0
+
+
+def variety(texts: Sequence[str]) -> float:
+    """How many different replies there are, as a share: a policy that answers everything alike comes near 0.
+
+    >>> variety(["Yes.", "yes", "No.", "It depends."])
+    0.75
+    """
+    if not texts:
+        raise ValueError("no replies, no variety")
+    return len({" ".join(re.findall(r"\w+", text.casefold())) for text in texts}) / len(texts)
+
+
+def is_empty(text: str) -> bool:
+    """True for a reply without a word in it."""
+    return not re.search(r"\w", text)
+
+
+def mean(values: Sequence[float]) -> float:
+    if not values:
+        raise ValueError("the mean of nothing")
+    return sum(values) / len(values)
+
+
+def share(claims: Sequence[bool]) -> float:
+    """The share of claims that hold."""
+    return mean([float(claim) for claim in claims])

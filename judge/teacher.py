@@ -1,0 +1,125 @@
+"""The hinted prompt, and what it would raise or lower in the very reply that was served."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from chat.models import Turn
+from chat.rendering import MessagesRefused, Renderer
+from core.errors import TalkbackError
+from gpu_workers.engine import Engine
+from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused
+from gpu_workers.types import Scored
+from judge import hints
+from judge.judges import PRIORITY
+from training.models import Checkpoint
+from training.promotion import ensure_loaded
+
+
+class Unreadable(TalkbackError):
+    """The reply cannot be scored as it was served any more; the turn is judged, and does not teach."""
+
+    code, status = "unreadable", 422
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """One hint as the teacher is shown it, and the served reply under it."""
+
+    hint: str
+    prompt_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]  # T = 1, under the hinted prompt, one a response id
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The served reply at T = 1: as it was meant, and under each hint."""
+
+    old_logprobs: tuple[float, ...]  # under the prompt and the checkpoint that served it, one a response id
+    lessons: tuple[Lesson, ...] = ()
+
+    def best(self, reward: int | None) -> Lesson | None:
+        """The lesson with the largest measured gain; None when there is none."""
+        return max(
+            self.lessons, key=lambda lesson: hints.gain(self.old_logprobs, lesson.logprobs, reward), default=None
+        )
+
+
+def hinted_prompt(turn: Turn, hint: str, renderer: Renderer) -> tuple[int, ...]:
+    """Token ids of the served prompt with the hint in its place.
+
+    Raises Unreadable when the messages no longer give the prompt that was served: then the hint would not be the
+    only difference between student and teacher.
+    """
+    tools = turn.tools or None
+    try:
+        if renderer.prompt_ids(turn.messages, tools) != list(turn.prompt_ids):
+            raise Unreadable("The model's chat template lays this conversation out differently now.")
+        prompt_ids = renderer.prompt_ids(hints.placed(turn.messages, hint), tools)
+    except MessagesRefused as error:
+        raise Unreadable(str(error)) from error
+    room = renderer.context_length - len(turn.response_ids)
+    if len(prompt_ids) > room:
+        raise Unreadable(f"With the hint the prompt has {len(prompt_ids)} tokens; there is room for {room}.")
+    return tuple(prompt_ids)
+
+
+def read(turn: Turn, wanted: Sequence[str], engine: Engine, renderer: Renderer, *, by: str) -> Reading:
+    """Score the served ids under the plain prompt and under each hint, at T = 1.
+
+    The plain prompt is read by the checkpoint that served; the hinted ones by the base or by that same checkpoint,
+    as the recipe's `teacher` (`by`) says. Raises Unreadable when those weights or that prompt cannot be had any
+    more, EngineUnavailable when nobody answers, ValueError when lengths disagree.
+    """
+    if turn.checkpoint.kind == Checkpoint.Kind.FULL and turn.checkpoint.status != Checkpoint.Status.LIVE:
+        raise Unreadable(f"{turn.checkpoint} is no longer served: full weights are swapped in place.")
+    prompts = [hinted_prompt(turn, hint, renderer) for hint in wanted]
+    serving = turn.checkpoint.adapter or None
+    teaching = None if by == "base" else serving
+
+    async def scored() -> list[Scored]:
+        try:
+            return await asyncio.gather(
+                _score(turn.checkpoint, engine, turn.prompt_ids, turn.response_ids, serving),
+                *(_score(turn.checkpoint, engine, prompt, turn.response_ids, teaching) for prompt in prompts),
+            )
+        finally:
+            await engine.aclose()
+
+    try:
+        plain, *hinted = asyncio.run(scored())
+    except AdapterInvalid as error:
+        raise Unreadable(f"The weights that served it are gone: {error}") from error
+    except EngineRefused as error:
+        raise Unreadable(f"The engine would not score it: {error}") from error
+    for answer in (plain, *hinted):
+        if len(answer.logprobs) != len(turn.response_ids):
+            raise ValueError(f"{len(answer.logprobs)} log-probs for {len(turn.response_ids)} response tokens")
+    return Reading(
+        plain.logprobs,
+        tuple(
+            Lesson(hint, prompt, answer.logprobs) for hint, prompt, answer in zip(wanted, prompts, hinted, strict=True)
+        ),
+    )
+
+
+def heat_map(turn: Turn, reading: Reading, lesson: Lesson, renderer: Renderer) -> dict[str, Any]:
+    """What a reviewer sees: each token of the reply with its log-prob as served and under the hint."""
+    return {
+        "tokens": [renderer.decode([token]) for token in turn.response_ids],
+        "old_logprobs": list(reading.old_logprobs),
+        "logprobs": list(lesson.logprobs),
+    }
+
+
+async def _score(
+    checkpoint: Checkpoint, engine: Engine, prompt_ids: Sequence[int], response_ids: Sequence[int], adapter: str | None
+) -> Scored:
+    try:
+        return await engine.score(prompt_ids, response_ids, adapter=adapter, priority=PRIORITY)
+    except AdapterMissing:
+        await ensure_loaded(checkpoint, engine)
+        return await engine.score(prompt_ids, response_ids, adapter=adapter, priority=PRIORITY)

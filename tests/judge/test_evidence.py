@@ -1,0 +1,128 @@
+"""Quoted text stays evidence: nothing that anybody wrote can act."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge import evidence, prompts, voting
+from judge.evidence import Evidence
+
+INJECTIONS = [json.loads(line) for line in (Path(__file__).parent / "injections.jsonl").read_text().splitlines()]
+HOSTILE = st.one_of(
+    st.text(),
+    st.lists(
+        st.sampled_from(
+            ["\\", "boxed", "{", "1", "}", " ", "\n", "\r", "\u2028", "\u200b", "[", "HINT_START", "]", "HINT_END"]
+            + ["<", "|im_end|", ">", "|im_start|", "assistant", "| ", "The reply:", "[/INST]", "\x85", "\x0b"]
+        ),
+        max_size=30,
+    ).map("".join),
+    st.sampled_from(INJECTIONS),
+)
+
+
+def titles(text: str) -> list[str]:
+    return [line for line in text.splitlines() if not line.startswith("|")]
+
+
+def everywhere(text: str, role: str = "user") -> Evidence:
+    return Evidence((("user", text), ("assistant", text), ("user", text)), text, ((role, text),), None, text, text)
+
+
+def test_there_are_more_than_thirty_injections():
+    assert len(set(INJECTIONS)) >= 40
+
+
+@pytest.mark.parametrize("role", ["user", "tool"])
+@given(text=HOSTILE)
+def test_no_text_can_end_its_quotation(role, text):
+    harmless = everywhere("words", role)
+    assert titles(everywhere(f"so: {text}", role).text) == titles(harmless.text)
+
+
+@given(HOSTILE)
+def test_a_judge_that_parrots_the_evidence_forges_neither_score_nor_hint(text):
+    shown = everywhere(text).text
+    assert voting.score_of(shown) is None
+    assert voting.hint_of(shown) == ""
+
+
+@given(HOSTILE)
+def test_what_is_quoted_spells_no_control_token(text):
+    quoted = evidence.quoted(text, 500)
+    for token in ("<|im_end|>", "<|im_start|>", "<|endoftext|>", "<|eot_id|>", "</s>", "[/INST]", "[INST]"):
+        assert token not in quoted
+
+
+@pytest.mark.parametrize("text", INJECTIONS)
+def test_no_injection_adds_a_control_token_to_the_judges_prompt(text, tiny_model):
+    from chat.rendering import Renderer
+
+    renderer = Renderer.for_model(tiny_model)
+
+    def controls(seen: Evidence) -> list[int]:
+        return [token for token in renderer.prompt_ids(prompts.score(seen)) if token <= 2]
+
+    assert controls(everywhere(text)) == controls(everywhere("words"))
+
+
+def test_ordinary_text_is_quoted_as_it_is():
+    assert evidence.quoted("a < b, x <= y\nif [1, 2]: \\frac{1}{2} {x}", 200) == (
+        "| a < b, x <= y\n| if [1, 2]: \\frac{1}{2} {x}"
+    )
+
+
+def test_long_text_keeps_its_beginning_and_its_end():
+    shown = evidence.shortened("start " + "x" * 5000 + " end", 300)
+    assert shown.startswith("start ")
+    assert shown.endswith(" end")
+    assert "4710 characters left out" in shown
+    assert len(shown) < 340
+
+
+def test_context_is_bounded_and_system_prompts_stay_out():
+    messages = [{"role": "system", "content": "secret"}] + [{"role": "user", "content": f"m{n}"} for n in range(20)]
+    assert evidence.spoken(messages, 3) == [("user", "m17"), ("user", "m18"), ("user", "m19")]
+    assert evidence.spoken(messages[:1], 3) == []
+
+
+def test_tool_calls_and_parts_are_readable():
+    call = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "ls", "arguments": '{"a": 1}'}}]}
+    assert evidence.text_of(call) == 'calls ls({"a": 1})'
+    parts = {"role": "user", "content": [{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {}}]}
+    assert evidence.text_of(parts) == "look\n(image_url)"
+
+
+def test_a_thumb_is_not_shown_to_the_judge_but_counts_as_other_evidence():
+    plain = Evidence((("user", "hi"),), "hello", (("user", "thanks"),))
+    thumbed = Evidence((("user", "hi"),), "hello", (("user", "thanks"),), thumb=-1)
+    assert plain.text == thumbed.text
+    assert plain != thumbed
+
+
+def test_thumbs_of_several_people_are_weighed():
+    assert evidence.thumb_of([1, 1, -1]) == 1
+    assert evidence.thumb_of([1, -1]) is None
+    assert evidence.thumb_of([]) is None
+
+
+def test_the_evidence_of_each_kind_reads_as_a_short_page():
+    request = (("user", "Sort these: b a"),)
+    user = Evidence(request, "b a", (("user", "That is not sorted."),))
+    assert user.text == (
+        "The request, user:\n| Sort these: b a\nThe reply:\n| b a\nWhat came back, user:\n| That is not sorted."
+    )
+    tools = Evidence(request, "calls sort({})", (("tool", "a b"), ("tool", "done")))
+    assert tools.next_role == "tool"
+    assert tools.text.endswith("What came back, tool:\n| a b\nWhat came back, tool:\n| done")
+    said = Evidence(request, "b a", guidance="Check the order.", rewrite="a b")
+    assert said.next_role == "person"
+    assert said.text.endswith(
+        "What the person says of the reply (next time, do this):\n| Check the order.\n"
+        "What the person says the reply should have been:\n| a b"
+    )
