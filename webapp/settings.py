@@ -38,6 +38,14 @@ ENGINE_PRIORITIES = env("ENGINE_PRIORITIES", "1") == "1"
 JUDGE_URL = env("JUDGE_URL")
 JUDGE_API_KEY = env("JUDGE_API_KEY")
 JUDGE_MODEL = env("JUDGE_MODEL")
+JUDGE_VOTES = max(3, int(env("JUDGE_VOTES", "3")))
+"""m: how many votes a question gets; fewer than three have no majority."""
+JUDGE_MAX_NEW_TOKENS = int(env("JUDGE_MAX_NEW_TOKENS", "1024" if JUDGE_URL else "80"))
+"""Room for the judge's reasoning. The small model says in 80 tokens all it will ever say."""
+JUDGE_DEADLINE_S = float(env("JUDGE_DEADLINE_S", "60"))
+"""A vote that takes longer has failed; it is kept as failed and asked for once more."""
+CALIBRATION_VOTES = env("CALIBRATION_VOTES", "1") == "1"
+"""Whether the judge also votes on what a person has decided already, afterwards, to be measured against it."""
 RECIPE = env("RECIPE")
 
 INSTALLED_APPS = [
