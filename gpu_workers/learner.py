@@ -420,6 +420,10 @@ class Learner:
         logprobs, distance, entropy = (torch.cat(list(column)) for column in zip(*parts, strict=True))
         return logprobs, distance, entropy
 
+    def has_gradient(self) -> bool:
+        """Whether anything gathered so far would move a weight."""
+        return any(p.grad is not None and bool(p.grad.any()) for _, p in self.trainable())
+
     def optim_step(self, lr: float, *, weight_decay: float = 0.1, max_grad_norm: float = 1.0) -> dict[str, float]:
         """One AdamW update (betas 0.9 and 0.98) with the gradient gathered so far, which it forgets.
 

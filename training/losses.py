@@ -121,8 +121,8 @@ def reverse_kl(
 
 
 def topk_distillation_loss(
-    logprobs: Tensor,  # (B, T, V) log π of every id, under training
-    teacher_logprobs: Tensor,  # (B, T, V) log π_T of every id, given the hint
+    logprobs: Tensor,  # (B, T, V) log π of every id, under training; or (B, T, K) of ids already chosen
+    teacher_logprobs: Tensor,  # the same ids' log π_T, given the hint
     mask: Tensor,  # (B, T)
     *,
     k: int = 50,
@@ -146,8 +146,13 @@ def divergence(
     k: int | None = 50,
     support: Support = "student",
 ) -> Tensor:
-    """How far the student is from its teacher at each position, (...): reverse KL; `k=None` takes every id."""
-    if k is None or k >= logprobs.shape[-1]:
+    """How far the student is from its teacher at each position, (...): reverse KL; `k=None` takes every id.
+
+    Where there are no more than k ids to begin with, they are the support, and the tail is what they lack of 1.
+    """
+    if k is None:
         return (logprobs.exp() * (logprobs - teacher_logprobs)).sum(-1)
+    if k >= logprobs.shape[-1]:
+        return reverse_kl(logprobs, teacher_logprobs)
     ids, valid = support_ids(logprobs.detach(), teacher_logprobs, k, support)
     return reverse_kl(logprobs.gather(-1, ids), teacher_logprobs.gather(-1, ids), valid if support == "union" else None)

@@ -65,7 +65,8 @@ def updates(
     """Do a run's updates, one an iteration; each gives its figures. `progress` is told how many samples are done.
 
     Every update sees the whole batch, against the same frozen views: the policy's clip and the anchor are measured
-    from where the run began, so that several updates cannot run away where one would not have.
+    from where the run began, so that several updates cannot run away where one would not have. Where no gradient is
+    left after the first (every token at the clip, and no anchor), the run has learned what there was, and stops.
     """
     loss, apart = objective(recipe), divergence(recipe)
     for update in range(1, recipe.updates + 1):
@@ -73,6 +74,8 @@ def updates(
         figures = learner.forward_backward(
             views, loss, divergence=apart, progress=None if progress is None else partial(_onward, progress, done)
         )
+        if update > 1 and not learner.has_gradient():
+            return
         lr = recipe.lr * min(1.0, update / (recipe.warmup + 1))
         step = learner.optim_step(lr, weight_decay=recipe.weight_decay, max_grad_norm=recipe.max_grad_norm)
         speed = figures["tokens"] / figures["seconds"] if figures["seconds"] else 0.0

@@ -1,0 +1,422 @@
+"""The learner against plain transformers, PEFT and autograd, on a model small enough to check every number."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import pytest
+import torch
+from peft import PeftModel
+from transformers import AutoModelForCausalLM
+
+from gpu_workers import learner as room
+from gpu_workers.errors import AdapterInvalid, NothingLearned
+from gpu_workers.learner import Learner, LoraShape
+from gpu_workers.types import Example
+from training import losses
+from training.config import Recipe
+from training.objective import divergence, objective, updates
+
+PROMPT, HINTED, RESPONSE = [1, 5, 6, 40], [1, 5, 6, 40, 77, 78, 79], [7, 8, 9, 10, 2]
+RECIPE = Recipe(distillation="vocabulary", lr=1e-2)
+
+
+@pytest.fixture
+def learner(tiny_model):
+    return Learner(tiny_model, dtype="float32", piece=3)
+
+
+def example(learner, prompt=PROMPT, response=RESPONSE, *, hint=None, reward=0.0, mask=()):
+    old = learner.score(prompt, response)
+    return Example(prompt, response, old, mask=mask, teacher_prompt_ids=hint, reward=reward)
+
+
+def batch(learner):
+    """A corrected turn with a bad thumb, a praised one, and one that was only corrected; all of other lengths."""
+    return [
+        learner.view(example(learner, hint=HINTED, reward=-1.0)),
+        learner.view(example(learner, [1, 9], [11, 12, 2], reward=1.0)),
+        learner.view(
+            example(learner, [1, 3, 3], [30, 31, 32, 33, 34, 35, 2], hint=[1, 3, 3, 8], mask=[0, 0, 1, 1, 1, 1, 1])
+        ),
+    ]
+
+
+def gradients(learner):
+    return {name: p.grad.clone() for name, p in learner.trainable() if p.grad is not None}
+
+
+def by_hand(learner, views, recipe):
+    """The same gradient by full logits, one sequence at a time, and nothing but autograd."""
+    learner.optimizer.zero_grad()
+    for view in views:
+        e = view.example
+        ids = torch.tensor([[*e.prompt_ids, *e.response_ids]])
+        logs = learner.causal(input_ids=ids).logits[:, len(e.prompt_ids) - 1 : -1].log_softmax(-1)  # (1, T, V)
+        apart = torch.zeros(1, len(e.response_ids))
+        teacher = torch.zeros(1, len(e.response_ids))
+        if e.teacher_prompt_ids is not None:
+            hinted = torch.tensor([[*e.teacher_prompt_ids, *e.response_ids]])
+            with torch.no_grad(), learner._as_base() as base:
+                q = base(input_ids=hinted).logits[:, len(e.teacher_prompt_ids) - 1 : -1].log_softmax(-1)
+            teacher = q.gather(-1, torch.tensor([e.response_ids])[..., None]).squeeze(-1)
+            apart = losses.divergence(logs, q, k=recipe.top_k if recipe.distillation == "topk" else None)
+        scores = room.Scores(
+            logprobs=logs.gather(-1, torch.tensor([e.response_ids])[..., None]).squeeze(-1),
+            distance=apart if recipe.distillation != "token" else torch.zeros_like(apart),
+            old_logprobs=torch.tensor([e.old_logprobs]),
+            start_logprobs=view.start_logprobs[None],
+            reference_logprobs=view.reference_logprobs[None],
+            teacher_logprobs=teacher,
+            mask=torch.tensor([e.mask or [1.0] * len(e.response_ids)], dtype=torch.float32),
+            reward=torch.tensor([e.reward]),
+            has_teacher=torch.tensor([float(e.has_teacher)]),
+            weight=torch.tensor([e.weight]),
+        )
+        (objective(recipe)(scores)[0] / len(views)).backward()
+    found = gradients(learner)
+    learner.optimizer.zero_grad()
+    return found
+
+
+# Numbers
+
+
+def test_log_probs_are_plain_transformers(learner, tiny_model):
+    plain = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32)
+    logits = plain(input_ids=torch.tensor([PROMPT + RESPONSE])).logits[0, len(PROMPT) - 1 : -1]
+    expected = logits.log_softmax(-1).gather(-1, torch.tensor(RESPONSE)[:, None]).squeeze(-1)
+
+    assert learner.score(PROMPT, RESPONSE) == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_a_fresh_adapter_is_the_base_to_the_last_bit(learner):
+    assert learner.score(PROMPT, RESPONSE) == learner.score(PROMPT, RESPONSE, adapter=False)
+
+
+def test_the_teacher_scores_the_served_reply_after_the_hinted_prompt(learner):
+    view = learner.view(example(learner, hint=HINTED))
+
+    assert view.teacher_logprobs.tolist() == learner.score(HINTED, RESPONSE, adapter=False)
+    assert view.teacher_distance > 0
+
+
+def test_the_teacher_may_be_the_policy_as_it_is(learner):
+    list(updates(learner, batch(learner), RECIPE))
+
+    view = learner.view(example(learner, hint=HINTED), teacher="policy")
+
+    assert view.teacher_logprobs.tolist() == learner.score(HINTED, RESPONSE)
+    assert view.teacher_logprobs.tolist() != learner.score(HINTED, RESPONSE, adapter=False)
+
+
+@pytest.mark.parametrize("kind", ["token", "topk", "vocabulary"])
+@pytest.mark.parametrize("shape", [LoraShape(), None], ids=["lora", "full"])
+def test_the_head_in_pieces_gives_the_gradient_of_full_logits(tiny_model, shape, kind):
+    learner = Learner(tiny_model, dtype="float32", lora=shape, piece=2, micro_batch=2)
+    recipe = Recipe(distillation=kind, top_k=5, lr=1e-2, weights="lora" if shape else "full")
+    views = batch(learner)
+    list(updates(learner, views, recipe))  # away from the start, where an adapter's half of gradients is zero
+
+    expected = by_hand(learner, views, recipe)
+    learner.forward_backward(views, objective(recipe), divergence=divergence(recipe))
+
+    found = gradients(learner)
+    assert found.keys() == expected.keys()
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, atol=2e-5, rtol=1e-3)
+
+
+def test_micro_batches_and_padding_change_nothing_but_rounding(tiny_model):
+    seen = []
+    for micro_batch, piece in ((1, 64), (2, 1), (3, 4)):
+        learner = Learner(tiny_model, dtype="float32", micro_batch=micro_batch, piece=piece, seed=3)
+        figures = learner.forward_backward(batch(learner), objective(RECIPE), divergence=divergence(RECIPE))
+        seen.append((figures["loss"], gradients(learner)))
+
+    (loss, first), *others = seen
+    for other_loss, other in others:
+        assert other_loss == pytest.approx(loss, abs=1e-6)
+        for name, gradient in first.items():
+            torch.testing.assert_close(other[name], gradient, atol=1e-6, rtol=1e-4)
+
+
+def test_masked_tokens_teach_nothing(learner):
+    masks = ([1, 1, 0, 0, 0], [1, 1, 1, 1, 1])
+    found = []
+    for mask in masks:
+        learner.forward_backward([learner.view(example(learner, reward=1.0, mask=mask))], objective(RECIPE))
+        found.append(gradients(learner))
+        learner.optimizer.zero_grad()
+    shorter = example(learner, response=RESPONSE[:2], reward=1.0)
+    learner.forward_backward([learner.view(shorter)], objective(RECIPE))
+
+    only_two = gradients(learner)
+    assert any(not torch.allclose(found[1][name], only_two[name], atol=1e-7) for name in only_two)
+    for name, gradient in only_two.items():
+        torch.testing.assert_close(found[0][name], gradient, atol=1e-6, rtol=1e-4)
+
+
+def test_progress_counts_the_views(learner):
+    told = []
+
+    learner.forward_backward(batch(learner), objective(RECIPE), progress=told.append)
+
+    assert told == [1, 2, 3]
+
+
+# Signs
+
+
+@pytest.mark.parametrize(("reward", "sign"), [(1.0, 1), (-1.0, -1)])
+def test_a_praised_reply_gets_likelier_and_a_blamed_one_less(learner, reward, sign):
+    e = example(learner, reward=reward)
+
+    list(updates(learner, [learner.view(e)], Recipe(lr=1e-3, beta=0.0)))
+
+    assert sign * (sum(learner.score(PROMPT, RESPONSE)) - sum(e.old_logprobs)) > 0
+
+
+@pytest.mark.parametrize("kind", ["token", "topk", "vocabulary"])
+def test_hinted_tokens_move_toward_the_teacher(learner, kind):
+    view = learner.view(example(learner, hint=HINTED))
+    gap = view.teacher_logprobs - view.start_logprobs
+
+    list(updates(learner, [view], Recipe(distillation=kind, lr=1e-3, beta=0.0, updates=3)))
+
+    moved = torch.tensor(learner.score(PROMPT, RESPONSE)) - view.start_logprobs
+    assert float((moved * gap).sum()) > 0
+    largest = gap.abs().argmax()
+    assert moved[largest].sign() == gap[largest].sign()
+
+
+def test_a_run_ends_early_when_every_token_has_reached_its_clip(learner):
+    view = learner.view(example(learner, reward=-1.0))
+
+    figures = list(updates(learner, [view], Recipe(lr=1e-2, beta=0.0, updates=5)))
+
+    assert len(figures) == 1  # one step of this size takes all five tokens beyond the clip
+
+
+def test_the_anchor_pulls_back_to_the_base(learner):
+    e = example(learner, reward=1.0)
+    list(updates(learner, [learner.view(e)], Recipe(lr=1e-2, beta=0.0, updates=3)))
+    drifted = learner.view(e)
+
+    only_anchor = losses.kl_loss
+    learner.forward_backward(
+        [drifted], lambda scores: only_anchor(scores.logprobs, scores.reference_logprobs, scores.mask)
+    )
+    learner.optim_step(1e-3)
+
+    before = (drifted.start_logprobs - drifted.reference_logprobs).abs().sum()
+    after = (torch.tensor(learner.score(PROMPT, RESPONSE)) - drifted.reference_logprobs).abs().sum()
+    assert after < before
+
+
+@pytest.mark.real_model
+@pytest.mark.parametrize(
+    ("reward", "hint", "sign"), [(1.0, "", 1), (-1.0, "", -1), (0.0, " Answer in Spanish.", 0)], ids=str
+)
+def test_signs_on_the_real_small_model(smol_model, reward, hint, sign):
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(smol_model / "tokenizer.json"))
+
+    def prompt(text):
+        return tokenizer.encode(f"<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n").ids
+
+    question = "What is the capital of France?"
+    response = tokenizer.encode("The capital of France is Paris.<|im_end|>").ids
+    learner = Learner(smol_model)
+    old = learner.score(prompt(question), response)
+    e = Example(
+        prompt(question), response, old, reward=reward, teacher_prompt_ids=prompt(question + hint) if hint else None
+    )
+    view = learner.view(e)
+
+    list(updates(learner, [view], Recipe(distillation="vocabulary", lr=1e-3, updates=3)))
+
+    moved = torch.tensor(learner.score(prompt(question), response)) - torch.tensor(old)
+    if sign:
+        assert sign * float(moved.sum()) > 0
+    else:
+        gap = view.teacher_logprobs - view.start_logprobs
+        assert moved[gap.abs().argmax()].sign() == gap[gap.abs().argmax()].sign()
+        assert float((moved * gap).sum()) > 0
+
+
+# Alarms
+
+
+def test_samples_without_a_signal_give_no_gradient_and_say_so(learner):
+    learner.forward_backward([learner.view(example(learner))], objective(RECIPE))
+
+    before = learner.adapter_norm()
+    with pytest.raises(NothingLearned, match="gradient is zero everywhere"):
+        learner.optim_step(1e-3)
+    assert learner.adapter_norm() == before
+
+
+def test_a_rate_too_small_to_change_a_weight_is_no_update(learner):
+    learner.forward_backward(batch(learner), objective(RECIPE))
+
+    with pytest.raises(NothingLearned, match="changed no weight"):
+        learner.optim_step(0.0)
+
+
+def test_a_loss_that_is_not_a_number_stops_before_anything_changes(learner):
+    before = learner.score(PROMPT, RESPONSE)
+
+    with pytest.raises(NothingLearned, match="loss of sample 1 is nan"):
+        learner.forward_backward(batch(learner), lambda scores: (scores.logprobs.sum() * float("nan"), {}))
+    assert learner.score(PROMPT, RESPONSE) == before
+
+
+def test_a_gradient_that_is_not_a_number_is_thrown_away(learner):
+    learner.forward_backward(batch(learner), objective(RECIPE))
+    learner.trainable()[0][1].grad.fill_(float("nan"))
+    before = learner.score(PROMPT, RESPONSE)
+
+    with pytest.raises(NothingLearned, match="gradient is nan"):
+        learner.optim_step(1e-3)
+    assert learner.score(PROMPT, RESPONSE) == before
+    assert gradients(learner) == {}
+
+
+def test_nothing_at_all_is_refused(learner):
+    with pytest.raises(ValueError, match="no views"):
+        learner.forward_backward([], objective(RECIPE))
+    with pytest.raises(ValueError, match="prompt and a response"):
+        learner.score(PROMPT, [])
+
+
+# Files
+
+
+def test_any_other_tool_can_load_the_adapter(learner, tiny_model, tmp_path):
+    list(updates(learner, batch(learner), RECIPE))
+
+    learner.save(tmp_path / "adapter")
+
+    base = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32)
+    plain = PeftModel.from_pretrained(base, str(tmp_path / "adapter"))
+    logits = plain(input_ids=torch.tensor([PROMPT + RESPONSE])).logits[0, len(PROMPT) - 1 : -1]
+    expected = logits.log_softmax(-1).gather(-1, torch.tensor(RESPONSE)[:, None]).squeeze(-1)
+    assert learner.score(PROMPT, RESPONSE) == pytest.approx(expected.tolist(), abs=1e-5)
+    config = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
+    assert (config["r"], config["lora_alpha"], config["peft_type"]) == (16, 32, "LORA")
+
+
+def test_a_checkpoint_holds_safetensors_and_json_only(learner, tmp_path):
+    list(updates(learner, batch(learner), RECIPE))
+
+    learner.save(tmp_path / "adapter")
+
+    assert {path.suffix for path in (tmp_path / "adapter").iterdir()} == {".safetensors", ".json"}
+    assert [path.name for path in tmp_path.iterdir()] == ["adapter"]
+
+
+@pytest.mark.parametrize("shape", [LoraShape(), None], ids=["lora", "full"])
+def test_going_on_from_a_checkpoint_is_as_if_one_had_never_stopped(tiny_model, tmp_path, shape):
+    def fresh(folder=None):
+        return Learner(tiny_model, dtype="float32", lora=shape, adapter_dir=folder, seed=5)
+
+    straight = fresh()
+    views = batch(straight)
+    recipe = Recipe(distillation="vocabulary", lr=1e-2, updates=2)
+    list(updates(straight, views, recipe))
+    straight.save(tmp_path / "half")
+    list(updates(straight, views, recipe))
+
+    resumed = fresh(tmp_path / "half")
+    assert resumed.steps == 2
+    list(updates(resumed, views, recipe))
+
+    assert resumed.score(PROMPT, RESPONSE) == pytest.approx(straight.score(PROMPT, RESPONSE), abs=1e-6)
+
+
+def test_full_weights_are_written_as_a_model_and_keep_their_base(tiny_model, tmp_path):
+    learner = Learner(tiny_model, lora=None)
+    base = learner.score(PROMPT, RESPONSE)
+    list(updates(learner, batch(learner), Recipe(lr=1e-3, weights="full")))
+
+    learner.save(tmp_path / "full")
+
+    assert learner.score(PROMPT, RESPONSE, adapter=False) == base
+    plain = AutoModelForCausalLM.from_pretrained(tmp_path / "full", dtype=torch.float32)
+    logits = plain(input_ids=torch.tensor([PROMPT + RESPONSE])).logits[0, len(PROMPT) - 1 : -1]
+    expected = logits.log_softmax(-1).gather(-1, torch.tensor(RESPONSE)[:, None]).squeeze(-1)
+    assert learner.score(PROMPT, RESPONSE) == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_a_checkpoint_is_never_written_over(learner, tmp_path):
+    learner.save(tmp_path / "adapter")
+
+    with pytest.raises(FileExistsError):
+        learner.save(tmp_path / "adapter")
+
+
+def test_a_save_that_fails_leaves_nothing_behind(learner, tmp_path, monkeypatch):
+    def full(path):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(room, "_flush", full)
+
+    with pytest.raises(OSError, match="No space left"):
+        learner.save(tmp_path / "adapter")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_adapter_that_cannot_be_read_is_named(tiny_model, tmp_path):
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "adapter_config.json").write_text("{}")
+
+    with pytest.raises(AdapterInvalid, match="broken"):
+        Learner(tiny_model, adapter_dir=tmp_path / "broken")
+
+
+def test_an_adapter_without_its_optimiser_state_is_not_half_resumed(learner, tiny_model, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    list(updates(learner, batch(learner), RECIPE))
+    learner.save(tmp_path / "adapter")
+    state = load_file(tmp_path / "adapter" / room.OPTIMIZER_FILE)
+    save_file(dict(list(state.items())[1:]), tmp_path / "adapter" / room.OPTIMIZER_FILE)
+
+    with pytest.raises(AdapterInvalid, match="optimiser state"):
+        Learner(tiny_model, adapter_dir=tmp_path / "adapter")
+
+
+def test_the_dtype_is_probed_or_told():
+    cpu = torch.device("cpu")
+
+    assert room.chosen_dtype("auto", cpu) in (torch.float32, torch.bfloat16)
+    assert room.chosen_dtype("float32", cpu) is torch.float32
+    with pytest.raises(ValueError, match="one of auto"):
+        room.chosen_dtype("int3", cpu)
+
+
+def test_one_seed_one_result(tiny_model):
+    seen = []
+    for _ in range(2):
+        learner = Learner(tiny_model, dtype="float32", seed=11)
+        list(updates(learner, batch(learner), RECIPE))
+        seen.append(learner.score(PROMPT, RESPONSE))
+
+    assert seen[0] == seen[1]
+
+
+def test_the_objective_needs_no_more_than_the_scores(learner):
+    kinds = []
+    record = partial(_recorded, kinds)
+
+    learner.forward_backward(batch(learner), record)
+
+    assert kinds == [(1, 5), (1, 3), (1, 7)]
+
+
+def _recorded(kinds, scores):
+    kinds.append(tuple(scores.logprobs.shape))
+    return scores.logprobs.sum() * 0.0, {}

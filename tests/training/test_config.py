@@ -1,0 +1,61 @@
+"""The recipe refuses, where it is written, what would make no sense an hour into a run."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from training.config import PRESETS, Recipe, RecipeInvalid, current, read
+
+
+def test_every_knob_gives_its_reason():
+    assert [name for name, field in Recipe.model_fields.items() if not field.description] == []
+
+
+def test_a_recipe_survives_its_own_row():
+    for recipe in PRESETS.values():
+        assert Recipe.model_validate(json.loads(json.dumps(recipe.model_dump()))) == recipe
+
+
+def test_the_anchor_is_never_off_by_accident():
+    assert all(recipe.beta > 0 for recipe in PRESETS.values())
+
+
+def test_a_recipe_may_start_from_a_preset_and_change_a_little():
+    recipe = read({"preset": "binary", "batch_size": 3})
+
+    assert (recipe.w_opd, recipe.batch_size) == (0, 3)
+
+
+def test_without_a_name_the_embedded_preset_is_meant():
+    assert read("{}") == PRESETS["embedded"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "not a JSON object"),
+        ("[1]", "not a JSON object"),
+        ('{"learning_rate": 1}', "learning_rate"),
+        ('{"preset": "best"}', "'best'"),
+        ('{"w_rl": 0, "w_opd": 0}', "nothing would be learned"),
+        ('{"batch_size": 0}', "batch_size"),
+        ('{"updates": 2, "warmup": 5}', "warmup is longer than the run"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_sentence(text, said):
+    with pytest.raises(RecipeInvalid, match=said):
+        read(text)
+
+
+def test_the_installations_recipe_is_the_file_it_names(settings, tmp_path):
+    settings.RECIPE = ""
+    assert current() == PRESETS["embedded"]
+
+    settings.RECIPE = str(tmp_path / "recipe.json")
+    with pytest.raises(RecipeInvalid, match="cannot be read"):
+        current()
+
+    (tmp_path / "recipe.json").write_text('{"batch_size": 5}')
+    assert current().batch_size == 5
