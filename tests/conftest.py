@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gpu_workers import engines
+from gpu_workers.engine import Engine
 from gpu_workers.fakes import FakeEngine
+from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
 from tests.tiny import write_tiny_model
 
 ROOT = Path(__file__).parents[1]
@@ -29,6 +33,17 @@ def smol_model() -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def embedded_engine(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """The real embedded engine in a process of its own, serving the tiny model in float32, with two keys."""
+    port = free_port()
+    keys = {"ENGINE_API_KEY": "key", "ENGINE_ADMIN_KEY": "admin"}
+    command = embedded_command(str(tiny_model), port, more=("--dtype", "float32", "--max-running-requests", "8"))
+    log = tmp_path_factory.mktemp("engine") / "engine.log"
+    with EngineProcess(command, f"http://127.0.0.1:{port}", log, environment={**ONE_THREAD, **keys}) as process:
+        yield Engine(process.url, api_key="key", admin_key="admin", timeout_s=60)
+
+
 @pytest.fixture
 def engine(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     """A scripted engine that answers for the policy and for the judge."""
@@ -36,3 +51,10 @@ def engine(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     monkeypatch.setattr(engines, "policy", lambda: fake)
     monkeypatch.setattr(engines, "judge", lambda: fake)
     return fake
+
+
+def free_port() -> int:
+    """A port nobody listens on now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

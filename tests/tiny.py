@@ -116,3 +116,40 @@ def _write_tokenizer(folder: Path) -> None:
         )
     )
     (folder / "chat_template.jinja").write_text(TEMPLATE)
+
+
+def write_tiny_adapter(folder: Path, *, seed: int, rank: int = 4, scale: float = 0.3, **config: object) -> Path:
+    """Write a random LoRA adapter of the tiny model in PEFT's file layout, big enough to change what is said.
+
+    `config` overrides entries of adapter_config.json.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    draw = np.random.default_rng(1000 + seed)
+    kv = KV_HEADS * (HIDDEN // HEADS)
+    widths = {
+        "self_attn.q_proj": (HIDDEN, HIDDEN),
+        "self_attn.v_proj": (HIDDEN, kv),
+        "mlp.down_proj": (MLP, HIDDEN),
+    }
+    tensors = {}
+    for n in range(LAYERS):
+        for name, (width_in, width_out) in widths.items():
+            place = f"base_model.model.model.layers.{n}.{name}"
+            for half, shape in (("A", (rank, width_in)), ("B", (width_out, rank))):
+                tensors[f"{place}.lora_{half}.weight"] = (draw.standard_normal(shape) * scale).astype(np.float32)
+    save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    settings = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": "tiny",
+        "r": rank,
+        "lora_alpha": 2 * rank,
+        "lora_dropout": 0.0,
+        "target_modules": [name.rpartition(".")[2] for name in widths],
+        "bias": "none",
+        "inference_mode": True,
+        "use_rslora": False,
+        "use_dora": False,
+    }
+    (folder / "adapter_config.json").write_text(json.dumps(settings | config, indent=2))
+    return folder

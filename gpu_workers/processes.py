@@ -1,0 +1,115 @@
+"""Start an engine's server, wait until it answers, stop it: the real SGLang or the embedded one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from gpu_workers.errors import EngineUnavailable
+
+LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+
+
+def sglang_command(
+    model: str, port: int, *, api_key: str, admin_key: str, host: str = "127.0.0.1", more: Sequence[str] = ()
+) -> list[str]:
+    """The launch line for SGLang on a GPU. Keys stand in it, as SGLang takes them no other way."""
+    return [
+        *("sglang", "serve", "--model-path", model, "--host", host, "--port", str(port)),
+        *("--enable-lora", "--max-lora-rank", "64", "--lora-target-modules", *LORA_TARGETS),
+        *("--max-loras-per-batch", "8", "--max-loaded-loras", "16"),
+        *("--enable-metrics", "--enable-cache-report", "--enable-priority-scheduling"),
+        *("--weight-version", "base", "--incremental-streaming-output"),
+        *("--api-key", api_key, "--admin-api-key", admin_key),
+        *more,
+    ]
+
+
+def embedded_command(model: str, port: int, *, host: str = "127.0.0.1", more: Sequence[str] = ()) -> list[str]:
+    """The launch line for the CPU engine; it takes its keys from ENGINE_API_KEY and ENGINE_ADMIN_KEY."""
+    return [
+        *(sys.executable, "-m", "gpu_workers.embedded", "--model", model, "--host", host, "--port", str(port)),
+        *("--weight-version", "base", "--incremental-streaming-output"),
+        *more,
+    ]
+
+
+class EngineProcess:
+    """A server of ours for as long as the `with` lasts. Its output goes to `log`."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        url: str,
+        log: Path,
+        *,
+        environment: Mapping[str, str] | None = None,
+        ready_within_s: float = 300.0,
+    ) -> None:
+        self.command, self.url, self.log = list(command), url.rstrip("/"), log
+        self._environment = {**os.environ, **(environment or {})}
+        self._ready_within_s = ready_within_s
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start it and return when it takes requests. Raises EngineUnavailable, with its last words, if it does not."""
+        with open(self.log, "ab") as log:
+            # A session of its own: SGLang has children, and all of them must end with it.
+            self._process = subprocess.Popen(
+                self.command, stdout=log, stderr=log, env=self._environment, start_new_session=True
+            )
+        deadline = time.monotonic() + self._ready_within_s
+        while not self.is_ready():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                raise EngineUnavailable(f"The engine at {self.url} did not start:\n{self._last_words()}")
+            time.sleep(0.2)
+
+    def is_ready(self) -> bool:
+        """True when it takes requests: /ready, because /health costs a token and fails while paused."""
+        try:
+            return httpx.get(f"{self.url}/ready", timeout=2.0, trust_env=False).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def stop(self, grace_s: float = 10.0) -> None:
+        """Ask it to end; after `grace_s` seconds make it. Does nothing when it has ended."""
+        if self._process is None:
+            return
+        for kind in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(self._process.pid, kind)
+            except ProcessLookupError:
+                break
+            try:
+                self._process.wait(grace_s)
+            except subprocess.TimeoutExpired:
+                continue
+        self._process.wait()
+        self._process = None
+
+    def _last_words(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        return "\n".join(lines[-20:])
