@@ -60,9 +60,9 @@ def unfit(turn: Turn) -> Reason | None:
     return None
 
 
-def signals(reward: int | None, hint: str, recipe: Recipe) -> tuple[int, str]:
-    """What of the verdict the recipe learns from: a reward (0: none) and a hint (empty: none)."""
-    return (reward or 0) if recipe.w_rl else 0, hint if recipe.w_opd else ""
+def signals(reward: int | None, hints: tuple[str, ...], recipe: Recipe) -> tuple[int, tuple[str, ...]]:
+    """What of the verdict the recipe learns from: a reward (0: none) and the accepted hints."""
+    return (reward or 0) if recipe.w_rl else 0, hints if recipe.w_opd else ()
 
 
 def drafted(turn: Turn, reward: int, lesson: Lesson | None, old_logprobs: Sequence[float]) -> Sample:

@@ -89,18 +89,17 @@ def reach(turn: Turn, seen: Evidence, *, who: Judge, engine: Engine, renderer: R
     if unfit := samples.unfit(turn):
         return Verdict(stated(seen), hint=seen.correction, reason=unfit)
     opinion = stated(seen) if is_decided(seen, recipe) else voted(turn, seen, who=who, recipe=recipe)
-    # The recipe says which signals count; the hint, if several were accepted, is chosen by what it does.
-    wanted = opinion.hints if recipe.w_opd else ()
-    reward, _ = samples.signals(opinion.reward, "", recipe)
+    reward, wanted = samples.signals(opinion.reward, opinion.hints, recipe)
+    hint = next(iter(opinion.hints), "")
     if not reward and not wanted:
-        return Verdict(opinion, hint=opinion.hints[0] if opinion.hints else "", reason=_silence(opinion, seen))
+        return Verdict(opinion, hint, reason=_silence(opinion, seen))
     try:
         reading = teacher.read(turn, wanted, engine, renderer, by=recipe.teacher)
     except Unreadable as error:
-        return Verdict(opinion, hint=wanted[0] if wanted else "", reason=str(error)[:200])
-    lesson = reading.best(opinion.reward)
+        return Verdict(opinion, hint, reason=str(error)[:200])
+    lesson = reading.best(opinion.reward)  # where several hints were accepted, what they do decides
     sample = samples.drafted(turn, reward, lesson, reading.old_logprobs)
-    return Verdict(opinion, lesson.hint if lesson else "", reading, sample, opinion.note or "")
+    return Verdict(opinion, lesson.hint if lesson else hint, reading, sample, opinion.note or "")
 
 
 def stated(seen: Evidence) -> Opinion:
