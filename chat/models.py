@@ -77,6 +77,11 @@ class Session(models.Model):
 
     class Meta:
         ordering = ("-active_at",)
+        constraints = (
+            models.UniqueConstraint(
+                fields=("key", "external_id"), condition=~models.Q(external_id=""), name="one_session_a_name"
+            ),
+        )
 
     def __str__(self) -> str:
         return self.title or "New chat"
@@ -128,6 +133,8 @@ class Turn(Stateful):
     messages = models.JSONField()
     """The whole request as it was given, OpenAI's shape; the last ones are what the person or a tool said."""
     tools = models.JSONField(default=list, blank=True)
+    chain = models.CharField(max_length=64, blank=True, db_index=True)
+    """What a request that continues this turn has as its history (sessions.chain); empty until the reply is whole."""
     text = models.TextField(blank=True)
     prompt_ids = models.JSONField(default=list, blank=True)
     response_ids = models.JSONField(default=list, blank=True)
@@ -147,6 +154,9 @@ class Turn(Stateful):
     observed_at = models.DateTimeField(null=True, blank=True)
 
     objects = TurnQuerySet.as_manager()
+
+    repeated = False
+    """True on a turn that `turns.open_turn` found instead of opening it: the same message was sent before."""
 
     class Meta:
         ordering = ("position", "created_at")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from django.conf import settings
-from django.db import models
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import models, transaction
 from django.utils import timezone
 
+from chat import turns
 from chat.models import Turn
 
 
@@ -13,6 +15,32 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
     def standing(self) -> FeedbackQuerySet:
         """What was not withdrawn or replaced."""
         return self.filter(withdrawn_at=None)
+
+    @transaction.atomic
+    def give(self, turn: Turn, *, by: AbstractBaseUser, kind: str, value: int = 0, text: str = "") -> Feedback:
+        """Say one thing of a turn, in place of what this person said of that kind before. Saying it again is nothing.
+
+        The verdict is due, or due again. Whether it comes too late for the sample is the judge's to see: this room
+        knows nothing of samples, and only the judge looks at turn and sample at one moment. It then sets `late`.
+        Raises TurnUnfinished before the reply is whole.
+        """
+        turn = Turn.objects.select_for_update().get(pk=turn.pk)
+        before = self.standing().filter(turn=turn, by=by, kind=kind).first()
+        if before is not None and (before.value, before.text) == (value, text):
+            return before
+        self.standing().filter(turn=turn, by=by, kind=kind).update(withdrawn_at=timezone.now())
+        given = self.create(turn=turn, by=by, kind=kind, value=value, text=text)
+        turns.reopen(turn)
+        return given
+
+    @transaction.atomic
+    def withdraw(self, turn: Turn, *, by: AbstractBaseUser, kind: str) -> bool:
+        """Take back what this person said of that kind. False when nothing stood."""
+        Turn.objects.select_for_update().get(pk=turn.pk)
+        if not self.standing().filter(turn=turn, by=by, kind=kind).update(withdrawn_at=timezone.now()):
+            return False
+        turns.reopen(turn)
+        return True
 
 
 class Feedback(models.Model):

@@ -1,0 +1,175 @@
+// What the pages do that HTML cannot. Everything here is a convenience: without it a message is still sent.
+"use strict";
+
+const find = (selector, within = document) => within.querySelector(selector);
+
+// A pushed fragment with an id that the page knows takes the old one's place; only what is new is put at the end.
+document.addEventListener("htmx:oobBeforeSwap", (event) => {
+  const arriving = event.detail.fragment;
+  for (const child of arriving ? [...arriving.children] : []) {
+    const standing = child.id && event.detail.target.id !== child.id && document.getElementById(child.id);
+    if (standing && !standing.contains(event.detail.target)) {
+      keepTyping(standing, child);
+      standing.replaceWith(child);
+      window.htmx.process(child);
+    }
+  }
+  const chip = arriving && event.detail.target.matches("details.journey[open]") ? event.detail.target : null;
+  if (chip) (arriving.matches?.("details") ? arriving : find("details", arriving))?.setAttribute("open", "");
+});
+
+// A correction somebody is typing survives its turn being drawn again.
+function keepTyping(standing, arriving) {
+  for (const area of standing.querySelectorAll("textarea")) {
+    if (area.value === area.defaultValue) continue;
+    const form = area.form && area.form.className;
+    const twin = form && find(`form.${form} textarea`, arriving);
+    if (twin) {
+      twin.value = area.value;
+      twin.closest("details").open = true;
+    }
+  }
+}
+
+// ---------- the composer ----------
+
+const composer = () => document.getElementById("composer");
+const box = () => composer() && find("textarea", composer());
+const isTyping = (target) => target.closest("input, textarea, select, [contenteditable]");
+
+function fit(area) {
+  if (CSS.supports("field-sizing", "content")) return;
+  area.rows = Math.min(12, area.value.split("\n").length);
+}
+
+document.addEventListener("input", (event) => {
+  if (event.target.matches("#composer textarea")) fit(event.target);
+});
+
+document.addEventListener("keydown", (event) => {
+  const area = box();
+  if (event.isComposing || event.metaKey || event.ctrlKey || event.altKey) return;
+  if (event.key === "Enter" && !event.shiftKey) {
+    if (event.target === area) {
+      event.preventDefault();
+      if (area.value.trim()) composer().requestSubmit(find(".send", composer()));
+    } else if (event.target.matches("form.guidance textarea")) {
+      event.preventDefault();
+      event.target.form.requestSubmit();
+    }
+  } else if (event.key === "Escape") {
+    const open = event.target.closest("details[open]");
+    if (open && open.matches(".correction, .menu, .journey")) {
+      open.open = false;
+      find("summary", open).focus();
+    } else if (find(".turn.answering")) {
+      find(".stop", composer())?.click();
+    }
+  } else if (event.key === "/" && area && !isTyping(event.target)) {
+    event.preventDefault();
+    area.focus();
+  } else if (event.key === "ArrowUp" && event.target === area && !area.value) {
+    const said = [...document.querySelectorAll(".said.user .words")].pop();
+    if (said) {
+      event.preventDefault();
+      area.value = said.textContent;
+      fit(area);
+    }
+  }
+});
+
+document.addEventListener("click", (event) => {
+  const starter = event.target.closest("[data-starter]");
+  if (starter && box()) {
+    box().value = starter.textContent;
+    composer().requestSubmit(find(".send", composer()));
+  }
+  for (const open of document.querySelectorAll("details.menu[open], details.journey[open]")) {
+    if (!open.contains(event.target)) open.open = false;
+  }
+});
+
+// A stopped or refused message stays in its box; one that was taken leaves it, unless somebody typed on meanwhile.
+let sending = "";
+
+document.addEventListener("htmx:beforeRequest", (event) => {
+  if (event.target === composer()) sending = box().value;
+});
+
+document.addEventListener("htmx:afterRequest", (event) => {
+  if (event.target !== composer()) return;
+  const { xhr, successful } = event.detail;
+  if (xhr.responseURL && new URL(xhr.responseURL).pathname.startsWith("/login")) {
+    complain("You are signed out. Sign in from another tab, then send this again.");
+  } else if (successful && !xhr.getResponseHeader("HX-Redirect")) {
+    if (box().value === sending) box().value = "";
+    find(".welcome")?.remove();
+    fit(box());
+    box().focus();
+    follow = true;
+    keepUp();
+  } else if (!successful && ![400, 404, 409, 413, 422, 503].includes(xhr.status)) {
+    complain("Talkback cannot be reached just now. Your message is still here: send it again in a moment.");
+  }
+});
+
+function complain(sentence) {
+  const note = document.getElementById("complaint");
+  note.textContent = sentence;
+  note.hidden = false;
+}
+
+// ---------- reading along ----------
+
+let follow = true;
+const scroller = () => find(".scroll");
+
+function keepUp() {
+  const area = scroller();
+  if (area && follow) area.scrollTop = area.scrollHeight;
+}
+
+document.addEventListener(
+  "scroll",
+  (event) => {
+    if (event.target === scroller()) {
+      follow = event.target.scrollHeight - event.target.scrollTop - event.target.clientHeight < 80;
+    }
+  },
+  true,
+);
+
+document.addEventListener("DOMContentLoaded", () => {
+  const turns = document.getElementById("turns");
+  if (!turns) return;
+  keepUp();
+  new MutationObserver(keepUp).observe(turns, { childList: true, subtree: true, characterData: true });
+  if (box() && matchMedia("(hover: hover)").matches) box().focus();
+});
+
+// ---------- a socket that came back ----------
+
+let opened = 0;
+
+document.addEventListener("htmx:wsOpen", () => {
+  document.body.classList.remove("offline");
+  if (opened++ && find("#turns")) {
+    fetch(location.href, { headers: { Accept: "text/html" } })
+      .then((answer) => (answer.ok ? answer.text() : Promise.reject(answer.status)))
+      .then((html) => {
+        const fresh = new DOMParser().parseFromString(html, "text/html");
+        const standing = find("#turns");
+        const arriving = find("#turns", fresh);
+        if (!arriving) return;
+        for (const turn of arriving.children) {
+          const old = document.getElementById(turn.id);
+          if (old) keepTyping(old, turn);
+        }
+        standing.replaceChildren(...arriving.children);
+        window.htmx.process(standing);
+      })
+      .catch(() => {});
+  }
+});
+
+document.addEventListener("htmx:wsClose", () => document.body.classList.add("offline"));

@@ -1,5 +1,65 @@
 """What is on a page moves by itself: rows that move push fragments to whoever watches."""
 
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+from asgiref.sync import async_to_sync
+from channels.layers import get_channel_layer
+from django.db.models import Model
+
+from chat.models import Session, Turn
+from core.states import moved
+from training.models import Checkpoint, Run, Sample
+
+log = logging.getLogger(__name__)
+
+WHOLE = (Turn.Status.ANSWERING, Turn.Status.SERVED, Turn.Status.CLOSED)
+"""States in which the turn itself looks different, and not its chip alone."""
+
+
+def follow(sender: type[Model], pk: object, status: str, **kwargs: object) -> None:
+    """Tell the pages whose turns this row speaks of. A page that is not told shows it when it is next loaded."""
+    try:
+        for group, event in events(sender, pk, status):
+            async_to_sync(get_channel_layer().group_send)(group, event)
+    except Exception as error:  # however Redis is away: the row has moved, and that must stand
+        log.warning("no page hears that %s %s is %s: %s", sender.__name__, pk, status, error)
+
+
+def events(sender: type[Model], pk: object, status: str) -> Iterable[tuple[str, dict[str, Any]]]:
+    """Group and event for each session that this move shows in."""
+    if sender is Turn and status in WHOLE:
+        for session in Session.objects.filter(turns=pk):
+            yield session.group, {"type": "turn.changed", "turn": str(pk)}
+        return
+    turns: dict[UUID, list[str]] = defaultdict(list)
+    for session_pk, turn_pk in touched(sender, pk, status).values_list("session", "pk").distinct():
+        turns[session_pk].append(str(turn_pk))
+    for session_pk, pks in turns.items():
+        yield Session(pk=session_pk).group, {"type": "chips.changed", "turns": pks}
+
+
+def touched(sender: type[Model], pk: object, status: str) -> Any:
+    """The turns whose chip this move changes."""
+    turns = Turn.objects.order_by()
+    if sender is Turn:
+        return turns.filter(pk=pk)
+    if sender is Sample:
+        if status == Sample.Status.READY:  # the batch grew, and every chip in it counts one more
+            return turns.filter(judgement__sample__status=Sample.Status.READY)
+        return turns.filter(judgement__sample=pk)
+    if sender is Run:
+        return turns.filter(judgement__sample__run=pk)
+    if sender is Checkpoint:
+        return turns.filter(judgement__sample__run__checkpoint=pk)
+    return turns.none()
+
 
 def connect() -> None:
     """Listen to `core.states.moved`."""
+    moved.connect(follow, dispatch_uid="live")

@@ -4,6 +4,7 @@ from django.contrib.auth import views as auth
 from django.urls import include, path
 
 from chat.consumers import ChatConsumer
+from webapp.api import api
 from webapp.console.consumers import BoardConsumer
 
 urlpatterns = [
@@ -14,8 +15,11 @@ urlpatterns = [
     path("", include("chat.urls")),
     path("", include("feedback.urls")),
     path("console/", include("webapp.console.urls")),
-    path("v1/", include("chat.api_urls")),
+    path("v1/", api.urls),
 ]
+
+handler400, handler403 = "webapp.errors.bad_request", "webapp.errors.forbidden"
+handler404, handler500 = "webapp.errors.not_found", "webapp.errors.broken"
 
 websocket_urlpatterns = [
     path("ws/chat/<uuid:pk>/", ChatConsumer.as_asgi()),

@@ -1,0 +1,89 @@
+"""One tab on one session: what happens to its turns goes out as fragments, nothing comes in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from channels.generic.websocket import AsyncWebsocketConsumer
+from django.db.models import QuerySet
+from django.template.loader import render_to_string
+
+from chat import views
+from chat.models import Session, Turn
+
+RECHECK_S = 2.0
+"""How often chips are drawn again while one of them shows a figure that grows by itself."""
+
+
+class ChatConsumer(AsyncWebsocketConsumer):
+    """Fragments for one session. Messages are sent by HTTP, so that they arrive even without a socket."""
+
+    session: Session | None = None
+    recheck: asyncio.Task[None] | None = None
+
+    async def connect(self) -> None:
+        visible = Session.objects.visible_to(self.scope["user"])
+        self.session = await visible.filter(pk=self.scope["url_route"]["kwargs"]["pk"]).afirst()
+        if self.session is None:
+            await self.close()
+            return
+        await self.channel_layer.group_add(self.session.group, self.channel_name)
+        await self.accept()
+        await self.catch_up()
+
+    async def disconnect(self, code: int) -> None:
+        if self.recheck is not None:
+            self.recheck.cancel()
+        if self.session is not None:
+            await self.channel_layer.group_discard(self.session.group, self.channel_name)
+
+    async def catch_up(self) -> None:
+        """Show what moved between the page and the socket: the newest turn if it is in the making, and every chip."""
+        newest = await Turn.objects.filter(session=self.session).order_by("-position").afirst()
+        if newest is not None and newest.status in (Turn.Status.ANSWERING, Turn.Status.SERVED):
+            await self.push(await sync_to_async(self.draw_turn)(newest.pk))
+        await self.push(await sync_to_async(self.draw_chips)())
+
+    async def turn_grew(self, event: dict[str, Any]) -> None:
+        await self.send(text_data=f'<div id="said-{event["turn"]}" hx-swap-oob="innerHTML">{event["html"]}</div>')
+
+    async def turn_changed(self, event: dict[str, Any]) -> None:
+        """A turn appeared, or its reply ended."""
+        await self.push(await sync_to_async(self.draw_turn)(event["turn"]))
+
+    async def chips_changed(self, event: dict[str, Any]) -> None:
+        """Turns came further in learning, or somebody said something of them."""
+        await self.push(await sync_to_async(self.draw_chips)(event["turns"]))
+
+    async def push(self, html: str) -> None:
+        if html.strip():
+            await self.send(text_data=html)
+        if "data-growing" in html and (self.recheck is None or self.recheck.done()):
+            self.recheck = asyncio.create_task(self.look_again())
+
+    async def look_again(self) -> None:
+        await asyncio.sleep(RECHECK_S)
+        html = await sync_to_async(self.draw_chips)()
+        self.recheck = None  # this one is over: another may follow
+        await self.push(html)
+
+    def draw_turn(self, pk: object) -> str:
+        """The whole turn, in place of earlier tries at it. Empty when it is not there any more."""
+        turn = self.turns().filter(pk=pk).first()
+        if turn is None:
+            return ""
+        tries = self.turns().filter(follows=turn.follows_id)
+        shown = [one for one in views.conversation(tries) if one.pk == turn.pk]
+        return render_to_string("chat/_pushed_turn.html", {"turns": shown, "user": self.scope["user"]})
+
+    def draw_chips(self, pks: Sequence[object] | None = None) -> str:
+        """Chips and thumbs of these turns; of all, when none are named. What somebody is typing stays untouched."""
+        turns = self.turns() if pks is None else self.turns().filter(pk__in=pks)
+        shown = turns.select_related("session", "checkpoint").defer(*views.HEAVY, "messages", "next_state")
+        return render_to_string("chat/_pushed_chips.html", {"turns": shown, "user": self.scope["user"]})
+
+    def turns(self) -> QuerySet[Turn]:
+        return Turn.objects.visible_to(self.scope["user"]).filter(session=self.session)

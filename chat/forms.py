@@ -1,0 +1,24 @@
+"""What a person may send."""
+
+from __future__ import annotations
+
+from django import forms
+
+LONGEST = 20_000
+"""Characters of one message; more than the small model's window, so the window's own sentence comes first."""
+
+
+class MessageForm(forms.Form):
+    text = forms.CharField(
+        max_length=LONGEST,
+        error_messages={
+            "required": "Write something first.",
+            "max_length": "A message may have at most %(limit_value)d characters; this one has %(show_value)d.",
+        },
+    )
+    message_id = forms.UUIDField(error_messages={"required": "This page is out of date: reload it, then send again."})
+    off_record = forms.BooleanField(required=False)
+
+
+class TitleForm(forms.Form):
+    title = forms.CharField(max_length=120, error_messages={"required": "A chat needs a name."})

@@ -1,0 +1,59 @@
+"""A reply in the browser is a task of its own: it goes on when the tab that asked for it is closed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from time import monotonic
+
+from asgiref.sync import sync_to_async
+from channels.layers import get_channel_layer
+from django.db import close_old_connections
+
+from chat import markdown, turns
+from chat.models import Turn
+from core.errors import TalkbackError
+from gpu_workers.engine import Engine
+
+log = logging.getLogger(__name__)
+
+FRAME_S = 0.04
+"""The shortest time between two pictures of a growing reply: quicker than an eye, slower than a GPU."""
+
+_speaking: set[asyncio.Task[None]] = set()
+
+
+def start(turn: Turn, engine: Engine) -> asyncio.Task[None]:
+    """Have the engine answer `turn`, shown to whoever watches its session. Needs a running event loop."""
+    # A fresh context: the request that asked takes its thread for database work with it when it ends.
+    task = asyncio.get_running_loop().create_task(speak(turn, engine), context=contextvars.Context())
+    _speaking.add(task)
+    task.add_done_callback(_speaking.discard)
+    return task
+
+
+async def speak(turn: Turn, engine: Engine) -> None:
+    """Write the reply down and publish it as it grows. Failures end up in the row, where the page finds them."""
+    text, shown = "", 0.0
+    try:
+        async for delta in turns.reply(turn, engine):
+            text += delta.text
+            if delta.text and (monotonic() - shown >= FRAME_S or delta.finish_reason):
+                shown = monotonic()
+                await publish(turn, text)
+    except TalkbackError as failure:
+        log.info("turn %s ended early: %s", turn.pk, failure)
+    except Exception:
+        log.exception("turn %s broke", turn.pk)
+    finally:
+        await sync_to_async(close_old_connections)()
+
+
+async def publish(turn: Turn, text: str) -> None:
+    """Show the whole reply so far: a tab that missed some catches up with the next picture."""
+    event = {"type": "turn.grew", "turn": str(turn.pk), "html": markdown.render(text)}
+    try:
+        await get_channel_layer().group_send(turn.session.group, event)
+    except Exception as error:  # whichever way Redis is away: the reply goes on, and the row will show it
+        log.warning("nobody sees turn %s grow: %s", turn.pk, error)

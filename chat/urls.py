@@ -1,0 +1,19 @@
+"""The chat's paths."""
+
+from django.urls import path
+
+from chat import views
+
+app_name = "chat"
+urlpatterns = [
+    path("", views.home, name="home"),
+    path("chats/", views.start, name="start"),
+    path("chats/new/", views.new, name="new"),
+    path("chats/<uuid:pk>/", views.session, name="session"),
+    path("chats/<uuid:pk>/say/", views.say, name="say"),
+    path("chats/<uuid:pk>/stop/", views.stop, name="stop"),
+    path("chats/<uuid:pk>/rename/", views.rename, name="rename"),
+    path("chats/<uuid:pk>/learning/", views.learning, name="learning"),
+    path("chats/<uuid:pk>/delete/", views.delete, name="delete"),
+    path("turns/<uuid:pk>/again/", views.again, name="again"),
+]

@@ -1,0 +1,247 @@
+"""The chat's pages. A message is stored when its POST is answered; the reply is a task that needs no page."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+from django.forms import Form
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from chat import live, markdown, sessions, turns
+from chat.forms import MessageForm, TitleForm
+from chat.models import Session, Turn
+from core.errors import TalkbackError
+from gpu_workers import engines
+
+LISTED = 100
+"""How many conversations the side list shows."""
+
+SHOWN = 200
+"""How many of a conversation's newest turns a page shows."""
+
+HEAVY = ("prompt_ids", "response_ids", "logprobs", "tools")
+
+STARTERS = (
+    "What is a rainbow?",
+    "Write a short poem about rain.",
+    "Give me three ideas for a quick dinner.",
+    "Explain gravity to a child.",
+)
+
+
+@require_GET
+@login_required
+@never_cache
+def home(request: HttpRequest) -> HttpResponse:
+    """The newest conversation; an empty one, of which nothing is stored yet, when there is none."""
+    session = Session.objects.visible_to(request.user).filter(key=None).first()
+    return redirect(session_url(session)) if session else page(request, None)
+
+
+@require_GET
+@login_required
+@never_cache
+def new(request: HttpRequest) -> HttpResponse:
+    return page(request, None)
+
+
+@require_GET
+@login_required
+@never_cache
+def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
+    return page(request, get_object_or_404(Session.objects.visible_to(request.user), pk=pk))
+
+
+@require_POST
+@login_required
+async def start(request: HttpRequest) -> HttpResponse:
+    """The first message of a conversation makes it."""
+    user, form = await request.auser(), MessageForm(request.POST)
+    return await sync_to_async(refused)(request, None, form) if not form.is_valid() else await say_in(
+        request, user, None, form
+    )
+
+
+@require_POST
+@login_required
+async def say(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
+    """One message more."""
+    user, form = await request.auser(), MessageForm(request.POST)
+    session = await sync_to_async(get_object_or_404)(Session.objects.visible_to(user), pk=pk)
+    if not form.is_valid():
+        return await sync_to_async(refused)(request, session, form)
+    return await say_in(request, user, session, form)
+
+
+async def say_in(
+    request: HttpRequest, user: AbstractBaseUser | AnonymousUser, session: Session | None, form: Form
+) -> HttpResponse:
+    try:
+        turn = await sync_to_async(opened)(user, session, **form.cleaned_data)
+    except TalkbackError as error:
+        form.add_error(None, str(error))
+        return await sync_to_async(refused)(request, session, form, error.status)
+    if not turn.repeated:
+        live.start(turn, engines.policy())
+    if session is None or not request.htmx:  # type: ignore[attr-defined]
+        return gone_to(request, session_url(turn.session))
+    return await sync_to_async(sent)(request, turn)
+
+
+@require_POST
+@login_required
+async def again(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
+    """Another try at the newest reply. It says nothing against the one before: a thumb does."""
+    user = await request.auser()
+    old = await sync_to_async(get_object_or_404)(Turn.objects.visible_to(user).select_related("session"), pk=pk)
+    try:
+        turn = await sync_to_async(retried)(old)
+    except TalkbackError as error:
+        return await sync_to_async(complaint)(request, str(error), error.status)
+    live.start(turn, engines.policy())
+    return gone_to(request, session_url(turn.session), again=True)
+
+
+@require_POST
+@login_required
+async def stop(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
+    """End the reply that is being written, if one is."""
+    user = await request.auser()
+    session = await sync_to_async(get_object_or_404)(Session.objects.visible_to(user), pk=pk)
+    async for turn in Turn.objects.filter(session=session, status=Turn.Status.ANSWERING):
+        await turns.stop(turn, engines.policy())
+    return HttpResponse(status=204) if request.htmx else redirect(session_url(session))  # type: ignore[attr-defined]
+
+
+@require_POST
+@login_required
+def rename(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
+    session = get_object_or_404(Session.objects.visible_to(request.user), pk=pk)
+    form = TitleForm(request.POST)
+    if form.is_valid():
+        Session.objects.filter(pk=session.pk).update(title=form.cleaned_data["title"])
+    return redirect(session_url(session))
+
+
+@require_POST
+@login_required
+def learning(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
+    """Put a conversation on or off the record."""
+    session = get_object_or_404(Session.objects.visible_to(request.user), pk=pk)
+    turns.set_learning(session, request.POST.get("learns") == "on")
+    return redirect(session_url(session))
+
+
+@require_POST
+@login_required
+def delete(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
+    """Forget a conversation. What was already learned from it stays in the weights; the page says so before."""
+    get_object_or_404(Session.objects.visible_to(request.user), pk=pk).delete()
+    return redirect("chat:home")
+
+
+def opened(
+    user: Any, session: Session | None, *, text: str, message_id: uuid.UUID, off_record: bool = False
+) -> Turn:
+    """The turn this message makes, or made when it was sent before. `message_id` comes with the page."""
+    completion_id = f"chatcmpl-{message_id.hex}"
+    if session is None:
+        before = Turn.objects.visible_to(user).select_related("session").filter(completion_id=completion_id).first()
+        if before is not None:
+            before.repeated = True
+            return before
+    try:
+        with transaction.atomic():
+            session = session or Session.objects.create(user=user, learns=not off_record)
+            follows = newest(session)
+            messages = [*spoken(follows), {"role": "user", "content": text}]
+            return turns.open_turn(session, messages, follows=follows, completion_id=completion_id, alone=True)
+    except IntegrityError as error:
+        raise turns.TurnUnfinished("This message was sent already. Reload the page to see it.") from error
+
+
+def retried(old: Turn) -> Turn:
+    last = newest(old.session)
+    if last is None or last.pk != old.pk:
+        raise turns.TurnUnfinished("Only the newest reply can be tried again.")
+    return turns.open_turn(old.session, old.messages, follows=old.follows, alone=True)
+
+
+def newest(session: Session) -> Turn | None:
+    return session.turns.order_by("-position").first()
+
+
+def spoken(turn: Turn | None) -> list[dict[str, Any]]:
+    """The conversation up to and with this turn, as the next request's history."""
+    if turn is None:
+        return []
+    return [*turn.messages, {"role": "assistant", "content": turn.text}] if turn.text else list(turn.messages)
+
+
+def conversation(listed: QuerySet[Turn]) -> list[Turn]:
+    """These turns as a page shows them: with what each answers, and earlier tries behind the newest one."""
+    newest = list(listed.select_related("session", "checkpoint").defer(*HEAVY).order_by("-position")[:SHOWN])
+    shown: dict[Any, Turn] = {}
+    for turn in newest:
+        turn.asked = sessions.split(turn.messages)[1] or list(turn.messages[-1:])  # type: ignore[attr-defined]
+        turn.html = markdown.render(turn.text)  # type: ignore[attr-defined]
+        turn.tries = []  # type: ignore[attr-defined]
+        question = (turn.follows_id, len(turn.messages), str(turn.asked))  # type: ignore[attr-defined]
+        if question in shown and turn.session.key_id is None:
+            shown[question].tries.append(turn)  # type: ignore[attr-defined]
+        else:
+            shown[question if turn.session.key_id is None else turn.pk] = turn
+    return list(shown.values())[::-1]
+
+
+def page(
+    request: HttpRequest, session: Session | None, *, form: Form | None = None, status: int = 200
+) -> HttpResponse:
+    context = {
+        "session": session,
+        "turns": conversation(session.turns.all()) if session else [],
+        "sessions": Session.objects.visible_to(request.user).select_related("key")[:LISTED],
+        "form": form,
+        "message_id": uuid.uuid4(),
+        "starters": STARTERS,
+    }
+    return render(request, "chat/page.html", context, status=status)
+
+
+def sent(request: HttpRequest, turn: Turn) -> HttpResponse:
+    """The new turn, and a fresh id for the next message."""
+    turns = conversation(Turn.objects.filter(pk=turn.pk))
+    return render(request, "chat/_sent.html", {"turns": turns, "message_id": uuid.uuid4()})
+
+
+def refused(request: HttpRequest, session: Session | None, form: Form, status: int = 422) -> HttpResponse:
+    """What is wrong with the message, which stays in its box."""
+    sentence = " ".join(error for errors in form.errors.values() for error in errors)
+    if request.htmx:  # type: ignore[attr-defined]
+        return complaint(request, sentence, status)
+    return page(request, session, form=form, status=status)
+
+
+def complaint(request: HttpRequest, sentence: str, status: int) -> HttpResponse:
+    return render(request, "chat/_complaint.html", {"sentence": sentence, "pushed": True}, status=status)
+
+
+def gone_to(request: HttpRequest, url: str, *, again: bool = False) -> HttpResponse:
+    """Show `url` next: in whole, or, where the page is there already and its socket shows the rest, not at all."""
+    if not request.htmx:  # type: ignore[attr-defined]
+        return redirect(url)
+    return HttpResponse(status=204) if again else HttpResponse(headers={"HX-Redirect": url})
+
+
+def session_url(session: Session) -> str:
+    return reverse("chat:session", args=[session.pk])

@@ -1,0 +1,43 @@
+"""Thumbs and corrections, given on the page."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST
+
+from chat.models import Turn
+from chat.turns import TurnUnfinished
+from feedback.forms import FeedbackForm
+from feedback.models import Feedback
+
+
+@require_POST
+@login_required
+def give(request: HttpRequest, turn_id: UUID) -> HttpResponse:
+    """Say, change or take back one thing; the bar under the reply comes back as it then stands."""
+    turn = get_object_or_404(Turn.objects.visible_to(request.user).select_related("session"), pk=turn_id)
+    form = FeedbackForm(request.POST)
+    if form.is_valid():
+        try:
+            apply(turn, request, **form.cleaned_data)
+        except TurnUnfinished as unfinished:
+            form.add_error(None, str(unfinished))
+    status = 422 if form.errors else 200
+    if not request.htmx:  # type: ignore[attr-defined]
+        return redirect("chat:session", turn.session_id)
+    return render(request, "feedback/_bar.html", {"turn": turn, "form": form, "answered": True}, status=status)
+
+
+def apply(turn: Turn, request: HttpRequest, *, kind: str, value: int, text: str) -> None:
+    """An empty correction, a thumb of 0, and the thumb that stands already: each takes back what was said."""
+    said = {"turn": turn, "by": request.user, "kind": kind}
+    stands = Feedback.objects.standing().filter(**said).first()
+    again = kind == Feedback.Kind.THUMB and stands is not None and stands.value == value and "toggle" in request.POST
+    if again or "take_back" in request.POST or not (value or text):
+        Feedback.objects.withdraw(**said)
+    else:
+        Feedback.objects.give(**said, value=value, text=text)

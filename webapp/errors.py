@@ -1,0 +1,116 @@
+"""Failures as people and clients see them: OpenAI's shape under /v1, a page elsewhere. Each once."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from django.core.exceptions import RequestDataTooBig
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from ninja import NinjaAPI
+from ninja.errors import HttpError, ValidationError
+
+from chat.api import shape
+from core.errors import TalkbackError
+
+log = logging.getLogger(__name__)
+
+
+class RequestInvalid(TalkbackError):
+    """The request could not be read."""
+
+    code, status = "invalid_request", 400
+
+
+class RequestTooLarge(TalkbackError):
+    code, status = "request_too_large", 413
+
+
+class NotFound(TalkbackError):
+    code, status = "not_found", 404
+
+
+def answer(error: TalkbackError) -> HttpResponse:
+    """A failure in OpenAI's shape, with its status; one worth another try says when."""
+    response = JsonResponse({"error": shape(error)}, status=error.status)
+    if error.retryable:
+        response.headers["Retry-After"] = "2"
+    return response
+
+
+def connect(api: NinjaAPI) -> None:
+    """Have every failure of the API leave it in one shape."""
+
+    @api.exception_handler(TalkbackError)
+    def known(request: HttpRequest, error: TalkbackError) -> HttpResponse:
+        return answer(error)
+
+    @api.exception_handler(ValidationError)
+    def invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
+        return answer(RequestInvalid(sentence(error.errors)))
+
+    @api.exception_handler(HttpError)
+    def refused(request: HttpRequest, error: HttpError) -> HttpResponse:
+        # The framework wraps whatever kept it from reading the body; too large has a status of its own.
+        if isinstance(error.__cause__ or error.__context__, RequestDataTooBig):
+            return too_large(request, RequestDataTooBig())
+        if error.status_code == 400:
+            return answer(RequestInvalid("The body is not JSON in UTF-8."))
+        failure = RequestInvalid(str(error))
+        failure.status = error.status_code  # type: ignore[misc]
+        return answer(failure)
+
+    @api.exception_handler(RequestDataTooBig)
+    def too_large(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
+        return answer(RequestTooLarge("The request is larger than 8 MB. Shorten the messages."))
+
+    @api.exception_handler(Http404)
+    def missing(request: HttpRequest, error: Http404) -> HttpResponse:
+        return answer(NotFound("There is nothing here."))
+
+    @api.exception_handler(Exception)
+    def unknown(request: HttpRequest, error: Exception) -> HttpResponse:
+        log.error("%s %s broke", request.method, request.path, exc_info=error)
+        return answer(TalkbackError("Something went wrong here; the log has the details."))
+
+
+def sentence(errors: list[dict[str, Any]]) -> str:
+    """The first thing that is wrong, and where.
+
+    >>> sentence([{"loc": ("body", "body", "temperature"), "msg": "Input should be less than 2"}])
+    'temperature: Input should be less than 2.'
+    """
+    first = errors[0]
+    where = ".".join(str(step) for step in first["loc"] if step != "body")
+    what = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
+    return f"{where}: {what}." if where else f"{what[:1].upper()}{what[1:]}."
+
+
+def page(request: HttpRequest, status: int, sentence: str) -> HttpResponse:
+    """A failure as a page; under /v1 in OpenAI's shape."""
+    if request.path.startswith("/v1/"):
+        failure = TalkbackError(sentence) if status >= 500 else NotFound(sentence) if status == 404 else RequestInvalid(sentence)
+        failure.status = status  # type: ignore[misc]
+        return answer(failure)
+    return render(request, "error.html", {"sentence": sentence, "status": status}, status=status)
+
+
+def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    if isinstance(exception, RequestDataTooBig):
+        return page(request, 413, "That is larger than 8 MB. Send less at once.")
+    return page(request, 400, "This request could not be understood.")
+
+
+def forbidden(request: HttpRequest, exception: Exception | None = None, reason: str = "") -> HttpResponse:
+    if reason:  # the check against forged forms
+        return page(request, 403, "This page is out of date: go back, reload it, and try again.")
+    return page(request, 403, "You may not do this here.")
+
+
+def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    return page(request, 404, "There is nothing here, or it is not yours to see.")
+
+
+def broken(request: HttpRequest) -> HttpResponse:
+    return page(request, 500, "Something went wrong here. It was logged; nothing you sent before is lost.")

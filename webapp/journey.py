@@ -1,0 +1,220 @@
+"""How far a turn has come: one short label, and the sentence behind it. Read from the rows, thought out pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from chat.models import Turn
+from judge.models import Judgement, Vote
+from training import config
+from training.models import Checkpoint, Run, Sample
+
+
+@dataclass(frozen=True)
+class Journey:
+    """Where a turn stands. `stage` is for code, `label` fits a chip, `detail` is a sentence or two, `tone` colours."""
+
+    stage: str
+    """writing | served | judging | judged | batch | learning | trained | unused | closed"""
+    label: str
+    detail: str
+    tone: str = ""
+    """good | warn | bad | active, or none"""
+    done: int = 0
+    total: int = 0
+    """A part of a whole, where the stage has one: samples of a batch, steps of a run, votes of a verdict."""
+
+
+@dataclass(frozen=True)
+class Ballot:
+    """The votes on one turn."""
+
+    scores: Sequence[int | None] = ()
+    hints: int = 0
+    """Hint votes that offered one."""
+    asked: int = 0
+    """Votes of both kinds, failed ones too."""
+    failed: int = 0
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The next batch, as far as it is filled."""
+
+    ready: int = 0
+    size: int = 1
+    places: Mapping[int, int] = field(default_factory=dict)
+    """Sample pk to its place among those that are ready, from 1."""
+
+
+def journey(turn: Turn) -> Journey:
+    """How far this turn has come."""
+    return journeys([turn])[turn.pk]
+
+
+def journeys(turns: Iterable[Turn]) -> dict[UUID, Journey]:
+    """How far each of these turns has come, in a fixed number of queries."""
+    turns = list(turns)
+    judged = (Turn.Status.JUDGED, Turn.Status.OBSERVED)
+    pks = [turn.pk for turn in turns if turn.status in judged]
+    held = Judgement.objects.filter(turn__in=pks).select_related("sample__run__checkpoint").defer(
+        "teacher", "evidence", *(f"sample__{name}" for name in LONG)
+    )
+    judgements = {judgement.turn_id: judgement for judgement in held}
+    ballots = count_votes(pks) if pks else {}
+    batch = Batch()
+    if any(j.sample is not None and j.sample.status == Sample.Status.READY for j in judgements.values()):
+        batch = next_batch()
+    return {turn.pk: tell(turn, judgements.get(turn.pk), ballots.get(turn.pk, Ballot()), batch) for turn in turns}
+
+
+LONG = ("prompt_ids", "response_ids", "mask", "old_logprobs", "sampled_logprobs", "teacher_prompt_ids")
+"""Columns of a sample that hold a list as long as a conversation."""
+
+
+def count_votes(pks: Sequence[UUID]) -> dict[UUID, Ballot]:
+    """The newest vote of each place, by turn: a vote asked for again counts once."""
+    newest: dict[tuple[UUID, str, int], Vote] = {}
+    for vote in Vote.objects.filter(turn__in=pks).defer("raw").order_by("pk"):
+        newest[vote.turn_id, vote.question, vote.index] = vote
+    ballots: dict[UUID, Ballot] = {}
+    for pk in pks:
+        votes = [vote for (turn, _, _), vote in newest.items() if turn == pk]
+        scores = [vote.score for vote in votes if vote.question == Vote.Question.SCORE]
+        hints = [vote for vote in votes if vote.question == Vote.Question.HINT and vote.hint]
+        ballots[pk] = Ballot(scores, len(hints), len(votes), sum(1 for vote in votes if vote.failure))
+    return ballots
+
+
+def next_batch() -> Batch:
+    waiting = Sample.objects.filter(status=Sample.Status.READY).order_by("pk").values_list("pk", flat=True)
+    places = {pk: n for n, pk in enumerate(waiting, 1)}
+    return Batch(len(places), config.current().batch_size, places)
+
+
+def tell(turn: Turn, judgement: Judgement | None, ballot: Ballot, batch: Batch) -> Journey:
+    """The journey, from what is known. Nothing is asked of the database here."""
+    status = Turn.Status
+    if turn.status == status.ANSWERING:
+        return Journey("writing", "writing", "The reply is being written.", "active")
+    if turn.status == status.CLOSED:
+        return closed(turn)
+    if turn.line == Turn.Line.SIDE:
+        return Journey("unused", "side request", "Titles, summaries and the like never teach.")
+    if not (turn.learns and turn.session.learns):
+        return Journey("unused", "off the record", "Nothing in this chat is learned from.")
+    if turn.status == status.SERVED:
+        if turn.finish_reason == "length":
+            return Journey("unused", "cut short", "The reply hit its length limit. Cut replies are not learned from.")
+        return Journey(
+            "served", "served", "Nothing has come back yet: your next message, a thumb or a correction will be judged."
+        )
+    if turn.status == status.OBSERVED:
+        if judgement is not None and judgement.sample is not None:
+            if judgement.sample.status == Sample.Status.CLAIMED:
+                return of_sample(judgement, ballot, batch)  # the verdict waits for the run's end
+        votes = 2 * settings.JUDGE_VOTES
+        cast = f" {ballot.asked} of up to {votes} votes are in." if 0 < ballot.asked <= votes else ""
+        return Journey("judging", "being judged", f"Something came back.{cast}", "active", ballot.asked, votes)
+    if judgement is None:
+        return Journey("judged", "judged", "A verdict stands.")
+    if judgement.sample is None:
+        reason = judgement.reason or "there is nothing in it to learn from"
+        return Journey("unused", verdict(judgement) or "not used", sentence(judgement, ballot, f"Not learned: {reason}."))
+    return of_sample(judgement, ballot, batch)
+
+
+def closed(turn: Turn) -> Journey:
+    if turn.finish_reason == "error":
+        return Journey("closed", "failed", "The reply failed, so there is nothing to learn from.", "bad")
+    if turn.finish_reason == "abort":
+        return Journey("closed", "stopped", "The reply was stopped before it was whole. It is never learned from.", "warn")
+    return Journey("closed", "closed", "The chat ended and nothing came back after this reply.")
+
+
+def of_sample(judgement: Judgement, ballot: Ballot, batch: Batch) -> Journey:
+    """The journey of a turn that made a sample."""
+    sample = judgement.sample
+    assert sample is not None  # noqa: S101
+    if sample.status == Sample.Status.READY:
+        place = min(batch.places.get(sample.pk, batch.ready), batch.size)
+        said = sentence(judgement, ballot, f"It is number {place} of the {batch.size} that the next run learns from.")
+        return Journey("batch", f"in batch, {place} of {batch.size}", said, "good", min(batch.ready, batch.size), batch.size)
+    if sample.status == Sample.Status.STALE:
+        why = sample.drop_reason or "it was too old"
+        return Journey("unused", "not used", sentence(judgement, ballot, f"Not learned: {why}."), "warn")
+    run = sample.run
+    if sample.status == Sample.Status.CLAIMED or run is None or not hasattr(run, "checkpoint"):
+        return learning(judgement, ballot, run)
+    return trained(judgement, ballot, run.checkpoint)
+
+
+def learning(judgement: Judgement, ballot: Ballot, run: Run | None) -> Journey:
+    if run is None or run.status == Run.Status.QUEUED:
+        said = sentence(judgement, ballot, "Its batch is full and waits for the learner.")
+        return Journey("learning", "waiting for the learner", said, "active")
+    progress: Mapping[str, Any] = run.progress or {}
+    done, total = int(progress.get("done") or 0), int(progress.get("total") or 0)
+    share = f" {100 * done // total} %" if total else ""
+    eta_s = progress.get("eta_s")
+    left = f" About {max(1, round(eta_s / 60))} min to go." if eta_s and eta_s > 30 else ""
+    said = sentence(judgement, ballot, f"Run {run.pk} is learning it.{left}")
+    return Journey("learning", f"learning{share}", said, "active", done, total)
+
+
+def trained(judgement: Judgement, ballot: Ballot, checkpoint: Checkpoint) -> Journey:
+    now = {
+        Checkpoint.Status.CANDIDATE: "The gate is examining it.",
+        Checkpoint.Status.PASSED: "It passed the gate and waits for a person's yes.",
+        Checkpoint.Status.APPROVED: "It was approved and is about to go live.",
+        Checkpoint.Status.LIVE: "It is live: it writes the replies now.",
+        Checkpoint.Status.RETIRED: "It was live and is not any more.",
+        Checkpoint.Status.REJECTED: "It was rejected and answers nobody.",
+    }[Checkpoint.Status(checkpoint.status)]
+    tone = "bad" if checkpoint.status == Checkpoint.Status.REJECTED else "good"
+    said = sentence(judgement, ballot, f"Learned by {checkpoint}. {now}")
+    return Journey("trained", f"trained in {checkpoint.number}", said, tone)
+
+
+def verdict(judgement: Judgement) -> str:
+    """The reward in words; empty when there is none.
+
+    >>> verdict(Judgement(reward=-1)), verdict(Judgement())
+    ('judged bad', '')
+    """
+    words = {1: "judged good", -1: "judged bad", 0: "judged neutral"}
+    return words.get(judgement.reward, "") if judgement.reward is not None else ""
+
+
+def sentence(judgement: Judgement, ballot: Ballot, then: str) -> str:
+    """What was decided and by whom, then what follows from it."""
+    parts = []
+    if judgement.reward is not None:
+        by = "your thumb" if judgement.reward_from == "thumb" else f"the judge ({tally(ballot)})"
+        parts.append(f"{verdict(judgement).capitalize()} by {by}.")
+    elif ballot.asked:
+        parts.append(f"The judge could not say ({tally(ballot)}).")
+    if judgement.hint:
+        source = {"guidance": "your guidance", "rewrite": "your rewrite"}.get(judgement.hint_from, "a hint the judge found")
+        parts.append(f"It teaches {source}.")
+    return " ".join([*parts, then])
+
+
+def tally(ballot: Ballot) -> str:
+    """The votes, counted.
+
+    >>> tally(Ballot([1, 1, -1, None], asked=4, failed=1))
+    '2 good, 1 bad, 1 failed'
+    """
+    counts = Counter(ballot.scores)
+    words = ((1, "good"), (-1, "bad"), (0, "neutral"))
+    said = [f"{counts[score]} {word}" for score, word in words if counts[score]]
+    if ballot.failed:
+        said.append(f"{ballot.failed} failed")
+    return ", ".join(said) or "no votes"
