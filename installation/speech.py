@@ -37,7 +37,7 @@ class Progress:
         if sys.stdout.isatty():
             width = shutil.get_terminal_size().columns - 1
             print("\r\033[K" + f"  {self.step}  {self.elapsed_s} s  {now_doing}"[:width], end="", flush=True)
-        elif now_doing != self.told and time.monotonic() - self.shown_at > 10:
+        elif time.monotonic() - self.shown_at > (5 if now_doing != self.told else 30):
             self.shown_at, self.told = time.monotonic(), now_doing
             say(f"  {self.step}  {self.elapsed_s} s  {now_doing}".rstrip())
 

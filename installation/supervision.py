@@ -27,6 +27,8 @@ MARK = "TALKBACK_SUPERVISED"
 """Every process we start carries this variable with its DATA_DIR; nothing without it is ever stopped."""
 START_LIMIT_S = {"embedded": 300, "gpu": 3600}
 STOP_LIMIT_S = 30
+TRIES = 3
+"""How often a process may end before it was ever ready; then it has a fault, and its log says which."""
 
 
 class Program(NamedTuple):
@@ -200,28 +202,27 @@ def stop(supervisor: subprocess.Popen[bytes]) -> None:
 
 def wait_until_ready(settings: dict[str, str], supervisor: subprocess.Popen[bytes]) -> None:
     """Return once /readyz is content; raise when a process keeps failing or the time is up."""
-    progress, failures = Progress("starting"), dict.fromkeys((program.name for program in programs(settings)), 0)
+    progress = Progress("starting")
+    lives: dict[str, set[int]] = {program.name: set() for program in programs(settings)}
     while True:
         if supervisor.poll() is not None:
             raise Trouble(f"The supervisor did not start: {tail(LOGS / 'supervisor.out', 1)}")
         states = process_states()
         for name, process in states.items():
-            failures[name] = failures[name] + 1 if process["statename"] in ("BACKOFF", "FATAL", "EXITED") else 0
-            if failures[name] > 8:  # four seconds on end: not a restart, but a fault
+            lives[name].add(process["pid"])
+            if len(lives[name] - {0}) > TRIES:
                 progress.done("failed")
                 log = LOGS / f"{name}.log"
                 raise Trouble(f"{name} does not start: {tail(log, 1)} (all of it is in {log})")
-        waiting_for = [name for name, process in states.items() if process["statename"] != "RUNNING"] or unready(
-            settings
-        )
+        starting = [name for name, process in states.items() if process["statename"] != "RUNNING"]
+        waiting_for = starting or unready(settings)
         if states and not waiting_for:
             progress.done("ready")
             return
         if progress.elapsed_s > START_LIMIT_S[settings["PROFILE"]]:
             progress.done("failed")
-            raise Trouble(
-                f"Not ready after {progress.elapsed_s} s, still waiting for {', '.join(waiting_for)}: see {LOGS}"
-            )
+            late = f"Not ready after {progress.elapsed_s} s, still waiting for {', '.join(waiting_for)}"
+            raise Trouble(f"{late}: the reason is in {LOGS}.")
         progress.show(f"waiting for {', '.join(waiting_for) or 'the supervisor'}")
         time.sleep(0.5)
 
