@@ -1,0 +1,338 @@
+"""The whole loop on one page: what moves, what waits, and because of what. Read from the rows, thought out pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import redis
+from django.conf import settings
+from django.db.models import Count, Min, Prefetch
+from django.utils import timezone
+
+from chat.models import Turn
+from core.states import Stateful
+from judge.models import Examination, Vote
+from training import batches, config, promotion
+from training.models import Checkpoint, Decision, Run, Sample
+from webapp import heartbeats
+from webapp.journey import journeys
+
+STATES: dict[str, type[Stateful]] = {"turns": Turn, "samples": Sample, "runs": Run, "checkpoints": Checkpoint}
+SILENT_S = 60
+"""A run that has not been heard for this long has lost its learner."""
+
+
+@dataclass(frozen=True)
+class Station:
+    """One stop of the loop and how it stands there."""
+
+    key: str
+    title: str
+    figure: str
+    mood: str
+    """idle | working | waiting (for something of its own accord) | you (for a person) | stuck (for a repair)"""
+    sentence: str
+    since: datetime | None = None
+    done: int = 0
+    total: int = 0
+
+    @property
+    def percent(self) -> int:
+        return round(100 * self.done / self.total) if self.total else 0
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the rows and the workers' heartbeats say at one moment."""
+
+    now: datetime
+    counts: Mapping[str, Mapping[str, int]]
+    """turns, samples, runs and checkpoints: how many in each state, zeros included."""
+    oldest: Mapping[str, Mapping[str, datetime]]
+    """When the longest-waiting row of each state entered it."""
+    ready: int
+    """Samples that count towards the next batch."""
+    needed: int
+    live: Checkpoint
+    set_aside: int = 0
+    """Samples whose run failed: only a person's "learn now" takes them up again."""
+    previous: Checkpoint | None = None
+    run: Run | None = None
+    """The run that is queued or running, else the last one."""
+    candidate: Checkpoint | None = None
+    """The candidate under examination, or next to be."""
+    examination: Examination | None = None
+    passed: Checkpoint | None = None
+    """The oldest that waits for a person."""
+    approved: Checkpoint | None = None
+    silences: Mapping[str, float | None] | None = field(default_factory=lambda: {"judge": 0.0, "learn": 0.0})
+    """Seconds since each queue's worker was heard; None: Redis is away."""
+
+    @property
+    def wanted(self) -> int:
+        """How many samples the next batch still needs."""
+        return max(0, self.needed - self.ready)
+
+    @property
+    def claimable(self) -> int:
+        """What a run started now would learn from."""
+        return min(self.ready + self.set_aside, self.needed)
+
+    @property
+    def busy(self) -> bool:
+        """A run is queued or running."""
+        return bool(self.counts["runs"]["queued"] or self.counts["runs"]["running"])
+
+    @property
+    def loss(self) -> float | None:
+        """The run's latest."""
+        return self.run.metrics[-1].get("loss") if self.run and self.run.metrics else None
+
+
+@dataclass(frozen=True)
+class Board:
+    facts: Facts
+    stations: list[Station]
+
+    @property
+    def headline(self) -> Station:
+        """The one thing to know: what is stuck, else what a person can do, else what moves, else what is awaited."""
+        order = ("stuck", "you", "working", "waiting", "idle")
+        return min(self.stations, key=lambda station: order.index(station.mood))
+
+    @property
+    def calls(self) -> list[Station]:
+        """What wants a person, or a repair; when nothing does, the headline alone."""
+        return [station for station in self.stations if station.mood in ("stuck", "you")] or [self.headline]
+
+    def as_json(self) -> dict[str, Any]:
+        facts = self.facts
+        return {
+            **{name: dict(states) for name, states in facts.counts.items()},
+            "live": facts.live.number,
+            "batch": {"ready": facts.ready, "needed": facts.needed},
+            "waiting": {s.key: s.sentence for s in self.stations if s.mood in ("waiting", "you", "stuck")},
+        }
+
+
+def read() -> Board:
+    facts = gather()
+    return Board(facts, stations(facts))
+
+
+def gather() -> Facts:
+    """Ask the rows and the heartbeats."""
+    counts, oldest = {}, {}
+    for name, model in STATES.items():
+        rows = model._base_manager.values("status").annotate(n=Count("pk"), first=Min("moved_at"))
+        found = {row["status"]: row for row in rows.order_by()}
+        counts[name] = {s: found[s]["n"] if s in found else 0 for s in model.Status.values}  # type: ignore[attr-defined]
+        oldest[name] = {status: row["first"] for status, row in found.items()}
+    try:
+        silences = heartbeats.silences()
+    except redis.RedisError:
+        silences = None
+    checkpoints = Checkpoint.objects.select_related("parent").order_by("number")
+    candidate = checkpoints.filter(status=Checkpoint.Status.CANDIDATE).first()
+    active = Run.objects.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING)).order_by("-status", "pk").first()
+    recipe = config.current()
+    ready = batches.ready(recipe)
+    fresh = ready.filter(run=None).count()
+    return Facts(
+        now=timezone.now(),
+        counts=counts,
+        oldest=oldest,
+        ready=fresh,
+        needed=recipe.batch_size,
+        set_aside=ready.count() - fresh,
+        live=Checkpoint.live(),
+        previous=promotion.previous(),
+        run=active or Run.objects.first(),
+        candidate=candidate,
+        examination=Examination.objects.filter(checkpoint=candidate).first() if candidate else None,
+        passed=checkpoints.filter(status=Checkpoint.Status.PASSED).first(),
+        approved=checkpoints.filter(status=Checkpoint.Status.APPROVED).first(),
+        silences=silences,
+    )
+
+
+def stations(facts: Facts) -> list[Station]:
+    """Each stop of the loop, in the order a lesson passes them."""
+    return [_talk(facts), _judge(facts), _batch(facts), _learn(facts), _examine(facts), _approve(facts), _live(facts)]
+
+
+def missing(facts: Facts, queue: str) -> str:
+    """Why nobody takes work from this queue, as the end of "waiting for …"; empty when somebody does.
+
+    >>> missing(facts, "judge")  # doctest: +SKIP
+    'a judge worker: none has answered for 40 s'
+    """
+    if facts.silences is None:
+        return "Redis, which does not answer: what is due is sent again once it is back"
+    silence = facts.silences.get(queue)
+    if silence is None:
+        return f"a {queue} worker: none has answered yet"
+    return f"a {queue} worker: none has answered for {span(silence)}" if silence > heartbeats.LOST_S else ""
+
+
+def span(seconds: float) -> str:
+    """A length of time, as short as can be said.
+
+    >>> span(40), span(200), span(7300), span(200000)
+    ('40 s', '3 min', '2 h', '2 days')
+    """
+    if seconds < 90:
+        return f"{max(0, seconds):.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 36 * 3600:
+        return f"{seconds / 3600:.0f} h"
+    return f"{seconds / 86400:.0f} days"
+
+
+def counted(number: int, noun: str) -> str:
+    """
+    >>> counted(1, "sample"), counted(13, "sample"), counted(2, "reply")
+    ('1 sample', '13 samples', '2 replies')
+    """
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number} {noun if number == 1 else plural}"
+
+
+def _talk(facts: Facts) -> Station:
+    turns = facts.counts["turns"]
+    figure = counted(sum(turns.values()), "turn")
+    if turns["answering"]:
+        said = f"{counted(turns['answering'], 'reply')} being written."
+        return Station("talk", "Talk", figure, "working", said, facts.oldest["turns"].get("answering"))
+    if turns["served"]:
+        said = (
+            f"{counted(turns['served'], 'reply')} waiting for what comes back: a next message, a thumb, a correction."
+        )
+        return Station("talk", "Talk", figure, "idle", said, facts.oldest["turns"].get("served"))
+    said = "Every reply was answered." if sum(turns.values()) else "Nobody has talked yet."
+    return Station("talk", "Talk", figure, "idle", said)
+
+
+def _judge(facts: Facts) -> Station:
+    turns = facts.counts["turns"]
+    due, since = turns["observed"], facts.oldest["turns"].get("observed")
+    if not due:
+        said = f"{counted(turns['judged'], 'turn')} judged." if turns["judged"] else "Nothing to judge yet."
+        return Station("judge", "Judge", f"{turns['judged']} judged", "idle", said)
+    if nobody := missing(facts, "judge"):
+        return Station("judge", "Judge", f"{due} due", "stuck", f"Waiting for {nobody}.", since)
+    return Station("judge", "Judge", f"{due} due", "working", f"Judging {counted(due, 'turn')}.", since)
+
+
+def _batch(facts: Facts) -> Station:
+    ready, needed = facts.ready, facts.needed
+    figure = f"{ready} of {needed}"
+    since = facts.oldest["samples"].get("ready")
+    if ready >= needed and facts.busy:
+        said = f"Full. Waiting for the learner, which is busy with {facts.run}."
+    elif ready >= needed:
+        nobody = missing(facts, "learn")
+        said = f"Full. Waiting for {nobody}." if nobody else "Full: the next run claims it."
+        return Station("batch", "Batch", figure, "stuck" if nobody else "working", said, since, needed, needed)
+    else:
+        said = f"Waiting for {counted(facts.wanted, 'more sample')}."
+    return Station("batch", "Batch", figure, "waiting", said, since, min(ready, needed), needed)
+
+
+def _learn(facts: Facts) -> Station:
+    run = facts.run
+    if run is None:
+        return Station("learn", "Learn", "no run", "idle", "A run starts by itself when the batch is full.")
+    if run.status == Run.Status.QUEUED:
+        nobody = missing(facts, "learn")
+        said = f"Waiting for {nobody}." if nobody else "Waiting for the learner to take it up."
+        return Station("learn", "Learn", str(run), "stuck" if nobody else "waiting", said, run.moved_at)
+    if run.status == Run.Status.RUNNING:
+        silence = (facts.now - (run.heartbeat_at or run.moved_at)).total_seconds()
+        if silence > SILENT_S:
+            said = f"Its learner has been silent for {span(silence)}; the run is taken up again or its samples go back."
+            return Station("learn", "Learn", str(run), "stuck", said, run.started_at)
+        done, total = run.progress.get("done", 0), run.progress.get("total", 0)
+        left = f", about {span(run.progress['eta_s'])} to go" if run.progress.get("eta_s") else ""
+        said = f"{str(run.progress.get('phase', 'starting')).capitalize()}{left}."
+        return Station("learn", "Learn", str(run), "working", said, run.started_at, done, total)
+    if run.status == Run.Status.FAILED:
+        return Station("learn", "Learn", f"{run} failed", "idle", run.error or "It failed.", run.finished_at)
+    return Station("learn", "Learn", f"{run} done", "idle", "No run at work.", run.finished_at)
+
+
+def _examine(facts: Facts) -> Station:
+    candidate, examination = facts.candidate, facts.examination
+    if candidate is None:
+        return Station("examine", "Examine", "no candidate", "idle", "The gate examines each candidate by itself.")
+    since = candidate.moved_at
+    if nobody := missing(facts, "judge"):
+        return Station("examine", "Examine", candidate.name, "stuck", f"Waiting for {nobody}.", since)
+    if examination is None:
+        return Station("examine", "Examine", candidate.name, "waiting", "Waiting for a judge worker to be free.", since)
+    done, total = examination.progress.get("done", 0), examination.progress.get("total", 0)
+    said = f"Against {examination.against}: {done} of {total} prompts." if total else f"Against {examination.against}."
+    return Station("examine", "Examine", candidate.name, "working", said, examination.started_at, done, total)
+
+
+def _approve(facts: Facts) -> Station:
+    if facts.approved:
+        said = "Approved: it goes live once the engine has answered its probe."
+        return Station("approve", "Approve", facts.approved.name, "working", said, facts.approved.moved_at)
+    if facts.passed:
+        waiting = facts.counts["checkpoints"]["passed"]
+        said = "It passed the gate and waits for a person." + (f" {waiting - 1} more after it." if waiting > 1 else "")
+        return Station("approve", "Approve", facts.passed.name, "you", said, facts.passed.moved_at)
+    return Station("approve", "Approve", "nothing", "idle", "Nothing is waiting for you.")
+
+
+def _live(facts: Facts) -> Station:
+    return Station("live", "Live", facts.live.name, "idle", "It writes every new reply.", facts.live.moved_at)
+
+
+def turns(status: str = "", limit: int = 18) -> list[Turn]:
+    """The newest turns, of one state or of all, each with its `journey`, its verdict and its votes."""
+    rows = Turn.objects.filter(status=status) if status in Turn.Status.values else Turn.objects.all()
+    rows = rows.select_related("session", "checkpoint", "judgement").prefetch_related(
+        Prefetch("votes", Vote.objects.defer("raw").order_by("-question", "index", "pk"))
+    )
+    newest = list(rows.order_by("-created_at").defer(*LONG)[:limit])
+    stands = journeys(newest)
+    for turn in newest:
+        turn.journey = stands[turn.pk]  # type: ignore[attr-defined]
+    return newest
+
+
+LONG = ("prompt_ids", "logprobs", "judgement__teacher", "judgement__evidence")
+"""Columns that the list does not show and that may be long."""
+
+
+def batch() -> list[Sample | None]:
+    """The samples that are ready, and None for each that is still wanted: the cells of the meter."""
+    recipe = config.current()
+    ready = batches.ready(recipe).filter(run=None).select_related("judgement")[: recipe.batch_size]
+    return [*ready, *[None] * (recipe.batch_size - len(ready))]
+
+
+def decisions(limit: int = 6) -> list[Decision]:
+    return list(Decision.objects.select_related("checkpoint", "by")[:limit])
+
+
+def text(board: Board) -> str:
+    """The board for a terminal."""
+    lines = [f"{settings.MODEL_NAME}: {board.facts.live} answers", ""]
+    for station in board.stations:
+        age = f"  [{span((board.facts.now - station.since).total_seconds())}]" if station.since else ""
+        lines.append(f"{station.title:<8} {station.figure:<16} {station.mood:<8} {station.sentence}{age}")
+    lines.append("")
+    for name, states in board.facts.counts.items():
+        lines.append(f"{name:<12} " + "  ".join(f"{state} {count}" for state, count in states.items()))
+    return "\n".join(lines)
+
+
+def age_s(moment: datetime | None, now: datetime | None = None) -> float | None:
+    return None if moment is None else max(0.0, ((now or timezone.now()) - moment) / timedelta(seconds=1))

@@ -1,0 +1,57 @@
+"""The board that moves by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+from urllib.parse import parse_qs
+
+from channels.db import database_sync_to_async
+from channels.generic.websocket import AsyncWebsocketConsumer
+
+from webapp.console import fragments
+
+GROUP = "console"
+PAUSE_S = 0.35
+"""At most about three looks a second, however much moves."""
+TICK_S = 1.5
+"""Progress, ages and workers that died announce nothing: an open board looks by itself, too."""
+
+
+class BoardConsumer(AsyncWebsocketConsumer):
+    """One open board: moves come in as nudges, parts of the page go out, each only when it has changed."""
+
+    watch: asyncio.Task[None] | None = None
+
+    async def connect(self) -> None:
+        if not getattr(self.scope.get("user"), "is_staff", False):
+            await self.close(code=4403)
+            return
+        self.status = parse_qs(self.scope["query_string"].decode()).get("status", [""])[0]
+        self.changed = asyncio.Event()
+        await self.channel_layer.group_add(GROUP, self.channel_name)
+        await self.accept()
+        self.watch = asyncio.create_task(self.keep_showing())
+
+    async def disconnect(self, code: int) -> None:
+        if self.watch is not None:
+            self.watch.cancel()
+            await self.channel_layer.group_discard(GROUP, self.channel_name)
+
+    async def board_changed(self, event: dict[str, Any]) -> None:
+        self.changed.set()
+
+    async def keep_showing(self) -> None:
+        """Send what is different from what the tab holds; look again after a move, or when time has passed."""
+        shown: dict[str, str] = {}
+        while True:
+            self.changed.clear()
+            parts = await database_sync_to_async(fragments.render)(self.status)
+            news = [html for name, html in parts.items() if shown.get(name) != html]
+            if news:
+                await self.send("\n".join(news))
+            shown = parts
+            await asyncio.sleep(PAUSE_S)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.changed.wait(), TICK_S)

@@ -1,0 +1,81 @@
+"""Small curves, drawn on the server: a picture, and the sentence that says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+WIDTH, HEIGHT, MARGIN = 200.0, 56.0, 4.0
+
+FIRST = ("loss", "policy_loss", "distillation_loss", "kl", "entropy", "grad_norm", "adapter_norm", "ratio_mean")
+"""What is looked at first, where a run has it; the rest follows in the order it was logged."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One metric over updates. `own_from` is where the shown run begins; what lies before is its ancestors'."""
+
+    name: str
+    values: tuple[float, ...]
+    own_from: int = 0
+
+    @property
+    def title(self) -> str:
+        return self.name.replace("_", " ")
+
+    @property
+    def points(self) -> list[tuple[float, float]]:
+        """Each value's place in the picture, (0, 0) at the top left."""
+        low, high = min(self.values), max(self.values)
+        step = (WIDTH - 2 * MARGIN) / max(1, len(self.values) - 1)
+        scale = (HEIGHT - 2 * MARGIN) / (high - low) if high > low else 0.0
+        y = HEIGHT / 2 if not scale else HEIGHT - MARGIN
+        return [(round(MARGIN + i * step, 1), round(y - (v - low) * scale, 1)) for i, v in enumerate(self.values)]
+
+    @property
+    def before(self) -> str:
+        """The ancestors' part of the line."""
+        return _line(self.points[: self.own_from])
+
+    @property
+    def own(self) -> str:
+        """The run's own part, begun where its ancestors ended."""
+        return _line(self.points[max(0, self.own_from - 1) :])
+
+    @property
+    def end(self) -> tuple[float, float]:
+        return self.points[-1]
+
+    @property
+    def last(self) -> float:
+        return self.values[-1]
+
+    @property
+    def sentence(self) -> str:
+        if len(self.values) == 1:
+            return f"{self.title}: {self.last:.4g} in its one update."
+        span = f"between {min(self.values):.4g} and {max(self.values):.4g}"
+        return f"{self.title}: from {self.values[0]:.4g} to {self.last:.4g} in {len(self.values)} updates, {span}."
+
+
+def curves(runs: Sequence[Sequence[Mapping[str, Any]]]) -> list[Curve]:
+    """The metrics of a run (the last of `runs`) behind those of its ancestors, one curve a metric."""
+    own = runs[-1] if runs else ()
+    numeric = [name for name in (own[0] if own else {}) if _is_number(own[0][name])]
+    names = [name for name in FIRST if name in numeric] + [name for name in numeric if name not in FIRST]
+    drawn = []
+    for name in names:
+        before = [step[name] for steps in runs[:-1] for step in steps if _is_number(step.get(name))]
+        values = [step[name] for step in own if _is_number(step.get(name))]
+        drawn.append(Curve(name, tuple(map(float, [*before, *values])), own_from=len(before)))
+    return drawn
+
+
+def _line(points: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{x},{y}" for x, y in points)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value)

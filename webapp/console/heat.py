@@ -1,0 +1,51 @@
+"""What a hint would do to a reply, token by token."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+STEPS = (0.1, 0.5, 1.0, 2.0)
+"""Nats of change at which a token's colour deepens; less than the first is no change to speak of."""
+
+
+@dataclass(frozen=True)
+class Token:
+    text: str
+    change: float
+    """log-prob under the hint − log-prob as served, at T = 1: what the lesson would raise (> 0) or lower."""
+
+    @property
+    def shade(self) -> str:
+        """A class for its colour: up-1 … up-4, down-1 … down-4, or none."""
+        depth = sum(abs(self.change) >= step for step in STEPS)
+        return f"{'up' if self.change > 0 else 'down'}-{depth}" if depth else ""
+
+    @property
+    def signed(self) -> str:
+        return f"{self.change:+.2f}".replace("-", "−")
+
+
+def tokens(teacher: Mapping[str, Sequence[Any]]) -> list[Token]:
+    """The served tokens with their change. Lengths that disagree raise ValueError; no teacher, no tokens."""
+    if not teacher:
+        return []
+    columns = zip(teacher["tokens"], teacher["logprobs"], teacher["old_logprobs"], strict=True)
+    return [Token(str(text), hinted - served) for text, hinted, served in columns]
+
+
+def sentence(tokens: Sequence[Token]) -> str:
+    """The map for those who cannot see it, and a caption for those who can."""
+    up = [t for t in tokens if t.change >= STEPS[0]]
+    down = [t for t in tokens if t.change <= -STEPS[0]]
+    if not up and not down:
+        return "The hint would change no token to speak of."
+    said = [f"Of {len(tokens)} tokens the hint would raise {len(up)} and lower {len(down)}."]
+    if down:
+        most = min(down, key=lambda t: t.change)
+        said.append(f"Lowered most: “{most.text.strip() or '␣'}” ({most.signed}).")
+    if up:
+        most = max(up, key=lambda t: t.change)
+        said.append(f"Raised most: “{most.text.strip() or '␣'}” ({most.signed}).")
+    return " ".join(said)

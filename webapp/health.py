@@ -1,0 +1,107 @@
+"""Alive, and ready: two pages for machines, without a login and without secrets."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import asdict, dataclass
+
+import redis
+from asgiref.sync import sync_to_async
+from django.db import Error, connection
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.urls import path
+from django.views.decorators.cache import never_cache
+
+from gpu_workers import engines
+from webapp import heartbeats
+
+TIMEOUT_S = 2.0
+FRESH_S = 1.0
+"""How long one look serves everybody who asks."""
+
+NAMES = ("database", "redis", "engine", "judge worker", "learn worker")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that must answer. The sentence says what to do when it does not."""
+
+    ok: bool
+    sentence: str = ""
+
+
+@never_cache
+async def healthz(request: HttpRequest) -> HttpResponse:
+    """This process answers. Touches nothing else."""
+    return HttpResponse("ok\n", content_type="text/plain")
+
+
+@never_cache
+async def readyz(request: HttpRequest) -> JsonResponse:
+    """Everything that a reply and a lesson need, by name: 200 when all of it answers, else 503."""
+    checks = await look()
+    ready = all(check.ok for check in checks.values())
+    body = {"ready": ready, "checks": {name: asdict(check) for name, check in checks.items()}}
+    return JsonResponse(body, status=200 if ready else 503)
+
+
+_seen: tuple[float, dict[str, Check]] = (-FRESH_S, {})
+
+
+async def look() -> dict[str, Check]:
+    """Each part by its name, all asked side by side; a look less than FRESH_S old serves again."""
+    global _seen
+    if time.monotonic() - _seen[0] >= FRESH_S:
+        database, engine, (store, judge, learn) = await asyncio.gather(_database(), _engine(), _workers())
+        checks = (database, store, engine, judge, learn)
+        _seen = time.monotonic(), dict(zip(NAMES, checks, strict=True))
+    return _seen[1]
+
+
+async def _database() -> Check:
+    def ask() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1 FROM training_checkpoint LIMIT 1")
+
+    try:
+        await asyncio.wait_for(sync_to_async(ask)(), TIMEOUT_S)
+    except (Error, TimeoutError):
+        return Check(False, "The database does not answer, or has no tables: look at DATABASE_URL, then run migrate.")
+    return Check(True)
+
+
+async def _engine() -> Check:
+    try:
+        ready = await asyncio.wait_for(engines.policy().ready(), TIMEOUT_S)
+    except TimeoutError:
+        ready = False
+    if ready:
+        return Check(True)
+    return Check(False, "The engine does not answer: it may still be loading its model; else see the engine's log.")
+
+
+async def _workers() -> tuple[Check, Check, Check]:
+    """Redis, and by what is written there the workers of both queues."""
+    try:
+        silences = await asyncio.wait_for(sync_to_async(heartbeats.silences)(), TIMEOUT_S)
+    except (redis.RedisError, TimeoutError):
+        unknown = Check(False, "Nobody can tell while Redis is away.")
+        return Check(False, "Redis does not answer: look at REDIS_URL, or start it again."), unknown, unknown
+    except Error:
+        unknown = Check(False, "Nobody can tell while the database is away.")
+        return Check(True), unknown, unknown
+    return Check(True), *(_worker(queue, silences[queue]) for queue in heartbeats.QUEUES)
+
+
+def _worker(queue: str, silence_s: float | None) -> Check:
+    if silence_s is not None and silence_s <= heartbeats.LOST_S:
+        return Check(True)
+    since = "was ever heard" if silence_s is None else f"has been heard for {silence_s:.0f} s"
+    return Check(False, f"No {queue} worker {since}: see its log, or start it again.")
+
+
+urlpatterns = [
+    path("healthz", healthz, name="healthz"),
+    path("readyz", readyz, name="readyz"),
+]
