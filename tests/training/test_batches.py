@@ -1,0 +1,151 @@
+"""Which samples a run takes, and which it never may."""
+
+from __future__ import annotations
+
+import pytest
+from django.db.models.signals import pre_save
+
+from training import batches
+from training.batches import NothingReady
+from training.config import Recipe
+from training.models import Checkpoint, Run, Sample
+
+RECIPE = Recipe(batch_size=3, max_age=2)
+
+
+def statuses():
+    return sorted(Sample.objects.values_list("status", flat=True))
+
+
+def descend(count):
+    """Checkpoints one after the other, the last of them live."""
+    for _ in range(count):
+        live = Checkpoint.live()
+        candidate = Checkpoint.objects.create(number=live.number + 1, parent=live, status="approved")
+        candidate.go_live()
+
+
+def test_a_batch_is_exactly_its_size_oldest_first(ready):
+    samples = [ready() for _ in range(4)]
+
+    run = batches.fill(RECIPE)
+
+    assert run.status == Run.Status.QUEUED
+    assert list(run.samples.order_by("pk")) == samples[:3]
+    assert statuses() == ["claimed", "claimed", "claimed", "ready"]
+    assert Recipe.model_validate(run.recipe) == RECIPE
+    assert (run.parent, run.seed) == (Checkpoint.live(), run.pk)
+
+
+def test_nothing_is_claimed_before_a_batch_is_full(ready):
+    ready(), ready()
+
+    assert batches.fill(RECIPE) is None
+    assert statuses() == ["ready", "ready"]
+    assert not Run.objects.exists()
+
+
+def test_a_sample_without_a_signal_under_the_recipe_never_fills_a_batch(ready):
+    ready(), ready()
+    ready(teacher_prompt_ids=None, reward=0.0)
+    only_praised = ready(teacher_prompt_ids=None, reward=1.0)
+
+    assert batches.fill(RECIPE.model_copy(update={"w_rl": 0.0})) is None
+    assert only_praised in batches.fill(RECIPE).samples.all()
+
+
+@pytest.mark.parametrize(("recipe", "count"), [({"w_rl": 0.0}, 2), ({"w_opd": 0.0}, 2), ({}, 3)])
+def test_the_weights_say_which_samples_count(ready, recipe, count):
+    ready(reward=0.0)
+    ready(reward=-1.0)
+    ready(teacher_prompt_ids=None, reward=1.0)
+    ready(teacher_prompt_ids=None, reward=0.0)
+
+    assert batches.ready(RECIPE.model_copy(update=recipe)).count() == count
+
+
+def test_of_two_workers_one_gets_the_batch(ready, db):
+    first, *_ = [ready() for _ in range(3)]
+
+    def somebody_is_quicker(sender, instance, **kwargs):
+        if instance.pk is None:
+            Sample.objects.filter(pk=first.pk).update(status="claimed")
+
+    pre_save.connect(somebody_is_quicker, sender=Run)
+    try:
+        assert batches.fill(RECIPE) is None
+    finally:
+        pre_save.disconnect(somebody_is_quicker, sender=Run)
+
+    assert not Run.objects.exists()
+    assert Sample.objects.filter(run__isnull=False).count() == 0
+    assert batches.fill(RECIPE).samples.count() == 3
+
+
+def test_learn_now_takes_what_there_is(ready):
+    ready()
+
+    assert batches.learn_now(RECIPE).samples.count() == 1
+
+
+def test_learn_now_takes_no_more_than_a_batch(ready):
+    for _ in range(5):
+        ready()
+
+    assert batches.learn_now(RECIPE).samples.count() == 3
+
+
+def test_learn_now_with_nothing_says_what_to_do(db):
+    with pytest.raises(NothingReady, match="give a thumb or a correction"):
+        batches.learn_now(RECIPE)
+    assert not Run.objects.exists()
+
+
+def test_what_failed_once_waits_for_a_person(ready):
+    for _ in range(3):
+        ready()
+    run = batches.fill(RECIPE)
+    batches.release(run)
+
+    assert statuses() == ["ready"] * 3
+    assert batches.fill(RECIPE) is None
+    assert batches.learn_now(RECIPE).samples.count() == 3
+
+
+def test_samples_of_old_weights_are_put_away_with_the_reason(ready):
+    old = ready()
+    descend(1)
+    newer = ready()
+    descend(2)
+
+    assert batches.drop_stale(RECIPE) == 1
+
+    old.refresh_from_db()
+    newer.refresh_from_db()
+    assert old.status == "stale"
+    assert old.drop_reason == (
+        "Served by talkback@0, 3 updates of the weights away from talkback@3: at most 2 may lie between."
+    )
+    assert newer.status == "ready"
+
+
+def test_after_a_roll_back_the_way_leads_over_the_common_ancestor(ready):
+    descend(2)
+    ready()
+    first = Checkpoint.objects.get(number=1)
+    first.go_live()
+
+    assert batches.distance(Checkpoint.objects.get(number=2), first) == 1
+    sibling = Checkpoint.objects.create(number=3, parent=first)
+    assert batches.distance(Checkpoint.objects.get(number=2), sibling) == 2
+    assert batches.drop_stale(RECIPE) == 0
+
+
+def test_rows_become_examples_and_lengths_must_agree(ready):
+    good = ready(reward=-1.0, mask=[1, 1, 0, 0, 1])
+    example = batches.collate([good])[0]
+    assert (example.prompt_ids, example.mask, example.reward) == (good.prompt_ids, [1, 1, 0, 0, 1], -1.0)
+    assert example.has_teacher
+
+    with pytest.raises(ValueError, match="old_logprobs has 2 entries for 5"):
+        batches.collate([ready(old_logprobs=[-1.0, -2.0])])

@@ -1,0 +1,341 @@
+"""A run's life: it counts wholly or not at all, whatever happens in between."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from core.errors import IllegalMove
+from gpu_workers.errors import NothingLearned
+from gpu_workers.learner import Learner
+from tests.training.conftest import PROMPT, RESPONSE
+from training import batches, runs, tasks
+from training.config import Recipe
+from training.models import Checkpoint, Run, Sample
+
+RECIPE = Recipe(batch_size=3, distillation="vocabulary", lr=1e-2, updates=2)
+
+
+@pytest.fixture
+def queued(ready, home):
+    """A run of three samples: one blamed and corrected, one praised, one only corrected."""
+    ready(reward=-1.0), ready(reward=1.0, teacher_prompt_ids=None), ready()
+    return batches.fill(RECIPE)
+
+
+def again(row):
+    return type(row).objects.get(pk=row.pk)
+
+
+def folders(home):
+    checkpoints = home / "checkpoints"
+    return sorted(path.name for path in checkpoints.iterdir()) if checkpoints.exists() else []
+
+
+def test_a_run_ends_in_a_candidate_and_trained_samples(queued, home):
+    candidate = runs.train(queued)
+
+    run = again(queued)
+    assert (run.status, run.attempts, run.error) == ("finished", 1, "")
+    assert (candidate.status, candidate.number, candidate.kind) == ("candidate", 1, "lora")
+    assert (candidate.parent.number, candidate.run) == (0, run)
+    assert candidate.adapter.startswith("talkback-1-")
+    assert set(run.samples.values_list("status", flat=True)) == {"trained"}
+    assert (candidate.folder / "adapter_model.safetensors").exists()
+    assert folders(home) == [candidate.adapter]
+
+
+def test_the_candidate_is_what_the_files_hold(queued, home, settings):
+    candidate = runs.train(queued)
+
+    probe = candidate.probe
+    saved = Learner(settings.MODEL, adapter_dir=candidate.folder, dtype=probe["dtype"])
+    assert saved.score(probe["prompt_ids"], probe["response_ids"]) == pytest.approx(probe["logprobs"], abs=1e-5)
+    base = saved.score(probe["prompt_ids"], probe["response_ids"], adapter=False)
+    assert base == pytest.approx(probe["base_logprobs"], abs=1e-5)
+    assert probe["logprobs"] != probe["base_logprobs"]
+
+
+def test_each_update_leaves_its_figures(queued):
+    runs.train(queued)
+
+    metrics = again(queued).metrics
+    assert [row["update"] for row in metrics] == [1, 2]
+    expected = {
+        "loss", "policy_loss", "kl_loss", "distillation_loss", "kl", "entropy", "clip_fraction", "ratio_mean",
+        "ratio_max", "advantage_mean", "advantage_min", "advantage_max", "grad_norm", "adapter_norm", "update_norm",
+        "gap_mean", "gap_p99", "tokens", "tokens_per_s", "seconds", "lr",
+    }  # fmt: skip
+    assert expected <= metrics[0].keys()
+    assert metrics[0]["kl"] == 0.0  # nothing has moved before the first update
+    assert metrics[1]["kl"] > 0.0
+    assert (metrics[0]["advantage_min"], metrics[0]["advantage_max"]) == (-1.0, 1.0)
+
+
+def test_the_next_candidate_goes_on_from_what_is_live(queued, ready, settings):
+    first = runs.train(queued)
+    Checkpoint.objects.filter(pk=first.pk).update(status="approved")
+    again(first).go_live()
+    for _ in range(3):
+        ready(checkpoint=Checkpoint.objects.get(number=0))
+
+    second = runs.train(batches.fill(RECIPE))
+
+    assert second.parent == first
+    assert Learner(settings.MODEL, adapter_dir=second.folder, dtype="float32").steps == 4
+
+
+def test_one_run_at_a_time_and_the_next_one_is_announced(queued, ready, django_capture_on_commit_callbacks):
+    waiting = batches.learn_now(RECIPE) if ready() else None
+    Run.objects.filter(pk=waiting.pk).update(status="running", heartbeat_at=timezone.now())
+    assert runs.train(queued) is None
+    assert again(queued).status == "queued"
+
+    Run.objects.filter(pk=waiting.pk).update(status="queued")
+    heard = []
+    from core.states import moved
+
+    def hear(sender, pk, status, **kwargs):
+        heard.append((sender, pk, status))
+
+    moved.connect(hear)
+    try:
+        with django_capture_on_commit_callbacks(execute=True):
+            runs.train(queued)
+    finally:
+        moved.disconnect(hear)
+    assert (Run, waiting.pk, "queued") in heard
+
+
+def test_a_finished_run_does_nothing_when_it_is_sent_again(queued, home):
+    runs.train(queued)
+    before = folders(home)
+
+    assert tasks.train(str(queued.pk)) is None
+
+    assert Checkpoint.objects.count() == 2
+    assert folders(home) == before
+
+
+def test_a_failure_in_the_middle_gives_the_samples_back(queued, home, monkeypatch):
+    def broken(*args, **kwargs):
+        raise OSError(28, "No space left on device", "/somewhere/adapter")
+
+    monkeypatch.setattr(Learner, "save", broken)
+
+    with pytest.raises(OSError, match="No space"):
+        runs.train(queued)
+
+    run = again(queued)
+    assert (run.status, run.error) == ("failed", "No space left on device: adapter.")
+    assert set(Sample.objects.values_list("status", flat=True)) == {"ready"}
+    assert Checkpoint.objects.count() == 1
+
+
+def test_a_crash_between_files_and_rows_leaves_no_candidate_and_the_next_run_sweeps_up(queued, home, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "_finish", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            runs.train(queued)
+    assert again(queued).status == "running"  # as a killed worker leaves it
+    assert len(folders(home)) == 1
+    silent(queued)
+
+    assert runs.recover() == [queued]
+    candidate = runs.train(again(queued))
+
+    assert folders(home) == [candidate.adapter]
+    assert again(queued).attempts == 2
+    assert set(Sample.objects.values_list("status", flat=True)) == {"trained"}
+
+
+def silent(run):
+    Run.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - timedelta(seconds=runs.SILENCE_S + 1))
+
+
+def test_a_run_that_was_heard_of_is_left_alone(queued):
+    Run.objects.filter(pk=queued.pk).update(status="running", heartbeat_at=timezone.now())
+
+    assert runs.recover() == []
+
+
+def test_a_run_on_which_workers_keep_dying_fails(queued):
+    Run.objects.filter(pk=queued.pk).update(status="running", attempts=runs.ATTEMPTS)
+    silent(queued)
+
+    runs.recover()
+
+    assert again(queued).status == "failed"
+    assert "3 workers died" in again(queued).error
+    assert set(Sample.objects.values_list("status", flat=True)) == {"ready"}
+
+
+def test_a_worker_that_was_given_up_on_cannot_commit(queued, home, monkeypatch):
+    update = runs._update
+
+    def slow(*args, **kwargs):
+        update(*args, **kwargs)
+        silent(queued)
+        runs.recover()
+        Run.objects.filter(pk=queued.pk).update(status="running", attempts=2)  # another worker began
+
+    monkeypatch.setattr(runs, "_update", slow)
+
+    assert runs.train(queued) is None
+
+    assert Checkpoint.objects.count() == 1
+    assert again(queued).status == "running"
+    assert set(Sample.objects.values_list("status", flat=True)) == {"claimed"}
+
+
+def test_a_person_stops_a_running_run(queued, home, monkeypatch):
+    look = runs._look
+
+    def asked(learner, samples, recipe, ledger):
+        runs.cancel(queued)
+        ledger.written = float("-inf")
+        return look(learner, samples, recipe, ledger)
+
+    monkeypatch.setattr(runs, "_look", asked)
+
+    assert runs.train(queued) is None
+
+    assert (again(queued).status, again(queued).error) == (
+        "failed",
+        "Stopped by a person before it had changed anything.",
+    )
+    assert set(Sample.objects.values_list("status", flat=True)) == {"ready"}
+
+
+def test_a_queued_run_stops_at_once_and_one_that_is_over_cannot(queued):
+    runs.cancel(queued)
+
+    assert again(queued).error == "Stopped by a person before it began."
+    with pytest.raises(IllegalMove, match="nothing to stop"):
+        runs.cancel(queued)
+
+
+def test_progress_names_the_phase_and_what_is_left(queued, monkeypatch):
+    monkeypatch.setattr(runs, "BEAT_S", 0.0)
+    seen = []
+    beat = runs.Ledger.beat
+
+    def heard(self, *args, **kwargs):
+        beat(self, *args, **kwargs)
+        seen.append(again(queued).progress)
+
+    monkeypatch.setattr(runs.Ledger, "beat", heard)
+
+    runs.train(queued)
+
+    assert list(dict.fromkeys(row["phase"] for row in seen)) == ["loading", "teacher", "learning", "saving"]
+    learning = [row for row in seen if row["phase"] == "learning"]
+    assert [row["total"] for row in learning] == [6] * len(learning)  # 2 updates of 3 samples
+    assert max(row["done"] for row in learning) == 6
+    assert all(row["eta_s"] >= 0 for row in learning)
+
+
+# What must never pass silently
+
+
+def alarm(run):
+    assert runs.train(run) is None
+    run = again(run)
+    assert run.status == "failed"
+    assert set(run.samples.values_list("status", flat=True)) == {"ready"}
+    assert not run.metrics
+    return run.error
+
+
+def test_all_advantages_zero(ready, home):
+    for _ in range(3):
+        ready(reward=0.0)
+    run = batches.fill(RECIPE)
+    Sample.objects.update(teacher_prompt_ids=None)
+
+    assert "Every advantage is zero" in alarm(run)
+
+
+def test_a_teacher_that_says_what_the_student_says(ready, home):
+    for _ in range(3):
+        ready(teacher_prompt_ids=PROMPT)
+
+    assert "teacher says exactly what the student says" in alarm(batches.fill(RECIPE))
+
+
+def test_an_engine_that_ran_something_else(ready, home):
+    for _ in range(3):
+        ready(old_logprobs=[-9.0] * len(RESPONSE))
+
+    assert "nats a token apart on the same weights" in alarm(batches.fill(RECIPE))
+
+
+def test_a_rate_that_changes_nothing(ready, home):
+    for _ in range(3):
+        ready()
+
+    assert "changed no weight" in alarm(batches.fill(RECIPE.model_copy(update={"lr": 1e-45})))
+
+
+def test_a_loss_that_is_not_a_number(queued, monkeypatch):
+    from training import objective
+
+    monkeypatch.setattr(
+        objective, "objective", lambda recipe: lambda scores: (scores.logprobs.sum() * float("nan"), {})
+    )
+
+    assert "loss of sample 1 is nan" in alarm(queued)
+
+
+def test_weights_that_answer_as_the_base_does(queued, monkeypatch):
+    score = Learner.score
+    monkeypatch.setattr(Learner, "score", lambda self, p, r, *, adapter=True: score(self, p, r, adapter=False))
+
+    assert runs.train(queued) is None
+    assert "answer exactly as the base does" in again(queued).error
+
+
+def test_a_full_run_cannot_go_on_from_an_adapter(queued, ready, home):
+    first = runs.train(queued)
+    Checkpoint.objects.filter(pk=first.pk).update(status="approved")
+    again(first).go_live()
+    for _ in range(3):
+        ready()
+
+    assert "cannot go on from it" in alarm(batches.fill(RECIPE.model_copy(update={"weights": "full"})))
+
+
+def test_an_empty_run_is_no_run(home, db):
+    run = Run.objects.create(recipe=RECIPE.model_dump(), parent=Checkpoint.live())
+
+    runs.train(run)
+
+    assert "claimed no sample" in again(run).error
+
+
+def test_the_gap_is_a_mean_and_a_tail():
+    gap = runs.Gap.between([-1.0] * 100, [-1.1] * 99 + [-2.0])
+
+    assert (gap.mean, gap.p99) == (pytest.approx(0.109), pytest.approx(0.1))
+    with pytest.raises(ValueError):
+        runs.Gap.between([-1.0], [-1.0, -2.0])
+
+
+# The tasks
+
+
+def test_a_ready_sample_completes_its_batch(ready, home, settings):
+    settings.RECIPE = str(home / "recipe.json")
+    (home / "recipe.json").write_text('{"batch_size": 2}')
+    samples = [ready() for _ in range(5)]
+
+    tasks.fill_batch(str(samples[-1].pk))
+
+    assert Run.objects.count() == 2
+    assert Sample.objects.filter(status="ready").count() == 1
+
+
+def test_an_alarm_is_a_failure_with_a_name():
+    assert (NothingLearned.code, NothingLearned.retryable) == ("nothing_learned", False)
