@@ -39,6 +39,11 @@ def is_quiet() -> bool:
     )
 
 
+def is_due() -> bool:
+    """True when there is a turn to vote on and nothing better to do."""
+    return bool(settings.CALIBRATION_VOTES) and is_quiet() and due().exists()
+
+
 def vote(who: Judge) -> bool:
     """Cast and keep the votes on one due turn. True when there may be another.
 
@@ -46,8 +51,8 @@ def vote(who: Judge) -> bool:
     """
     if not settings.CALIBRATION_VOTES:
         return False
-    with sitting("calibration", for_s=verdicts.ATTEMPTS * settings.JUDGE_DEADLINE_S + 30) as seated:
-        if not seated or not is_quiet() or (turn := due().first()) is None:
+    with sitting("calibration", for_s=verdicts.ATTEMPTS * settings.JUDGE_DEADLINE_S + 30) as seat:
+        if seat is None or not is_quiet() or (turn := due().first()) is None:
             return False
         verdicts.cast(turn, evidence.of(turn), list(Vote.Question), who=who, priority=judges.AFTERTHOUGHT)
         turn.announce()

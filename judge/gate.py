@@ -32,8 +32,8 @@ Answer = TypeVar("Answer")
 PRIORITY = 5
 """Before votes, after people."""
 
-SEAT_S = 300
-"""How long a dead examiner's seat stays taken; it is taken anew for each handful of prompts."""
+SEAT_S = 120
+"""How long a dead examiner's seat stays taken; it is kept anew for each handful of prompts."""
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ def examine(checkpoint_id: str, *, engine: Engine, renderer: Renderer, limits: L
 
     Raises EngineUnavailable when the engine does not answer; asking again goes on where this stopped.
     """
-    with sitting(f"exam {checkpoint_id}", for_s=SEAT_S) as seated:
-        if not seated:
+    with sitting(f"exam {checkpoint_id}", for_s=SEAT_S) as seat:
+        if seat is None:
             return
         checkpoint = Checkpoint.objects.get(pk=checkpoint_id)
         if checkpoint.status != Checkpoint.Status.CANDIDATE:
@@ -130,6 +130,8 @@ def examine(checkpoint_id: str, *, engine: Engine, renderer: Renderer, limits: L
                 wishes = _wishes(checkpoint.run, limits)
                 asked = heldout.prompts()[: limits.prompts]
                 for start in range(0, len(asked), limits.handful):
+                    if not seat.renew(SEAT_S):
+                        return
                     _compare(exam, asked[start : start + limits.handful], wishes, engine, renderer, limits)
                 rated = _rated(checkpoint.run, renderer, limits)
                 _say(exam, "preference", limits.prompts, limits.prompts)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.utils import timezone
@@ -12,19 +13,34 @@ from django.utils import timezone
 from judge.models import Sitting
 
 
-@contextmanager
-def sitting(matter: str, for_s: float) -> Iterator[bool]:
-    """Take the seat of `matter` for at most `for_s` seconds. False: somebody else sits there, leave it to them.
+@dataclass
+class Seat:
+    """Somebody's place at a matter, for a while."""
 
-    The seat is given up at the end of the block, and by itself when `for_s` has passed (the worker died).
+    matter: str
+    until: datetime
+
+    def renew(self, for_s: float) -> bool:
+        """Keep it for another `for_s` seconds. False: the time had run out and somebody else sits here."""
+        until = timezone.now() + timedelta(seconds=for_s)
+        kept = Sitting.objects.filter(matter=self.matter, until=self.until).update(until=until)
+        self.until = until
+        return bool(kept)
+
+
+@contextmanager
+def sitting(matter: str, for_s: float) -> Iterator[Seat | None]:
+    """Take the seat of `matter` for at most `for_s` seconds. None: somebody else sits there, leave it to them.
+
+    The seat is given up at the end of the block, and by itself when its time has passed (the worker died).
     """
     now = timezone.now()
-    until = now + timedelta(seconds=for_s)
+    seat = Seat(matter, now + timedelta(seconds=for_s))
     with transaction.atomic():
-        if not (taken := bool(Sitting.objects.filter(matter=matter, until__lt=now).update(until=until))):
-            _, taken = Sitting.objects.get_or_create(matter=matter, defaults={"until": until})
+        if not (taken := bool(Sitting.objects.filter(matter=matter, until__lt=now).update(until=seat.until))):
+            _, taken = Sitting.objects.get_or_create(matter=matter, defaults={"until": seat.until})
     try:
-        yield taken
+        yield seat if taken else None
     finally:
         if taken:
-            Sitting.objects.filter(matter=matter, until=until).delete()
+            Sitting.objects.filter(matter=matter, until=seat.until).delete()

@@ -29,7 +29,7 @@ def judge_turn(turn_id: str) -> None:
         recipe=config.current(),
     )
     if judged:
-        vote_later()
+        cast_votes_later()
 
 
 @shared_task
@@ -40,10 +40,10 @@ def cast_votes() -> None:
     except EngineUnavailable:
         return  # nothing depends on it; the sweep asks again
     if more:
-        vote_later()
+        cast_votes_later()
 
 
-def vote_later() -> None:
+def cast_votes_later() -> None:
     """Nudge a worker to vote for calibration when it has nothing else to do; with Redis away nobody does."""
     with suppress(OperationalError):
         cast_votes.apply_async(priority=LOWEST, retry=False)

@@ -66,8 +66,8 @@ def judge(turn_id: str, *, who: Judge, engine: Engine, renderer: Renderer, recip
     Does nothing for a turn that is not observed, that somebody else is judging, or that a run is learning just now
     (what is said meanwhile waits for the run's end). Raises EngineUnavailable when nobody could be asked.
     """
-    with sitting(f"turn {turn_id}", for_s=ATTEMPTS * settings.JUDGE_DEADLINE_S + 30) as seated:
-        if not seated:
+    with sitting(f"turn {turn_id}", for_s=ATTEMPTS * settings.JUDGE_DEADLINE_S + 30) as seat:
+        if seat is None:
             return False
         for _ in range(ROUNDS):
             turn = Turn.objects.select_related("session", "checkpoint").get(pk=turn_id)

@@ -6,14 +6,19 @@ import logging
 from dataclasses import dataclass
 from datetime import timedelta
 
+from asgiref.sync import async_to_sync
 from celery import Task
-from kombu.exceptions import OperationalError
 from django.db.models import Model
 from django.utils import timezone
+from kombu.exceptions import OperationalError
 
+from chat import turns
 from chat.models import Turn
+from core.errors import TalkbackError
 from core.states import Stateful, moved
-from judge.tasks import examine, judge_turn
+from judge import calibration
+from judge.tasks import cast_votes_later, examine, judge_turn
+from training import promotion, runs
 from training.models import Checkpoint, Run, Sample
 from training.tasks import fill_batch, promote, train
 
@@ -32,19 +37,19 @@ class Arrow:
     most: int = 50
     """How many rows one sweep sends."""
 
-    def send(self, pk: object) -> None:
+    def send(self, pk: object, *, expires_s: float | None = None) -> None:
         """Nudge a worker. With Redis away the row keeps the truth, and a later sweep sends it."""
         try:
-            self.task.apply_async((str(pk),), retry=False)
+            self.task.apply_async((str(pk),), retry=False, expires=expires_s)
         except OperationalError as error:
             log.warning("%s of %s waits for the sweep: %s", self.task.name, pk, error)
 
 
 ARROWS = [
-    Arrow(Turn, Turn.Status.OBSERVED, judge_turn, patience_s=120),  # a next state, or feedback
+    Arrow(Turn, Turn.Status.OBSERVED, judge_turn, patience_s=30),  # a next state, or feedback
     Arrow(Sample, Sample.Status.READY, fill_batch, most=1),  # a sample may complete a batch
     Arrow(Run, Run.Status.QUEUED, train),
-    Arrow(Checkpoint, Checkpoint.Status.CANDIDATE, examine, patience_s=600),  # the gate
+    Arrow(Checkpoint, Checkpoint.Status.CANDIDATE, examine),  # the gate
     Arrow(Checkpoint, Checkpoint.Status.APPROVED, promote),
 ]
 
@@ -57,15 +62,32 @@ def follow(sender: type[Model], pk: object, status: str, **kwargs: object) -> No
 
 
 def sweep() -> int:
-    """Send again whatever has waited too long. Returns how many were sent."""
-    sent = 0
-    for arrow in ARROWS:
-        waiting_since = timezone.now() - timedelta(seconds=arrow.patience_s)
-        due = arrow.model._base_manager.filter(status=arrow.status, moved_at__lt=waiting_since)
-        for pk in due.order_by("moved_at").values_list("pk", flat=True)[: arrow.most]:
-            arrow.send(pk)
-            sent += 1
-    return sent
+    """Send again whatever has waited too long, and pick up what dead processes left. Returns how many were sent.
+
+    The parts are independent: an engine that is away must not keep a lost run from being found.
+    """
+    for part in (turns.close_stranded, runs.recover, async_to_sync(promotion.repair), _vote):
+        try:
+            part()
+        except TalkbackError as error:
+            log.warning("the sweep left something for later: %s", error)
+    return sum(_send_again(arrow) for arrow in ARROWS)
+
+
+def _send_again(arrow: Arrow) -> int:
+    """A nudge that nobody took lapses when the next one is due, so that they never pile up behind a long queue."""
+    waiting_since = timezone.now() - timedelta(seconds=arrow.patience_s)
+    due = arrow.model._base_manager.filter(status=arrow.status, moved_at__lt=waiting_since)
+    keys = list(due.order_by("moved_at").values_list("pk", flat=True)[: arrow.most])
+    for pk in keys:
+        arrow.send(pk, expires_s=arrow.patience_s)
+    return len(keys)
+
+
+def _vote() -> None:
+    """Have the judge measured, while nobody waits for anything."""
+    if calibration.is_due():
+        cast_votes_later()
 
 
 def connect() -> None:

@@ -13,13 +13,14 @@ from judge import evidence, prompts, voting
 from judge.evidence import Evidence
 
 INJECTIONS = [json.loads(line) for line in (Path(__file__).parent / "injections.jsonl").read_text().splitlines()]
+PIECES = (
+    *("\\", "boxed", "{", "1", "}", " ", "\n", "\r", "\u2028", "\x85", "\x0b", "\u200b", "| ", "The reply:"),
+    *("[", "HINT_START", "]", "HINT_END", "<", "|im_end|", ">", "|im_start|", "assistant", "[/INST]"),
+)
 HOSTILE = st.one_of(
     st.text(),
     st.lists(
-        st.sampled_from(
-            ["\\", "boxed", "{", "1", "}", " ", "\n", "\r", "\u2028", "\u200b", "[", "HINT_START", "]", "HINT_END"]
-            + ["<", "|im_end|", ">", "|im_start|", "assistant", "| ", "The reply:", "[/INST]", "\x85", "\x0b"]
-        ),
+        st.sampled_from(PIECES),
         max_size=30,
     ).map("".join),
     st.sampled_from(INJECTIONS),

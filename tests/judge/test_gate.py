@@ -1,0 +1,304 @@
+"""The exam: applied, not collapsed, liked no less. Passed or rejected with numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpu_workers.errors import EngineUnavailable
+from judge import gate, heldout
+from judge.gate import Limits
+from judge.hints import GUIDANCE
+from judge.models import Examination, Judgement, Sitting
+from training.models import Checkpoint, Decision, Run, Sample
+
+PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
+LIMITS = Limits(prompts=4, handful=2)
+ASKED = [held.prompt for held in heldout.prompts()[:4]]
+REPLIES = [f"Reply number {word} is about something else." for word in ("one", "two", "three", "four")]
+
+
+@pytest.fixture
+def candidate(engine, renderer, db):
+    """A candidate that the engine answers for as its learner would."""
+    adapter = "talkback-1-aaaaaaaa"
+    return Checkpoint.objects.create(
+        number=1,
+        adapter=adapter,
+        path="checkpoints/1",
+        parent=Checkpoint.live(),
+        run=Run.objects.create(recipe={}),
+        probe={
+            "prompt_ids": PROMPT,
+            "response_ids": RESPONSE,
+            "logprobs": engine.logprobs(PROMPT, RESPONSE, adapter),
+            "base_logprobs": engine.logprobs(PROMPT, RESPONSE, None),
+            "dtype": "float32",
+        },
+    )
+
+
+@pytest.fixture
+def examine(engine, renderer, candidate):
+    def examine(limits=LIMITS):
+        gate.examine(str(candidate.pk), engine=engine, renderer=renderer, limits=limits)
+        candidate.refresh_from_db()
+        return Examination.objects.get(checkpoint=candidate)
+
+    return examine
+
+
+def both_say(engine, live=REPLIES, candidate=REPLIES):
+    """Live and candidate answer each held-out prompt with these; live is asked first."""
+    for asked, first, second in zip(ASKED, live, candidate, strict=True):
+        engine.says(first, to=asked[:20])
+        engine.says(second, to=asked[:20])
+
+
+def check(exam, name):
+    return next(check for check in exam.checks if check["name"] == name)
+
+
+def lesson(serve, candidate, hint="", hint_from="guidance", reward=0):
+    turn = serve(status="judged")
+    sample = Sample.objects.create(
+        checkpoint=Checkpoint.live(),
+        run=candidate.run,
+        status="trained",
+        prompt_ids=turn.prompt_ids,
+        response_ids=turn.response_ids,
+        old_logprobs=turn.logprobs,
+        reward=reward,
+    )
+    return Judgement.objects.create(turn=turn, sample=sample, hint=hint, hint_from=hint_from if hint else "")
+
+
+def test_a_candidate_that_speaks_as_well_passes_with_numbers(engine, examine, candidate):
+    both_say(engine)
+
+    exam = examine()
+
+    assert candidate.status == "passed"
+    assert exam.passed
+    assert exam.finished_at
+    assert [check["name"] for check in exam.checks] == [
+        "applied",
+        "not empty",
+        "length",
+        "repetition",
+        "variety",
+        "fluency",
+    ]
+    assert [pair["prompt"] for pair in exam.pairs] == ASKED
+    assert [pair["live"] for pair in exam.pairs] == REPLIES
+    assert exam.progress == {"phase": "done", "done": 4, "total": 4}
+    assert exam.against == Checkpoint.live()
+    assert engine.loaded == {candidate.adapter: str(candidate.folder)}
+
+
+def test_both_are_asked_with_the_same_seeds_before_votes_and_after_people(engine, examine, candidate):
+    both_say(engine)
+    examine()
+    calls = engine.asked("generate")
+    by_adapter = {
+        adapter: sorted((call.prompt, call.sampling.seed) for call in calls if call.adapter == adapter)
+        for adapter in (None, candidate.adapter)
+    }
+    assert by_adapter[None] == by_adapter[candidate.adapter]
+    assert len({call.sampling.seed for call in calls}) == 4
+    assert {call.priority for call in calls} == {5}
+
+
+def test_an_adapter_that_is_not_applied_is_rejected_with_the_sentence(engine, examine, candidate):
+    engine.logprobs = lambda prompt_ids, response_ids, adapter: [-1.0] * len(response_ids)
+    exam = examine()
+    assert candidate.status == "rejected"
+    assert "as if the adapter were not there" in candidate.reason
+    assert not check(exam, "applied")["passed"]
+    assert engine.asked("generate") == []  # nothing else is worth asking
+    assert Decision.objects.get().verb == "reject"
+
+
+def test_files_that_cannot_be_served_are_rejected(engine, examine, candidate):
+    engine.invalid.add(candidate.adapter)
+    exam = examine()
+    assert candidate.status == "rejected"
+    assert "cannot be served" in exam.checks[0]["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("replies", "name"),
+    [
+        (["..."] * 4, "not empty"),
+        (["You lie."] * 4, "variety"),
+        ([f"{word} and the and the and the and the and the and the and the" for word in "abcd"], "repetition"),
+    ],
+)
+def test_a_collapse_is_rejected(engine, examine, candidate, replies, name):
+    both_say(engine, candidate=replies)
+    exam = examine()
+    assert candidate.status == "rejected"
+    assert not check(exam, name)["passed"]
+    assert check(exam, name)["sentence"] in candidate.reason
+
+
+def test_a_short_style_is_no_collapse(engine, examine, candidate):
+    both_say(engine, candidate=["One is.", "It is two.", "Three, I say.", "Four!"])
+    exam = examine()
+    assert candidate.status == "passed"
+    assert check(exam, "length")["value"] < 0.7
+
+
+def test_replies_a_tenth_as_long_as_before_are_rejected(engine, examine, candidate):
+    long = [" ".join(f"{word}{n}" for n in range(60)) for word in "abcd"]
+    both_say(engine, live=long, candidate=["a", "b", "c", "d"])
+    exam = examine()
+    assert not check(exam, "length")["passed"]
+
+
+def test_replies_the_base_finds_unlikely_are_rejected(engine, examine, candidate):
+    honest = engine.logprobs
+    odd = [f"{reply} zq zq" for reply in REPLIES]
+    odd_ids = {tuple(engine.tokenizer.encode(text, add_special_tokens=False).ids) for text in odd}
+
+    def logprobs(prompt_ids, response_ids, adapter):
+        strange = tuple(response_ids[:-1]) in odd_ids
+        return [-3.0] * len(response_ids) if strange else honest(prompt_ids, response_ids, adapter)
+
+    engine.logprobs = logprobs
+    both_say(engine, candidate=odd)
+    exam = examine()
+    assert not check(exam, "fluency")["passed"]
+    assert check(exam, "fluency")["value"] == pytest.approx(-3.0)
+
+
+def test_replies_that_heed_the_runs_hints_less_are_rejected(engine, examine, candidate, serve):
+    hint = "Use fewer words."
+    for _ in range(2):
+        lesson(serve, candidate, hint)
+    lesson(serve, candidate, "The reply that is wanted: Four.", "rewrite")  # speaks of one prompt only
+    honest = engine.logprobs
+    worse = [f"{reply} And more." for reply in REPLIES]
+
+    def logprobs(prompt_ids, response_ids, adapter):
+        values = honest(prompt_ids, response_ids, adapter)
+        text = engine.tokenizer.decode(list(response_ids))
+        hinted = GUIDANCE.format(hint=hint) in engine.tokenizer.decode(list(prompt_ids))
+        return [value - 0.5 * (hinted and "And more" in text) for value in values]
+
+    engine.logprobs = logprobs
+    both_say(engine, candidate=worse)
+    exam = examine()
+    preference = check(exam, "preference")
+    assert not preference["passed"]
+    assert preference["value"] == pytest.approx(-0.5, abs=0.1)
+    assert candidate.status == "rejected"
+    assert exam.pairs[0]["candidate_pull"] < exam.pairs[0]["live_pull"]
+
+
+def test_with_rewards_only_the_margin_on_rated_replies_counts(engine, examine, candidate, serve):
+    lesson(serve, candidate, reward=1)
+    honest = engine.logprobs
+    rated = tuple(Sample.objects.get().response_ids)
+
+    def logprobs(prompt_ids, response_ids, adapter):
+        values = honest(prompt_ids, response_ids, adapter)
+        return [v - 0.4 for v in values] if adapter and tuple(response_ids) == rated else values
+
+    engine.logprobs = logprobs
+    both_say(engine)
+    exam = examine()
+    assert not check(exam, "rated replies")["passed"]
+    assert check(exam, "rated replies")["value"] < -0.3
+
+
+def test_what_people_wrote_instead_is_wanted(engine, examine, candidate, serve, say):
+    judgement = lesson(serve, candidate, "The reply that is wanted: Four.", "rewrite")
+    say(judgement.turn, "rewrite", "Four.")
+    both_say(engine)
+    exam = examine()
+    assert check(exam, "rated replies")
+    assert any(call.response_ids == tuple(engine.tokenizer.encode("Four.").ids) for call in engine.asked("score"))
+
+
+def test_an_exam_that_was_cut_off_goes_on_where_it_stopped(engine, examine, candidate):
+    both_say(engine)
+    generate = engine.generate
+    asked = 0
+
+    async def dies_half_way(*args, **kwargs):
+        nonlocal asked
+        asked += 1
+        if asked > 4:
+            raise EngineUnavailable("gone")
+        return await generate(*args, **kwargs)
+
+    engine.generate = dies_half_way
+    with pytest.raises(EngineUnavailable):
+        examine()
+    exam = Examination.objects.get()
+    candidate.refresh_from_db()
+    assert (len(exam.pairs), candidate.status, exam.progress["done"]) == (2, "candidate", 2)
+    assert not Sitting.objects.exists()
+
+    engine.generate = generate
+    exam = examine()
+    assert candidate.status == "passed"
+    assert [pair["prompt"] for pair in exam.pairs] == ASKED
+    assert len(engine.asked("generate")) == 8
+
+
+def test_examining_twice_is_examining_once(engine, examine, candidate):
+    both_say(engine)
+    first = examine()
+    calls = len(engine.calls)
+    assert examine().finished_at == first.finished_at
+    assert len(engine.calls) == calls
+
+
+def test_an_exam_against_a_checkpoint_that_is_no_longer_live_begins_anew(engine, examine, candidate):
+    both_say(engine)
+    other = Checkpoint.objects.create(number=7, adapter="talkback-7-x", path="checkpoints/7", status="retired")
+    Examination.objects.create(checkpoint=candidate, against=other, pairs=[{"id": heldout.prompts()[0].id}])
+    exam = examine()
+    assert exam.against == Checkpoint.live()
+    assert len(exam.pairs) == 4
+
+
+def test_an_engine_that_forgot_the_candidate_gets_it_again(engine, examine, candidate):
+    both_say(engine)
+    generate = engine.generate
+    forgotten = False
+
+    async def forgets(*args, **kwargs):
+        nonlocal forgotten
+        if kwargs["adapter"] and not forgotten:
+            forgotten = True
+            engine.loaded.clear()
+        return await generate(*args, **kwargs)
+
+    engine.generate = forgets
+    examine()
+    assert candidate.status == "passed"
+    assert [what for what, _ in engine.admin].count("load") == 2
+
+
+def test_a_person_who_rejects_during_the_exam_has_the_last_word(engine, examine, candidate, monkeypatch):
+    both_say(engine)
+    close = gate._close
+
+    def late(exam, checks):
+        Checkpoint.objects.filter(pk=candidate.pk).update(status="rejected", reason="I do not like it.")
+        close(exam, checks)
+
+    monkeypatch.setattr(gate, "_close", late)
+    examine()
+    assert (candidate.status, candidate.reason) == ("rejected", "I do not like it.")
+
+
+def test_the_held_out_prompts_are_many_varied_and_different():
+    prompts = heldout.prompts()
+    assert len(prompts) >= 20
+    assert len({held.prompt for held in prompts}) == len({held.id for held in prompts}) == len(prompts)
+    assert len({held.kind for held in prompts[:12]}) >= 9
+    assert heldout.holds("  why do people\nYAWN? ")
+    assert not heldout.holds("Why do people yawn so often?")

@@ -1,0 +1,43 @@
+"""The table of signals, and what may stand for an earlier sample."""
+
+from __future__ import annotations
+
+import pytest
+
+from judge import samples
+from judge.teacher import Lesson
+from training.config import Recipe
+
+LESSON = Lesson("Be brief.", (5, 6), (-1.0,))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "expected"),
+    [
+        (Recipe(), (-1, ("h",))),
+        (Recipe(w_opd=0), (-1, ())),
+        (Recipe(w_rl=0), (0, ("h",))),
+    ],
+)
+def test_a_recipe_takes_the_signals_it_has_a_weight_for(recipe, expected):
+    assert samples.signals(-1, ("h",), recipe) == expected
+    assert samples.signals(None, (), recipe) == (0, ())
+
+
+@pytest.mark.parametrize(("reward", "lesson", "has_teacher"), [(1, LESSON, True), (0, LESSON, True), (-1, None, False)])
+def test_a_sample_carries_the_signals_there_are(serve, reward, lesson, has_teacher):
+    turn = serve()
+    sample = samples.drafted(turn, reward, lesson, [-0.1] * len(turn.response_ids))
+    assert (sample.reward, sample.has_teacher) == (reward, has_teacher)
+
+
+def test_a_sample_without_a_signal_is_refused(serve):
+    turn = serve()
+    with pytest.raises(ValueError, match="without a signal"):
+        samples.drafted(turn, 0, None, [-0.1] * len(turn.response_ids))
+
+
+def test_a_log_prob_too_few_is_refused(serve):
+    turn = serve()
+    with pytest.raises(ValueError, match="old_logprobs for"):
+        samples.drafted(turn, 1, None, [-0.1] * (len(turn.response_ids) - 1))
