@@ -15,7 +15,11 @@ CONSTRAINTS = ("json_schema", "regex", "ebnf", "structural_tag", "choice", "stop
 
 
 class Malformed(ValueError):
-    """The body breaks the contract; answered as SGLang does, with a plain string under `error`."""
+    """The body is not of the right shape; answered as SGLang does, in OpenAI's error object."""
+
+
+class UnknownParameter(ValueError):
+    """sampling_params breaks its contract; answered as SGLang does, with a plain string under `error`."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ def read_body(body: Any, limits: Limits, encode: Callable[[str], Sequence[int]])
         _check(ids, param, limits)
         start = int(starts[n]) if wants[n] else -1
         if start >= len(ids):
-            raise ValueError(f"logprob_start_len {start} is beyond the prompt's {len(ids)} tokens.")
+            raise ValueError(f"logprob_start_len={start} is higher than the number of input tokens {len(ids)}.")
         if any(not 0 <= token < limits.vocabulary for token in listed[n]):
             raise ValueError(f"token_ids_logprob must lie in [0, {limits.vocabulary - 1}].")
         for copy in range(copies):
@@ -142,13 +146,13 @@ def _ids(ids: Any) -> tuple[int, ...]:
 def _params(given: Any) -> tuple[Params, int]:
     """The checked parameters and how many replies are wanted."""
     if not isinstance(given, dict):
-        raise Malformed("sampling_params must be an object")
+        raise UnknownParameter("invalid type: sampling_params must be an object")
     for name in CONSTRAINTS:
         if given.get(name):
             raise ValueError(f"{name} is not served by the embedded engine.")
     allowed = KNOWN_PARAMS | set(CONSTRAINTS)
     if unknown := sorted(given.keys() - allowed):
-        raise Malformed(f"unknown field `{unknown[0]}` in sampling_params")
+        raise UnknownParameter(f"unknown field `{unknown[0]}`, expected one of {', '.join(sorted(allowed))}")
     values = {name: value for name, value in given.items() if value is not None and name in KNOWN_PARAMS}
     values.pop("stream_interval", None)
     values.pop("custom_params", None)
@@ -161,10 +165,10 @@ def _params(given: Any) -> tuple[Params, int]:
     values["logit_bias"] = {int(token): float(bias) for token, bias in values.get("logit_bias", {}).items()}
     for name in ("max_new_tokens", "min_new_tokens", "top_k", "sampling_seed"):
         if name in values and type(values[name]) is not int:
-            raise Malformed(f"{name} must be a whole number")
+            raise UnknownParameter(f"invalid type: {name} must be a whole number")
     for name in ("temperature", "top_p", "min_p", "frequency_penalty", "presence_penalty", "repetition_penalty"):
         if name in values and (isinstance(values[name], bool) or not isinstance(values[name], int | float)):
-            raise Malformed(f"{name} must be a number")
+            raise UnknownParameter(f"invalid type: {name} must be a number")
     params = Params(**values)
     _verify(params)
     return params, copies
@@ -196,7 +200,7 @@ def _verify(params: Params) -> None:
 
 def _check(ids: Sequence[int], params: Params, limits: Limits) -> None:
     if not ids:
-        raise ValueError("The input is empty.")
+        raise ValueError("input_ids cannot be empty.")
     if any(not 0 <= token < limits.vocabulary for token in ids):
         raise ValueError(f"input_ids must lie in [0, {limits.vocabulary - 1}].")
     if any(not 0 <= token < limits.vocabulary for token in params.logit_bias):

@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from gpu_workers.embedded.adapters import read_adapter
 from gpu_workers.embedded.batching import Batcher, Entry, News, Strand
 from gpu_workers.embedded.model import Model, Unservable
-from gpu_workers.embedded.requests import Ask, Body, Limits, Malformed, read_body
+from gpu_workers.embedded.requests import Ask, Body, Limits, Malformed, UnknownParameter, read_body
 from gpu_workers.errors import AdapterInvalid
 
 log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ class Server:
             Route("/flush_cache", self.flush, methods=both),
             Route("/abort_request", self.abort, methods=post),
         ]
-        return _Keys(Starlette(routes=routes), self.settings.api_key, self.settings.admin_api_key)
+        return _Keys(Starlette(routes=routes, exception_handlers={Malformed: _malformed}), self.settings.api_key, self.settings.admin_api_key)
 
     # Generating and scoring
 
@@ -92,8 +92,10 @@ class Server:
             streams = isinstance(content, dict) and bool(content.get("stream"))
             body = read_body(content, self.limits, lambda text: self.tokenizer.encode(text, add_special_tokens=True))
             replies = self._start(body)
-        except Malformed as error:
+        except UnknownParameter as error:
             return JSONResponse({"error": str(error)}, 400)
+        except Malformed:
+            raise
         except ValueError as error:
             return _stream_refusal(str(error)) if streams else _refusal(str(error))
         if body.stream:
@@ -276,7 +278,7 @@ class Server:
         content = await _json(request)
         path = content.get("model_path") if isinstance(content, dict) else None
         if not isinstance(path, str):
-            return _refusal("model_path is missing.")
+            raise Malformed("model_path is missing")
         async with self._loading:
             try:
                 state = await asyncio.to_thread(self.model.read_weights, path)
@@ -302,7 +304,7 @@ class Server:
         content = await _json(request, empty={})
         mode = content.get("mode", "abort") if isinstance(content, dict) else None
         if mode not in ("abort", "retract", "in_place"):
-            return _refusal("mode must be abort, retract or in_place.")
+            raise Malformed("mode must be abort, retract or in_place")
         await asyncio.wrap_future(self.batcher.pause(mode))
         return JSONResponse({"message": "Generation paused successfully.", "status": "ok"})
 
@@ -314,7 +316,7 @@ class Server:
         try:
             timeout_s = float(request.query_params.get("timeout", 0))
         except ValueError:
-            return _refusal("timeout must be a number of seconds.")
+            raise Malformed("timeout must be a number of seconds") from None
         if await asyncio.wrap_future(self.batcher.flush(timeout_s)):
             return PlainTextResponse("Cache flushed.\n")
         return PlainTextResponse("Flush cache failed.\n", 400)
@@ -465,6 +467,11 @@ def _dump(content: Any) -> bytes:
 
 def _refusal(message: str, status: int = 400) -> Response:
     return JSONResponse({"error": {"message": message}}, status)
+
+
+async def _malformed(request: Request, error: Exception) -> Response:
+    content = {"object": "error", "message": str(error), "type": "Bad Request", "param": None, "code": 400}
+    return JSONResponse(content, 400)
 
 
 def _stream_refusal(message: str) -> Response:
