@@ -293,6 +293,8 @@ def _decide(checkpoint: Checkpoint, to: str, verb: str, by: User | None, reason:
         current.move(to, reason=reason if to == Checkpoint.Status.REJECTED else current.reason)
     except IllegalMove as error:
         current.refresh_from_db()
+        if current.status == Checkpoint.Status.CANDIDATE:
+            raise IllegalMove(f"{current} is candidate: only what passed the gate is approved.") from error
         last = current.decisions.select_related("by").annotate(who=F("by__username")).first()
         said = f" ({last.verb} by {last.who})" if last and last.who else ""
         raise IllegalMove(f"{current} is already {current.status}{said}: nothing was changed.") from error

@@ -18,6 +18,9 @@ from training.models import Checkpoint, Run, Sample
 
 log = logging.getLogger(__name__)
 
+BOARD = "console"
+"""The channel layer's name for everyone who watches the operator's board."""
+
 WHOLE = (Turn.Status.ANSWERING, Turn.Status.SERVED, Turn.Status.CLOSED)
 """States in which the turn itself looks different, and not its chip alone."""
 
@@ -32,7 +35,8 @@ def follow(sender: type[Model], pk: object, status: str, **kwargs: object) -> No
 
 
 def events(sender: type[Model], pk: object, status: str) -> Iterable[tuple[str, dict[str, Any]]]:
-    """Group and event for each session that this move shows in."""
+    """Group and event for the board, where every move shows, and for each session that this one shows in."""
+    yield BOARD, {"type": "board.changed"}
     if sender is Turn and status in WHOLE:
         for session in Session.objects.filter(turns=pk):
             yield session.group, {"type": "turn.changed", "turn": str(pk)}

@@ -11,8 +11,8 @@ from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 
 from webapp.console import fragments
+from webapp.live import BOARD
 
-GROUP = "console"
 PAUSE_S = 0.35
 """At most about three looks a second, however much moves."""
 TICK_S = 1.5
@@ -30,14 +30,14 @@ class BoardConsumer(AsyncWebsocketConsumer):
             return
         self.status = parse_qs(self.scope["query_string"].decode()).get("status", [""])[0]
         self.changed = asyncio.Event()
-        await self.channel_layer.group_add(GROUP, self.channel_name)
+        await self.channel_layer.group_add(BOARD, self.channel_name)
         await self.accept()
         self.watch = asyncio.create_task(self.keep_showing())
 
     async def disconnect(self, code: int) -> None:
         if self.watch is not None:
             self.watch.cancel()
-            await self.channel_layer.group_discard(GROUP, self.channel_name)
+            await self.channel_layer.group_discard(BOARD, self.channel_name)
 
     async def board_changed(self, event: dict[str, Any]) -> None:
         self.changed.set()

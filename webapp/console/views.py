@@ -58,6 +58,7 @@ def checkpoints(request: HttpRequest) -> HttpResponse:
     rows = Checkpoint.objects.select_related("parent", "run", "examination").annotate(
         replies=Count("turns", distinct=True), lessons=Count("run__samples", distinct=True)
     )
+    rows = rows.order_by("-number")
     return render(request, "console/checkpoints.html", {"checkpoints": rows})
 
 

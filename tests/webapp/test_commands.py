@@ -1,0 +1,109 @@
+"""The console's twins in a terminal."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from training import promotion
+from training.models import Checkpoint, Decision, Run
+
+
+def said(capsys, *words):
+    call_command(*words)
+    return capsys.readouterr().out
+
+
+def test_checkpoints_are_listed_with_where_they_came_from(make_checkpoint, capsys):
+    made = make_checkpoint(1)
+    first, second = said(capsys, "checkpoints", "list").splitlines()
+    assert first.split() == ["talkback@1", "passed", "from", "talkback@0,", *str(made.run).split()]
+    assert second.split() == ["talkback@0", "live"]
+
+
+def test_approve_says_yes_and_what_follows(make_checkpoint, capsys):
+    make_checkpoint(1)
+    assert "talkback@1 is approved" in said(capsys, "checkpoints", "approve", "1")
+    assert Checkpoint.objects.get(number=1).status == "approved"
+    assert Decision.objects.get().reason == "from the command line"
+
+
+def test_approve_can_wait_until_it_is_live(make_checkpoint, capsys, monkeypatch):
+    candidate = make_checkpoint(1)
+
+    def worker(seconds):  # the pipeline's promotion, meanwhile
+        Checkpoint.objects.get(pk=candidate.pk).go_live()
+
+    monkeypatch.setattr("time.sleep", worker)
+    assert "talkback@1 is live, after" in said(capsys, "checkpoints", "approve", "1", "--wait")
+
+
+def test_waiting_for_a_checkpoint_that_fails_its_proof_fails(make_checkpoint, monkeypatch):
+    candidate = make_checkpoint(1)
+
+    def worker(seconds):
+        Checkpoint.objects.get(pk=candidate.pk).move("rejected", reason="the engine answers with the base")
+
+    monkeypatch.setattr("time.sleep", worker)
+    with pytest.raises(CommandError, match="did not go live: the engine answers with the base"):
+        call_command("checkpoints", "approve", "1", "--wait")
+
+
+def test_approving_what_has_not_passed_fails_with_a_sentence(make_checkpoint):
+    make_checkpoint(1, "candidate")
+    with pytest.raises(CommandError, match="talkback@1 is candidate: only what passed the gate is approved"):
+        call_command("checkpoints", "approve", "1")
+    with pytest.raises(CommandError, match="There is no checkpoint 9"):
+        call_command("checkpoints", "approve", "9")
+
+
+def test_reject_keeps_the_reason(make_checkpoint, capsys):
+    make_checkpoint(1)
+    said(capsys, "checkpoints", "reject", "1", "--reason", "too short")
+    assert Checkpoint.objects.get(number=1).reason == "too short"
+
+
+def test_rollback_goes_back_at_once(make_checkpoint, engine, capsys):
+    first, second = make_checkpoint(1, "approved"), make_checkpoint(2, "approved")
+    for checkpoint in (first, second):
+        async_to_sync(promotion.promote)(checkpoint)
+    assert "talkback@1 is live" in said(capsys, "checkpoints", "rollback")
+    assert "talkback@2 is live" in said(capsys, "checkpoints", "rollback", "--to", "2")
+    assert Checkpoint.live() == second
+
+
+def test_rollback_with_nothing_to_go_back_to_fails_with_a_sentence(db, engine):
+    with pytest.raises(CommandError, match="nothing to roll back to"):
+        call_command("checkpoints", "rollback")
+
+
+def test_pipeline_prints_the_board(make_lesson, capsys):
+    make_lesson()
+    out = said(capsys, "pipeline")
+    assert "talkback@0 answers" in out
+    assert "Batch    1 of 16" in out
+    assert "Waiting for 15 more samples." in out
+
+
+def test_pipeline_speaks_json(make_lesson, capsys):
+    make_lesson()
+    told = json.loads(said(capsys, "pipeline", "--json"))
+    assert told["turns"]["judged"] == 1
+    assert told["samples"]["ready"] == 1
+    assert told["batch"] == {"ready": 1, "needed": 16}
+    assert told["live"] == 0
+
+
+def test_learn_now_starts_a_run(make_lesson, capsys):
+    make_lesson()
+    out = said(capsys, "learn_now")
+    assert out.strip() == f"Run {Run.objects.get().pk} learns from 1 sample."
+
+
+def test_learn_now_with_nothing_ready_fails_with_a_sentence(db):
+    with pytest.raises(CommandError, match="No sample is ready"):
+        call_command("learn_now")

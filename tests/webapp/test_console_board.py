@@ -1,0 +1,219 @@
+"""The board's sentences, the socket that keeps it moving, and the pictures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from asgiref.sync import sync_to_async
+from asgiref.testing import ApplicationCommunicator
+from channels.layers import get_channel_layer
+from channels.routing import URLRouter
+from django.contrib.auth.models import AnonymousUser
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import path
+from django.utils import timezone
+from hypothesis import given
+from hypothesis import strategies as st
+
+from training.models import Checkpoint, Run
+from webapp.console import board, curves, differences, heat
+from webapp.console.consumers import BoardConsumer
+from webapp.live import BOARD
+
+NOW = timezone.now()
+ZEROS = {name: dict.fromkeys(model.Status.values, 0) for name, model in board.STATES.items()}
+
+
+def facts(**changes):
+    base = Checkpoint(number=0, kind="base", status="live", moved_at=NOW - timedelta(hours=2))
+    counts = {name: {**states, **changes.pop(name, {})} for name, states in ZEROS.items()}
+    return replace(board.Facts(now=NOW, counts=counts, oldest=ZEROS, ready=0, needed=16, live=base), **changes)
+
+
+def station(key, **changes):
+    return next(s for s in board.stations(facts(**changes)) if s.key == key)
+
+
+def run(status, **fields):
+    return Run(pk=3, status=status, recipe={}, moved_at=NOW, **fields)
+
+
+def test_the_batch_says_how_many_more_it_waits_for():
+    now = station("batch", ready=3)
+    assert (now.figure, now.mood, now.sentence) == ("3 of 16", "waiting", "Waiting for 13 more samples.")
+    assert station("batch", ready=15).sentence == "Waiting for 1 more sample."
+
+
+def test_a_full_batch_waits_for_the_learner_that_is_busy():
+    now = station("batch", ready=16, runs={"running": 1}, run=run("running"))
+    assert now.sentence == "Full. Waiting for the learner, which is busy with run 3."
+
+
+def test_turns_wait_for_a_judge_worker_that_is_not_there():
+    now = station("judge", turns={"observed": 2}, silences={"judge": 40.0, "learn": 0.0})
+    assert (now.mood, now.sentence) == ("stuck", "Waiting for a judge worker: none has answered for 40 s.")
+    now = station("judge", turns={"observed": 2}, silences={"judge": None, "learn": 0.0})
+    assert now.sentence == "Waiting for a judge worker: none has answered yet."
+
+
+def test_a_worker_between_two_heartbeats_is_there():
+    assert station("judge", turns={"observed": 2}, silences={"judge": 2.5, "learn": 0.0}).mood == "working"
+
+
+def test_nothing_to_judge_needs_no_worker():
+    assert station("judge", silences={"judge": None, "learn": None}).mood == "idle"
+
+
+def test_with_redis_away_the_board_says_so_and_what_follows():
+    now = station("judge", turns={"observed": 1}, silences=None)
+    assert now.mood == "stuck"
+    assert "Waiting for Redis" in now.sentence
+    assert "sent again once it is back" in now.sentence
+
+
+def test_a_run_tells_its_phase_and_how_long_it_will_take():
+    progress = {"phase": "learning", "done": 4, "total": 16, "eta_s": 120.0}
+    now = station("learn", run=run("running", progress=progress, heartbeat_at=NOW))
+    assert (now.sentence, now.percent) == ("Learning, about 2 min to go.", 25)
+
+
+def test_a_silent_run_is_stuck():
+    now = station("learn", run=run("running", heartbeat_at=NOW - timedelta(seconds=80)))
+    assert now.mood == "stuck"
+    assert now.sentence.startswith("Its learner has been silent for 80 s")
+
+
+def test_a_queued_run_names_the_worker_that_is_missing():
+    now = station("learn", run=run("queued"), silences={"judge": 0.0, "learn": 300.0})
+    assert now.sentence == "Waiting for a learn worker: none has answered for 5 min."
+
+
+def test_a_failed_run_keeps_its_sentence():
+    assert station("learn", run=run("failed", error="The gradient is zero.")).sentence == "The gradient is zero."
+
+
+def test_a_candidate_that_passed_is_for_a_person():
+    passed = Checkpoint(number=4, status="passed", moved_at=NOW)
+    now = station("approve", passed=passed, checkpoints={"passed": 2})
+    assert (now.mood, now.sentence) == ("you", "It passed the gate and waits for a person. 1 more after it.")
+
+
+def test_what_is_stuck_comes_before_what_a_person_could_do():
+    passed = Checkpoint(number=4, status="passed", moved_at=NOW)
+    known = facts(turns={"observed": 1}, passed=passed, silences=None)
+    calls = board.Board(known, board.stations(known)).calls
+    assert [call.key for call in calls] == ["judge", "approve"]
+
+
+def test_json_counts_every_state_zero_included(db):
+    told = board.read().as_json()
+    assert told["turns"] == {"answering": 0, "served": 0, "observed": 0, "judged": 0, "closed": 0}
+    assert told["samples"] == {"ready": 0, "claimed": 0, "trained": 0, "stale": 0}
+    assert told["runs"] == {"queued": 0, "running": 0, "finished": 0, "failed": 0}
+    assert told["checkpoints"] == {
+        "candidate": 0, "passed": 0, "approved": 0, "live": 1, "retired": 0, "rejected": 0,
+    }  # fmt: skip
+    assert told["live"] == 0
+    assert told["batch"] == {"ready": 0, "needed": 16}
+    assert told["waiting"] == {"batch": "Waiting for 16 more samples."}
+
+
+def test_the_board_costs_the_same_however_many_turns_there_are(make_lesson, console):
+    def queries():
+        with CaptureQueriesContext(connection) as captured:
+            console.get("/console/")
+        return len(captured)
+
+    make_lesson()
+    one = queries()
+    for _ in range(12):
+        make_lesson()
+    assert queries() == one
+
+
+# The socket
+
+
+def socket(user):
+    application = URLRouter([path("ws/console/", BoardConsumer.as_asgi())])
+    scope = {"type": "websocket", "path": "/ws/console/", "query_string": b"", "headers": [], "user": user}
+    return ApplicationCommunicator(application, scope)
+
+
+async def open_socket(user):
+    tab = socket(user)
+    await tab.send_input({"type": "websocket.connect"})
+    return tab, await tab.receive_output(5)
+
+
+async def test_nobody_but_staff_hears_the_board(talker):
+    for user in (AnonymousUser(), talker):
+        _, answer = await open_socket(user)
+        assert answer == {"type": "websocket.close", "code": 4403}
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_an_open_board_receives_what_changed_and_only_that(operator, make_turn):
+    tab, answer = await open_socket(operator)
+    assert answer["type"] == "websocket.accept"
+    whole = await tab.receive_output(5)
+    assert whole["text"].count('hx-swap-oob="true"') == 7
+
+    await sync_to_async(make_turn)(text="A new reply.")
+    await get_channel_layer().group_send(BOARD, {"type": "board.changed"})
+
+    news = await tab.receive_output(5)
+    assert "A new reply." in news["text"]
+    assert 'id="board-decisions"' not in news["text"]
+    await tab.send_input({"type": "websocket.disconnect", "code": 1000})
+    await tab.wait(5)
+
+
+# The pictures
+
+
+def test_words_that_only_one_side_has_are_told_apart():
+    live, candidate = differences.between("It is blue, you see.", "It is very blue.")
+    assert [p.text for p in live if p.only_here] == [", you see"]
+    assert [p.text for p in candidate if p.only_here] == ["very "]
+
+
+def test_two_replies_with_nothing_in_common_are_not_all_marks():
+    live, candidate = differences.between("alpha beta gamma delta", "one;two;three!")
+    assert not any(piece.only_here for piece in live + candidate)
+
+
+@given(st.text(), st.text())
+def test_the_pieces_put_together_are_the_replies(left, right):
+    sides = differences.between(left, right)
+    assert ["".join(p.text for p in side) for side in sides] == [left, right]
+
+
+def test_the_heat_map_says_in_words_what_it_shows():
+    tokens = heat.tokens(
+        {"tokens": ["a", " b", " c"], "logprobs": [-0.5, -3.0, -1.0], "old_logprobs": [-1.0, -1.0, -1.0]}
+    )
+    assert [token.shade for token in tokens] == ["up-2", "down-4", ""]  # +0.5, −2.0, 0
+    assert heat.sentence(tokens) == (
+        "Of 3 tokens the hint would raise 1 and lower 1. Lowered most: “b” (−2.00). Raised most: “a” (+0.50)."
+    )
+
+
+def test_a_heat_map_of_lists_that_disagree_raises():
+    with pytest.raises(ValueError):
+        heat.tokens({"tokens": ["a"], "logprobs": [-1.0, -2.0], "old_logprobs": [-1.0]})
+
+
+def test_a_curve_spans_its_picture_and_continues_its_ancestors():
+    [loss] = curves.curves([[{"loss": 1.0}], [{"loss": 0.5, "note": "x"}, {"loss": 0.0}]])
+    assert loss.points == [(4.0, 4.0), (100.0, 28.0), (196.0, 52.0)]  # 200 × 56, a margin of 4; high is up
+    assert loss.own == "4.0,4.0 100.0,28.0 196.0,52.0"  # begun where its ancestor ended
+    assert loss.sentence == "loss: from 1 to 0 in 3 updates, between 0 and 1."
+
+
+def test_a_flat_curve_lies_in_the_middle_and_a_missing_number_is_left_out():
+    [kl] = curves.curves([[{"kl": 0.2}, {"kl": None}, {"kl": 0.2}]])
+    assert [y for _, y in kl.points] == [28.0, 28.0]

@@ -1,0 +1,97 @@
+"""Alive and ready, for machines."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from webapp import health, heartbeats
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch):
+    """No look of an earlier test serves this one."""
+    monkeypatch.setattr(health, "_seen", (-health.FRESH_S, {}))
+
+
+def test_alive_needs_nothing(client, django_assert_num_queries, db):
+    with django_assert_num_queries(0):
+        assert client.get("/healthz").status_code == 200
+
+
+@pytest.mark.django_db(transaction=True)
+def test_ready_names_every_part(client, engine):
+    response = client.get("/readyz")
+    assert response.status_code == 200
+    assert response.json()["ready"] is True
+    assert list(response.json()["checks"]) == ["database", "redis", "engine", "judge worker", "learn worker"]
+    assert all(check["ok"] for check in response.json()["checks"].values())
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_engine_that_is_away_is_named(client, engine):
+    engine.goes_down()
+    response = client.get("/readyz")
+    assert response.status_code == 503
+    checks = response.json()["checks"]
+    assert [name for name, check in checks.items() if not check["ok"]] == ["engine"]
+    assert "see the engine's log" in checks["engine"]["sentence"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_that_is_silent_is_named(client, engine, workers):
+    workers.silent("judge", 40)
+    workers.never_heard("learn")
+    checks = client.get("/readyz").json()["checks"]
+    assert checks["judge worker"]["sentence"].startswith("No judge worker has been heard for 40 s")
+    assert checks["learn worker"]["sentence"].startswith("No learn worker was ever heard")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_redis_away_is_named_and_the_rest_is_still_told(client, engine, workers):
+    workers.away = True
+    response = client.get("/readyz")
+    assert response.status_code == 503
+    checks = response.json()["checks"]
+    assert [name for name, check in checks.items() if check["ok"]] == ["database", "engine"]
+    assert checks["redis"]["sentence"].startswith("Redis does not answer")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_readiness_tells_no_secret(client, engine, settings):
+    settings.ENGINE_API_KEY = settings.SECRET_KEY = "hush-hush"
+    engine.goes_down()
+    assert "hush" not in client.get("/readyz").content.decode()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_probes_at_once_cost_one_look(client, engine, workers):
+    for _ in range(5):
+        client.get("/readyz")
+    assert workers.looks == 1
+
+
+def test_a_heartbeat_is_heard_under_each_queue_it_serves(db, workers):
+    workers.never_heard("judge")
+    workers.silent("learn", 40)
+    heartbeats.beat(["judge"])
+    silences = heartbeats.silences()
+    assert silences["judge"] < 1
+    assert silences["learn"] == pytest.approx(40, abs=1)
+
+
+def test_a_learner_at_work_is_heard_through_its_run(db, workers, make_run):
+    workers.silent("learn", 40)
+    run = make_run("running", heartbeat_at=timezone.now())
+    assert heartbeats.silences()["learn"] == 0.0
+    run.heartbeat_at = timezone.now() - timedelta(minutes=5)
+    run.save()
+    assert heartbeats.silences()["learn"] == pytest.approx(40, abs=1)
+
+
+def test_a_heartbeat_survives_a_redis_that_is_away(workers):
+    workers.away = True
+    heartbeats.beat(["judge"])
+    assert workers.looks == 1
