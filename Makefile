@@ -49,7 +49,8 @@ test-all: install ## the tests, those that start and kill real processes, and th
 
 test-sglang: install ## the engine's contract, held by the real SGLang on the CPU and by ours
 	@$(INSTALLATION) model
-	@$(ONE_THREAD) $(VENV)/python -m pytest -q -m sglang $(ARGS)
+	@$(VENV)/python docker/sglang_cpu/install.py
+	@$(ONE_THREAD) $(VENV)/python -m pytest -q tests/contract $(ARGS)
 
 lint: install ## style, layers, templates
 	@$(VENV)/ruff check .

@@ -188,7 +188,7 @@ class Engine:
         await self._post("/abort_request", {"rid": request_id}, admin=True)
 
     async def ready(self) -> bool:
-        """True when the engine takes requests. Never raises."""
+        """True when the engine takes new requests: not while it is paused, or down. Never raises."""
         try:
             return (await self._client().get("/ready", timeout=5.0)).status_code == 200
         except httpx.HTTPError:

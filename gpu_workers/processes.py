@@ -85,7 +85,7 @@ class EngineProcess:
             time.sleep(0.2)
 
     def is_ready(self) -> bool:
-        """True when it takes requests: /ready, because /health costs a token and fails while paused."""
+        """True when it takes requests. False while paused as well: a reason to wait, never to kill it."""
         try:
             return httpx.get(f"{self.url}/ready", timeout=2.0, trust_env=False).status_code == 200
         except httpx.HTTPError:

@@ -229,6 +229,10 @@ class Batcher:
         self._calls.put(queue_up)
         return done
 
+    @property
+    def is_paused(self) -> bool:
+        return self._paused is not None
+
     def counts(self) -> dict[str, float]:
         """How many run, wait and are paused, and how full the memory is; read without waiting for the thread."""
         paused = len(self._running) + len(self._waiting) if self._paused else 0

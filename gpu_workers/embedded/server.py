@@ -71,7 +71,7 @@ class Server:
             Route("/model_info", self.model_info),
             Route("/server_info", self.server_info),
             Route("/ready", self.ready),
-            Route("/health", self.ready),
+            Route("/health", self.health),
             Route("/metrics", self.metrics),
             Route("/load_lora_adapter", self.load_adapter, methods=post),
             Route("/unload_lora_adapter", self.unload_adapter, methods=post),
@@ -224,6 +224,11 @@ class Server:
         )
 
     async def ready(self, request: Request) -> Response:
+        """503 while paused, as SGLang has it: no place to send new requests to, and no reason to kill it."""
+        takes_requests = self.batcher.failed is None and not self.batcher.is_paused
+        return Response(status_code=200 if takes_requests else 503)
+
+    async def health(self, request: Request) -> Response:
         return Response(status_code=200 if self.batcher.failed is None else 503)
 
     async def metrics(self, request: Request) -> Response:

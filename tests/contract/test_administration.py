@@ -186,11 +186,12 @@ async def test_what_is_asked_while_paused_waits_and_is_answered(client: Engine) 
     asked = asyncio.create_task(client.generate(PROMPT, GREEDY))
     done, _ = await asyncio.wait({asked}, timeout=0.5)
     assert not done
-    assert await client.ready()  # a probe must not kill a paused engine
+    assert not await client.ready()  # nothing new should be sent to it now
 
     await client.resume()
 
     assert (await asked).ids
+    assert await client.ready()
 
 
 async def test_flushing_is_refused_while_a_reply_is_running(client: Engine) -> None:
