@@ -73,6 +73,38 @@ USER_CASES = (
         r"The person is content and goes on. \boxed{1}",
         r"No change is asked for. \boxed{-1}",
     ),
+    _case(
+        "How tall is a giraffe?",
+        "A giraffe is about one metre tall.",
+        "user",
+        "That is wrong, check the number.",
+        r"The person corrects the reply. \boxed{-1}",
+        r"The person names a mistake. \boxed{1} [HINT_START] Check the number before replying. [HINT_END]",
+    ),
+    _case(
+        "Suggest a gift for my aunt.",
+        "A warm scarf would be nice.",
+        "user",
+        "Thanks, she will love that.",
+        r"The person thanks. \boxed{1}",
+        r"No change is asked for. \boxed{-1}",
+    ),
+    _case(
+        "Say good morning in Dutch.",
+        "Goedemorgen.",
+        "user",
+        "I see.",
+        r"It cannot be told. \boxed{0}",
+        r"No change is asked for. \boxed{-1}",
+    ),
+    _case(
+        "Describe the moon.",
+        "The moon is a rocky satellite that orbits the planet Earth at a distance of 384 thousand kilometres.",
+        "user",
+        "Too technical. Say it for a child.",
+        r"The person asks for a change. \boxed{-1}",
+        r"The person names a change. \boxed{1} [HINT_START] Use words that a child knows. [HINT_END]",
+    ),
 )
 TOOL_CASES = (
     _case(

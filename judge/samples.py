@@ -35,6 +35,7 @@ class Reason(StrEnum):
     NO_QUORUM = "too few of the judge's votes could be read"
     NEUTRAL = "neutral, and no hint"
     NOT_ASKED = "the recipe does not learn from this kind of signal"
+    UNTRUSTED = "only votes speak for it, and this judge's votes do not teach (JUDGE_URL names a better one)"
     HINT_WAITS = "its hint comes from a tool's text and waits for a person"
     LEARNED = "it was learned already"
     WITHDRAWN = "withdrawn after it was learned"

@@ -88,11 +88,15 @@ def reach(turn: Turn, seen: Evidence, *, who: Judge, engine: Engine, renderer: R
     """The verdict on this evidence. Votes are asked for only where people left open what the recipe needs."""
     if unfit := samples.unfit(turn):
         return Verdict(stated(seen), hint=seen.correction, reason=unfit)
-    opinion = stated(seen) if is_decided(seen, recipe) else voted(turn, seen, who=who, recipe=recipe)
+    trusted = settings.JUDGE_TEACHES
+    decided = is_decided(seen, recipe, trusted=trusted)
+    opinion = stated(seen) if decided else voted(turn, seen, who=who, recipe=recipe)
     reward, wanted = samples.signals(opinion.reward, opinion.hints, recipe)
     hint = next(iter(opinion.hints), "")
     if not reward and not wanted:
         return Verdict(opinion, hint, reason=_silence(opinion, seen))
+    if not decided and not trusted:
+        return Verdict(opinion, hint, reason=Reason.UNTRUSTED)
     try:
         reading = teacher.read(turn, wanted, engine, renderer, by=recipe.teacher)
     except Unreadable as error:
@@ -114,11 +118,12 @@ def stated(seen: Evidence) -> Opinion:
     )
 
 
-def is_decided(seen: Evidence, recipe: Recipe) -> bool:
+def is_decided(seen: Evidence, recipe: Recipe, *, trusted: bool = True) -> bool:
     """True when no vote could add what the recipe needs.
 
     A correction is enough where the recipe learns from hints, a thumb where it learns from rewards; only a thumb
-    down with a next message still leaves open how it should have been done. Nothing back: nothing to vote on.
+    down with a next message still leaves open how it should have been done, and then a `trusted` judge is asked
+    for it. Nothing came back: there is nothing to vote on.
     """
     if recipe.w_opd and seen.correction:
         return True
@@ -126,7 +131,7 @@ def is_decided(seen: Evidence, recipe: Recipe) -> bool:
         return True
     if seen.thumb is None:
         return False
-    return not (recipe.w_opd and seen.thumb < 0)
+    return not (trusted and recipe.w_opd and seen.thumb < 0)
 
 
 def voted(turn: Turn, seen: Evidence, *, who: Judge, recipe: Recipe) -> Opinion:

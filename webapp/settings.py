@@ -44,6 +44,9 @@ JUDGE_MAX_NEW_TOKENS = int(env("JUDGE_MAX_NEW_TOKENS", "1024" if JUDGE_URL else 
 """Room for the judge's reasoning. The small model says in 80 tokens all it will ever say."""
 JUDGE_DEADLINE_S = float(env("JUDGE_DEADLINE_S", "60"))
 """A vote that takes longer has failed; it is kept as failed and asked for once more."""
+JUDGE_TEACHES = env("JUDGE_TEACHES", "1" if JUDGE_URL else "0") == "1"
+"""Whether votes alone make a sample. The small model as it comes is right on half of plain follow-ups: its votes are
+cast, kept and shown, and people's words teach. A judge that is named in JUDGE_URL is trusted."""
 CALIBRATION_VOTES = env("CALIBRATION_VOTES", "1") == "1"
 """Whether the judge also votes on what a person has decided already, afterwards, to be measured against it."""
 RECIPE = env("RECIPE")

@@ -21,6 +21,7 @@ from training.models import Checkpoint
 def renderer(tiny_model: Path, settings) -> Renderer:
     settings.MODEL = str(tiny_model)
     settings.JUDGE_MAX_NEW_TOKENS = 400
+    settings.JUDGE_TEACHES = True
     return Renderer.for_model(tiny_model)
 
 

@@ -251,6 +251,27 @@ def test_votes_on_other_evidence_do_not_count(serve, judge_it, engine):
     assert Vote.objects.count() == 6
 
 
+def test_votes_of_a_judge_that_is_not_trusted_are_the_verdict_and_teach_nothing(serve, judge_it, engine, settings):
+    settings.JUDGE_TEACHES = False
+    engine.says(r"\boxed{-1}", to=SCORE, times=3)
+    engine.says(YES, to=TELL, times=3)
+    turn = serve(next_state="No, four.")
+    judge_it(turn)
+    judgement = Judgement.objects.get(turn=turn)
+    assert (judgement.reward, judgement.hint, judgement.sample) == (-1, HINT, None)
+    assert judgement.reason == Reason.UNTRUSTED
+    assert Vote.objects.count() == 6
+
+
+def test_a_thumb_down_waits_for_no_votes_that_would_not_teach(serve, say, judge_it, engine, settings):
+    settings.JUDGE_TEACHES = False
+    turn = serve(next_state="No, four.")
+    say(turn, "thumb", value=-1)
+    judge_it(turn)
+    assert Judgement.objects.get(turn=turn).sample.reward == -1
+    assert engine.asked("generate") == []
+
+
 # Hints from votes
 
 
