@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import F, Q, QuerySet
 
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers import engines
@@ -20,7 +20,7 @@ from training.models import Checkpoint, Decision
 log = logging.getLogger(__name__)
 
 WARM = 2
-"""Retired checkpoints that stay loaded: the way back is then a row, and no file is read."""
+"""Retired checkpoints that stay loaded, so that the way back reads no file, and as many that wait for a person."""
 
 PRIORITY = 10
 """A swap is as urgent as a reply: people wait for both."""
@@ -63,8 +63,7 @@ class Proof:
             )
         if self.gap > self.limit:
             return (
-                f"The engine's log-probs are {self.gap:.4f} from the learner's on average; "
-                f"the limit is {self.limit:g}."
+                f"The engine's log-probs are {self.gap:.4f} from the learner's on average; the limit is {self.limit:g}."
             )
         return (
             f"The engine's log-probs equal the learner's within {self.gap:.4f} (limit {self.limit:g}) "
@@ -210,11 +209,10 @@ async def repair() -> list[str]:
 
 
 async def tidy(engine: Engine) -> None:
-    """Let the engine go of adapters that answer nobody: beyond the warm set, and with no reply still being written."""
+    """Let the engine go of adapters that answer nobody: not wanted, and with no reply still being written."""
     kept = {checkpoint.adapter async for checkpoint in wanted()}
-    done = Checkpoint.objects.filter(status__in=(Checkpoint.Status.RETIRED, Checkpoint.Status.REJECTED))
-    idle = done.exclude(turns__status="answering").exclude(adapter="")
-    ours = {checkpoint.adapter async for checkpoint in idle} - kept
+    idle = Checkpoint.objects.exclude(turns__status="answering").exclude(status=Checkpoint.Status.CANDIDATE)
+    ours = {checkpoint.adapter async for checkpoint in idle.exclude(adapter="")} - kept
     try:
         for name in ours & (await engine.adapters()).keys():
             await engine.unload_adapter(name)
@@ -225,10 +223,12 @@ async def tidy(engine: Engine) -> None:
 
 
 def wanted() -> QuerySet[Checkpoint]:
-    """The checkpoints whose adapters the engine should hold: live, on the way there, and the last that retired."""
-    retired = Checkpoint.objects.filter(status=Checkpoint.Status.RETIRED).order_by("-moved_at")[:WARM]
-    coming = (Checkpoint.Status.LIVE, Checkpoint.Status.APPROVED, Checkpoint.Status.PASSED)
-    return Checkpoint.objects.filter(status__in=coming) | Checkpoint.objects.filter(pk__in=retired.values("pk"))
+    """The checkpoints whose adapters the engine should hold: live, about to be, and the few next to it either way."""
+    status = Checkpoint.Status
+    sure = Checkpoint.objects.filter(status__in=(status.LIVE, status.APPROVED)).values("pk")
+    passed = Checkpoint.objects.filter(status=status.PASSED).order_by("-moved_at").values("pk")[:WARM]
+    retired = Checkpoint.objects.filter(status=status.RETIRED).order_by("-moved_at").values("pk")[:WARM]
+    return Checkpoint.objects.filter(Q(pk__in=sure) | Q(pk__in=passed) | Q(pk__in=retired))
 
 
 def previous() -> Checkpoint | None:
