@@ -35,6 +35,9 @@ from installation.supervision import (
     write_supervisor_configuration,
 )
 
+LOOK_S = 2
+"""How often a start looks whether its terminal is still there."""
+
 
 class Interrupted(BaseException):
     """Somebody asked us to stop: Ctrl-C, `make down`, a closed terminal."""
@@ -86,19 +89,35 @@ def serve() -> None:
         write_redis_configuration(settings)
     environment = one_thread() | {"HF_HUB_OFFLINE": "1"} | settings | {MARK: str(DATA_DIR)}
     run("database", [PYTHON, "manage.py", "migrate", "--verbosity", "0"], environment)
-    settings["API_KEY"] = manage(environment, "create_key", "--name", "make up", "--keep")
-    write_settings(settings)
     configuration = write_supervisor_configuration(settings)
     supervisor = start_supervisor(configuration, environment)
     try:
+        # While the engine loads: who may come in.
+        settings["API_KEY"] = manage(environment, "create_key", "--name", "make up", "--keep")
+        link = manage(environment, "sign_in_link", "--address", address(settings))
+        write_settings(settings)
         wait_until_ready(settings, supervisor)
-        say(welcome(settings, link=manage(environment, "sign_in_link")))
-        while supervisor.wait():  # it ended, and not because we asked
+        say(welcome(settings, link))
+        while outlast(supervisor):  # it ended, and not because we asked
             say("  the supervisor ended unexpectedly: starting everything again")
             stop_left_running()
             supervisor = start_supervisor(configuration, environment)
     finally:
         stop(supervisor)
+
+
+def outlast(supervisor: subprocess.Popen[bytes]) -> int:
+    """Stay until the supervisor ends, and return its status. A terminal that closes meanwhile ends us.
+
+    Its SIGHUP goes to the terminal's first process alone, and make does not pass it on, so we look as well.
+    """
+    had_terminal = sys.stdin.isatty()
+    while True:
+        try:
+            return supervisor.wait(LOOK_S)
+        except subprocess.TimeoutExpired:
+            if had_terminal and not sys.stdin.isatty():
+                raise Interrupted from None
 
 
 def must_hold(settings: dict[str, str]) -> None:

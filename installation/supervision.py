@@ -71,6 +71,7 @@ def write_redis_configuration(settings: dict[str, str]) -> None:
         "save": '""',  # Redis holds nudges; the truth is in the database
         "appendonly": "no",
         "daemonize": "no",
+        "set-proc-title": "no",  # a new title is written over the environment, and our mark is in there
         "maxmemory-policy": "noeviction",
     }
     write_private(DATA_DIR / "redis.conf", "".join(f"{name} {value}\n" for name, value in lines.items()))

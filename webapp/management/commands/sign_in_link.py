@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from django.conf import settings
@@ -25,5 +24,5 @@ class Command(BaseCommand):
             raise CommandError(f"There is no user named {user}.")
         if not person.is_active:
             raise CommandError(f"{user} may not sign in: the account is inactive.")
-        address = address or os.environ.get("ADDRESS") or f"http://127.0.0.1:{settings.PORT}"
+        address = address or f"http://127.0.0.1:{settings.PORT}"
         self.stdout.write(address.rstrip("/") + link_for(person))
