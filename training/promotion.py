@@ -25,7 +25,7 @@ WARM = 2
 PRIORITY = 10
 """A swap is as urgent as a reply: people wait for both."""
 
-LIMITS = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 1e-1}
+LIMITS = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 1.5e-1}
 """How far engine and learner may be apart on equal weights: mean |Δ log-prob| a token, by the coarser dtype."""
 
 SHARE = 0.5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs
@@ -16,7 +17,9 @@ from webapp.live import BOARD
 PAUSE_S = 0.35
 """At most about three looks a second, however much moves."""
 TICK_S = 1.5
-"""Progress, ages and workers that died announce nothing: an open board looks by itself, too."""
+"""Progress and workers that died announce nothing: an open board looks by itself, too."""
+AGE = re.compile(r"(<time [^>]*data-age[^>]*>)[^<]*")
+"""Ages grow in the browser: a part that only grew older is not sent, for a swap under a click loses the click."""
 
 
 class BoardConsumer(AsyncWebsocketConsumer):
@@ -48,10 +51,11 @@ class BoardConsumer(AsyncWebsocketConsumer):
         while True:
             self.changed.clear()
             parts = await database_sync_to_async(fragments.render)(self.status)
-            news = [html for name, html in parts.items() if shown.get(name) != html]
+            bare = {name: AGE.sub(r"\1", html) for name, html in parts.items()}
+            news = [html for name, html in parts.items() if shown.get(name) != bare[name]]
             if news:
                 await self.send("\n".join(news))
-            shown = parts
+            shown = bare
             await asyncio.sleep(PAUSE_S)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.changed.wait(), TICK_S)

@@ -1,0 +1,30 @@
+// The board moves under the reader: ages grow here, without a swap, and the focus stays where it was.
+
+const SECONDS = [[36 * 3600, 86400, "days"], [90 * 60, 3600, "h"], [90, 60, "min"], [0, 1, "s"]];
+
+function span(seconds) {
+  const [, unit, name] = SECONDS.find(([least]) => seconds >= least) || SECONDS[3];
+  return `${Math.max(0, Math.round(seconds / unit))} ${name}`;
+}
+
+function grow() {
+  for (const age of document.querySelectorAll("time[data-age]")) {
+    const text = span((Date.now() - Date.parse(age.dateTime)) / 1000) + age.dataset.age;
+    if (age.textContent !== text) age.textContent = text;
+  }
+}
+
+let focused = "";
+
+document.addEventListener("htmx:oobBeforeSwap", (event) => {
+  const active = document.activeElement;
+  focused = active && event.detail.target.contains(active) ? active.id : "";
+});
+
+document.addEventListener("htmx:oobAfterSwap", () => {
+  const same = focused && document.getElementById(focused);
+  if (same) same.focus({ preventScroll: true });
+  focused = "";
+});
+
+setInterval(grow, 1000);
