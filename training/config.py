@@ -115,7 +115,7 @@ PRESETS: dict[str, Recipe] = {
     "binary": Recipe(w_opd=0),
     "opd": Recipe(w_rl=0),
     "topk": Recipe(w_rl=0, distillation="topk"),
-    "embedded": Recipe(distillation="vocabulary", lr=1e-3, updates=6),
+    "embedded": Recipe(distillation="vocabulary", lr=1e-3, updates=8),
 }
 """Vetted settings by name; `embedded` is the default of the CPU profile (docs/decisions/0001-default-recipe.md)."""
 

@@ -7,15 +7,16 @@ transaction nothing has happened; after it nothing is left to do.
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import math
 import os
 import shutil
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SILENCE_S = 120
-"""A running run that has not been heard of for this long has lost its worker."""
+"""A running run that has not been heard of for this long has lost its worker, where only the row can tell."""
+
+HUNG_S = 900
+"""The same for a worker that is alive on this machine: slow is not dead, but this is not slow any more."""
 
 ATTEMPTS = 3
 """How many workers may die on one run before it fails."""
@@ -121,8 +125,11 @@ def train(run: Run) -> Checkpoint | None:
     samples back; any other failure does the same with the error's own words, and is raised. The next queued run
     is announced in the end.
     """
-    if not _begin(run):
-        return None
+    with _hold(run) as held:
+        return _train(run) if held and _begin(run) else None
+
+
+def _train(run: Run) -> Checkpoint | None:
     try:
         return _learn(run)
     except Lost as failure:
@@ -163,9 +170,10 @@ def fail(run: Run, reason: str) -> None:
 
 def recover() -> list[Run]:
     """Take back runs whose worker is gone: queue them again, or fail them when workers keep dying. Returns them."""
-    silent_since = timezone.now() - timedelta(seconds=SILENCE_S)
     taken = []
-    for run in Run.objects.filter(status=Run.Status.RUNNING, heartbeat_at__lt=silent_since):
+    for run in Run.objects.filter(status=Run.Status.RUNNING):
+        if not _is_abandoned(run):
+            continue
         try:
             if run.attempts >= ATTEMPTS:
                 fail(run, f"{run.attempts} workers died on it, the last one silently; see the learn worker's log.")
@@ -176,6 +184,37 @@ def recover() -> list[Run]:
             continue
         taken.append(run)
     return taken
+
+
+def _is_abandoned(run: Run) -> bool:
+    silence_s = (timezone.now() - (run.heartbeat_at or run.moved_at)).total_seconds()
+    if not _lock(run).exists():  # its worker is on another machine
+        return silence_s > SILENCE_S
+    with _hold(run, only_try=True) as was_free:
+        return was_free or silence_s > HUNG_S
+
+
+def _lock(run: Run) -> Path:
+    return Path(settings.DATA_DIR) / "runs" / f"{run.pk}.lock"
+
+
+@contextmanager
+def _hold(run: Run, *, only_try: bool = False) -> Iterator[bool]:
+    """Hold the run's lock file for as long as this process lives; False when somebody else does.
+
+    The kernel lets go of it the moment a process dies, kill -9 included, so the next sweep knows at once.
+    """
+    path = _lock(run)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+        if not only_try:
+            path.unlink(missing_ok=True)
 
 
 def _begin(run: Run) -> bool:

@@ -141,9 +141,8 @@ def test_a_crash_between_files_and_rows_leaves_no_candidate_and_the_next_run_swe
             runs.train(queued)
     assert again(queued).status == "running"  # as a killed worker leaves it
     assert len(folders(home)) == 1
-    silent(queued)
 
-    assert runs.recover() == [queued]
+    assert runs.recover() == [queued]  # at once: nobody holds its lock
     candidate = runs.train(again(queued))
 
     assert folders(home) == [candidate.adapter]
@@ -152,13 +151,25 @@ def test_a_crash_between_files_and_rows_leaves_no_candidate_and_the_next_run_swe
 
 
 def silent(run):
-    Run.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - timedelta(seconds=runs.SILENCE_S + 1))
+    Run.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - timedelta(seconds=runs.HUNG_S + 1))
 
 
 def test_a_run_that_was_heard_of_is_left_alone(queued):
     Run.objects.filter(pk=queued.pk).update(status="running", heartbeat_at=timezone.now())
 
     assert runs.recover() == []
+
+
+def test_a_run_whose_worker_lives_is_left_alone_for_longer(queued):
+    Run.objects.filter(pk=queued.pk).update(
+        status="running", heartbeat_at=timezone.now() - timedelta(seconds=runs.SILENCE_S + 1)
+    )
+
+    with runs._hold(queued) as held:
+        assert held
+        assert runs.recover() == []
+        assert runs.train(queued) is None  # and nobody else begins it
+    assert runs.recover() == [queued]
 
 
 def test_a_run_on_which_workers_keep_dying_fails(queued):
