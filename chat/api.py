@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
+from django.db.models import QuerySet
 from django.http import HttpRequest, StreamingHttpResponse
 from django.utils import timezone
 from ninja import Router
@@ -47,7 +48,7 @@ class NotOffered(TalkbackError):
 class Bearer(HttpBearer):
     """`Authorization: Bearer KEY`; the view finds the key as `request.auth`."""
 
-    async def __call__(self, request: HttpRequest) -> ApiKey:  # type: ignore[override]
+    async def __call__(self, request: HttpRequest) -> ApiKey:
         scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
         key = await sync_to_async(opened)(secret.strip()) if scheme.lower() == "bearer" else None
         if key is None:
@@ -141,7 +142,7 @@ class Request(BaseModel):
         return storable(body)
 
     def sampling(self) -> Sampling:
-        given = {
+        given: dict[str, Any] = {
             "max_new_tokens": self.max_completion_tokens or self.max_tokens or turns.MAX_NEW_TOKENS,
             "temperature": self.temperature,
             "top_p": self.top_p,
@@ -181,11 +182,11 @@ async def complete(request: HttpRequest, body: Request) -> Any:
     turn = await sync_to_async(begin)(request, body)
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)
-        answer = StreamingHttpResponse(
-            events(turn, usage, done=is_done(request, body)), content_type="text/event-stream; charset=utf-8"
+        return StreamingHttpResponse(
+            events(turn, usage, done=is_done(request, body)),
+            content_type="text/event-stream; charset=utf-8",
+            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )
-        answer.headers |= {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return answer
     last, text = Delta("", (), ()), ""
     async with aclosing(turns.reply(turn, engines.policy())) as deltas:
         async for delta in deltas:
@@ -303,13 +304,14 @@ def chosen(model: str) -> Checkpoint:
     name, _, number = model.partition("@")
     if name in ("", settings.MODEL_NAME) and not number:
         return Checkpoint.live()
-    if name == settings.MODEL_NAME and number.isdecimal() and len(number) < 10:
-        if found := answering().filter(number=int(number)).first():
-            return found
+    numbered = name == settings.MODEL_NAME and number.isdecimal() and len(number) < 10
+    found = answering().filter(number=int(number)).first() if numbered else None
+    if found is not None:
+        return found
     raise ModelNotFound(f"There is no model {model!r} here. GET /v1/models lists those that answer.")
 
 
-def answering() -> Any:
+def answering() -> QuerySet[Checkpoint]:
     return Checkpoint.objects.filter(status__in=(Checkpoint.Status.LIVE, Checkpoint.Status.RETIRED))
 
 

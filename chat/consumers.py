@@ -18,7 +18,7 @@ RECHECK_S = 2.0
 """How often chips are drawn again while one of them shows a figure that grows by itself."""
 
 
-class ChatConsumer(AsyncWebsocketConsumer):
+class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     """Fragments for one session. Messages are sent by HTTP, so that they arrive even without a socket."""
 
     session: Session | None = None
@@ -70,7 +70,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
         self.recheck = None  # this one is over: another may follow
         await self.push(html)
 
-    def draw_turn(self, pk: object) -> str:
+    def draw_turn(self, pk: Any) -> str:
         """The whole turn, in place of earlier tries at it. Empty when it is not there any more."""
         turn = self.turns().filter(pk=pk).first()
         if turn is None:
@@ -79,7 +79,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
         shown = [one for one in views.conversation(tries) if one.pk == turn.pk]
         return render_to_string("chat/_pushed_turn.html", {"turns": shown, "user": self.scope["user"]})
 
-    def draw_chips(self, pks: Sequence[object] | None = None) -> str:
+    def draw_chips(self, pks: Sequence[Any] | None = None) -> str:
         """Chips and thumbs of these turns; of all, when none are named. What somebody is typing stays untouched."""
         turns = self.turns() if pks is None else self.turns().filter(pk__in=pks)
         shown = turns.select_related("session", "checkpoint").defer(*views.HEAVY, "messages", "next_state")

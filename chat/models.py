@@ -8,7 +8,7 @@ import uuid
 from typing import ClassVar
 
 from django.conf import settings
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.contrib.auth.models import AnonymousUser, User
 from django.db import models
 from django.utils import timezone
 
@@ -21,7 +21,7 @@ def completion_id() -> str:
 
 
 class ApiKeyManager(models.Manager["ApiKey"]):
-    def issue(self, user: AbstractBaseUser, name: str) -> tuple[ApiKey, str]:
+    def issue(self, user: User, name: str) -> tuple[ApiKey, str]:
         """A new key and its secret. The secret is shown once and kept only as a hash."""
         secret = f"tb-{secrets.token_urlsafe(32)}"
         return self.create(user=user, name=name, prefix=secret[:8], digest=digest(secret)), secret
@@ -52,7 +52,7 @@ class ApiKey(models.Model):
 
 
 class SessionQuerySet(models.QuerySet["Session"]):
-    def visible_to(self, user: AbstractBaseUser | AnonymousUser) -> SessionQuerySet:
+    def visible_to(self, user: User | AnonymousUser) -> SessionQuerySet:
         """The only door to sessions: a person's own."""
         return self.filter(user=user) if user.is_authenticated else self.none()
 
@@ -93,7 +93,7 @@ class Session(models.Model):
 
 
 class TurnQuerySet(models.QuerySet["Turn"]):
-    def visible_to(self, user: AbstractBaseUser | AnonymousUser) -> TurnQuerySet:
+    def visible_to(self, user: User | AnonymousUser) -> TurnQuerySet:
         """The only door to turns: those of a person's own sessions."""
         return self.filter(session__user=user) if user.is_authenticated else self.none()
 
@@ -164,6 +164,11 @@ class Turn(Stateful):
 
     def __str__(self) -> str:
         return f"turn {self.position} of {self.session}"
+
+    @property
+    def is_whole(self) -> bool:
+        """The reply ended by itself, or at its length limit: neither stopped nor failed."""
+        return self.finish_reason in ("stop", "length", "tool_calls")
 
     @property
     def is_trainable(self) -> bool:

@@ -11,9 +11,11 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from chat.models import ApiKey, Session, Turn
@@ -39,7 +41,7 @@ def find(
     return (turn.session, turn) if turn else (Session.objects.create(user=key.user, key=key), None)
 
 
-def continued(turns: Any, messages: Sequence[Message]) -> Turn | None:
+def continued(turns: QuerySet[Turn], messages: Sequence[Message]) -> Turn | None:
     """Of these turns the one that the messages continue: same history, same reply. The newest, if several match,
     but one that nobody has continued yet before any other."""
     history, _ = split(messages)
@@ -91,10 +93,8 @@ def essence(message: Message) -> dict[str, Any] | None:
 def called(function: Mapping[str, Any]) -> list[Any]:
     """A tool call without its id, its arguments as values: clients write both anew."""
     arguments = function.get("arguments")
-    try:
+    with suppress(ValueError):  # no JSON: compared as the text it is
         arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
-    except ValueError:
-        pass  # no JSON: compared as the text it is
     return [function.get("name"), arguments]
 
 

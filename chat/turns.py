@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import asdict
 from datetime import timedelta
@@ -89,8 +89,8 @@ def open_turn(
     """Store what was said, before anything is generated, and have the live checkpoint answer it.
 
     The turn this continues (`follows`, or the one whose history the messages extend) is observed. Asking again
-    with the same `completion_id` gives the turn that is there already, `repeated`. `alone` refuses a second reply while one
-    is being written. Raises ContextTooLong, MessagesRefused, NothingSaid or TurnUnfinished; nothing is stored then.
+    with the same `completion_id` gives the turn that is there already, `repeated`. `alone` refuses a second reply
+    while one is being written. Raises ContextTooLong, MessagesRefused, NothingSaid or TurnUnfinished; nothing is stored then.
     """
     messages = [dict(message) for message in messages]
     if not any(message["role"] in sessions.NEXT_STATE for message in messages):
@@ -140,7 +140,7 @@ def observe(turn: Turn, messages: Sequence[Message]) -> None:
     message or a branch says nothing new of this reply. A reply that was stopped or failed is not observed."""
     with transaction.atomic():
         turn = Turn.objects.select_for_update().select_related("session").get(pk=turn.pk)
-        if turn.next_state or turn.line == Turn.Line.SIDE or turn.finish_reason in ("", "abort", "error"):
+        if turn.next_state or turn.line == Turn.Line.SIDE or not turn.is_whole:
             return
         reopen(turn, next_state=[dict(message) for message in messages])
 
@@ -178,7 +178,7 @@ def set_learning(session: Session, learns: bool) -> None:
         turn.announce()
 
 
-async def reply(turn: Turn, engine: Engine) -> AsyncIterator[Delta]:
+async def reply(turn: Turn, engine: Engine) -> AsyncGenerator[Delta, None]:
     """The reply, as it is sampled; the row keeps ids, log-probs and text exactly as the engine gave them.
 
     A delta without text says that the reply is still waited for. The last delta comes after the row is SERVED, so
@@ -186,7 +186,9 @@ async def reply(turn: Turn, engine: Engine) -> AsyncIterator[Delta]:
     `stop`; a failure closes it with its sentence and raises.
     """
     turn = await Turn.objects.select_related("checkpoint").aget(pk=turn.pk)
-    text, ids, logprobs = "", [], []
+    text = ""
+    ids: list[int] = []
+    logprobs: list[float] = []
     settled = False
 
     async def settle(status: str, reason: str, **fields: object) -> None:
@@ -217,6 +219,8 @@ async def reply(turn: Turn, engine: Engine) -> AsyncIterator[Delta]:
                         weight_version=delta.weight_version,
                     )
                 yield delta
+                if settled:
+                    return
     except TalkbackError as failure:
         if not settled:
             await settle(Turn.Status.CLOSED, "error", error=str(failure))
@@ -270,7 +274,7 @@ def finish(turn: Turn, status: str, said: dict[str, object]) -> None:
         log.warning("reply not kept: %s", gone)
 
 
-async def attempts(turn: Turn, engine: Engine) -> AsyncIterator[Delta]:
+async def attempts(turn: Turn, engine: Engine) -> AsyncGenerator[Delta, None]:
     """The engine's stream. Until its first token an engine that is away is waited for, and weights it does not
     hold are brought to it: swaps and restarts cost time, never a reply."""
     checkpoint, began, pause_s = turn.checkpoint, monotonic(), 0.25
@@ -296,13 +300,13 @@ async def attempts(turn: Turn, engine: Engine) -> AsyncIterator[Delta]:
         pause_s = min(2 * pause_s, 4.0)
 
 
-async def beating(stream: AsyncIterator[Delta], every_s: float) -> AsyncIterator[Delta | None]:
+async def beating(stream: AsyncGenerator[Delta, None], every_s: float) -> AsyncGenerator[Delta | None, None]:
     """The stream's items, and None whenever `every_s` seconds have passed since the last None."""
     coming: asyncio.Task[Delta] | None = None
     beat = monotonic() + every_s
     try:
         while True:
-            coming = coming or asyncio.ensure_future(anext(stream))  # type: ignore[arg-type]
+            coming = coming or asyncio.ensure_future(anext(stream))
             await asyncio.wait({coming}, timeout=max(0.0, beat - monotonic()))
             if monotonic() >= beat:
                 beat = monotonic() + every_s
@@ -318,7 +322,7 @@ async def beating(stream: AsyncIterator[Delta], every_s: float) -> AsyncIterator
         if coming is not None:
             coming.cancel()
             await asyncio.gather(coming, return_exceptions=True)
-        await stream.aclose()  # type: ignore[attr-defined]
+        await stream.aclose()
 
 
 async def still_wanted(turn: Turn, text: str) -> bool:

@@ -7,11 +7,11 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.contrib.auth.decorators import login_required
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.contrib.auth.models import AnonymousUser, User
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.forms import Form
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
@@ -67,8 +67,10 @@ def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
 async def start(request: HttpRequest) -> HttpResponse:
     """The first message of a conversation makes it."""
     user, form = await request.auser(), MessageForm(request.POST)
-    return await sync_to_async(refused)(request, None, form) if not form.is_valid() else await say_in(
-        request, user, None, form
+    return (
+        await sync_to_async(refused)(request, None, form)
+        if not form.is_valid()
+        else await say_in(request, user, None, form)
     )
 
 
@@ -83,9 +85,7 @@ async def say(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     return await say_in(request, user, session, form)
 
 
-async def say_in(
-    request: HttpRequest, user: AbstractBaseUser | AnonymousUser, session: Session | None, form: Form
-) -> HttpResponse:
+async def say_in(request: HttpRequest, user: User | AnonymousUser, session: Session | None, form: Form) -> HttpResponse:
     try:
         turn = await sync_to_async(opened)(user, session, **form.cleaned_data)
     except TalkbackError as error:
@@ -150,9 +150,7 @@ def delete(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     return redirect("chat:home")
 
 
-def opened(
-    user: Any, session: Session | None, *, text: str, message_id: uuid.UUID, off_record: bool = False
-) -> Turn:
+def opened(user: Any, session: Session | None, *, text: str, message_id: uuid.UUID, off_record: bool = False) -> Turn:
     """The turn this message makes, or made when it was sent before. `message_id` comes with the page."""
     completion_id = f"chatcmpl-{message_id.hex}"
     if session is None:
@@ -204,9 +202,7 @@ def conversation(listed: QuerySet[Turn]) -> list[Turn]:
     return list(shown.values())[::-1]
 
 
-def page(
-    request: HttpRequest, session: Session | None, *, form: Form | None = None, status: int = 200
-) -> HttpResponse:
+def page(request: HttpRequest, session: Session | None, *, form: Form | None = None, status: int = 200) -> HttpResponse:
     context = {
         "session": session,
         "turns": conversation(session.turns.all()) if session else [],
@@ -226,7 +222,7 @@ def sent(request: HttpRequest, turn: Turn) -> HttpResponse:
 
 def refused(request: HttpRequest, session: Session | None, form: Form, status: int = 422) -> HttpResponse:
     """What is wrong with the message, which stays in its box."""
-    sentence = " ".join(error for errors in form.errors.values() for error in errors)
+    sentence = " ".join(str(error) for errors in form.errors.values() for error in errors)
     if request.htmx:  # type: ignore[attr-defined]
         return complaint(request, sentence, status)
     return page(request, session, form=form, status=status)

@@ -20,7 +20,9 @@ class FeedbackForm(forms.Form):
     text = forms.CharField(
         required=False,
         max_length=LONGEST,
-        error_messages={"max_length": "A correction may have at most %(limit_value)d characters; this has %(show_value)d."},
+        error_messages={
+            "max_length": "A correction may have at most %(limit_value)d characters; this has %(show_value)d."
+        },
     )
 
     def clean(self) -> dict[str, Any]:

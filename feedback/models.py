@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.conf import settings
-from django.contrib.auth.models import AbstractBaseUser
+from django.contrib.auth.models import User
 from django.db import models, transaction
 from django.utils import timezone
 
@@ -17,7 +17,7 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
         return self.filter(withdrawn_at=None)
 
     @transaction.atomic
-    def give(self, turn: Turn, *, by: AbstractBaseUser, kind: str, value: int = 0, text: str = "") -> Feedback:
+    def give(self, turn: Turn, *, by: User, kind: str, value: int = 0, text: str = "") -> Feedback:
         """Say one thing of a turn, in place of what this person said of that kind before. Saying it again is nothing.
 
         The verdict is due, or due again. Whether it comes too late for the sample is the judge's to see: this room
@@ -34,7 +34,7 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
         return given
 
     @transaction.atomic
-    def withdraw(self, turn: Turn, *, by: AbstractBaseUser, kind: str) -> bool:
+    def withdraw(self, turn: Turn, *, by: User, kind: str) -> bool:
         """Take back what this person said of that kind. False when nothing stood."""
         Turn.objects.select_for_update().get(pk=turn.pk)
         if not self.standing().filter(turn=turn, by=by, kind=kind).update(withdrawn_at=timezone.now()):
@@ -67,7 +67,9 @@ class Feedback(models.Model):
         ordering = ("created_at", "pk")
         constraints = (
             models.UniqueConstraint(
-                fields=("turn", "by", "kind"), condition=models.Q(withdrawn_at=None), name="one_standing_feedback_a_kind"
+                fields=("turn", "by", "kind"),
+                condition=models.Q(withdrawn_at=None),
+                name="one_standing_feedback_a_kind",
             ),
         )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import cast
 from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
@@ -34,10 +36,10 @@ def give(request: HttpRequest, turn_id: UUID) -> HttpResponse:
 
 def apply(turn: Turn, request: HttpRequest, *, kind: str, value: int, text: str) -> None:
     """An empty correction, a thumb of 0, and the thumb that stands already: each takes back what was said."""
-    said = {"turn": turn, "by": request.user, "kind": kind}
-    stands = Feedback.objects.standing().filter(**said).first()
+    by = cast(User, request.user)  # login_required saw to it
+    stands = Feedback.objects.standing().filter(turn=turn, by=by, kind=kind).first()
     again = kind == Feedback.Kind.THUMB and stands is not None and stands.value == value and "toggle" in request.POST
     if again or "take_back" in request.POST or not (value or text):
-        Feedback.objects.withdraw(**said)
+        Feedback.objects.withdraw(turn, by=by, kind=kind)
     else:
-        Feedback.objects.give(**said, value=value, text=text)
+        Feedback.objects.give(turn, by=by, kind=kind, value=value, text=text)

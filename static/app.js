@@ -84,6 +84,8 @@ document.addEventListener("click", (event) => {
     box().value = starter.textContent;
     composer().requestSubmit(find(".send", composer()));
   }
+  const close = event.target.closest("[data-close]");
+  if (close) close.closest("details").open = false;
   for (const open of document.querySelectorAll("details.menu[open], details.journey[open]")) {
     if (!open.contains(event.target)) open.open = false;
   }

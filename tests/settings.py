@@ -8,7 +8,7 @@ from pathlib import Path
 
 os.environ["ENV_FILE"] = os.devnull
 
-from webapp.settings import *  # noqa: E402, F403
+from webapp.settings import *  # noqa: F403
 
 DATA_DIR = Path(tempfile.mkdtemp(prefix="talkback-tests-"))
 atexit.register(shutil.rmtree, DATA_DIR, ignore_errors=True)
@@ -17,3 +17,7 @@ SECRET_KEY = "only-for-tests"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CELERY_BROKER_URL = "memory://"
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+
+if DATABASES["default"]["ENGINE"].endswith("sqlite3"):  # noqa: F405
+    # A file, as in earnest: threads and the event loop then wait for each other as they do in the application.
+    DATABASES["default"]["TEST"] = {"NAME": DATA_DIR / "test.sqlite3"}  # noqa: F405

@@ -58,7 +58,7 @@ def connect(api: NinjaAPI) -> None:
         if error.status_code == 400:
             return answer(RequestInvalid("The body is not JSON in UTF-8."))
         failure = RequestInvalid(str(error))
-        failure.status = error.status_code  # type: ignore[misc]
+        failure.status = error.status_code
         return answer(failure)
 
     @api.exception_handler(RequestDataTooBig)
@@ -90,8 +90,14 @@ def sentence(errors: list[dict[str, Any]]) -> str:
 def page(request: HttpRequest, status: int, sentence: str) -> HttpResponse:
     """A failure as a page; under /v1 in OpenAI's shape."""
     if request.path.startswith("/v1/"):
-        failure = TalkbackError(sentence) if status >= 500 else NotFound(sentence) if status == 404 else RequestInvalid(sentence)
-        failure.status = status  # type: ignore[misc]
+        failure = (
+            TalkbackError(sentence)
+            if status >= 500
+            else NotFound(sentence)
+            if status == 404
+            else RequestInvalid(sentence)
+        )
+        failure.status = status
         return answer(failure)
     return render(request, "error.html", {"sentence": sentence, "status": status}, status=status)
 

@@ -63,8 +63,10 @@ def journeys(turns: Iterable[Turn]) -> dict[UUID, Journey]:
     turns = list(turns)
     judged = (Turn.Status.JUDGED, Turn.Status.OBSERVED)
     pks = [turn.pk for turn in turns if turn.status in judged]
-    held = Judgement.objects.filter(turn__in=pks).select_related("sample__run__checkpoint").defer(
-        "teacher", "evidence", *(f"sample__{name}" for name in LONG)
+    held = (
+        Judgement.objects.filter(turn__in=pks)
+        .select_related("sample__run__checkpoint")
+        .defer("teacher", "evidence", *(f"sample__{name}" for name in LONG))
     )
     judgements = {judgement.turn_id: judgement for judgement in held}
     ballots = count_votes(pks) if pks else {}
@@ -116,9 +118,9 @@ def tell(turn: Turn, judgement: Judgement | None, ballot: Ballot, batch: Batch) 
             "served", "served", "Nothing has come back yet: your next message, a thumb or a correction will be judged."
         )
     if turn.status == status.OBSERVED:
-        if judgement is not None and judgement.sample is not None:
-            if judgement.sample.status == Sample.Status.CLAIMED:
-                return of_sample(judgement, ballot, batch)  # the verdict waits for the run's end
+        sample = judgement.sample if judgement else None
+        if judgement is not None and sample is not None and sample.status == Sample.Status.CLAIMED:
+            return of_sample(judgement, ballot, batch)  # the verdict waits for the run's end
         votes = 2 * settings.JUDGE_VOTES
         cast = f" {ballot.asked} of up to {votes} votes are in." if 0 < ballot.asked <= votes else ""
         return Journey("judging", "being judged", f"Something came back.{cast}", "active", ballot.asked, votes)
@@ -126,7 +128,9 @@ def tell(turn: Turn, judgement: Judgement | None, ballot: Ballot, batch: Batch) 
         return Journey("judged", "judged", "A verdict stands.")
     if judgement.sample is None:
         reason = judgement.reason or "there is nothing in it to learn from"
-        return Journey("unused", verdict(judgement) or "not used", sentence(judgement, ballot, f"Not learned: {reason}."))
+        return Journey(
+            "unused", verdict(judgement) or "not used", sentence(judgement, ballot, f"Not learned: {reason}.")
+        )
     return of_sample(judgement, ballot, batch)
 
 
@@ -134,18 +138,22 @@ def closed(turn: Turn) -> Journey:
     if turn.finish_reason == "error":
         return Journey("closed", "failed", "The reply failed, so there is nothing to learn from.", "bad")
     if turn.finish_reason == "abort":
-        return Journey("closed", "stopped", "The reply was stopped before it was whole. It is never learned from.", "warn")
+        return Journey(
+            "closed", "stopped", "The reply was stopped before it was whole. It is never learned from.", "warn"
+        )
     return Journey("closed", "closed", "The chat ended and nothing came back after this reply.")
 
 
 def of_sample(judgement: Judgement, ballot: Ballot, batch: Batch) -> Journey:
     """The journey of a turn that made a sample."""
     sample = judgement.sample
-    assert sample is not None  # noqa: S101
+    assert sample is not None
     if sample.status == Sample.Status.READY:
         place = min(batch.places.get(sample.pk, batch.ready), batch.size)
         said = sentence(judgement, ballot, f"It is number {place} of the {batch.size} that the next run learns from.")
-        return Journey("batch", f"in batch, {place} of {batch.size}", said, "good", min(batch.ready, batch.size), batch.size)
+        return Journey(
+            "batch", f"in batch, {place} of {batch.size}", said, "good", min(batch.ready, batch.size), batch.size
+        )
     if sample.status == Sample.Status.STALE:
         why = sample.drop_reason or "it was too old"
         return Journey("unused", "not used", sentence(judgement, ballot, f"Not learned: {why}."), "warn")
@@ -201,7 +209,9 @@ def sentence(judgement: Judgement, ballot: Ballot, then: str) -> str:
     elif ballot.asked:
         parts.append(f"The judge could not say ({tally(ballot)}).")
     if judgement.hint:
-        source = {"guidance": "your guidance", "rewrite": "your rewrite"}.get(judgement.hint_from, "a hint the judge found")
+        source = {"guidance": "your guidance", "rewrite": "your rewrite"}.get(
+            judgement.hint_from, "a hint the judge found"
+        )
         parts.append(f"It teaches {source}.")
     return " ".join([*parts, then])
 

@@ -25,7 +25,7 @@ WHOLE = (Turn.Status.ANSWERING, Turn.Status.SERVED, Turn.Status.CLOSED)
 """States in which the turn itself looks different, and not its chip alone."""
 
 
-def follow(sender: type[Model], pk: object, status: str, **kwargs: object) -> None:
+def follow(sender: type[Model], pk: Any, status: str, **kwargs: object) -> None:
     """Tell the pages whose turns this row speaks of. A page that is not told shows it when it is next loaded."""
     try:
         for group, event in events(sender, pk, status):
@@ -34,7 +34,7 @@ def follow(sender: type[Model], pk: object, status: str, **kwargs: object) -> No
         log.warning("no page hears that %s %s is %s: %s", sender.__name__, pk, status, error)
 
 
-def events(sender: type[Model], pk: object, status: str) -> Iterable[tuple[str, dict[str, Any]]]:
+def events(sender: type[Model], pk: Any, status: str) -> Iterable[tuple[str, dict[str, Any]]]:
     """Group and event for the board, where every move shows, and for each session that this one shows in."""
     yield BOARD, {"type": "board.changed"}
     if sender is Turn and status in WHOLE:
@@ -48,7 +48,7 @@ def events(sender: type[Model], pk: object, status: str) -> Iterable[tuple[str, 
         yield Session(pk=session_pk).group, {"type": "chips.changed", "turns": pks}
 
 
-def touched(sender: type[Model], pk: object, status: str) -> Any:
+def touched(sender: type[Model], pk: Any, status: str) -> Any:
     """The turns whose chip this move changes."""
     turns = Turn.objects.order_by()
     if sender is Turn:

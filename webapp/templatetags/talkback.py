@@ -26,7 +26,7 @@ def with_learning(context: Context, turns: Iterable[Turn]) -> list[Turn]:
     known = journeys.journeys(everyone)
     said = opinions(everyone, context.get("user"))
     for turn in everyone:
-        turn.journey, turn.opinions = known[turn.pk], said[turn.pk]  # type: ignore[attr-defined]
+        turn.journey, turn.opinions = known[turn.pk], said[turn.pk]
     return turns
 
 

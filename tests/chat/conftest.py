@@ -1,0 +1,83 @@
+"""People who chat, their keys, and the rooms' doors with a scripted engine behind them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from time import monotonic
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.contrib.auth import get_user_model
+from django.test import AsyncClient
+
+from chat import turns
+from chat.models import ApiKey, Session, Turn
+
+
+@pytest.fixture(autouse=True)
+def small_and_quick(settings, tiny_model, monkeypatch):
+    settings.MODEL = str(tiny_model)
+    settings.MODEL_NAME = "talkback"
+    monkeypatch.setattr(turns, "BEAT_S", 0.05)
+    monkeypatch.setattr(turns, "PATIENCE_S", 0.0)
+
+
+@pytest.fixture
+def ana(db):
+    return get_user_model().objects.create_user("ana", password="secret")
+
+
+@pytest.fixture
+def ben(db):
+    return get_user_model().objects.create_user("ben", password="secret")
+
+
+@pytest.fixture
+def key(ana) -> ApiKey:
+    key, key.secret = ApiKey.objects.issue(ana, "laptop")  # type: ignore[attr-defined]
+    return key
+
+
+@pytest.fixture
+def session(ana) -> Session:
+    return Session.objects.create(user=ana)
+
+
+@pytest.fixture
+def page(ana, async_client: AsyncClient) -> AsyncClient:
+    """Ana's browser."""
+    async_client.force_login(ana)
+    return async_client
+
+
+@pytest.fixture
+def htmx() -> dict[str, str]:
+    """The header by which a page's own requests are known."""
+    return {"HX-Request": "true"}
+
+
+def user(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str) -> dict[str, str]:
+    return {"role": "assistant", "content": text}
+
+
+async def reply_to(turn: Turn, engine) -> Turn:
+    """Have the engine answer, to the end. The turn as it then is."""
+    async for _ in turns.reply(turn, engine):
+        pass
+    return await Turn.objects.select_related("session", "checkpoint").aget(pk=turn.pk)
+
+
+async def until(claim: Callable[[], Awaitable[bool]], what: str, within_s: float = 10.0) -> None:
+    """Wait for a condition, looked at often and never for longer than `within_s`."""
+    end = monotonic() + within_s
+    while not await claim():
+        assert monotonic() < end, f"waited {within_s} s for: {what}"
+        await asyncio.sleep(0.01)
+
+
+open_turn = sync_to_async(turns.open_turn)

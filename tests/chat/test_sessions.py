@@ -1,0 +1,157 @@
+"""A request finds its conversation by what it says, however its client rewrote it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chat import sessions, turns
+from chat.models import ApiKey, Session, Turn
+from tests.chat.conftest import assistant, user
+
+HI = [user("Hi"), assistant("Hello."), user("And now?")]
+INTERNAL = user(sessions.INTERNAL + "\nactive sessions: none")
+
+
+def call(id, arguments, content=None):
+    function = {"name": "read", "arguments": arguments}
+    return {
+        "role": "assistant",
+        "content": content,
+        "tool_calls": [{"id": id, "type": "function", "function": function}],
+    }
+
+
+def tool(id, content="42"):
+    return {"role": "tool", "tool_call_id": id, "content": content}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([assistant("Hello.")], [assistant("  Hello.\n")]),
+        ([assistant("<think>hm</think>Hello.")], [assistant("Hello.")]),
+        ([assistant("Hello. <think>unclosed")], [assistant("Hello.")]),
+        ([call("call_1_0", '{"path": "x"}')], [call("call10", '{"path":"x"}')]),
+        ([call("a", "{}", "")], [call("a", "{}", None)]),
+        ([tool("call_1_0")], [tool("call10")]),
+        ([user("Hi"), INTERNAL, assistant("Hello.")], [user("Hi"), assistant("Hello.")]),
+        ([{"role": "system", "content": "A"}, *HI], [{"role": "system", "content": "B"}, *HI]),
+        ([user("Hi"), assistant("")], [user("Hi")]),
+    ],
+)
+def test_what_clients_rewrite_does_not_count(one, other):
+    assert sessions.chain(one) == sessions.chain(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([user("Hi")], [user("Ho")]),
+        ([user("Hi")], [assistant("Hi")]),
+        ([user("a"), user("b")], [user("b"), user("a")]),
+        ([user("ab"), user("c")], [user("a"), user("bc")]),
+        ([call("a", '{"x": 1}')], [call("a", '{"x": 2}')]),
+        ([tool("a")], [tool("b")]),
+        ([call("a", "no json")], [call("a", "no jsonn")]),
+    ],
+)
+def test_what_was_said_counts(one, other):
+    assert sessions.chain(one) != sessions.chain(other)
+
+
+said = st.lists(st.tuples(st.sampled_from(["user", "assistant", "tool"]), st.text(min_size=1)), max_size=6)
+
+
+@given(said, said)
+def test_only_equal_conversations_have_equal_chains(one, other):
+    def essential(conversation):
+        kept = [sessions.essence({"role": role, "content": text}) for role, text in conversation]
+        return json.dumps([essence for essence in kept if essence])
+
+    def chained(conversation):
+        return sessions.chain([{"role": role, "content": text} for role, text in conversation])
+
+    assert (chained(one) == chained(other)) == (essential(one) == essential(other))
+
+
+def test_the_next_state_is_everything_real_that_was_said_last():
+    messages = [*HI[:2], call("a", "{}"), tool("a"), tool("b"), INTERNAL]
+    history, said = sessions.split(messages)
+    assert history == messages[:3]
+    assert said == [tool("a"), tool("b")]
+
+
+def served(session, messages, text):
+    """A finished turn, without an engine."""
+    turn = turns.open_turn(session, messages)
+    turns.finish(turn, Turn.Status.SERVED, {"text": text, "finish_reason": "stop"})
+    return turn
+
+
+def test_a_request_continues_the_turn_whose_history_it_extends(key: ApiKey):
+    session, follows = sessions.find(key, HI[:1])
+    assert follows is None
+    turn = served(session, HI[:1], "Hello.")
+
+    assert sessions.find(key, HI) == (session, turn)
+
+
+def test_another_history_is_another_conversation(key: ApiKey):
+    session, _ = sessions.find(key, HI[:1])
+    served(session, HI[:1], "Hello.")
+
+    foreign, follows = sessions.find(key, [user("Hi"), assistant("Go away."), user("And now?")])
+
+    assert foreign != session
+    assert follows is None
+
+
+def test_two_keys_never_share_a_session(key: ApiKey, ben):
+    session, _ = sessions.find(key, HI[:1], external_id="s1")
+    served(session, HI[:1], "Hello.")
+    other, _ = ApiKey.objects.issue(ben, "other")
+    same_person, _ = ApiKey.objects.issue(key.user, "phone")
+
+    for foreign in (other, same_person):
+        assert sessions.find(foreign, HI)[0] != session
+        assert sessions.find(foreign, HI, external_id="s1")[0] != session
+
+
+def test_the_clients_own_name_for_a_session_decides(key: ApiKey):
+    first, _ = sessions.find(key, HI[:1], external_id="s1")
+    again, _ = sessions.find(key, [user("Something else")], external_id="s1")
+    assert first == again
+    assert first.external_id == "s1"
+
+
+def test_a_user_names_a_session_where_nothing_else_does(key: ApiKey):
+    first, _ = sessions.find(key, HI[:1], user="u7")
+    assert sessions.find(key, [user("Else")], user="u7")[0] == first
+    assert sessions.find(key, [user("Else")], user="u8")[0] != first
+
+
+def test_a_name_alone_makes_nothing_follow(key: ApiKey):
+    session, _ = sessions.find(key, HI[:1], external_id="s1")
+    served(session, HI[:1], "Hello.")
+    assert sessions.find(key, [user("Elsewhere"), assistant("Yes?"), user("No.")], external_id="s1") == (session, None)
+
+
+def test_of_two_equal_conversations_the_one_that_nobody_continued_goes_on(key: ApiKey):
+    first = served(Session.objects.create(user=key.user, key=key), HI[:1], "Hello.")
+    second = served(Session.objects.create(user=key.user, key=key), HI[:1], "Hello.")
+    turns.open_turn(second.session, HI, follows=second)
+
+    assert sessions.find(key, HI) == (first.session, first)
+
+
+def test_closing_a_session_closes_what_nothing_came_back_to(session):
+    waiting = served(session, HI[:1], "Hello.")
+    sessions.close(session)
+    waiting.refresh_from_db()
+    session.refresh_from_db()
+    assert waiting.status == Turn.Status.CLOSED
+    assert session.closed_at is not None

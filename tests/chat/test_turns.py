@@ -1,0 +1,366 @@
+"""What was said is kept, word for word and token for token, and what comes back is paired with what it answers."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from datetime import timedelta
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.utils import timezone
+
+from chat import turns
+from chat.models import Session, Turn
+from chat.rendering import Renderer
+from gpu_workers.errors import EngineRefused, EngineUnavailable
+from gpu_workers.types import Sampling
+from tests.chat.conftest import assistant, open_turn, reply_to, until, user
+from training.models import Checkpoint
+
+pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+
+HI = [user("Say hello")]
+
+
+@pytest.fixture
+def adapted(transactional_db):
+    """A live checkpoint that needs its adapter in the engine."""
+    Checkpoint.live().move(Checkpoint.Status.RETIRED)
+    return Checkpoint.objects.create(number=1, status="live", adapter="talkback-1-abcd", path="checkpoints/1")
+
+
+async def test_the_message_is_stored_before_anything_is_generated(session, engine):
+    turn = await open_turn(session, HI)
+
+    stored = await Turn.objects.select_related("checkpoint").aget(pk=turn.pk)
+    assert stored.status == Turn.Status.ANSWERING
+    assert stored.messages == HI
+    assert stored.checkpoint.status == Checkpoint.Status.LIVE
+    assert not engine.calls
+
+
+async def test_the_row_keeps_what_the_engine_gave(session, engine, tiny_model):
+    engine.says("Hello, captain.", to="Say hello")
+    renderer = Renderer.for_model(tiny_model)
+    ids = [*renderer.encode("Hello, captain."), 2]
+
+    turn = await reply_to(await open_turn(session, HI), engine)
+
+    [asked] = engine.asked("stream")
+    assert asked.prompt_ids == tuple(turn.prompt_ids) == tuple(renderer.prompt_ids(HI))
+    assert asked.request_id == turn.completion_id
+    assert turn.status == Turn.Status.SERVED
+    assert turn.text == "Hello, captain."
+    assert turn.response_ids == ids
+    assert turn.logprobs == list(engine.logprobs(turn.prompt_ids, ids, None))
+    assert turn.finish_reason == "stop"
+    assert turn.served_at is not None
+    assert turn.is_trainable
+
+
+async def test_the_turn_is_served_before_its_last_piece_is_read(session, engine):
+    turn = await open_turn(session, HI)
+    async for delta in turns.reply(turn, engine):
+        if delta.finish_reason:
+            assert (await Turn.objects.aget(pk=turn.pk)).status == Turn.Status.SERVED
+
+
+async def test_a_reply_cut_at_its_length_is_served_and_never_teaches(session, engine):
+    engine.says("A long story that goes on and on.")
+    turn = await reply_to(await open_turn(session, HI, sampling=Sampling(max_new_tokens=3)), engine)
+    assert turn.status == Turn.Status.SERVED
+    assert turn.finish_reason == "length"
+    assert not turn.is_trainable
+
+
+async def test_lengths_that_disagree_raise(session, engine):
+    class Forgetful(type(engine)):
+        async def stream(self, *args, **kwargs):
+            async for delta in super().stream(*args, **kwargs):
+                yield type(delta)(delta.text, delta.ids, (), delta.finish_reason)
+
+    engine.__class__ = Forgetful
+    with pytest.raises(EngineRefused, match="0 log-probs for 1 tokens"):
+        await reply_to(turn := await open_turn(session, HI), engine)
+    turn = await Turn.objects.aget(pk=turn.pk)
+    assert turn.status == Turn.Status.CLOSED
+    assert turn.finish_reason == "error"
+
+
+async def test_the_next_message_observes_the_turn_it_continues(session, engine):
+    first = await reply_to(await open_turn(session, HI), engine)
+    back = [*HI, assistant(first.text), user("No, in French.")]
+
+    second = await open_turn(session, back)
+
+    first = await Turn.objects.aget(pk=first.pk)
+    assert second.follows_id == first.pk
+    assert first.status == Turn.Status.OBSERVED
+    assert first.next_state == [user("No, in French.")]
+    assert first.observed_at is not None
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        HI,  # the same again: another try
+        [user("Say goodbye")],  # an edit of what was asked
+        [*HI, assistant("Something it never said."), user("Well?")],  # a foreign history
+    ],
+)
+async def test_what_does_not_continue_a_reply_says_nothing_of_it(session, engine, messages):
+    first = await reply_to(await open_turn(session, HI), engine)
+    await open_turn(session, messages)
+    assert (await Turn.objects.aget(pk=first.pk)).status == Turn.Status.SERVED
+
+
+async def test_a_side_request_says_nothing_of_the_reply(session, engine):
+    first = await reply_to(await open_turn(session, HI), engine)
+    title = [*HI, assistant(first.text), user("Give this chat a title.")]
+    side = await open_turn(session, title, line=Turn.Line.SIDE)
+    assert (await Turn.objects.aget(pk=first.pk)).status == Turn.Status.SERVED
+    side = await reply_to(side, engine)
+    assert side.chain == ""
+    assert not side.is_trainable
+
+
+async def test_a_second_answer_to_the_same_reply_changes_nothing(session, engine):
+    first = await reply_to(await open_turn(session, HI), engine)
+    for words in ("No, in French.", "No, in Dutch."):
+        await open_turn(session, [*HI, assistant(first.text), user(words)])
+    assert (await Turn.objects.aget(pk=first.pk)).next_state == [user("No, in French.")]
+
+
+async def test_a_message_after_feedback_is_evidence_as_well(session, engine):
+    first = await reply_to(await open_turn(session, HI), engine)
+    await sync_to_async(turns.reopen)(first)
+    before = (await Turn.objects.aget(pk=first.pk)).observed_at
+    await open_turn(session, [*HI, assistant(first.text), user("Better!")])
+    first = await Turn.objects.aget(pk=first.pk)
+    assert first.next_state == [user("Better!")]
+    assert first.observed_at > before
+
+
+async def test_all_parallel_tool_results_come_back_together(session, engine):
+    first = await reply_to(await open_turn(session, HI), engine)
+    results = [{"role": "tool", "tool_call_id": name, "content": name} for name in ("a", "b")]
+    await open_turn(session, [*HI, assistant(first.text), *results])
+    assert (await Turn.objects.aget(pk=first.pk)).next_state == results
+
+
+async def test_off_the_record_nothing_is_due_for_a_verdict(ana, engine):
+    session = await Session.objects.acreate(user=ana, learns=False)
+    first = await reply_to(await open_turn(session, HI), engine)
+    await open_turn(session, [*HI, assistant(first.text), user("Thanks.")])
+    assert (await Turn.objects.aget(pk=first.pk)).status == Turn.Status.SERVED
+
+
+async def test_going_off_the_record_opens_the_verdicts_that_stand(session, engine):
+    turn = await reply_to(await open_turn(session, HI), engine)
+    await sync_to_async(turn.move)(Turn.Status.OBSERVED)
+    await sync_to_async(turn.move)(Turn.Status.JUDGED)
+
+    await sync_to_async(turns.set_learning)(session, False)
+
+    turn = await Turn.objects.select_related("session").aget(pk=turn.pk)
+    assert turn.status == Turn.Status.OBSERVED
+    assert not turn.is_trainable
+
+
+async def test_the_same_message_sent_twice_is_one_turn(session, engine):
+    first = await open_turn(session, HI, completion_id="chatcmpl-1", alone=True)
+    second = await open_turn(session, HI, completion_id="chatcmpl-1", alone=True)
+    assert first.pk == second.pk
+    assert (first.repeated, second.repeated) == (False, True)
+    assert await session.turns.acount() == 1
+
+
+async def test_a_second_message_waits_for_the_reply(session, engine):
+    await open_turn(session, HI, alone=True)
+    with pytest.raises(turns.TurnUnfinished, match="still being written"):
+        await open_turn(session, [user("Hurry")], alone=True)
+    assert await session.turns.acount() == 1
+
+
+async def test_what_does_not_fit_the_window_is_refused_in_words_that_clients_know(session):
+    with pytest.raises(turns.ContextTooLong) as refusal:
+        await open_turn(session, [user("word " * 3000)])
+    assert str(refusal.value).startswith("This model's maximum context length is 2048 tokens. However, you requested ")
+    assert await session.turns.acount() == 0
+
+
+async def test_a_long_prompt_leaves_the_reply_what_room_there_is(session):
+    turn = await open_turn(session, [user("x " * 900)], sampling=Sampling(max_new_tokens=5000))
+    assert turn.sampling["max_new_tokens"] == 2048 - len(turn.prompt_ids)
+
+
+async def test_nothing_said_is_nothing_to_answer(session):
+    with pytest.raises(turns.NothingSaid):
+        await open_turn(session, [{"role": "system", "content": "Be brief."}])
+
+
+async def test_weights_the_engine_does_not_hold_are_brought_to_it(session, engine, adapted, monkeypatch):
+    monkeypatch.setattr(turns, "PATIENCE_S", 10)
+    turn = await reply_to(await open_turn(session, HI), engine)
+    assert (turn.status, turn.error) == (Turn.Status.SERVED, "")
+    assert turn.checkpoint_id == adapted.pk
+    assert list(engine.loaded) == [adapted.adapter]
+    assert engine.asked("stream")[-1].adapter == adapted.adapter
+
+
+async def test_a_turn_is_answered_by_the_weights_that_were_live_when_it_was_asked(
+    session, engine, adapted, monkeypatch
+):
+    monkeypatch.setattr(turns, "PATIENCE_S", 10)
+    turn = await open_turn(session, HI)
+    base = await Checkpoint.objects.aget(number=0)
+    await sync_to_async(base.go_live)()
+    await reply_to(turn, engine)
+    assert engine.asked("stream")[-1].adapter == adapted.adapter
+
+
+async def test_an_engine_that_restarts_costs_time_and_no_reply(session, engine, monkeypatch):
+    monkeypatch.setattr(turns, "PATIENCE_S", 10)
+    engine.goes_down()
+    deltas = []
+    async with aclosing(turns.reply(turn := await open_turn(session, HI), engine)) as reply:
+        async for delta in reply:
+            deltas.append(delta)
+            if len(deltas) == 2:
+                assert deltas[0].text == deltas[1].text == ""  # signs of life while the engine is away
+                engine.comes_back()
+    assert (await Turn.objects.aget(pk=turn.pk)).status == Turn.Status.SERVED
+
+
+async def test_an_engine_that_stays_away_ends_the_reply_with_its_sentence(session, engine):
+    engine.goes_down()
+    turn = await open_turn(session, HI)
+    with pytest.raises(EngineUnavailable):
+        await reply_to(turn, engine)
+    turn = await Turn.objects.aget(pk=turn.pk)
+    assert turn.status == Turn.Status.CLOSED
+    assert turn.error == "The engine does not answer (scripted)."
+
+
+async def test_an_engine_that_dies_in_mid_reply_leaves_what_was_said(session, engine):
+    engine.says("Hello, captain, and welcome.")
+    turn = await open_turn(session, HI)
+
+    async def read() -> None:
+        async for delta in turns.reply(turn, engine):
+            if delta.text:
+                engine.goes_down()
+
+    with pytest.raises(EngineUnavailable):
+        await read()
+    turn = await Turn.objects.aget(pk=turn.pk)
+    assert turn.finish_reason == "error"
+    assert turn.text
+    assert len(turn.response_ids) == len(turn.logprobs) > 0
+
+
+async def test_a_reader_that_leaves_stops_the_engine(session, engine):
+    engine.says("Hello, captain, and welcome.")
+    turn = await open_turn(session, HI)
+    async with aclosing(turns.reply(turn, engine)) as reply:
+        async for delta in reply:
+            if delta.text:
+                break
+    assert engine.aborted == [turn.completion_id]
+    turn = await Turn.objects.aget(pk=turn.pk)
+    assert (turn.status, turn.finish_reason) == (Turn.Status.CLOSED, "abort")
+
+
+async def test_stopping_ends_a_reply_wherever_it_is_written(session, engine):
+    engine.says("Hello, captain, and welcome.")
+    engine.hold(after=2)
+    turn = await open_turn(session, HI)
+    writer = asyncio.create_task(reply_to(turn, engine))
+    await asyncio.to_thread(engine.holding.wait, 10)
+
+    await turns.stop(turn, engine)  # as another process would: by the row and the engine alone
+
+    turn = await asyncio.wait_for(writer, 10)
+    engine.release()
+    assert not turn.is_trainable
+    assert ("abort", turn.completion_id) in engine.admin
+    assert (turn.status, turn.finish_reason) == (Turn.Status.CLOSED, "abort")
+
+
+async def test_stopping_what_has_ended_changes_nothing(session, engine):
+    turn = await reply_to(await open_turn(session, HI), engine)
+    await turns.stop(turn, engine)
+    assert (await Turn.objects.aget(pk=turn.pk)).finish_reason == "stop"
+    assert not engine.admin
+
+
+async def test_a_cancelled_writer_closes_its_turn(session, engine):
+    engine.hold(after=1)
+    turn = await open_turn(session, HI)
+    writer = asyncio.create_task(reply_to(turn, engine))
+    await asyncio.to_thread(engine.holding.wait, 10)
+    writer.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writer
+    engine.release()
+    assert (await Turn.objects.aget(pk=turn.pk)).status == Turn.Status.CLOSED
+
+
+async def test_a_writer_that_was_killed_leaves_a_turn_that_is_closed_later(session, engine):
+    turn = await open_turn(session, HI)
+    assert await sync_to_async(turns.close_stranded)() == 0  # it may still be written
+    long_ago = timezone.now() - timedelta(seconds=turns.SILENCE_S + 1)
+    await Turn.objects.filter(pk=turn.pk).aupdate(moved_at=long_ago)
+
+    assert await sync_to_async(turns.close_stranded)() == 1
+
+    turn = await Turn.objects.aget(pk=turn.pk)
+    assert (turn.status, turn.finish_reason) == (Turn.Status.CLOSED, "error")
+    assert "try again" in turn.error
+    assert turn.messages == HI
+
+
+async def test_a_writer_that_lives_says_so(session, engine):
+    engine.hold(after=1)
+    turn = await open_turn(session, HI)
+    long_ago = timezone.now() - timedelta(seconds=turns.SILENCE_S + 1)
+    await Turn.objects.filter(pk=turn.pk).aupdate(moved_at=long_ago)
+    writer = asyncio.create_task(reply_to(turn, engine))
+
+    async def heard() -> bool:
+        return (await Turn.objects.aget(pk=turn.pk)).moved_at > long_ago
+
+    await until(heard, "a beat")
+    assert await sync_to_async(turns.close_stranded)() == 0
+    engine.release()
+    assert (await writer).status == Turn.Status.SERVED
+
+
+async def test_a_session_that_is_deleted_while_it_is_answered_breaks_nothing(session, engine):
+    engine.hold(after=1)
+    turn = await open_turn(session, HI)
+
+    async def read() -> None:
+        async for _ in turns.reply(turn, engine):
+            pass
+
+    writer = asyncio.create_task(read())
+    await asyncio.to_thread(engine.holding.wait, 10)
+    await session.adelete()
+    await asyncio.wait_for(writer, 10)
+    engine.release()
+    assert not await Turn.objects.filter(pk=turn.pk).aexists()
+
+
+@pytest.mark.parametrize(
+    ("words", "title"),
+    [
+        ("Hello", "Hello"),
+        ("  two\n lines ", "two lines"),
+        ("a" * 61, "a" * 60 + "…"),
+        ("word " * 20, "word word word word word word word word word word word word…"),
+    ],
+)
+def test_a_conversation_is_called_by_its_first_words(words, title):
+    assert turns.title_of([user(words)]) == title
