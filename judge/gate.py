@@ -376,6 +376,7 @@ def _rated(run: Run | None, renderer: Renderer, limits: Limits) -> list[Rated]:
     found = []
     for judgement in judgements:
         sample = judgement.sample
+        assert sample is not None  # the query asked for those of the run's samples
         if judgement.turn_id in rewrites and (ids := renderer.encode(rewrites[judgement.turn_id])):
             found.append(Rated(sample.prompt_ids, ids, 1))
         elif sample.reward:

@@ -87,8 +87,8 @@ def drafted(turn: Turn, reward: int, lesson: Lesson | None, old_logprobs: Sequen
 
 def is_held(judgement: Judgement | None) -> bool:
     """True while a run is learning this turn: what is said now waits until that run has ended."""
-    sample = judgement and judgement.sample
-    return bool(sample) and sample.status == Sample.Status.CLAIMED
+    sample = judgement.sample if judgement is not None else None
+    return sample is not None and sample.status == Sample.Status.CLAIMED
 
 
 def entered(judgement: Judgement, sample: Sample | None) -> str:

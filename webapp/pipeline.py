@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from asgiref.sync import async_to_sync
 from celery import Task
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
@@ -31,16 +32,16 @@ class Arrow:
 
     model: type[Stateful]
     status: str
-    task: Task
+    task: Task[[str], None]
     patience_s: float = 60
     """How long a row may wait before the sweep sends it again."""
     most: int = 50
     """How many rows one sweep sends."""
 
-    def send(self, pk: object, *, expires_s: float | None = None) -> None:
+    def send(self, pk: object, **options: Any) -> None:
         """Nudge a worker. With Redis away the row keeps the truth, and a later sweep sends it."""
         try:
-            self.task.apply_async((str(pk),), retry=False, expires=expires_s)
+            self.task.apply_async((str(pk),), retry=False, **options)
         except OperationalError as error:
             log.warning("%s of %s waits for the sweep: %s", self.task.name, pk, error)
 
@@ -77,10 +78,11 @@ def sweep() -> int:
 def _send_again(arrow: Arrow) -> int:
     """A nudge that nobody took lapses when the next one is due, so that they never pile up behind a long queue."""
     waiting_since = timezone.now() - timedelta(seconds=arrow.patience_s)
-    due = arrow.model._base_manager.filter(status=arrow.status, moved_at__lt=waiting_since)
+    rows: QuerySet[Any] = arrow.model._base_manager.all()
+    due = rows.filter(status=arrow.status, moved_at__lt=waiting_since)
     keys = list(due.order_by("moved_at").values_list("pk", flat=True)[: arrow.most])
     for pk in keys:
-        arrow.send(pk, expires_s=arrow.patience_s)
+        arrow.send(pk, expires=arrow.patience_s)
     return len(keys)
 
 
