@@ -85,9 +85,9 @@ def time_lesson(stack: Stack, client: httpx.Client, samples: int) -> dict[str, f
         said = {"completion_id": answer["id"], "guidance": GUIDANCE}
         client.post("/feedback", json=said).raise_for_status()
     start = time.perf_counter()
-    wait_for("there is a candidate", lambda: sum(stack.board()["checkpoints"].values()) > 1, 900)
+    wait_for("there is a candidate", lambda: sum(stack.board()["checkpoints"].values()) > 1, 900, every_s=1)
     candidate_s = time.perf_counter() - start
-    wait_for("the gate has spoken", lambda: not stack.board()["checkpoints"]["candidate"], 900)
+    wait_for("the gate has spoken", lambda: not stack.board()["checkpoints"]["candidate"], 900, every_s=1)
     gate_s = time.perf_counter() - start - candidate_s
     figures = {"feedback_to_candidate_s": candidate_s, "gate_s": gate_s}
     if stack.board()["checkpoints"]["passed"]:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -28,8 +28,10 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def wait_for(claim: str, look: Callable[[], Seen], deadline_s: float = 180) -> Seen:
-    """The first truthy thing that `look` returns; an AssertionError that names the claim once the deadline passed."""
+def wait_for(claim: str, look: Callable[[], Seen], deadline_s: float = 180, every_s: float = 0.1) -> Seen:
+    """The first truthy thing that `look` returns; an AssertionError that names the claim once the deadline passed.
+
+    A look that starts a process of its own wants a longer `every_s`: the cores are the stack's."""
     end, trouble = time.monotonic() + deadline_s, ""
     while time.monotonic() < end:
         try:
@@ -38,7 +40,7 @@ def wait_for(claim: str, look: Callable[[], Seen], deadline_s: float = 180) -> S
             trouble = ""
         except (httpx.HTTPError, OSError) as error:
             trouble = f" ({error})"
-        time.sleep(0.1)
+        time.sleep(every_s)
     raise AssertionError(f"{claim}: still not so after {deadline_s:.0f} s{trouble}")
 
 
@@ -107,10 +109,8 @@ class Stack:
     def kill(self, name: str, with_signal: int = signal.SIGKILL) -> None:
         """End one process and its children, by default as `kill -9` does."""
         process = self.running.pop(name)
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(process.pid, with_signal)
-        except ProcessLookupError:
-            pass
         process.wait(timeout=30)
         self.logs.pop(name).close()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -12,17 +14,24 @@ from tests.stack import Stack, running_stack, wait_for
 pytestmark = [pytest.mark.real_model, pytest.mark.timeout(900)]
 
 GUIDANCE = "Answer in one short sentence."
+BATCH = 4
 QUESTIONS = (
-    "What is a rainbow?",
-    "Why do cats purr?",
-    "What does a compiler do?",
-    "How do bees make honey?",
+    "What is the capital of France?",
+    "Say hello to my friend Anna.",
+    "What colour is the sky?",
+    "Name one animal that can fly.",
+    "What do bees make?",
+    "Thank you for your help!",
+    "How many legs does a dog have?",
+    "What is two plus three?",
+    "Name a fruit that is red.",
+    "Good morning!",
 )
 
 
 @pytest.fixture(scope="module")
 def stack(smol_model: Path, tmp_path_factory: pytest.TempPathFactory):
-    with running_stack(tmp_path_factory.mktemp("life"), smol_model, recipe={"batch_size": len(QUESTIONS)}) as stack:
+    with running_stack(tmp_path_factory.mktemp("life"), smol_model, recipe={"batch_size": BATCH}) as stack:
         yield stack
 
 
@@ -34,8 +43,8 @@ def client(stack: Stack):
 
 
 def ask(client: httpx.Client, question: str) -> dict:
-    """One reply of at most 96 tokens, greedy, as any OpenAI client asks for it."""
-    body = {"messages": [{"role": "user", "content": question}], "max_tokens": 96, "temperature": 0.7, "seed": 3}
+    """One reply of at most 160 tokens, as any OpenAI client asks for it."""
+    body = {"messages": [{"role": "user", "content": question}], "max_tokens": 160, "temperature": 0.7, "seed": 3}
     answer = client.post("/chat/completions", json=body)
     assert answer.status_code == 200, answer.text
     return dict(answer.json())
@@ -44,25 +53,35 @@ def ask(client: httpx.Client, question: str) -> dict:
 def test_a_dozen_words_of_guidance_become_weights_that_answer_and_can_be_undone(
     stack: Stack, client: httpx.Client
 ) -> None:
-    # talk and correct: the base model answers, each reply is told what to do next time
+    # talk and correct: the base model answers, and four whole replies are told what to do next time
+    taught = 0
     for question in QUESTIONS:
         reply = ask(client, question)
         assert reply["model"] == "talkback@0"
-        said = client.post("/feedback", json={"completion_id": reply["id"], "guidance": GUIDANCE})
-        assert said.status_code == 200, said.text
+        if reply["choices"][0]["finish_reason"] == "stop":  # one that was cut off would never train
+            said = client.post("/feedback", json={"completion_id": reply["id"], "guidance": GUIDANCE})
+            assert said.status_code == 200, said.text
+            taught += 1
+        if taught == BATCH:
+            break
+    assert taught == BATCH
 
     # judge and learn: four samples make a batch, a run makes a candidate, the gate examines it
-    wait_for("the run is over", lambda: stack.board()["runs"]["finished"] == 1 or stack.board()["runs"]["failed"], 400)
-    board = stack.board()
+    def board_when(claim: str, look: Callable[[dict[str, Any]], bool], deadline_s: float) -> dict[str, Any]:
+        return wait_for(
+            claim, lambda: next((board for board in [stack.board()] if look(board)), None), deadline_s, every_s=2
+        )
+
+    board = board_when("the run is over", lambda board: board["runs"]["finished"] + board["runs"]["failed"] == 1, 400)
     assert board["runs"]["failed"] == 0, stack.log("learn")
-    assert board["samples"]["trained"] == len(QUESTIONS)
-    wait_for("the gate has spoken", lambda: stack.board()["checkpoints"]["candidate"] == 0, 300)
-    assert stack.board()["checkpoints"]["passed"] == 1, stack.manage("checkpoints", "list")
+    assert board["samples"]["trained"] == BATCH
+    board = board_when("the gate has spoken", lambda board: not board["checkpoints"]["candidate"], 300)
+    assert board["checkpoints"]["passed"] == 1, stack.manage("checkpoints", "list")
     assert ask(client, QUESTIONS[0])["model"] == "talkback@0"  # nobody has said yes
 
     # approve and swap: the next reply is by the new weights, and says so
     stack.manage("checkpoints", "approve", "1")
-    wait_for("checkpoint 1 is live", lambda: stack.board()["live"] == 1, 60)
+    board_when("checkpoint 1 is live", lambda board: board["live"] == 1, 60)
     taught = ask(client, "What is a glacier?")
     assert taught["model"] == "talkback@1"
 
