@@ -111,9 +111,12 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     recipe = {"batch_size": arguments.samples}
-    with tempfile.TemporaryDirectory() as folder, running_stack(Path(folder), arguments.model, recipe) as stack:
-        with talking_to(stack) as client:
-            figures = time_first_tokens(stack, client, arguments.rounds) | time_lesson(stack, client, arguments.samples)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running_stack(Path(folder), arguments.model, recipe) as stack,
+        talking_to(stack) as client,
+    ):
+        figures = time_first_tokens(stack, client, arguments.rounds) | time_lesson(stack, client, arguments.samples)
     if arguments.json:
         print(json.dumps(figures))
     else:

@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect  # noqa: E402
 
 CHROMIUM = Path("/usr/bin/chromium")
 PICTURES = ROOT / "artefacts"
-QUIET = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking".split()
+QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 GUIDANCE = "Answer in one short sentence."
 
 pytestmark = [pytest.mark.browser, pytest.mark.real_model, pytest.mark.timeout(900)]

@@ -1,0 +1,29 @@
+"""Every yardstick, one after another, each in processes of its own: `make bench`."""
+
+import subprocess
+import sys
+import time
+
+YARDSTICKS = {
+    "engine": "tokens a second beside plain transformers",
+    "learner": "a step beside a plain PEFT loop",
+    "swap": "twenty swaps under load",
+    "loop": "from a person's word to weights that answer",
+}
+
+
+def main() -> int:
+    failed = []
+    for name, says in YARDSTICKS.items():
+        print(f"\n== {name}: {says}", flush=True)
+        start = time.monotonic()
+        if subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *sys.argv[1:]]).returncode:
+            failed.append(name)
+        print(f"   ({time.monotonic() - start:.0f} s)", flush=True)
+    if failed:
+        print(f"Failed: {', '.join(failed)}.", file=sys.stderr)
+    return len(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
