@@ -378,7 +378,7 @@ def _finish(
 ) -> Checkpoint:
     """The moment a run counts: candidate, run and samples in one transaction."""
     mine = Run.objects.select_for_update().filter(pk=run.pk, status=Run.Status.RUNNING, attempts=run.attempts)
-    if not mine.exists():
+    if mine.first() is None:
         raise Lost(f"{run} was given to another worker after a silence.")
     checkpoint = Checkpoint.objects.create(
         number=number,

@@ -1,0 +1,107 @@
+"""Real workers on a real file: killed at any line, or two at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.stack import ROOT, wait_for
+from tests.training.conftest import HINTED, PROMPT, RESPONSE
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(900)]
+
+START = """
+import django
+django.setup()
+from training import batches, runs
+from training.config import Recipe
+from training.models import Checkpoint, Run, Sample
+recipe = Recipe(batch_size=3, distillation="vocabulary", lr=1e-3, updates=40)
+"""
+
+SAMPLES = f"""
+for _ in range(3):
+    Sample.objects.create(
+        checkpoint=Checkpoint.live(), prompt_ids={PROMPT}, response_ids={RESPONSE}, old_logprobs=OLD,
+        teacher_prompt_ids={HINTED},
+    )
+"""
+
+
+@pytest.fixture
+def house(tmp_path, tiny_model, served):
+    """A migrated folder with three ready samples in it, and a way to run a worker's code there."""
+    environment = {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "webapp.settings",
+        "ENV_FILE": os.devnull,
+        "PYTHONPATH": str(ROOT),
+        "DATA_DIR": str(tmp_path),
+        "DATABASE_URL": f"sqlite:///{tmp_path}/talkback.sqlite3",
+        "REDIS_URL": "redis://127.0.0.1:1/0",  # nobody listens: every nudge is lost
+        "MODEL": str(tiny_model),
+        "RECIPE": "",
+        "OMP_NUM_THREADS": "1",
+    }
+
+    def worker(code: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-c", START + code], env=environment, cwd=ROOT)
+
+    def look(query: str) -> list[tuple]:
+        with sqlite3.connect(f"file:{tmp_path}/talkback.sqlite3?mode=ro", uri=True) as rows:
+            return rows.execute(query).fetchall()
+
+    assert worker('from django.core.management import call_command; call_command("migrate", verbosity=0)').wait() == 0
+    assert worker(SAMPLES.replace("OLD", json.dumps(served))).wait() == 0
+    return tmp_path, worker, look
+
+
+def test_a_run_killed_while_it_learns_is_trained_once(house):
+    folder, worker, look = house
+    first = worker("runs.train(batches.fill(recipe))")
+
+    def has_begun() -> bool:
+        return any(json.loads(row[0]).get("done", 0) > 3 for row in look("SELECT progress FROM training_run"))
+
+    wait_for("the first updates are done", has_begun)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    assert look("SELECT status FROM training_run") == [("running",)]
+
+    assert worker("[run] = runs.recover(); runs.train(run); runs.train(run)").wait() == 0
+
+    assert look("SELECT status, attempts FROM training_run") == [("finished", 2)]
+    assert look("SELECT number, status FROM training_checkpoint ORDER BY number") == [(0, "live"), (1, "candidate")]
+    assert look("SELECT DISTINCT status FROM training_sample") == [("trained",)]
+    assert [Path(path).name for (path,) in look("SELECT path FROM training_checkpoint WHERE number = 1")] == [
+        path.name for path in (folder / "checkpoints").iterdir()
+    ]
+
+
+def test_two_workers_that_fill_at_once_make_one_run(house):
+    folder, worker, look = house
+    wait = f"""
+import pathlib, time
+go = pathlib.Path({str(folder / "go")!r})
+(pathlib.Path({str(folder)!r}) / f"here-{{__import__('os').getpid()}}").touch()
+while not go.exists():
+    time.sleep(0.001)
+batches.fill(recipe)
+"""
+    workers = [worker(wait) for _ in range(2)]
+    wait_for("both workers stand at the line", lambda: len(list(folder.glob("here-*"))) == 2)
+
+    (folder / "go").touch()
+
+    assert [each.wait() for each in workers] == [0, 0]
+    assert look("SELECT status FROM training_run") == [("queued",)]
+    assert look("SELECT status, COUNT(*), COUNT(DISTINCT run_id) FROM training_sample GROUP BY status") == [
+        ("claimed", 3, 1)
+    ]
