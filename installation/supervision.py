@@ -45,9 +45,8 @@ def programs(settings: dict[str, str]) -> list[Program]:
     if "REDIS_PORT" in settings:
         processes.append(Program("redis", [str(redis_binary()), str(DATA_DIR / "redis.conf")], priority=1))
     if "ENGINE_PORT" in settings:
-        engine = {"embedded": "gpu_workers.embedded", "gpu": "gpu_workers.processes"}[settings["PROFILE"]]
-        address = ["--host", "127.0.0.1", "--port", settings["ENGINE_PORT"]]
-        processes.append(Program("engine", [python, "-m", engine, "--model", settings["MODEL"], *address], priority=2))
+        engine = [python, "-m", "gpu_workers.serving", settings["PROFILE"], "--model", settings["MODEL"]]
+        processes.append(Program("engine", [*engine, "--port", settings["ENGINE_PORT"]], priority=2))
     serve = ["--host", settings["HOST"], "--port", settings["PORT"], "--timeout-graceful-shutdown", "5"]
     judge = ["worker", "-Q", "judge", "--pool", "threads", "-c", "2", "-n", "judge@%h", "--loglevel", "INFO"]
     learn = ["worker", "-Q", "learn", "--pool", "solo", "-n", "learn@%h", "--loglevel", "INFO"]

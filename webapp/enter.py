@@ -24,7 +24,7 @@ class EntryTokens(PasswordResetTokenGenerator):
 
     key_salt = "webapp.enter"
 
-    def _make_hash_value(self, user: User, timestamp: int) -> str:  # type: ignore[override]
+    def _make_hash_value(self, user: User, timestamp: int) -> str:
         last = user.last_login.isoformat() if user.last_login else ""
         return f"{user.pk}{user.password}{last}{user.is_active}{timestamp}"
 
