@@ -26,6 +26,8 @@ REQUEST_LIMIT = 1200
 """Characters of the last request that are shown; its beginning and its end are kept."""
 REPLY_LIMIT = 1600
 NEXT_LIMIT = 1200
+MOST_RESULTS = 8
+"""How many parallel tool results are shown; they share NEXT_LIMIT."""
 CONTEXT_LIMIT = 300
 """Characters of each earlier message."""
 CONTEXT_MESSAGES = 4
@@ -74,8 +76,8 @@ class Evidence:
         for role, text in self.request[-1:]:
             parts += [f"The request, {role}:", quoted(text, REQUEST_LIMIT)]
         parts += ["The reply:", quoted(self.reply, REPLY_LIMIT)]
-        for role, text in self.next_state:
-            parts += [f"What came back, {role}:", quoted(text, NEXT_LIMIT)]
+        for role, text in self.next_state:  # parallel tool results share the room
+            parts += [f"What came back, {role}:", quoted(text, NEXT_LIMIT // len(self.next_state))]
         if self.guidance:
             parts += ["What the person says of the reply (next time, do this):", quoted(self.guidance, NEXT_LIMIT)]
         if self.rewrite:
@@ -92,9 +94,9 @@ def of(turn: Turn) -> Evidence:
     """The evidence that stands for this turn now."""
     standing = list(Feedback.objects.standing().filter(turn=turn))
     return Evidence(
-        request=tuple(spoken(turn.messages, CONTEXT_MESSAGES + 1)),
+        request=tuple(asked(turn.messages)),
         reply=turn.text,
-        next_state=tuple(spoken(turn.next_state, len(turn.next_state))),
+        next_state=tuple(spoken(turn.next_state)[:MOST_RESULTS]),
         thumb=thumb_of(f.value for f in standing if f.kind == Feedback.Kind.THUMB),
         guidance="\n".join(f.text for f in standing if f.kind == Feedback.Kind.GUIDANCE),
         rewrite=next((f.text for f in reversed(standing) if f.kind == Feedback.Kind.REWRITE), ""),
@@ -107,14 +109,28 @@ def thumb_of(values: Iterable[int]) -> int | None:
     return (total > 0) - (total < 0) or None
 
 
-def spoken(messages: Sequence[Mapping[str, Any]], most: int) -> list[tuple[str, str]]:
-    """(role, text) of the last `most` messages, tool calls readable, system prompts left out."""
-    said = [
+def asked(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """The last message before the reply and what leads up to it; however long a tool loop, what the person wanted.
+
+    >>> loop = [{"role": "user", "content": "Sort it."}] + [{"role": "tool", "content": "ok"}] * 9
+    >>> [role for role, _ in asked(loop)]
+    ['user', 'tool', 'tool', 'tool', 'tool']
+    """
+    said = spoken(messages)
+    shown = said[-CONTEXT_MESSAGES - 1 :]
+    if all(role != "user" for role, _ in shown):
+        wanted = [one for one in said if one[0] == "user"][-1:]
+        shown = [*wanted, *shown[len(wanted) :]]
+    return shown
+
+
+def spoken(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """(role, text) of messages, tool calls readable, system prompts left out."""
+    return [
         (str(message.get("role", "user")), text_of(message))
         for message in messages
         if message.get("role") not in ("system", "developer")
     ]
-    return said[-most:] if most else []
 
 
 def text_of(message: Mapping[str, Any]) -> str:

@@ -88,8 +88,14 @@ def test_long_text_keeps_its_beginning_and_its_end():
 
 def test_context_is_bounded_and_system_prompts_stay_out():
     messages = [{"role": "system", "content": "secret"}] + [{"role": "user", "content": f"m{n}"} for n in range(20)]
-    assert evidence.spoken(messages, 3) == [("user", "m17"), ("user", "m18"), ("user", "m19")]
-    assert evidence.spoken(messages[:1], 3) == []
+    assert evidence.asked(messages) == [("user", f"m{n}") for n in (15, 16, 17, 18, 19)]
+    assert evidence.asked(messages[:1]) == []
+
+
+def test_parallel_tool_results_share_the_room():
+    few = Evidence((("user", "go"),), "calls x()", (("tool", "y" * 5000),))
+    many = Evidence((("user", "go"),), "calls x()", (("tool", "y" * 5000),) * evidence.MOST_RESULTS)
+    assert len(many.text) < len(few.text) + 100 * evidence.MOST_RESULTS
 
 
 def test_tool_calls_and_parts_are_readable():

@@ -466,6 +466,24 @@ def test_a_turn_that_somebody_else_is_judging_is_left_to_them(serve, say, judge_
     assert judge_it(turn)
 
 
+def test_two_judges_at_once_write_one_verdict(serve, judge_it, engine, monkeypatch):
+    engine.says(r"\boxed{1}", times=None)
+    turn = serve(next_state="Thanks.")
+    ask, others = judges.ask, []
+
+    def meanwhile(*args, **kwargs):
+        if not others:
+            others.append("at work")
+            Sitting.objects.all().delete()  # the first one's seat has run out, and a second one sits down
+            others.append(judge_it(turn, BINARY))
+        return ask(*args, **kwargs)
+
+    monkeypatch.setattr(judges, "ask", meanwhile)
+    assert not judge_it(turn, BINARY)
+    assert others[1]
+    assert Judgement.objects.count() == Sample.objects.count() == 1
+
+
 def test_feedback_that_arrives_during_the_votes_is_not_lost(serve, say, judge_it, engine, monkeypatch):
     turn = serve(next_state="Hm.")
     ask = judges.ask
