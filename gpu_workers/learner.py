@@ -173,13 +173,12 @@ class Learner:
         self.dtype = torch.float32 if self.is_full else chosen_dtype(dtype, self.device)
         self.micro_batch, self.piece = micro_batch, piece
         weights = model_dir if adapter_dir is None or not self.is_full else adapter_dir
-        self.causal = AutoModelForCausalLM.from_pretrained(str(weights), dtype=self.dtype).to(self.device)
+        self.causal = _loaded(weights, self.dtype, self.device)
         if getattr(self.causal.config, "final_logit_softcapping", None):
             raise ValueError("this model caps its final logits, which the piecewise head does not do")
-        self.frozen: nn.Module | None = None
+        self.frozen: Any = None
         if self.is_full:
-            base = AutoModelForCausalLM.from_pretrained(str(model_dir), dtype=self.dtype).to(self.device)
-            self.frozen = base.requires_grad_(False).eval()
+            self.frozen = _loaded(model_dir, self.dtype, self.device).requires_grad_(False).eval()
             self.model: Any = self.causal
         elif adapter_dir is not None:
             try:
@@ -222,14 +221,14 @@ class Learner:
     # Passes
 
     @contextmanager
-    def _as_base(self) -> Iterator[nn.Module]:
+    def _as_base(self) -> Iterator[Any]:
         if self.frozen is not None:
             yield self.frozen
         else:
             with self.model.disable_adapter():
                 yield self.causal
 
-    def _hidden(self, causal: nn.Module, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Tensor:
+    def _hidden(self, causal: Any, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Tensor:
         """Last hidden states that predict each response token, (N, D), of all pairs, one after the other.
 
         Padding goes to the right, where a causal model's real tokens never look: no mask is needed, and none of
@@ -242,14 +241,15 @@ class Learner:
         hidden = causal.get_decoder()(input_ids=ids, use_cache=False).last_hidden_state  # (B, L, D)
         return torch.cat([hidden[row, len(p) - 1 : len(p) + len(r) - 1] for row, (p, r) in enumerate(pairs)])
 
-    def _head_weight(self, causal: nn.Module) -> Tensor:
+    def _head_weight(self, causal: Any) -> Tensor:
         head = causal.get_output_embeddings()
         if getattr(head, "bias", None) is not None:
             raise ValueError("this model's head has a bias, which the piecewise head does not add")
-        return head.weight
+        weight: Tensor = head.weight
+        return weight
 
     @torch.no_grad()
-    def _scored(self, causal: nn.Module, prompt: Sequence[int], response: Sequence[int]) -> tuple[Tensor, Tensor]:
+    def _scored(self, causal: Any, prompt: Sequence[int], response: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Log-probs (T,) and hidden states (T, D) of one response."""
         hidden = self._hidden(causal, [(prompt, response)])
         weight = self._head_weight(causal)
@@ -507,6 +507,11 @@ class Learner:
                 "exp_avg": average.to(parameter),
                 "exp_avg_sq": square.to(parameter),
             }
+
+
+def _loaded(folder: Path | str, dtype: torch.dtype, device: torch.device) -> Any:
+    causal: Any = AutoModelForCausalLM.from_pretrained(str(folder), dtype=dtype)
+    return causal.to(device)
 
 
 def chosen_dtype(name: str, device: torch.device) -> torch.dtype:
