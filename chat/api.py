@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import timedelta
 from typing import Any, Literal
@@ -172,6 +172,21 @@ def storable(value: Any) -> Any:
     return value
 
 
+class EventStream(StreamingHttpResponse):
+    """Server-sent events, closed at their source the moment the reader leaves.
+
+    Django would wrap the source once more and leave it to the garbage collector.
+    """
+
+    def __init__(self, source: AsyncGenerator[bytes, None]) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(source, content_type="text/event-stream; charset=utf-8", headers=headers)
+        self.source = source
+
+    def __aiter__(self) -> AsyncGenerator[bytes, None]:
+        return self.source
+
+
 router = Router(auth=Bearer(), tags=["chat"])
 
 
@@ -182,11 +197,7 @@ async def complete(request: HttpRequest, body: Request) -> Any:
     turn = await sync_to_async(begin)(request, body)
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)
-        return StreamingHttpResponse(
-            events(turn, usage, done=is_done(request, body)),
-            content_type="text/event-stream; charset=utf-8",
-            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-        )
+        return EventStream(events(turn, usage, done=is_done(request, body)))
     last, text = Delta("", (), ()), ""
     async with aclosing(turns.reply(turn, engines.policy())) as deltas:
         async for delta in deltas:
@@ -227,14 +238,14 @@ def is_done(request: HttpRequest, body: Request) -> bool:
     return header.lower() in ("1", "true", "yes") if header is not None else bool(body.session_done)
 
 
-async def events(turn: Turn, include_usage: bool, *, done: bool) -> AsyncIterator[str]:
+async def events(turn: Turn, include_usage: bool, *, done: bool) -> AsyncGenerator[bytes, None]:
     """The reply as server-sent events. A delta without text keeps the stream alive while the engine is waited for.
 
     A reader that leaves closes this, which stops the engine. A failure is an event: the status went out long ago.
     """
     start = head(turn, "chat.completion.chunk") | ({"usage": None} if include_usage else {})
 
-    def chunk(delta: dict[str, Any], finish: str | None = None) -> str:
+    def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         return event(start | {"choices": [choice]})
 
@@ -263,8 +274,8 @@ async def events(turn: Turn, include_usage: bool, *, done: bool) -> AsyncIterato
     yield event("[DONE]")
 
 
-def event(content: Any) -> str:
-    return f"data: {content if isinstance(content, str) else json.dumps(content)}\n\n"
+def event(content: Any) -> bytes:
+    return f"data: {content if isinstance(content, str) else json.dumps(content)}\n\n".encode()
 
 
 def shape(error: TalkbackError) -> dict[str, Any]:

@@ -18,7 +18,7 @@ RECHECK_S = 2.0
 """How often chips are drawn again while one of them shows a figure that grows by itself."""
 
 
-class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
+class ChatConsumer(AsyncWebsocketConsumer):
     """Fragments for one session. Messages are sent by HTTP, so that they arrive even without a socket."""
 
     session: Session | None = None

@@ -90,7 +90,8 @@ def open_turn(
 
     The turn this continues (`follows`, or the one whose history the messages extend) is observed. Asking again
     with the same `completion_id` gives the turn that is there already, `repeated`. `alone` refuses a second reply
-    while one is being written. Raises ContextTooLong, MessagesRefused, NothingSaid or TurnUnfinished; nothing is stored then.
+    while one is being written. Raises ContextTooLong, MessagesRefused, NothingSaid or TurnUnfinished; nothing is
+    stored then.
     """
     messages = [dict(message) for message in messages]
     if not any(message["role"] in sessions.NEXT_STATE for message in messages):

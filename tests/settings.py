@@ -13,6 +13,7 @@ from webapp.settings import *  # noqa: F403
 DATA_DIR = Path(tempfile.mkdtemp(prefix="talkback-tests-"))
 atexit.register(shutil.rmtree, DATA_DIR, ignore_errors=True)
 STATIC_ROOT = DATA_DIR / "static"
+STATIC_ROOT.mkdir()
 SECRET_KEY = "only-for-tests"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CELERY_BROKER_URL = "memory://"

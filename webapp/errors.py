@@ -83,6 +83,8 @@ def sentence(errors: list[dict[str, Any]]) -> str:
     """
     first = errors[0]
     where = ".".join(str(step) for step in first["loc"] if step != "body")
+    if not where and first.get("type") == "missing":
+        return "The body is empty: send a JSON object."
     what = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
     return f"{where}: {what}." if where else f"{what[:1].upper()}{what[1:]}."
 

@@ -1,0 +1,306 @@
+"""The OpenAI-compatible door, as a client sees it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from asgiref.sync import sync_to_async
+
+from chat.models import ApiKey, Session, Turn
+from tests.chat.conftest import assistant, user
+from training.models import Checkpoint
+
+pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+
+PATH = "/v1/chat/completions"
+HI = [user("Say hello")]
+
+
+@pytest.fixture
+def ask(async_client, key, engine):
+    """Send a request with the key; the body is JSON unless it is bytes already."""
+
+    async def ask(body, path=PATH, secret=key.secret, **headers):
+        headers["Authorization"] = f"Bearer {secret}"
+        if isinstance(body, dict):
+            body = json.dumps({"messages": HI} | body if path == PATH else body).encode()
+        return await async_client.post(path, body, content_type="application/json", headers=headers)
+
+    return ask
+
+
+async def chunks(answer) -> list:
+    """The data of a stream's events, [DONE] as text."""
+    events = "".join([part.decode() async for part in answer]).split("\n\n")
+    assert events.pop() == ""
+    return [event if (event := one.removeprefix("data: ")) == "[DONE]" else json.loads(event) for one in events]
+
+
+async def test_a_plain_completion(ask, engine):
+    engine.says("Hello, captain.")
+    answer = (await ask({})).json()
+    turn = await Turn.objects.aget()
+    assert answer["id"] == turn.completion_id
+    assert answer["object"] == "chat.completion"
+    assert answer["model"] == "talkback@0"
+    assert answer["choices"][0]["message"] == {"role": "assistant", "content": "Hello, captain.", "refusal": None}
+    assert answer["choices"][0]["finish_reason"] == "stop"
+    tokens = len(turn.prompt_ids), len(turn.response_ids)
+    assert (answer["usage"]["prompt_tokens"], answer["usage"]["completion_tokens"]) == tokens
+    assert answer["usage"]["total_tokens"] == sum(tokens)
+
+
+async def test_a_stream_is_chunks_as_openai_sends_them(ask, engine):
+    engine.says("Hello, captain.")
+    answer = await ask({"stream": True, "stream_options": {"include_usage": True}})
+    assert answer.headers["Content-Type"].startswith("text/event-stream")
+
+    first, *middle, finish, usage, done = await chunks(answer)
+
+    turn = await Turn.objects.aget()
+    assert first["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+    assert "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in middle) == "Hello, captain."
+    assert len(middle) > 1
+    assert finish["choices"][0] == {"index": 0, "delta": {}, "logprobs": None, "finish_reason": "stop"}
+    assert usage["choices"] == []
+    assert usage["usage"]["completion_tokens"] == len(turn.response_ids)
+    assert done == "[DONE]"
+    assert {chunk["id"] for chunk in (first, *middle, finish, usage)} == {turn.completion_id}
+    assert {chunk["model"] for chunk in (first, *middle, finish, usage)} == {"talkback@0"}
+
+
+async def test_usage_is_sent_only_when_it_is_asked_for(ask):
+    *events, done = await chunks(await ask({"stream": True}))
+    assert done == "[DONE]"
+    assert all(event["choices"] for event in events)
+    assert not any("usage" in event for event in events)
+
+
+async def test_a_stream_is_kept_alive_while_the_engine_is_away(ask, engine, monkeypatch):
+    from chat import turns
+
+    monkeypatch.setattr(turns, "PATIENCE_S", 10)
+    engine.goes_down()
+    answer = await ask({"stream": True})
+    parts = aiter(answer)
+    await anext(parts)  # the role
+    alive = json.loads((await anext(parts)).decode().removeprefix("data: "))
+    assert alive["choices"][0] == {"index": 0, "delta": {}, "logprobs": None, "finish_reason": None}
+    engine.comes_back()
+    assert [part async for part in parts][-1] == b"data: [DONE]\n\n"
+
+
+async def test_a_failure_in_mid_stream_is_an_event_in_openais_shape(ask, engine):
+    engine.goes_down()
+    *_, error, done = await chunks(await ask({"stream": True}))
+    assert error["error"]["code"] == "engine_unavailable"
+    assert error["error"]["type"] == "server_error"
+    assert done == "[DONE]"
+
+
+async def test_a_reader_that_leaves_stops_the_engine(ask, engine):
+    engine.says("Hello, captain, and welcome.")
+    answer = await ask({"stream": True})
+    parts = aiter(answer)
+    for _ in range(3):
+        await anext(parts)
+    await parts.aclose()
+    turn = await Turn.objects.aget()
+    assert engine.aborted == [turn.completion_id]
+    assert (turn.status, turn.finish_reason) == (Turn.Status.CLOSED, "abort")
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        ({"max_tokens": 5}, {"max_new_tokens": 5}),
+        ({"max_completion_tokens": 6, "max_tokens": 5}, {"max_new_tokens": 6}),
+        ({"temperature": 0, "top_p": 0.5, "seed": 7}, {"temperature": 0, "top_p": 0.5, "seed": 7}),
+        ({"stop": "\n"}, {"stop": ("\n",)}),
+        ({"stop": ["a", "b"]}, {"stop": ("a", "b")}),
+        ({"temperature": None}, {"temperature": 0.7, "max_new_tokens": 512}),
+        ({"presence_penalty": 1, "frequency_penalty": -1}, {"presence_penalty": 1, "frequency_penalty": -1}),
+    ],
+)
+async def test_sampling_reaches_the_engine(ask, engine, given, asked):
+    assert (await ask(given)).status_code == 200
+    [call] = engine.asked("stream")
+    assert {name: getattr(call.sampling, name) for name in asked} == asked
+
+
+async def test_a_cut_reply_says_so(ask, engine):
+    engine.says("Hello, captain, and welcome.")
+    assert (await ask({"max_tokens": 2})).json()["choices"][0]["finish_reason"] == "length"
+
+
+async def test_content_may_be_parts_and_any_role_may_speak(ask):
+    messages = [
+        {"role": "developer", "content": [{"type": "text", "text": "Be"}, {"type": "text", "text": "brief."}]},
+        user("Hi"),
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "a", "function": {"name": "x", "arguments": "{}"}}],
+        },
+        {"role": "tool", "tool_call_id": "a", "content": "42"},
+    ]
+    assert (await ask({"messages": messages})).status_code == 200
+    stored = (await Turn.objects.aget()).messages
+    assert stored[0]["content"] == "Be\nbrief."
+    assert stored[2]["tool_calls"][0]["id"] == "a"
+
+
+async def test_what_no_database_can_store_is_shown_as_a_sign(ask):
+    assert (await ask(b'{"messages": [{"role": "user", "content": "a\\u0000b \\ud800"}]}')).status_code == 200
+    assert (await Turn.objects.aget()).messages == [user("a\ufffdb \ufffd")]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code", "words"),
+    [
+        (b"", 400, "invalid_request", "is empty"),
+        (b"{", 400, "invalid_request", "not JSON"),
+        (b'{"messages": "\xff\xfe"}', 400, "invalid_request", "not JSON"),
+        (b"[]", 400, "invalid_request", ""),
+        ({"messages": []}, 400, "invalid_request", "messages"),
+        ({"messages": [{"role": "wizard", "content": "x"}]}, 400, "invalid_request", "role"),
+        ({"messages": [{"content": "x"}]}, 400, "invalid_request", "role"),
+        ({"messages": [assistant("Hi")]}, 400, "invalid_messages", "nothing to reply to"),
+        ({"messages": [user("word " * 3000)]}, 400, "context_length_exceeded", "maximum context length is 2048 tokens"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+            400,
+            "unsupported_parameter",
+            "image_url",
+        ),
+        ({"n": 2}, 400, "unsupported_parameter", "n out"),
+        ({"response_format": {"type": "json_object"}}, 400, "unsupported_parameter", "JSON"),
+        ({"temperature": 3}, 400, "invalid_request", "temperature"),
+        ({"temperature": "hot"}, 400, "invalid_request", "temperature"),
+        ({"max_tokens": 0}, 400, "invalid_request", "max_tokens"),
+        ({"stop": ["x"] * 17}, 400, "invalid_request", "stop"),
+        ({"model": "gpt-4o"}, 404, "model_not_found", "gpt-4o"),
+        ({"model": "talkback@7"}, 404, "model_not_found", "talkback@7"),
+        ({"model": "talkback@x"}, 404, "model_not_found", "talkback@x"),
+    ],
+)
+async def test_what_cannot_be_answered_says_why_and_stores_nothing(ask, engine, body, status, code, words):
+    answer = await ask(body)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (status, code)
+    assert words in error["message"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert await Turn.objects.acount() == await Session.objects.acount() == 0
+    assert not engine.calls
+
+
+async def test_a_request_of_megabytes_is_too_large(ask):
+    answer = await ask(b'{"messages": [{"role": "user", "content": "' + b"x" * (9 * 2**20) + b'"}]}')
+    assert answer.status_code == 413
+    assert answer.json()["error"]["code"] == "request_too_large"
+
+
+@pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer ", "Bearer tb-wrong", "Basic dXNlcjpwYXNz"])
+async def test_without_a_key_nothing_opens(async_client, key, header):
+    headers = {} if header is None else {"Authorization": header}
+    for answer in (
+        await async_client.post(PATH, b"{}", content_type="application/json", headers=headers),
+        await async_client.get("/v1/models", headers=headers),
+        await async_client.post("/v1/feedback", b"{}", content_type="application/json", headers=headers),
+    ):
+        assert answer.status_code == 401
+        assert answer.json()["error"]["code"] == "invalid_api_key"
+
+
+async def test_a_revoked_key_opens_nothing(ask, key):
+    from django.utils import timezone
+
+    await ApiKey.objects.aupdate(revoked_at=timezone.now())
+    assert (await ask({})).status_code == 401
+
+
+async def test_a_keys_last_use_is_noted(ask, key):
+    await ask({})
+    assert (await ApiKey.objects.aget()).used_at is not None
+
+
+async def test_an_unforeseen_failure_tells_nothing_of_the_inside(ask, monkeypatch):
+    from chat import turns
+
+    def broken(*args, **kwargs):
+        raise RuntimeError("secret detail")
+
+    monkeypatch.setattr(turns, "open_turn", broken)
+    answer = await ask({})
+    assert answer.status_code == 500
+    assert "secret" not in answer.content.decode()
+    assert answer.json()["error"]["type"] == "server_error"
+
+
+async def test_unknown_paths_answer_in_the_same_shape(async_client):
+    answer = await async_client.get("/v1/nothing")
+    assert answer.status_code == 404
+    assert answer.json()["error"]["code"] == "not_found"
+
+
+async def test_a_conversation_continues_with_no_header_at_all(ask, engine):
+    first = (await ask({})).json()
+    said = first["choices"][0]["message"]["content"]
+    await ask({"messages": [*HI, assistant(said), user("No, in French.")]})
+
+    turn, second = [turn async for turn in Turn.objects.order_by("position")]
+    assert await Session.objects.acount() == 1
+    assert second.follows_id == turn.pk
+    assert (turn.status, turn.next_state) == (Turn.Status.OBSERVED, [user("No, in French.")])
+
+
+async def test_headers_name_session_turn_type_and_end(ask):
+    first = (await ask({}, **{"X-Session-Id": "s1", "X-Turn-Type": "side"})).json()
+    await ask({"messages": [user("Other")]}, **{"X-Session-Id": "s1", "X-Session-Done": "true"})
+
+    session = await Session.objects.aget()
+    side, last = [turn async for turn in Turn.objects.order_by("position")]
+    assert session.external_id == "s1"
+    assert session.closed_at is not None
+    assert (side.completion_id, side.line) == (first["id"], Turn.Line.SIDE)
+    assert (last.line, last.status) == (Turn.Line.MAIN, Turn.Status.CLOSED)
+
+
+async def test_the_body_may_say_the_same_as_the_headers(ask):
+    await ask({"session_id": "s1", "turn_type": "side", "session_done": True})
+    session, turn = await Session.objects.aget(), await Turn.objects.aget()
+    assert (session.external_id, turn.line) == ("s1", Turn.Line.SIDE)
+    assert session.closed_at is not None
+
+
+async def test_a_stream_ends_its_session_too(ask):
+    answer = await ask({"stream": True, "session_id": "s1", "session_done": True})
+    await chunks(answer)
+    assert (await Session.objects.aget()).closed_at is not None
+
+
+async def test_the_models_that_answer_are_listed(ask, async_client, key):
+    base = await sync_to_async(Checkpoint.live)()
+    await sync_to_async(base.move)(Checkpoint.Status.RETIRED)
+    for number, status in ((1, "live"), (2, "candidate")):
+        await Checkpoint.objects.acreate(number=number, status=status, adapter=f"talkback-{number}-x")
+    headers = {"Authorization": f"Bearer {key.secret}"}
+
+    listed = (await async_client.get("/v1/models", headers=headers)).json()
+
+    assert [model["id"] for model in listed["data"]] == ["talkback", "talkback@1", "talkback@0"]
+    one = (await async_client.get("/v1/models/talkback", headers=headers)).json()
+    assert (one["id"], one["root"]) == ("talkback", "talkback@1")
+    assert (await async_client.get("/v1/models/talkback@2", headers=headers)).status_code == 404
+
+
+async def test_a_request_may_name_the_checkpoint_that_answers(ask, engine):
+    base = await sync_to_async(Checkpoint.live)()
+    await sync_to_async(base.move)(Checkpoint.Status.RETIRED)
+    live = await Checkpoint.objects.acreate(number=1, status="live", adapter="talkback-1-x", path="x")
+    await engine.load_adapter(live.adapter, str(live.folder))
+
+    assert (await ask({"model": "talkback"})).json()["model"] == "talkback@1"
+    assert (await ask({"model": "talkback@0"})).json()["model"] == "talkback@0"
+    assert [call.adapter for call in engine.asked("stream")] == [live.adapter, None]

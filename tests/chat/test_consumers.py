@@ -1,0 +1,139 @@
+"""A tab sees its session move, whoever moved it, and nobody else's."""
+
+from __future__ import annotations
+
+import pytest
+from asgiref.sync import sync_to_async
+from asgiref.testing import ApplicationCommunicator
+from django.contrib.auth.models import AnonymousUser
+
+from chat import consumers, live, turns
+from chat.consumers import ChatConsumer
+from chat.models import Session, Turn
+from feedback.models import Feedback
+from tests.chat.conftest import assistant, open_turn, reply_to, user
+
+pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+
+HI = [user("Say hello")]
+
+
+class Tab:
+    """One open socket."""
+
+    def __init__(self, session: Session, person) -> None:
+        scope = {"type": "websocket", "path": "/", "user": person, "url_route": {"kwargs": {"pk": session.pk}}}
+        self.socket = ApplicationCommunicator(ChatConsumer.as_asgi(), scope)
+
+    async def __aenter__(self) -> Tab:
+        await self.socket.send_input({"type": "websocket.connect"})
+        self.connected = (await self.socket.receive_output(10))["type"] == "websocket.accept"
+        return self
+
+    async def __aexit__(self, *error) -> None:
+        await self.socket.send_input({"type": "websocket.disconnect", "code": 1001})
+        await self.socket.wait(10)
+
+    async def sees(self, words: str) -> str:
+        """The first fragment that holds these words; those before it are dropped."""
+        while True:
+            fragment = (await self.socket.receive_output(10))["text"]
+            if words in fragment:
+                return fragment
+
+
+@pytest.mark.parametrize("who", ["ben", "nobody"])
+async def test_nobody_watches_what_is_not_theirs(session, ben, who):
+    async with Tab(session, ben if who == "ben" else AnonymousUser()) as tab:
+        assert not tab.connected
+
+
+async def test_a_reply_grows_in_every_tab_and_ends_whole(session, ana, engine, monkeypatch):
+    monkeypatch.setattr(live, "FRAME_S", 0)
+    engine.says("Hello, **captain**.")
+    async with Tab(session, ana) as one, Tab(session, ana) as other:
+        turn = await open_turn(session, HI)
+        await live.speak(turn, engine)
+        for tab in (one, other):
+            assert "Say hello" in await tab.sees('hx-swap-oob="beforeend:#turns"')
+            assert f'id="said-{turn.pk}"' in await tab.sees("Hello,")
+            assert "captain" in await tab.sees("<strong>")
+            whole = await tab.sees("announcer")
+            assert f'id="turn-{turn.pk}"' in whole
+            assert "served" in whole
+
+
+async def test_a_tab_that_comes_late_is_shown_what_there_is(session, ana, engine):
+    turn = await reply_to(await open_turn(session, HI), engine)
+    async with Tab(session, ana) as tab:
+        assert turn.text in await tab.sees(f'id="turn-{turn.pk}"')
+
+
+async def test_a_reply_goes_on_without_anybody_watching(session, engine):
+    turn = await open_turn(session, HI)
+    await live.start(turn, engine)
+    assert (await Turn.objects.aget(pk=turn.pk)).status == Turn.Status.SERVED
+
+
+async def test_a_reply_goes_on_without_redis(session, engine, monkeypatch):
+    class Away:
+        async def group_send(self, *args: object) -> None:
+            raise ConnectionRefusedError
+
+    monkeypatch.setattr(live, "get_channel_layer", Away)
+    turn = await open_turn(session, HI)
+    await live.speak(turn, engine)
+    assert (await Turn.objects.aget(pk=turn.pk)).status == Turn.Status.SERVED
+
+
+async def test_a_failure_is_shown_where_the_reply_would_be(session, ana, engine):
+    engine.goes_down()
+    async with Tab(session, ana) as tab:
+        await live.speak(await open_turn(session, HI), engine)
+        assert "The engine does not answer" in await tab.sees('role="alert"')
+
+
+async def test_another_try_takes_the_place_of_the_one_before(session, ana, engine):
+    first = await reply_to(await open_turn(session, HI), engine)
+    async with Tab(session, ana) as tab:
+        await open_turn(session, HI)
+        fragment = await tab.sees('hx-swap-oob="delete"')
+        assert f'<article id="turn-{first.pk}" hx-swap-oob="delete">' in fragment
+        assert "1 earlier try" in fragment
+
+
+async def test_a_thumb_shows_in_the_other_tab(session, ana, engine):
+    turn = await reply_to(await open_turn(session, HI), engine)
+    async with Tab(session, ana) as tab:
+        await tab.sees(f'id="chip-{turn.pk}"')
+        await sync_to_async(Feedback.objects.give)(turn, by=ana, kind="thumb", value=1)
+        fragment = await tab.sees("being judged")
+        assert 'aria-label="Good reply" aria-pressed="true"' in fragment
+        assert "textarea" not in fragment  # what somebody is typing there stays
+
+
+async def test_a_chip_that_grows_by_itself_is_drawn_again(session, ana, engine, monkeypatch):
+    monkeypatch.setattr(consumers, "RECHECK_S", 0.01)
+    turn = await reply_to(await open_turn(session, HI), engine)
+    await sync_to_async(turns.reopen)(turn)
+    async with Tab(session, ana) as tab:
+        for _ in range(3):
+            await tab.sees("data-growing")
+
+
+async def test_what_is_written_is_text_in_every_fragment(session, ana, engine):
+    engine.says("<script>alert(1)</script>")
+    async with Tab(session, ana) as tab:
+        turn = await open_turn(session, [user("</div><script>alert(2)</script>")])
+        await live.speak(turn, engine)
+        fragment = await tab.sees("announcer")
+        assert "<script" not in fragment
+        assert "&lt;/div&gt;&lt;script&gt;alert(2)" in fragment
+
+
+async def test_an_api_chat_can_be_watched_too(key, ana, engine):
+    session = await Session.objects.acreate(user=ana, key=key)
+    first = await reply_to(await open_turn(session, HI), engine)
+    async with Tab(session, ana) as tab:
+        await open_turn(session, [*HI, assistant(first.text), user("More, please")])
+        assert "More, please" in await tab.sees("answering")

@@ -1,0 +1,39 @@
+"""A reply somebody has something to say of."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth import get_user_model
+
+from chat.models import ApiKey, Session, Turn
+from training.models import Checkpoint
+
+
+@pytest.fixture
+def ana(db):
+    return get_user_model().objects.create_user("ana")
+
+
+@pytest.fixture
+def ben(db):
+    return get_user_model().objects.create_user("ben")
+
+
+@pytest.fixture
+def turn(ana) -> Turn:
+    return Turn.objects.create(
+        session=Session.objects.create(user=ana),
+        position=0,
+        status=Turn.Status.SERVED,
+        checkpoint=Checkpoint.live(),
+        messages=[{"role": "user", "content": "2 + 2?"}],
+        text="Five.",
+        response_ids=[1],
+        finish_reason="stop",
+    )
+
+
+@pytest.fixture
+def key(ana) -> ApiKey:
+    key, key.secret = ApiKey.objects.issue(ana, "laptop")  # type: ignore[attr-defined]
+    return key
