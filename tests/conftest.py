@@ -16,6 +16,7 @@ from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
 from tests.tiny import write_tiny_model
 
 ROOT = Path(__file__).parents[1]
+pytest_plugins = ["tests.left_out"]
 
 
 @pytest.fixture(scope="session")

@@ -33,7 +33,7 @@ def postgres_is_there() -> bool:
 
 
 def sglang_is_there() -> bool:
-    return (ROOT / ".venvs" / "sglang" / "bin" / "python").exists()
+    return bool(os.environ.get("SGLANG_URL")) or (ROOT / ".venvs" / "sglang" / "bin" / "python").exists()
 
 
 NEEDS = {
@@ -42,6 +42,19 @@ NEEDS = {
     "real_model": Need("the real small model", (DEFAULT_MODEL / "manifest.json").exists, "make model"),
     "sglang": Need("the real SGLang", sglang_is_there, "make test-sglang"),
 }
+
+
+ELSEWHERE = {
+    "processes": ("that start and kill real processes", "make test-all"),
+    "sglang": ("against the real SGLang", "make test-sglang"),
+}
+"""Tests that a run may leave to another command by choice."""
+left_to: Counter[str] = Counter()
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    for item in items:
+        left_to.update(marker for marker in ELSEWHERE if item.get_closest_marker(marker))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -64,6 +77,9 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
     for need in NEEDS.values():
         if counts[need.thing]:
             reporter.write_line(f"Left out: {counts[need.thing]} that need {need.thing}. `{need.brings}` brings them.")
+    for marker, count in left_to.items():
+        tests, command = ELSEWHERE[marker]
+        reporter.write_line(f"Left to another command: {count} {tests}. `{command}` runs them.")
     if not postgres_is_there():
         command = NEEDS["postgres"].brings
         reporter.write_line(f"Left out: the same tests on PostgreSQL. `{command}` brings them.")
