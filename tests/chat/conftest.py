@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from time import monotonic
+from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -57,11 +58,11 @@ def htmx() -> dict[str, str]:
     return {"HX-Request": "true"}
 
 
-def user(text: str) -> dict[str, str]:
+def user(text: Any) -> dict[str, Any]:
     return {"role": "user", "content": text}
 
 
-def assistant(text: str) -> dict[str, str]:
+def assistant(text: Any) -> dict[str, Any]:
     return {"role": "assistant", "content": text}
 
 

@@ -109,9 +109,9 @@ def test_errors_are_the_clients_own(client, url, engine):
         client.chat.completions.create(model="talkback", messages=HI)
     assert away.value.code == "engine_unavailable"
     assert away.value.response.headers["Retry-After"]
-    with openai.OpenAI(base_url=url, api_key="tb-wrong", max_retries=0) as stranger:
-        with pytest.raises(openai.AuthenticationError):
-            stranger.models.list()
+    stranger = openai.OpenAI(base_url=url, api_key="tb-wrong", max_retries=0)
+    with stranger, pytest.raises(openai.AuthenticationError):
+        stranger.models.list()
 
 
 def test_feedback_on_a_completion(client, engine):

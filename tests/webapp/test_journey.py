@@ -1,0 +1,110 @@
+"""How far a turn has come, in words a person reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from chat.models import Turn
+from judge.models import Judgement, Vote
+from training import config
+from training.models import Checkpoint, Run
+from webapp import journey as journeys
+from webapp.journey import Ballot, journey, tally
+
+STAGES = [
+    (("answering", {}), "writing", "writing"),
+    (("served", {}), "served", "served"),
+    (("served", {"finish_reason": "length"}), "unused", "cut short"),
+    (("served", {"line": "side"}), "unused", "side request"),
+    (("served", {"learns": False}), "unused", "off the record"),
+    (("observed", {}), "judging", "being judged"),
+    (("closed", {"finish_reason": "abort"}), "closed", "stopped"),
+    (("closed", {"finish_reason": "error"}), "closed", "failed"),
+    (("closed", {}), "closed", "closed"),
+]
+
+
+@pytest.mark.parametrize(("state", "stage", "label"), STAGES)
+def test_each_state_has_its_words(make_turn, state, stage, label):
+    status, fields = state
+    told = journey(make_turn(status, **fields))
+    assert (told.stage, told.label) == (stage, label)
+    assert told.detail
+
+
+def test_votes_are_counted_while_they_come_in(make_turn, settings):
+    settings.JUDGE_VOTES = 3
+    turn = make_turn("observed")
+    for index in range(2):
+        Vote.objects.create(turn=turn, question="score", index=index, judge="j", prompt_version="1", score=1)
+    told = journey(turn)
+    assert (told.done, told.total) == (2, 6)
+    assert "2 of up to 6 votes" in told.detail
+
+
+def test_a_vote_that_was_asked_for_again_counts_once(make_turn):
+    turn = make_turn("judged")
+    Judgement.objects.create(turn=turn, reward=1, reward_from="votes", reason="neutral, and no hint")
+    for score, failure in ((None, "unreadable"), (1, "")):
+        Vote.objects.create(
+            turn=turn, question="score", index=0, judge="j", prompt_version="1", score=score, failure=failure
+        )
+    assert "(1 good)" in journey(turn).detail
+
+
+def test_a_verdict_without_a_sample_says_why(make_turn):
+    turn = make_turn("judged")
+    Judgement.objects.create(turn=turn, reward=0, reward_from="votes", reason="neutral, and no hint")
+    told = journey(turn)
+    assert (told.stage, told.label) == ("unused", "judged neutral")
+    assert told.detail.endswith("Not learned: neutral, and no hint.")
+
+
+def test_a_place_in_the_next_batch(make_lesson):
+    first, second = make_lesson(), make_lesson()
+    size = config.current().batch_size
+    told = [journey(lesson.turn) for lesson in (first, second)]
+    assert [one.label for one in told] == [f"in batch, 1 of {size}", f"in batch, 2 of {size}"]
+    assert told[0].stage == "batch"
+    assert told[0].detail.startswith("Judged bad by the judge (2 bad, 1 failed). It teaches your guidance.")
+
+
+def test_a_run_shows_how_far_it_is(make_lesson):
+    run = Run.objects.create(recipe={}, status="running", progress={"done": 4, "total": 10, "eta_s": 90})
+    told = journey(make_lesson("claimed", run=run).turn)
+    assert (told.stage, told.label, told.done, told.total) == ("learning", "learning 40 %", 4, 10)
+    assert "About 2 min to go." in told.detail
+
+
+def test_a_queued_run_waits_for_the_learner(make_lesson):
+    run = Run.objects.create(recipe={}, status="queued")
+    assert journey(make_lesson("claimed", run=run).turn).label == "waiting for the learner"
+
+
+@pytest.mark.parametrize("status", Checkpoint.Status.values)
+def test_what_was_learned_names_its_checkpoint_and_where_that_stands(make_lesson, status):
+    run = Run.objects.create(recipe={}, status="finished")
+    if status == "live":
+        Checkpoint.live().move("retired")
+    Checkpoint.objects.create(number=7, status=status, run=run, adapter="talkback-7-x")
+    told = journey(make_lesson("trained", run=run).turn)
+    assert (told.stage, told.label) == ("trained", "trained in 7")
+    assert "@7" in told.detail
+    assert told.tone == ("bad" if status == "rejected" else "good")
+
+
+def test_a_stale_sample_says_why(make_lesson):
+    told = journey(make_lesson("stale").turn)
+    assert (told.stage, told.label) == ("unused", "not used")
+
+
+def test_many_turns_ask_no_more_than_one(make_lesson, django_assert_num_queries):
+    turns = [make_lesson().turn for _ in range(5)]
+    turns = list(Turn.objects.select_related("session").filter(pk__in=[turn.pk for turn in turns]))
+    with django_assert_num_queries(3):  # judgements with samples, votes, the places in the batch
+        assert len(journeys.journeys(turns)) == 5
+
+
+def test_votes_are_told_in_words():
+    assert tally(Ballot()) == "no votes"
+    assert tally(Ballot([0, -1, -1], asked=3)) == "2 bad, 1 neutral"
