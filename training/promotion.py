@@ -147,6 +147,7 @@ async def promote(checkpoint: Checkpoint, *, by: User | None = None, reason: str
         await _bring(checkpoint, engine)
     except (Unproven, AdapterInvalid) as failure:
         await sync_to_async(reject)(checkpoint, by=by, reason=str(failure))
+        await tidy(engine)
         raise Unproven(str(failure)) from failure
     checkpoint = await sync_to_async(_switch)(checkpoint, Decision.Verb.PROMOTE, by, reason)
     await tidy(engine)

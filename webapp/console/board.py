@@ -295,7 +295,10 @@ def _live(facts: Facts) -> Station:
 
 
 def turns(status: str = "", limit: int = 18) -> list[Turn]:
-    """The newest turns, of one state or of all, each with its `journey`, its verdict and its votes."""
+    """The newest turns, of one state or of all, each with its `journey` and its `ballot`.
+
+    The ballot holds the newest vote of each place: one that was cast again counts once.
+    """
     rows = Turn.objects.filter(status=status) if status in Turn.Status.values else Turn.objects.all()
     rows = rows.select_related("session", "checkpoint", "judgement").prefetch_related(
         Prefetch("votes", Vote.objects.defer("raw").order_by("-question", "index", "pk"))
@@ -304,6 +307,8 @@ def turns(status: str = "", limit: int = 18) -> list[Turn]:
     stands = journeys(newest)
     for turn in newest:
         turn.journey = stands[turn.pk]  # type: ignore[attr-defined]
+        places = {(vote.question, vote.index): vote for vote in turn.votes.all()}
+        turn.ballot = list(places.values())  # type: ignore[attr-defined]
     return newest
 
 

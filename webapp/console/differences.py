@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-ALIKE = 0.3
+ALIKE = 0.4
 """Below this share of common words two replies are simply different, and marks would only be noise."""
 
 
@@ -24,7 +24,7 @@ def between(left: str, right: str) -> tuple[list[Piece], list[Piece]]:
     """
     ours, theirs = _words(left), _words(right)
     matcher = SequenceMatcher(None, ours, theirs, autojunk=False)
-    if matcher.ratio() < ALIKE:
+    if alike(ours, theirs) < ALIKE:
         return [Piece(left, False)], [Piece(right, False)]
     sides: tuple[list[Piece], list[Piece]] = ([], [])
     for tag, a, b, c, d in matcher.get_opcodes():
@@ -32,6 +32,12 @@ def between(left: str, right: str) -> tuple[list[Piece], list[Piece]]:
             if words:
                 side.append(Piece("".join(words), tag != "equal"))
     return sides
+
+
+def alike(left: list[str], right: list[str]) -> float:
+    """The share of words, spaces not counted, that both have in the same order; 1 for two empty texts."""
+    words = [[word for word in side if not word.isspace()] for side in (left, right)]
+    return SequenceMatcher(None, *words, autojunk=False).ratio()
 
 
 def _words(text: str) -> list[str]:
