@@ -10,7 +10,7 @@ import asyncio
 import json
 import re
 import weakref
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Literal
 from uuid import uuid4
@@ -73,7 +73,7 @@ class Engine:
         adapter: str | None = None,
         request_id: str | None = None,
         priority: int = 0,
-    ) -> AsyncIterator[Delta]:
+    ) -> AsyncGenerator[Delta, None]:
         """The reply, piece by piece, as it is sampled. Closing the iterator aborts the request on the engine.
 
         Pieces hold whole characters and never a part of a stop string. The last one carries the finish reason.
@@ -303,7 +303,7 @@ class _Cut:
         return self._text[start : self._given]
 
 
-async def _events(response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
+async def _events(response: httpx.Response) -> AsyncGenerator[dict[str, Any], None]:
     """The JSON objects of an SSE stream up to [DONE]; an error among them raises."""
     async for line in response.aiter_lines():
         if not line.startswith("data:"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -134,7 +134,7 @@ class FakeEngine:
         adapter: str | None = None,
         request_id: str | None = None,
         priority: int = 0,
-    ) -> AsyncIterator[Delta]:
+    ) -> AsyncGenerator[Delta, None]:
         line = self._answer("stream", prompt_ids, sampling, adapter, request_id, priority)
         ids, reason = self._tokens(line, sampling)
         logprobs = list(self.logprobs(prompt_ids, ids, adapter))

@@ -24,9 +24,6 @@ BARE = ("sglang==0.5.23", "xgrammar==0.2.7", "apache-tvm-ffi==0.1.11", "triton==
 
 
 def main() -> int:
-    if sys.version_info[:2] < (3, 11):
-        print("SGLang needs Python 3.11 or newer.", file=sys.stderr)
-        return 1
     mark, wanted = TARGET / "installed", fingerprint()
     if mark.is_file() and mark.read_text() == wanted:
         print(f"SGLang for the CPU is set up in {TARGET}.")

@@ -21,7 +21,7 @@ class _BeforeTorchvision(importlib.abc.MetaPathFinder):
             for name in ("nms", "qnms"):
                 library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
             sys.modules[__name__].library = library  # type: ignore[attr-defined]  # it ends with its owner
-        return None
+        return
 
 
 sys.meta_path.insert(0, _BeforeTorchvision())

@@ -11,10 +11,10 @@ On purpose it differs in this, and each is a test:
 - One adapter too many is refused. SGLang quietly drops the least recently used one.
 - Adapters that would not mean what PEFT means by them (rsLoRA, DoRA, rank and alpha patterns, biases, fully
   trained modules) are refused. SGLang loads some of them and serves them wrongly.
-- Token ids outside the vocabulary are refused. SGLang answers garbage.
+- Token ids outside the vocabulary are refused. SGLang answers garbage on a GPU, and on a CPU its server dies.
 - Keys and values computed under old weights never serve a new request. SGLang keeps them after an in-place pause.
 - Priority is always heeded, larger first. SGLang needs --enable-priority-scheduling.
-- /health costs no token and stays 200 while paused.
+- /health costs no token and stays 200 while paused. (/ready is 503 while paused on both.)
 
 Not served: grammars, stop_regex, sessions, embeddings, the OpenAI routes beyond /v1/models.
 """

@@ -215,9 +215,7 @@ class Batcher:
     def adapters(self) -> dict[str, str]:
         return {name: adapter.path for name, adapter in list(self._adapters.items())}
 
-    def update(
-        self, state: dict[str, Tensor], folder: str, version: str | None, *, abort: bool
-    ) -> Future[int]:
+    def update(self, state: dict[str, Tensor], folder: str, version: str | None, *, abort: bool) -> Future[int]:
         """Put new weights in place: at once when paused, else when what runs has ended. Gives how many are paused."""
         done: Future[int] = Future()
 
@@ -422,7 +420,9 @@ class Batcher:
         planned = self._plan()
         if not planned:
             return
-        pieces, wanted, readers = [], [], []
+        pieces: list[Piece] = []
+        wanted: list[int] = []
+        readers = []
         row = 0
         for strand, n in planned:
             assert strand.kv is not None

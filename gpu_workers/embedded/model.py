@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM
 
@@ -120,7 +121,7 @@ class Model:
             raise Unservable(f"Failed to update weights: {folder} holds no model.")
         try:
             other = AutoModelForCausalLM.from_pretrained(folder, dtype=self.dtype)
-        except (OSError, ValueError, RuntimeError, KeyError) as error:
+        except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
             raise Unservable(f"Failed to update weights: {folder} cannot be read ({error}).") from error
         state: dict[str, Tensor] = other.state_dict()
         mine = {name: tuple(t.shape) for name, t in self._hf.state_dict().items()}
@@ -196,16 +197,17 @@ class Linear(nn.Module):
         self.fill(source.weight.data, None if source.bias is None else source.bias.data)
 
     def fill(self, weight: Tensor, bias: Tensor | None) -> None:
-        self._packed = _pack(weight)
-        self._plain = weight if self._packed is None else None
+        packed = _pack(weight)
+        self._is_packed = packed is not None
+        self._weight = weight if packed is None else packed
         self.bias = bias
 
     def forward(self, x: Tensor) -> Tensor:
         rows = x.reshape(-1, self.in_features)
-        if self._packed is not None:
-            y = torch.ops.mkldnn._linear_pointwise(rows, self._packed, self.bias, "none", [], "")
+        if self._is_packed:
+            y = torch.ops.mkldnn._linear_pointwise(rows, self._weight, self.bias, "none", [], "")
         else:
-            y = F.linear(rows, self._plain, self.bias)
+            y = F.linear(rows, self._weight, self.bias)
         step = self._step
         for first, last, adapter in step.spans:
             pair = adapter.pairs.get(self.name)
@@ -218,7 +220,7 @@ class Linear(nn.Module):
 
 
 def attend(
-    module: nn.Module,
+    module: Any,  # carries layer_idx and packed_step
     query: Tensor,  # (1, H, N, D)
     key: Tensor,  # (1, G, N, D); H / G query heads share one
     value: Tensor,  # (1, G, N, E)
@@ -241,19 +243,25 @@ def attend(
     # Query heads that share a key head stand as extra queries: far faster on a CPU than repeating the keys.
     grouped = query[0].view(groups, share, rows, width)
     out = query.new_empty(1, rows, heads, out_width)
+    queries, new_keys, new_values, outs = grouped[None].unbind(3), key.unbind(2), value.unbind(2), out.unbind(1)
     for first, last, piece in step.pieces:
         keys, values = piece.kv.layers[layer]
         start, n = piece.start, last - first
         end = start + n
-        keys[0, :, start:end] = key[0, :, first:last]
-        values[0, :, start:end] = value[0, :, first:last]
         if n == 1:
+            keys.select(2, start).copy_(new_keys[first])
+            values.select(2, start).copy_(new_values[first])
             oldest = 0 if sliding_window is None else max(0, end - sliding_window)
             part = F.scaled_dot_product_attention(
-                grouped[None, :, :, first], keys[:, :, oldest:end], values[:, :, oldest:end], scale=scaling
+                queries[first],
+                keys.narrow(2, oldest, end - oldest),
+                values.narrow(2, oldest, end - oldest),
+                scale=scaling,
             )
-            out[0, first] = part.reshape(heads, out_width)
+            outs[first].copy_(part.view(1, heads, out_width))
         else:
+            keys[:, :, start:end] = key[:, :, first:last]
+            values[:, :, start:end] = value[:, :, first:last]
             part = F.scaled_dot_product_attention(
                 grouped[:, :, first:last].reshape(1, groups, share * n, width),
                 keys[:, :, :end],
@@ -261,9 +269,7 @@ def attend(
                 attn_mask=_mask(step, first, start, n, share, sliding_window, query.dtype),
                 scale=scaling,
             )
-            out[0, first:last] = (
-                part.view(groups, share, n, out_width).permute(2, 0, 1, 3).reshape(n, heads, out_width)
-            )
+            out[0, first:last] = part.view(groups, share, n, out_width).permute(2, 0, 1, 3).reshape(n, heads, out_width)
     return out, None
 
 

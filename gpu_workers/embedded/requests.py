@@ -187,9 +187,7 @@ def _verify(params: Params) -> None:
         if not -2 <= getattr(params, name) <= 2:
             raise ValueError(f"{name} must be in [-2, 2], got {getattr(params, name)}.")
     if not 0 < params.repetition_penalty <= 2:
-        raise ValueError(
-            f"repetition_penalty must be in (0, 2] (1.0 = no penalty), got {params.repetition_penalty}."
-        )
+        raise ValueError(f"repetition_penalty must be in (0, 2] (1.0 = no penalty), got {params.repetition_penalty}.")
     if params.max_new_tokens < 0:
         raise ValueError(f"max_new_tokens must be at least 0, got {params.max_new_tokens}.")
     if not 0 <= params.min_new_tokens <= params.max_new_tokens:
@@ -205,10 +203,9 @@ def _check(ids: Sequence[int], params: Params, limits: Limits) -> None:
         raise ValueError(f"input_ids must lie in [0, {limits.vocabulary - 1}].")
     if any(not 0 <= token < limits.vocabulary for token in params.logit_bias):
         raise ValueError(f"logit_bias must has keys in [0, {limits.vocabulary - 1}].")
-    if len(ids) >= limits.context_length and params.max_new_tokens > 0 or len(ids) > limits.context_length:
+    if (len(ids) >= limits.context_length and params.max_new_tokens > 0) or len(ids) > limits.context_length:
         raise ValueError(
-            f"The input ({len(ids)} tokens) is longer than the model's context length "
-            f"({limits.context_length} tokens)."
+            f"The input ({len(ids)} tokens) is longer than the model's context length ({limits.context_length} tokens)."
         )
     total = len(ids) + params.max_new_tokens
     if total > limits.context_length:

@@ -7,7 +7,7 @@ import hmac
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -81,7 +81,11 @@ class Server:
             Route("/flush_cache", self.flush, methods=both),
             Route("/abort_request", self.abort, methods=post),
         ]
-        return _Keys(Starlette(routes=routes, exception_handlers={Malformed: _malformed}), self.settings.api_key, self.settings.admin_api_key)
+        return _Keys(
+            Starlette(routes=routes, exception_handlers={Malformed: _malformed}),
+            self.settings.api_key,
+            self.settings.admin_api_key,
+        )
 
     # Generating and scoring
 
@@ -117,7 +121,7 @@ class Server:
             reply.strand = strand
         return replies
 
-    async def _arrivals(self, replies: list[_Reply]) -> AsyncIterator[_Reply]:
+    async def _arrivals(self, replies: list[_Reply]) -> AsyncGenerator[_Reply, None]:
         """Each reply, whenever something came to it, until all are finished. Leaving early aborts them."""
         open_ = len(replies)
         try:
@@ -141,7 +145,7 @@ class Server:
                 yield b"data: " + _dump(event) + b"\n\n"
             yield b"data: [DONE]\n\n"
         finally:
-            await arrivals.aclose()  # type: ignore[attr-defined]
+            await arrivals.aclose()
 
     async def _whole(self, request: Request, replies: list[_Reply], body: Body) -> Response:
         async def collect() -> None:
@@ -150,7 +154,7 @@ class Server:
                 async for _ in arrivals:
                     pass
             finally:
-                await arrivals.aclose()  # type: ignore[attr-defined]
+                await arrivals.aclose()
 
         async def watch() -> None:
             while (await request.receive())["type"] != "http.disconnect":

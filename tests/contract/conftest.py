@@ -70,15 +70,14 @@ def sglang_cpu_command(model: Path, port: int) -> list[str]:
 
 @pytest.fixture
 async def client(server: Server) -> AsyncIterator[Engine]:
-    """The one client; the server is left as it was found: running, and on its first weights."""
+    """The one client; the server is left running, on its first weights, without adapters."""
     engine = server.engine()
     yield engine
     await engine.resume()
     if (await engine.info())["weight_version"] != "base":
         await engine.update_weights(str(server.model), version="base")
     for name in await engine.adapters():
-        if name not in ("a", "b"):
-            await engine.unload_adapter(name)
+        await engine.unload_adapter(name)
     await engine.aclose()
 
 

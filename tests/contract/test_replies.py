@@ -71,7 +71,8 @@ async def test_a_stop_token_is_in_the_ids_and_not_in_the_text(client: Engine) ->
 
     assert cut.finish_reason == "stop"
     assert cut.ids == whole.ids[: whole.ids.index(stop) + 1]
-    assert whole.text.startswith(cut.text) and len(cut.text) < len(whole.text)
+    assert whole.text.startswith(cut.text)
+    assert len(cut.text) < len(whole.text)
 
 
 async def test_a_stop_string_ends_a_reply_and_is_cut_off(client: Engine) -> None:

@@ -1,0 +1,281 @@
+"""The batcher on the tiny model, in this process: who is served when, from what, and with which numbers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from gpu_workers.embedded.adapters import read_adapter
+from gpu_workers.embedded.batching import CHUNK_BESIDE_EQUAL, CHUNK_BESIDE_HIGHER, Batcher, News, Strand
+from gpu_workers.embedded.model import Model, Piece
+from gpu_workers.embedded.requests import Ask
+from gpu_workers.embedded.sampling import Params
+from tests.tiny import write_tiny_adapter, write_tiny_model
+
+DEADLINE_S = 60
+
+
+class Reader:
+    """Collects what comes for one ask."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+        self.finish: dict[str, Any] | None = None
+        self.begun, self.ended = threading.Event(), threading.Event()
+        self.strand: Strand | None = None
+        self.on_token: Callable[[], None] = lambda: None
+
+    def __call__(self, news: News) -> None:
+        self.ids += news.ids
+        if news.ids:
+            self.begun.set()
+            self.on_token()
+        if news.finish is not None:
+            self.finish = news.finish
+            self.ended.set()
+
+    @property
+    def cached_tokens(self) -> int:
+        assert self.strand is not None
+        return self.strand.cached_tokens or 0
+
+    @property
+    def ending(self) -> dict[str, Any]:
+        assert self.finish is not None
+        return self.finish
+
+    def wait(self) -> list[int]:
+        assert self.ended.wait(DEADLINE_S)
+        return self.ids
+
+
+class Desk:
+    """A batcher, and the pieces of every forward it ran."""
+
+    def __init__(self, model: Model, **settings: Any) -> None:
+        self.forwards: list[list[Piece]] = []
+        run = type(model).forward
+
+        def watched(pieces: Sequence[Piece], wanted: Sequence[int]) -> torch.Tensor:
+            self.forwards.append(list(pieces))
+            return run(model, pieces, wanted)
+
+        model.forward = watched  # type: ignore[method-assign]
+        defaults = {"max_running": 8, "max_tokens": 8192, "weight_version": "base"}
+        self.batcher = Batcher(model, lambda ids, skip, spaces: " ".join(map(str, ids)), **{**defaults, **settings})
+        self.batcher.start()
+        self._asked = 0
+
+    def ask(self, ids: Sequence[int], *, priority: int = 0, adapter: str | None = None, **params: Any) -> Reader:
+        return self.ask_all([ids], priority=priority, adapter=adapter, **params)[0]
+
+    def ask_all(
+        self, prompts: Sequence[Sequence[int]], *, priority: int = 0, adapter: str | None = None, **params: Any
+    ) -> list[Reader]:
+        """Ask all at the same moment."""
+        settings = Params(**{"max_new_tokens": 8, "ignore_eos": True, **params})
+        readers = [Reader() for _ in prompts]
+        asks = []
+        for ids in prompts:
+            self._asked += 1
+            asks.append(Ask(f"r{self._asked}", tuple(ids), settings, adapter=adapter, priority=priority))
+        strands = self.batcher.submit(list(zip(asks, readers, strict=True)))
+        for reader, strand in zip(readers, strands, strict=True):
+            reader.strand = strand
+        return readers
+
+
+@pytest.fixture(scope="module")
+def model(tiny_model: Path) -> Model:
+    return Model(str(tiny_model), "float32")
+
+
+@pytest.fixture
+def make_desk(model: Model) -> Iterator[Callable[..., Desk]]:
+    desks: list[Desk] = []
+
+    def make(**settings: Any) -> Desk:
+        desks.append(Desk(model, **settings))
+        return desks[-1]
+
+    yield make
+    for desk in desks:
+        desk.batcher.stop()
+    del model.forward  # the class's own again
+
+
+def test_a_seed_repeats_a_reply_alone_and_in_company(make_desk: Callable[..., Desk]) -> None:
+    desk = make_desk()
+    prompt = [1, 40, 41]
+    alone = desk.ask(prompt, temperature=1.0, sampling_seed=5, max_new_tokens=40).wait()
+
+    company = desk.ask_all([[1, n, n + 1] for n in range(60, 66)], temperature=1.0, max_new_tokens=60)
+    company[0].begun.wait(DEADLINE_S)
+    again = desk.ask(prompt, temperature=1.0, sampling_seed=5, max_new_tokens=40).wait()
+    other = desk.ask(prompt, temperature=1.0, sampling_seed=6, max_new_tokens=40).wait()
+
+    assert again == alone
+    assert other != alone
+
+
+def test_a_prefix_that_several_share_is_computed_once(make_desk: Callable[..., Desk]) -> None:
+    desk = make_desk()
+    prefix = list(range(100, 400))
+
+    readers = desk.ask_all([[*prefix, 400 + n] for n in range(5)])
+    for reader in readers:
+        reader.wait()
+
+    computed = sum(len(piece.ids) for pieces in desk.forwards for piece in pieces if len(piece.ids) > 1)
+    assert computed < 300 + 5 * 8
+    assert sorted(reader.cached_tokens for reader in readers) == [0, 300, 300, 300, 300]
+
+
+def test_what_was_computed_for_one_adapter_serves_no_other(
+    make_desk: Callable[..., Desk], model: Model, tmp_path: Path
+) -> None:
+    desk = make_desk()
+    layers = {name: (linear.in_features, linear.out_features) for name, linear in model.linears.items()}
+    for n, name in enumerate("ab"):
+        folder = write_tiny_adapter(tmp_path / name, seed=n)
+        desk.batcher.add_adapter(read_adapter(name, str(folder), layers, model.dtype, 64)).result(DEADLINE_S)
+    prompt = list(range(100, 160))
+
+    readers = [desk.ask(prompt, adapter=name, temperature=0) for name in (None, "a", "b", "a")]
+    replies = [reader.wait() for reader in readers]
+
+    assert readers[2].cached_tokens == 0
+    assert replies[1] == replies[3]
+    assert replies[0] != replies[1] != replies[2]
+
+
+def test_a_long_prompt_does_not_stall_a_stream(make_desk: Callable[..., Desk]) -> None:
+    desk = make_desk()
+    stream = desk.ask([1, 50], max_new_tokens=100)
+    assert stream.begun.wait(DEADLINE_S)
+
+    desk.ask([n % 400 + 50 for n in range(1500)], max_new_tokens=1).wait()
+
+    beside = [pieces for pieces in desk.forwards if any(len(piece.ids) > 1 for piece in pieces) and len(pieces) > 1]
+    assert len(beside) >= 20
+    for pieces in beside:
+        assert 1 in [len(piece.ids) for piece in pieces]  # the stream had its token in each of these steps
+        assert sum(len(piece.ids) for piece in pieces if len(piece.ids) > 1) <= CHUNK_BESIDE_EQUAL
+
+
+def test_a_prompt_of_lower_rank_takes_smaller_bites(make_desk: Callable[..., Desk]) -> None:
+    desk = make_desk()
+    stream = desk.ask([1, 50], max_new_tokens=100, priority=10)
+    assert stream.begun.wait(DEADLINE_S)
+
+    desk.ask(list(range(60, 360)), max_new_tokens=1, priority=0).wait()
+
+    bites = [len(p.ids) for pieces in desk.forwards if len(pieces) > 1 for p in pieces if len(p.ids) > 1]
+    assert 0 < max(bites) <= CHUNK_BESIDE_HIGHER
+
+
+def test_the_higher_rank_goes_first_and_the_lower_loses_nothing(make_desk: Callable[..., Desk]) -> None:
+    desk = make_desk(max_running=1)
+    low_prompt, order = [1, 70, 71], []
+    alone = desk.ask(low_prompt, sampling_seed=3, max_new_tokens=60).wait()
+
+    low = desk.ask(low_prompt, sampling_seed=3, max_new_tokens=60)
+    assert low.begun.wait(DEADLINE_S)
+    high = desk.ask([1, 80], priority=10, max_new_tokens=10)
+    low.on_token = lambda: order.append("low")
+    high.on_token = lambda: order.append("high")
+    high.wait()
+
+    assert low.wait() == alone  # it stepped back, and went on where it had been
+    first_high = order.index("high")
+    assert order[first_high : first_high + 10] == ["high"] * 10
+
+
+def test_room_is_never_exceeded_and_everybody_is_served(make_desk: Callable[..., Desk]) -> None:
+    desk = make_desk(max_tokens=256)
+    used: list[float] = []
+    readers = desk.ask_all([[1, *range(50 + n, 110 + n)] for n in range(12)], max_new_tokens=20)
+    for reader in readers:
+        reader.on_token = lambda: used.append(desk.batcher.counts()["num_used_tokens"])
+
+    assert all(len(reader.wait()) == 20 for reader in readers)
+    assert 0 < max(used) <= 256
+
+
+def test_the_least_recently_used_prefix_goes_first(make_desk: Callable[..., Desk]) -> None:
+    desk = make_desk(max_tokens=300)
+    old, young = list(range(50, 150)), list(range(200, 300))
+    desk.ask(old, max_new_tokens=1).wait()
+    desk.ask(young, max_new_tokens=1).wait()
+    desk.ask(list(range(300, 390)), max_new_tokens=60).wait()  # needs the room of one
+
+    kept = desk.ask(young, max_new_tokens=1)
+    kept.wait()
+    gone = desk.ask(old, max_new_tokens=1)
+    gone.wait()
+
+    assert kept.cached_tokens == 99
+    assert gone.cached_tokens == 0
+
+
+def test_an_abort_frees_the_place_at_once(make_desk: Callable[..., Desk]) -> None:
+    desk = make_desk(max_running=1)
+    endless = desk.ask([1, 50], max_new_tokens=1900)
+    assert endless.begun.wait(DEADLINE_S)
+    next_one = desk.ask([1, 60])
+
+    assert endless.strand is not None
+    desk.batcher.abort([endless.strand])
+
+    assert next_one.wait()
+    assert endless.ending["type"] == "abort"
+    assert len(endless.ids) < 1900
+
+
+def test_what_old_weights_computed_serves_nobody_new(
+    make_desk: Callable[..., Desk], model: Model, tiny_model: Path, tmp_path: Path
+) -> None:
+    desk = make_desk()
+    other = write_tiny_model(tmp_path / "other", seed=9)
+    prompt = list(range(60, 120))
+    running = desk.ask(prompt, max_new_tokens=200)
+    assert running.begun.wait(DEADLINE_S)
+    try:
+        desk.batcher.pause("in_place").result(DEADLINE_S)
+        state = model.read_weights(str(other))
+        desk.batcher.update(state, str(other), "v2", abort=False).result(DEADLINE_S)
+        desk.batcher.resume().result(DEADLINE_S)
+        running.wait()  # its keys and values are half old, half new: they must not be kept
+
+        fresh = desk.ask(prompt, temperature=0)
+        reply = fresh.wait()
+
+        expected = Desk(Model(str(other), "float32"))
+        assert fresh.cached_tokens == 0
+        assert reply == expected.ask(prompt, temperature=0).wait()
+        expected.batcher.stop()
+    finally:
+        desk.batcher.pause("abort").result(DEADLINE_S)
+        model.set_weights(model.read_weights(str(tiny_model)), str(tiny_model))
+
+
+def test_a_failing_model_ends_every_request_with_an_error(make_desk: Callable[..., Desk], model: Model) -> None:
+    desk = make_desk()
+    told = threading.Event()
+    desk.batcher.on_failure = told.set
+
+    def broken(pieces: Sequence[Piece], wanted: Sequence[int]) -> torch.Tensor:
+        raise RuntimeError("out of memory")
+
+    model.forward = broken  # type: ignore[method-assign]
+    reader = desk.ask([1, 50])
+    reader.wait()
+
+    assert reader.ending["status_code"] == 500
+    assert told.wait(DEADLINE_S)
+    assert isinstance(desk.batcher.failed, RuntimeError)

@@ -1,0 +1,246 @@
+"""The engine client against answers a server might give."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from gpu_workers.engine import Engine
+from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable
+from gpu_workers.openai_chat import OpenAIChat
+from gpu_workers.types import Sampling
+
+
+class Scripted(Engine):
+    """The client, with a function where the network would be."""
+
+    def __init__(self, answer: Callable[[httpx.Request], httpx.Response]) -> None:
+        super().__init__("http://engine", api_key="plain", admin_key="admin")
+        self._scripted = httpx.AsyncClient(transport=httpx.MockTransport(answer), base_url=self.url)
+
+    def _client(self) -> httpx.AsyncClient:
+        return self._scripted
+
+
+def meta(total: int, finish: str | None = None, logprobs: list[list[Any]] | None = None) -> dict[str, Any]:
+    return {
+        "finish_reason": {"type": finish} if finish else None,
+        "prompt_tokens": 2,
+        "completion_tokens": total,
+        "weight_version": "v1",
+        "output_token_logprobs": logprobs or [],
+    }
+
+
+def events(*chunks: dict[str, Any]) -> httpx.Response:
+    lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
+    return httpx.Response(200, text="".join(lines) + "data: [DONE]\n\n")
+
+
+def entries(*ids: int) -> list[list[Any]]:
+    return [[-float(i), i, None] for i in ids]
+
+
+CUMULATIVE = [
+    {"text": "a", "output_ids": [1], "meta_info": meta(1, None, entries(1))},
+    {"text": "ab", "output_ids": [1, 2], "meta_info": meta(2, None, entries(1, 2))},
+    {"text": "abc", "output_ids": [1, 2, 3], "meta_info": meta(3, "stop", entries(1, 2, 3))},
+]
+INCREMENTAL = [
+    {"text": "a", "output_ids": [1], "meta_info": meta(1, None, entries(1))},
+    {"text": "b", "output_ids": [2], "meta_info": meta(2, None, entries(2))},
+    {"text": "c", "output_ids": [3], "meta_info": meta(3, "stop", entries(3))},
+]
+
+
+@pytest.mark.parametrize("chunks", [CUMULATIVE, INCREMENTAL], ids=["cumulative", "incremental"])
+async def test_both_ways_of_streaming_give_the_same_pieces(chunks: list[dict[str, Any]]) -> None:
+    engine = Scripted(lambda request: events(*chunks))
+
+    pieces = [piece async for piece in engine.stream((8, 9), Sampling())]
+
+    assert [(p.text, p.ids, p.logprobs, p.finish_reason) for p in pieces] == [
+        ("a", (1,), (-1.0,), None),
+        ("b", (2,), (-2.0,), None),
+        ("c", (3,), (-3.0,), "stop"),
+    ]
+
+
+async def test_what_may_become_a_stop_string_is_held_back() -> None:
+    chunks = [
+        {"text": "go E", "output_ids": [1], "meta_info": meta(1, None, entries(1))},
+        {"text": "go EN", "output_ids": [1, 2], "meta_info": meta(2, None, entries(1, 2))},
+        {"text": "go ", "output_ids": [1, 2, 3], "meta_info": meta(3, "stop", entries(1, 2, 3))},
+    ]
+    engine = Scripted(lambda request: events(*chunks))
+
+    pieces = [piece async for piece in engine.stream((8,), Sampling(stop=("END",)))]
+
+    assert [piece.text for piece in pieces] == ["go ", "", ""]
+
+
+async def test_what_was_held_back_comes_when_it_was_no_stop_string() -> None:
+    chunks = [
+        {"text": "go E", "output_ids": [1], "meta_info": meta(1, None, entries(1))},
+        {"text": "go E", "output_ids": [1, 2], "meta_info": meta(2, "length", entries(1, 2))},
+    ]
+    engine = Scripted(lambda request: events(*chunks))
+
+    assert "".join([p.text async for p in engine.stream((8,), Sampling(stop=("END",)))]) == "go E"
+
+
+async def test_a_stream_that_breaks_off_is_the_engines_failure() -> None:
+    engine = Scripted(lambda request: events(*CUMULATIVE[:1]))
+
+    with pytest.raises(EngineUnavailable, match="before it was finished"):
+        _ = [piece async for piece in engine.stream((8,), Sampling())]
+
+
+async def test_tokens_that_do_not_add_up_raise() -> None:
+    chunk = {"text": "x", "output_ids": [3], "meta_info": meta(5, None, entries(3))}
+    engine = Scripted(lambda request: events(chunk))
+
+    with pytest.raises(EngineRefused, match="are not 5"):
+        _ = [piece async for piece in engine.stream((8,), Sampling())]
+
+
+async def test_logprobs_that_do_not_match_the_tokens_raise() -> None:
+    answer = {"text": "x", "output_ids": [3, 4], "meta_info": meta(2, "stop", entries(3))}
+    engine = Scripted(lambda request: httpx.Response(200, json=answer))
+
+    with pytest.raises(EngineRefused, match="1 log-probs for 2 tokens"):
+        await engine.generate((8,), Sampling())
+
+
+async def test_scores_of_other_tokens_raise() -> None:
+    answer = {"text": "", "output_ids": [], "meta_info": meta(0, "length") | {"input_token_logprobs": entries(8, 5)}}
+    engine = Scripted(lambda request: httpx.Response(200, json=answer))
+
+    with pytest.raises(EngineRefused, match="other tokens"):
+        await engine.score((8,), (6,))
+    with pytest.raises(ValueError, match="needs a prompt"):
+        await engine.score((), (6,))
+
+
+@pytest.mark.parametrize(
+    ("status", "content", "failure", "words"),
+    [
+        (400, {"error": {"message": "too long"}}, EngineRefused, "too long"),
+        (400, {"error": "unknown field `x`"}, EngineRefused, "unknown field"),
+        (400, {"object": "error", "message": "not so", "code": 400}, EngineRefused, "not so"),
+        (400, {"success": False, "error_message": "no file"}, EngineRefused, "no file"),
+        (400, {"error": {"message": "Got LoRA adapter that has never been loaded: x"}}, AdapterMissing, "never been"),
+        (400, {"error": {"message": "The following requested LoRA adapters are not loaded: x"}}, AdapterMissing, "x"),
+        (401, {"error": "Unauthorized"}, EngineRefused, "ENGINE_API_KEY"),
+        (429, {"error": {"message": "queue full"}}, EngineUnavailable, "queue full"),
+        (500, {"error": {"message": "boom"}}, EngineUnavailable, "boom"),
+    ],
+)
+async def test_each_error_shape_becomes_a_named_failure(
+    status: int, content: dict[str, Any], failure: type[Exception], words: str
+) -> None:
+    engine = Scripted(lambda request: httpx.Response(status, json=content))
+
+    for ask in (engine.generate((1,), Sampling()), anext(engine.stream((1,), Sampling()))):
+        with pytest.raises(failure, match=words) as raised:
+            await ask
+        assert type(raised.value) is failure
+
+
+async def test_an_error_inside_a_stream_and_an_abort_with_a_status_raise() -> None:
+    failing = Scripted(lambda request: events({"error": {"message": "gone", "code": 503}}))
+    with pytest.raises(EngineUnavailable, match="gone"):
+        await anext(failing.stream((1,), Sampling()))
+
+    info = meta(0) | {"finish_reason": {"type": "abort", "message": "overloaded", "status_code": 503}}
+    aborted = Scripted(lambda request: httpx.Response(200, json={"text": "", "output_ids": [], "meta_info": info}))
+    with pytest.raises(EngineUnavailable, match="overloaded"):
+        await aborted.generate((1,), Sampling())
+
+
+async def test_nobody_there_is_said_with_the_address() -> None:
+    engine = Engine("http://127.0.0.1:9")  # the discard port: nobody listens
+
+    with pytest.raises(EngineUnavailable, match=r"127\.0\.0\.1:9"):
+        await engine.generate((1,), Sampling())
+    with pytest.raises(EngineUnavailable):
+        await anext(engine.stream((1,), Sampling()))
+    assert not await engine.ready()
+
+
+async def test_each_key_goes_to_its_own_routes() -> None:
+    keys: dict[str, str] = {}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        keys[request.url.path] = request.headers.get("authorization", "")
+        return httpx.Response(200, json={"data": []})
+
+    engine = Scripted(answer)
+    await engine.adapters()
+    await engine.pause("retract")
+
+    assert keys == {"/v1/models": "Bearer plain", "/pause_generation": "Bearer admin"}
+
+
+async def test_only_what_is_asked_is_sent() -> None:
+    bodies: list[dict[str, Any]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        bodies.append(json.loads(request.content))
+        return httpx.Response(200, json={"text": "", "output_ids": [], "meta_info": meta(0, "length")})
+
+    engine = Scripted(answer)
+    await engine.generate((1, 2), Sampling())
+    await engine.generate(
+        (1, 2), Sampling(stop=("x",), stop_token_ids=(3,), seed=4), adapter="m-1", request_id="r", priority=10
+    )
+
+    plain, full = bodies
+    assert not {"lora_path", "priority"} & plain.keys()
+    assert not {"stop", "stop_token_ids", "sampling_seed"} & plain["sampling_params"].keys()
+    assert (full["lora_path"], full["priority"], full["rid"]) == ("m-1", 10, "r")
+    assert full["sampling_params"].items() >= {"stop": ["x"], "stop_token_ids": [3], "sampling_seed": 4}.items()
+
+
+async def test_a_chat_server_answers_with_text() -> None:
+    seen: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        choice = {"message": {"role": "assistant", "content": "\\boxed{1}"}, "finish_reason": "stop"}
+        return httpx.Response(200, json={"choices": [choice], "usage": {"completion_tokens": 5}})
+
+    chat = _scripted_chat(answer)
+    reply = await chat.chat([{"role": "user", "content": "hi"}], Sampling(max_new_tokens=9, temperature=0.6), seed=3)
+
+    assert (reply.text, reply.finish_reason, reply.completion_tokens) == ("\\boxed{1}", "stop", 5)
+    assert str(seen[0].url) == "http://judge/v1/chat/completions"
+    assert json.loads(seen[0].content).items() >= {"model": "big", "max_tokens": 9, "seed": 3}.items()
+    assert seen[0].headers["authorization"] == "Bearer key"
+
+
+@pytest.mark.parametrize(
+    ("response", "failure"),
+    [
+        (httpx.Response(503, text="busy"), EngineUnavailable),
+        (httpx.Response(429, text="slow down"), EngineUnavailable),
+        (httpx.Response(404, text="no such model"), EngineRefused),
+        (httpx.Response(200, text="<html>"), EngineRefused),
+        (httpx.Response(200, json={"choices": []}), EngineRefused),
+    ],
+)
+async def test_a_chat_server_that_fails_is_named(response: httpx.Response, failure: type[Exception]) -> None:
+    with pytest.raises(failure):
+        await _scripted_chat(lambda request: response).chat([], Sampling())
+
+
+def _scripted_chat(answer: Callable[[httpx.Request], httpx.Response]) -> OpenAIChat:
+    class Chat(OpenAIChat):
+        def _client(self) -> httpx.AsyncClient:
+            return httpx.AsyncClient(transport=httpx.MockTransport(answer))
+
+    return Chat("http://judge", model="big", api_key="key")
