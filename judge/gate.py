@@ -80,11 +80,14 @@ class Limits:
     worst_fluency: float = -2.6
     """The mean log-prob itself, at least: many small falls, each against the last live one, also end somewhere."""
 
-    preference: float = 0.05
-    """Fall of the hint's pull on the replies, at most, in nats a token: about the noise of twelve prompts."""
+    preference: float = 0.03
+    """Fall of the hint's pull on the replies, at most, in nats a token, beyond the noise of so few prompts."""
 
     rated: float = 0.02
-    """Fall of the log-prob of what people rated up (rise of what they rated down), at most, in nats a token."""
+    """Fall of the log-prob of what people rated up (rise of what they rated down), at most, beyond the noise."""
+
+    certainty: float = 2.0
+    """Standard errors that count as noise: twelve sampled replies differ by luck, and a person waited for this."""
 
 
 LIMITS = Limits()
@@ -315,17 +318,9 @@ def preferred(pairs: Sequence[dict[str, Any]], wishes: Sequence[str], limits: Li
     both = [pair for pair in pairs if pair["live_pull"] is not None and pair["candidate_pull"] is not None]
     if not wishes or not both:
         return []
-    change = figures.mean([pair["candidate_pull"] - pair["live_pull"] for pair in both])
-    return [
-        Check(
-            "preference",
-            change >= -limits.preference,
-            change,
-            -limits.preference,
-            f"Under the hints of its run its replies gain {change:+.3f} a token on live's "
-            f"(at least {-limits.preference:g}).",
-        )
-    ]
+    changes = [pair["candidate_pull"] - pair["live_pull"] for pair in both]
+    said = "The hints of its run pull on its replies {change:+.3f} nats a token more than on live's"
+    return [_no_worse("preference", changes, limits.preference, limits, said)]
 
 
 def _preferred_examples(exam: Examination, rated: Sequence[Rated], engine: Engine, limits: Limits) -> list[Check]:
@@ -342,16 +337,14 @@ def _preferred_examples(exam: Examination, rated: Sequence[Rated], engine: Engin
     async def changes() -> list[float]:
         return list(await asyncio.gather(*map(change, rated)))
 
-    gained = figures.mean(_run(engine, changes))
-    return [
-        Check(
-            "rated replies",
-            gained >= -limits.rated,
-            gained,
-            -limits.rated,
-            f"What people rated or wrote moves {gained:+.3f} a token the wanted way (at least {-limits.rated:g}).",
-        )
-    ]
+    said = "What people rated or wrote moves {change:+.3f} nats a token the wanted way"
+    return [_no_worse("rated replies", _run(engine, changes), limits.rated, limits, said)]
+
+
+def _no_worse(name: str, changes: Sequence[float], margin: float, limits: Limits, said: str) -> Check:
+    """Whether the mean change is no fall beyond the margin and the noise of the changes themselves."""
+    change, limit = figures.mean(changes), -margin - limits.certainty * figures.noise(changes)
+    return Check(name, change >= limit, change, limit, f"{said.format(change=change)} (at least {limit:.3f}).")
 
 
 def _wishes(run: Run | None, limits: Limits) -> list[str]:

@@ -17,6 +17,7 @@ from chat import turns
 from chat.models import Turn
 from core.errors import TalkbackError
 from core.states import Stateful, moved
+from gpu_workers import engines
 from judge import calibration
 from judge.tasks import cast_votes_later, examine, judge_turn
 from training import promotion, runs
@@ -67,7 +68,7 @@ def sweep() -> int:
 
     The parts are independent: an engine that is away must not keep a lost run from being found.
     """
-    for part in (turns.close_stranded, runs.recover, async_to_sync(promotion.repair), _vote):
+    for part in (turns.close_stranded, runs.recover, async_to_sync(_repair), _vote):
         try:
             part()
         except TalkbackError as error:
@@ -84,6 +85,13 @@ def _send_again(arrow: Arrow) -> int:
     for pk in keys:
         arrow.send(pk, expires=arrow.patience_s)
     return len(keys)
+
+
+async def _repair() -> None:
+    try:
+        await promotion.repair()
+    finally:
+        await engines.policy().aclose()  # this event loop ends here, and its connections with it
 
 
 def _vote() -> None:

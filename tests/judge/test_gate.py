@@ -195,6 +195,17 @@ def test_replies_that_heed_the_runs_hints_less_are_rejected(engine, examine, can
     assert exam.pairs[0]["candidate_pull"] < exam.pairs[0]["live_pull"]
 
 
+def test_luck_is_not_taken_for_a_fall():
+    def judged(*changes):
+        pairs = [{"live_pull": 0.0, "candidate_pull": change} for change in changes]
+        return gate.preferred(pairs, ["Be brief."], LIMITS)[0]
+
+    assert judged(-0.3, 0.2, -0.2, 0.1).passed  # -0.05 on average, and 0.12 of noise
+    assert not judged(-0.2, -0.25, -0.2, -0.25).passed
+    assert judged(-0.02, -0.02).passed  # within the margin
+    assert gate.preferred([], ["Be brief."], LIMITS) == []
+
+
 def test_with_rewards_only_the_margin_on_rated_replies_counts(engine, examine, candidate, serve):
     lesson(serve, candidate, reward=1)
     honest = engine.logprobs
