@@ -8,7 +8,8 @@ class WebappConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from webapp import live, pipeline
+        from webapp import forgetting, live, pipeline
 
         pipeline.connect()
         live.connect()
+        forgetting.connect()

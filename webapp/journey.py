@@ -123,7 +123,7 @@ def tell(turn: Turn, judgement: Judgement | None, ballot: Ballot, batch: Batch) 
             return of_sample(judgement, ballot, batch)  # the verdict waits for the run's end
         votes = 2 * settings.JUDGE_VOTES
         cast = f" {ballot.asked} of up to {votes} votes are in." if 0 < ballot.asked <= votes else ""
-        return Journey("judging", "being judged", f"Something came back.{cast}", "active", ballot.asked, votes)
+        return Journey("judging", "being judged", f"What came back is being judged.{cast}", "active", ballot.asked, votes)
     if judgement is None:
         return Journey("judged", "judged", "A verdict stands.")
     if judgement.sample is None:
