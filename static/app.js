@@ -91,6 +91,25 @@ document.addEventListener("click", (event) => {
   }
 });
 
+// A correction box that opens is there to be typed into.
+document.addEventListener(
+  "toggle",
+  (event) => {
+    if (!event.target.matches(".correction[open]") || find("[data-given]", event.target)) return;
+    const area = [...event.target.querySelectorAll("textarea")].find((one) => one.offsetParent);
+    area?.focus({ preventScroll: true });
+    area?.setSelectionRange(0, 0);
+    find(".panel", event.target).scrollIntoView({ block: "nearest" });
+  },
+  true,
+);
+
+document.addEventListener("change", (event) => {
+  if (!event.target.matches(".correction input[type=radio]")) return;
+  const panel = event.target.closest(".panel");
+  panel.scrollIntoView({ block: "nearest" });
+});
+
 // A stopped or refused message stays in its box; one that was taken leaves it, unless somebody typed on meanwhile.
 let sending = "";
 
