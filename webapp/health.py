@@ -91,7 +91,7 @@ async def _workers() -> tuple[Check, Check, Check]:
     except Error:
         unknown = Check(False, "Nobody can tell while the database is away.")
         return Check(True), unknown, unknown
-    return Check(True), *(_worker(queue, silences[queue]) for queue in heartbeats.QUEUES)
+    return Check(True), _worker("judge", silences["judge"]), _worker("learn", silences["learn"])
 
 
 def _worker(queue: str, silence_s: float | None) -> Check:

@@ -127,7 +127,7 @@ def gather() -> Facts:
     """Ask the rows and the heartbeats."""
     counts, oldest = {}, {}
     for name, model in STATES.items():
-        rows = model._base_manager.values("status").annotate(n=Count("pk"), first=Min("moved_at"))
+        rows = model._base_manager.values("status").annotate(n=Count("pk"), first=Min("moved_at"))  # type: ignore[misc]
         found = {row["status"]: row for row in rows.order_by()}
         counts[name] = {s: found[s]["n"] if s in found else 0 for s in model.Status.values}  # type: ignore[attr-defined]
         oldest[name] = {status: row["first"] for status, row in found.items()}

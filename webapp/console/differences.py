@@ -36,8 +36,8 @@ def between(left: str, right: str) -> tuple[list[Piece], list[Piece]]:
 
 def alike(left: list[str], right: list[str]) -> float:
     """The share of words, spaces not counted, that both have in the same order; 1 for two empty texts."""
-    words = [[word for word in side if not word.isspace()] for side in (left, right)]
-    return SequenceMatcher(None, *words, autojunk=False).ratio()
+    ours, theirs = ([word for word in side if not word.isspace()] for side in (left, right))
+    return SequenceMatcher(None, ours, theirs, autojunk=False).ratio()
 
 
 def _words(text: str) -> list[str]:

@@ -193,7 +193,8 @@ def cancel(request: HttpRequest, pk: int) -> HttpResponse:
 
 def settled(request: HttpRequest, response: HttpResponse, is_over: bool) -> HttpResponse:
     """A page that was looking again by itself is loaded whole once there is nothing more to wait for."""
-    if is_over and request.htmx and not request.htmx.boosted:
+    polled = request.headers.get("HX-Request") and not request.headers.get("HX-Boosted")
+    if is_over and polled:
         response["HX-Refresh"] = "true"
     return response
 
