@@ -32,6 +32,9 @@ Answer = TypeVar("Answer")
 PRIORITY = 5
 """Before votes, after people."""
 
+SAME = 1e-4
+"""Nats a token. Two sets of weights that give the same reply log-probs closer than this are the same."""
+
 SEAT_S = 120
 """How long a dead examiner's seat stays taken; it is kept anew for each handful of prompts."""
 
@@ -127,9 +130,8 @@ def examine(checkpoint_id: str, *, engine: Engine, renderer: Renderer, limits: L
         exam = _begun(checkpoint)
         try:
             _say(exam, "loading", 0, limits.prompts)
-            applied = _applied(checkpoint, engine)
-            checks = [applied]
-            if applied.passed:
+            checks = _applied(checkpoint, engine)
+            if all(check.passed for check in checks):
                 wishes = _wishes(checkpoint.run, limits)
                 asked = heldout.prompts()[: limits.prompts]
                 for start in range(0, len(asked), limits.handful):
@@ -182,13 +184,25 @@ def _say(exam: Examination, phase: str, done: int, total: int) -> None:
 # Is the adapter applied?
 
 
-def _applied(checkpoint: Checkpoint, engine: Engine) -> Check:
-    async def proved() -> promotion.Proof:
-        await ensure_loaded(checkpoint, engine)
-        return await promotion.prove(checkpoint, engine)
+def _applied(checkpoint: Checkpoint, engine: Engine) -> list[Check]:
+    """Whether the engine answers the probe as the learner does, and otherwise than with the weights it came from."""
+    parent = checkpoint.parent
+    asked, answered = checkpoint.probe.get("prompt_ids", []), checkpoint.probe.get("response_ids", [])
 
-    proof = _run(engine, proved)
-    return Check("applied", proof.passed, proof.gap, proof.limit, proof.sentence)
+    async def proved() -> tuple[promotion.Proof, float]:
+        await ensure_loaded(checkpoint, engine)
+        proof = await promotion.prove(checkpoint, engine)
+        if parent is None or not parent.adapter:
+            return proof, proof.shift  # it came from the base, and that is what the proof has looked at
+        new, old = await asyncio.gather(*(_logprobs(who, engine, asked, answered) for who in (checkpoint, parent)))
+        return proof, figures.mean([abs(after - before) for after, before in zip(new, old, strict=True)])
+
+    proof, change = _run(engine, proved)
+    said = f"The engine's log-probs of the probe are {change:.4f} from those of {parent or 'the base'}."
+    return [
+        Check("applied", proof.passed, proof.gap, proof.limit, proof.sentence),
+        Check("new", change >= SAME, change, SAME, said),
+    ]
 
 
 # The same prompts, side by side
@@ -401,11 +415,15 @@ async def _score(
     who: Checkpoint | None, engine: Engine, prompt_ids: Sequence[int], response_ids: Sequence[int]
 ) -> float:
     """The mean log-prob a token of these ids; None asks the base."""
+    return figures.mean(await _logprobs(who, engine, prompt_ids, response_ids))
 
-    async def ask() -> float:
+
+async def _logprobs(
+    who: Checkpoint | None, engine: Engine, prompt_ids: Sequence[int], response_ids: Sequence[int]
+) -> tuple[float, ...]:
+    async def ask() -> tuple[float, ...]:
         adapter = who.adapter or None if who else None
-        scored = await engine.score(prompt_ids, response_ids, adapter=adapter, priority=PRIORITY)
-        return figures.mean(scored.logprobs)
+        return (await engine.score(prompt_ids, response_ids, adapter=adapter, priority=PRIORITY)).logprobs
 
     return await _held(who, engine, ask)
 

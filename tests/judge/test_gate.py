@@ -82,6 +82,7 @@ def test_a_candidate_that_speaks_as_well_passes_with_numbers(engine, examine, ca
     assert exam.finished_at
     assert [check["name"] for check in exam.checks] == [
         "applied",
+        "new",
         "not empty",
         "length",
         "repetition",
@@ -116,6 +117,17 @@ def test_an_adapter_that_is_not_applied_is_rejected_with_the_sentence(engine, ex
     assert not check(exam, "applied")["passed"]
     assert engine.asked("generate") == []  # nothing else is worth asking
     assert Decision.objects.get().verb == "reject"
+
+
+def test_an_engine_that_answers_as_the_parent_would_is_found_out(engine, examine, candidate):
+    parent = Checkpoint.objects.create(number=2, adapter="talkback-2-x", path="checkpoints/2", status="retired")
+    Checkpoint.objects.filter(pk=candidate.pk).update(parent=parent)
+    honest = engine.logprobs
+    engine.logprobs = lambda prompt, response, adapter: honest(prompt, response, adapter and candidate.adapter)
+    exam = examine()
+    assert check(exam, "applied")["passed"]
+    assert not check(exam, "new")["passed"]
+    assert "from those of talkback@2" in candidate.reason
 
 
 def test_files_that_cannot_be_served_are_rejected(engine, examine, candidate):
