@@ -159,7 +159,10 @@ class Model:
         step, ids = self._step, [(n + 1) * self.vocabulary // 10 for n in range(8)]
         step.shapes, step.seen_rows = {}, {}
         scratch = Piece(ids, 0, KV([], 0, self.dtype))
-        self.forward([scratch], [len(ids) - 1])
+        try:
+            self.forward([scratch], [len(ids) - 1])
+        except (AttributeError, TypeError, KeyError, IndexError, RuntimeError) as error:
+            raise Unservable(f"{self.folder}: a model of this kind cannot be served here ({error}).") from error
         shapes = [step.shapes[n] for n in sorted(step.shapes)]
         head = self._hf.get_output_embeddings()
         adaptable = frozenset(
