@@ -14,6 +14,7 @@ DATA_DIR = Path(tempfile.mkdtemp(prefix="talkback-tests-"))
 atexit.register(shutil.rmtree, DATA_DIR, ignore_errors=True)
 STATIC_ROOT = DATA_DIR / "static"
 STATIC_ROOT.mkdir()
+DATABASES["default"]["CONN_MAX_AGE"] = 0  # noqa: F405  a test that ends leaves no connection open
 SECRET_KEY = "only-for-tests"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CELERY_BROKER_URL = "memory://"
