@@ -155,7 +155,7 @@ async def test_nobody_but_staff_hears_the_board(talker):
         assert answer == {"type": "websocket.close", "code": 4403}
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
 async def test_an_open_board_receives_what_changed_and_only_that(operator, make_turn):
     tab, answer = await open_socket(operator)
     assert answer["type"] == "websocket.accept"
@@ -170,6 +170,16 @@ async def test_an_open_board_receives_what_changed_and_only_that(operator, make_
     assert 'id="board-decisions"' not in news["text"]
     await tab.send_input({"type": "websocket.disconnect", "code": 1000})
     await tab.wait(5)
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+async def test_a_board_that_cannot_look_closes_so_that_the_page_connects_again(operator, monkeypatch):
+    def broken(status):
+        raise RuntimeError("the database went away")
+
+    monkeypatch.setattr("webapp.console.fragments.render", broken)
+    tab, _ = await open_socket(operator)
+    assert await tab.receive_output(5) == {"type": "websocket.close", "code": 1011}
 
 
 # The pictures

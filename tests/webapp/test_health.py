@@ -21,7 +21,7 @@ def test_alive_needs_nothing(client, django_assert_num_queries, db):
         assert client.get("/healthz").status_code == 200
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_ready_names_every_part(client, engine):
     response = client.get("/readyz")
     assert response.status_code == 200
@@ -30,7 +30,7 @@ def test_ready_names_every_part(client, engine):
     assert all(check["ok"] for check in response.json()["checks"].values())
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_an_engine_that_is_away_is_named(client, engine):
     engine.goes_down()
     response = client.get("/readyz")
@@ -40,7 +40,7 @@ def test_an_engine_that_is_away_is_named(client, engine):
     assert "see the engine's log" in checks["engine"]["sentence"]
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_a_worker_that_is_silent_is_named(client, engine, workers):
     workers.silent("judge", 40)
     workers.never_heard("learn")
@@ -49,7 +49,7 @@ def test_a_worker_that_is_silent_is_named(client, engine, workers):
     assert checks["learn worker"]["sentence"].startswith("No learn worker was ever heard")
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_redis_away_is_named_and_the_rest_is_still_told(client, engine, workers):
     workers.away = True
     response = client.get("/readyz")
@@ -59,14 +59,14 @@ def test_redis_away_is_named_and_the_rest_is_still_told(client, engine, workers)
     assert checks["redis"]["sentence"].startswith("Redis does not answer")
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_readiness_tells_no_secret(client, engine, settings):
     settings.ENGINE_API_KEY = settings.SECRET_KEY = "hush-hush"
     engine.goes_down()
     assert "hush" not in client.get("/readyz").content.decode()
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_many_probes_at_once_cost_one_look(client, engine, workers):
     for _ in range(5):
         client.get("/readyz")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from contextlib import suppress
 from typing import Any
@@ -13,6 +14,8 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 
 from webapp.console import fragments
 from webapp.live import BOARD
+
+log = logging.getLogger(__name__)
 
 PAUSE_S = 0.35
 """At most about three looks a second, however much moves."""
@@ -36,11 +39,18 @@ class BoardConsumer(AsyncWebsocketConsumer):
         await self.channel_layer.group_add(BOARD, self.channel_name)
         await self.accept()
         self.watch = asyncio.create_task(self.keep_showing())
+        self.watch.add_done_callback(self.end)
 
     async def disconnect(self, code: int) -> None:
         if self.watch is not None:
             self.watch.cancel()
             await self.channel_layer.group_discard(BOARD, self.channel_name)
+
+    def end(self, watch: asyncio.Task[None]) -> None:
+        """A board that can no longer look closes, loudly; the page says so and connects again."""
+        if not watch.cancelled() and (failure := watch.exception()):
+            log.error("the board cannot be shown", exc_info=failure)
+            self.closing = asyncio.create_task(self.close(code=1011))
 
     async def board_changed(self, event: dict[str, Any]) -> None:
         self.changed.set()
