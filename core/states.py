@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from django.db import models, transaction
 from django.dispatch import Signal
@@ -20,6 +20,8 @@ class Stateful(models.Model):
     """A row with a life. Subclasses give `Status`, a `status` field and `MOVES`."""
 
     MOVES: ClassVar[dict[str, set[str]]]
+    if TYPE_CHECKING:  # each subclass has its own, with its own choices
+        status = models.CharField(max_length=12)
 
     moved_at = models.DateTimeField(default=timezone.now, db_index=True)
 
@@ -34,8 +36,8 @@ class Stateful(models.Model):
         if to not in self.MOVES.get(self.status, set()):
             raise IllegalMove(f"{self._meta.verbose_name} {self.pk} is {self.status}: it cannot become {to}.")
         now = timezone.now()
-        rows = type(self)._base_manager.filter(pk=self.pk, status=self.status)
-        if not rows.update(status=to, moved_at=now, **fields):
+        rows = type(self)._base_manager.filter(pk=self.pk, status=self.status)  # type: ignore[misc]
+        if not rows.update(status=to, moved_at=now, **fields):  # type: ignore[misc]
             raise IllegalMove(f"{self._meta.verbose_name} {self.pk} is no longer {self.status}: nothing was changed.")
         self.status, self.moved_at = to, now
         for name, value in fields.items():

@@ -15,7 +15,7 @@ def forget(sender: type[Judgement], instance: Judgement, **kwargs: Any) -> None:
 
     A sample that a run is learning at this moment stays until that run has ended.
     """
-    samples = Sample.objects.filter(pk__in=(instance.sample_id, instance.learned_id))
+    samples = Sample.objects.filter(pk__in=[pk for pk in (instance.sample_id, instance.learned_id) if pk])
     samples.filter(status__in=(Sample.Status.READY, Sample.Status.STALE)).delete()
     samples.filter(status=Sample.Status.TRAINED).update(
         prompt_ids=[], response_ids=[], mask=[], old_logprobs=[], sampled_logprobs=[], teacher_prompt_ids=None
