@@ -1,0 +1,112 @@
+"""The judge's numbers against the real embedded engine and the real learner, on the tiny model in float32."""
+
+from __future__ import annotations
+
+import pytest
+from asgiref.sync import async_to_sync
+
+from feedback.models import Feedback
+from gpu_workers import engines
+from gpu_workers.learner import Learner
+from gpu_workers.types import Sampling
+from judge import gate, judges, verdicts
+from judge.gate import Limits
+from judge.models import Examination, Judgement, Vote
+from tests.tiny import write_tiny_adapter
+from training.config import Recipe
+from training.models import Checkpoint
+
+PROMPT, RESPONSE = [1, 40, 41, 42, 43], [60, 61, 62, 63, 64, 65, 66, 67]
+
+
+@pytest.fixture
+def policy(embedded_engine, monkeypatch):
+    monkeypatch.setattr(engines, "policy", lambda: embedded_engine)
+    yield embedded_engine
+    for name in async_to_sync(embedded_engine.adapters)():
+        async_to_sync(embedded_engine.unload_adapter)(name)
+
+
+@pytest.fixture
+def said(serve, policy, renderer):
+    """A turn whose tokens the real engine has sampled."""
+
+    def said(**fields):
+        prompt_ids = renderer.prompt_ids([{"role": "user", "content": "What is a fox?"}])
+        sampling = Sampling(max_new_tokens=24, temperature=0.7, seed=5)
+        reply = async_to_sync(policy.generate)(prompt_ids, sampling)
+        return serve(
+            "What is a fox?", reply.text, response_ids=list(reply.ids), logprobs=list(reply.logprobs), **fields
+        )
+
+    return said
+
+
+def test_old_and_hinted_log_probs_are_the_learners_to_a_thousandth(said, say, policy, renderer, tiny_model):
+    turn = said()
+    say(turn, Feedback.Kind.GUIDANCE, "Use fewer words.")
+
+    assert verdicts.judge(
+        str(turn.pk), who=judges.BaseJudge(policy, renderer), engine=policy, renderer=renderer, recipe=Recipe()
+    )
+
+    judgement = Judgement.objects.get(turn=turn)
+    sample, learner = judgement.sample, Learner(tiny_model, dtype="float32")
+    assert sample.old_logprobs == pytest.approx(learner.score(turn.prompt_ids, turn.response_ids), abs=1e-3)
+    assert judgement.teacher["logprobs"] == pytest.approx(
+        learner.score(sample.teacher_prompt_ids, turn.response_ids), abs=1e-3
+    )
+    assert sample.old_logprobs != pytest.approx(sample.sampled_logprobs, abs=1e-2)  # another temperature
+    assert sample.old_logprobs != pytest.approx(judgement.teacher["logprobs"], abs=1e-2)  # the hint says something
+
+
+def test_votes_are_really_sampled_and_babble_is_kept_as_failed(said, policy, renderer, settings):
+    settings.JUDGE_MAX_NEW_TOKENS = 12
+    turn = said(next_state="Thanks!")
+    verdicts.judge(
+        str(turn.pk),
+        who=judges.BaseJudge(policy, renderer),
+        engine=policy,
+        renderer=renderer,
+        recipe=Recipe(w_opd=0),
+    )
+    votes = Vote.objects.filter(turn=turn)
+    assert votes.count() == 6  # three, each asked for once more: random weights have no opinion
+    assert all(vote.failure.startswith("unreadable") and 0 < vote.tokens <= 12 for vote in votes)
+    assert len({vote.raw for vote in votes}) > 1
+    assert Judgement.objects.get(turn=turn).reward is None
+
+
+@pytest.mark.parametrize(("served", "passed"), [(1, True), (2, False)])
+def test_the_exam_knows_the_learners_weights_from_others(served, passed, policy, renderer, tiny_model, tmp_path, db):
+    told, files = (write_tiny_adapter(tmp_path / str(seed), seed=seed, scale=0.1) for seed in (1, served))
+    learner = Learner(tiny_model, adapter_dir=told, dtype="float32")
+    candidate = Checkpoint.objects.create(
+        number=1,
+        adapter=f"exam-{served}-{tmp_path.name}",
+        path=str(files),
+        parent=Checkpoint.live(),
+        probe={
+            "prompt_ids": PROMPT,
+            "response_ids": RESPONSE,
+            "logprobs": learner.score(PROMPT, RESPONSE),
+            "base_logprobs": learner.score(PROMPT, RESPONSE, adapter=False),
+            "dtype": "float32",
+        },
+    )
+
+    limits = Limits(prompts=2, handful=2, max_new_tokens=16)
+    gate.examine(str(candidate.pk), engine=policy, renderer=renderer, limits=limits)
+
+    exam = Examination.objects.get()
+    applied, new = exam.checks[:2]
+    assert applied["passed"] == passed
+    if passed:
+        assert applied["value"] < 1e-3
+        assert new["passed"]
+        assert len(exam.pairs) == 2
+        assert all(pair["candidate"] != pair["live"] for pair in exam.pairs)
+    else:
+        candidate.refresh_from_db()
+        assert candidate.status == "rejected"
+        assert exam.pairs == []
