@@ -10,7 +10,7 @@ ONE_THREAD = OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help up down doctor model install test test-all test-sglang lint types bench screenshots clean
+.PHONY: help up down doctor model install test test-all test-sglang lint types bench clean
 
 help: ## say what each target does
 	@echo "Talkback: make TARGET [SETTING=value ...]"

@@ -1,17 +1,31 @@
 #!/usr/bin/env python
 """Talkback's command line: `python manage.py help`."""
 
+import importlib.util
 import os
 import sys
+from pathlib import Path
 
-from django.core.management import execute_from_command_line
-from django.db import OperationalError
+INSTALLED = Path(__file__).resolve().parent / ".venv" / "bin" / "python"
 
-if __name__ == "__main__":
+
+def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+    from django.core.management import execute_from_command_line
+    from django.db import OperationalError
+
     try:
         execute_from_command_line(sys.argv)
     except OperationalError as error:
         if "--traceback" in sys.argv:
             raise
         sys.exit(f"The database cannot be used ({error}): run make up first, or set DATA_DIR to where it ran.")
+
+
+if __name__ == "__main__":
+    if importlib.util.find_spec("django"):
+        main()
+    elif INSTALLED.exists():  # a shell that knows nothing of the environment that make up made
+        os.execv(INSTALLED, [str(INSTALLED), *sys.argv])
+    else:
+        sys.exit("Talkback is not installed here yet: run make up first.")
