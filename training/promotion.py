@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -119,9 +120,12 @@ async def prove(checkpoint: Checkpoint, engine: Engine) -> Proof:
     if not probe.get("logprobs"):
         raise Unproven(f"{checkpoint} came without a probe, so nobody can tell whether the engine answers with it.")
     prompt_ids, response_ids = probe["prompt_ids"], probe["response_ids"]
-    answer = await engine.score(prompt_ids, response_ids, adapter=checkpoint.adapter, priority=PRIORITY)
-    base = await engine.score(prompt_ids, response_ids, priority=PRIORITY)
-    dtypes = {str(dtype) for dtype in (probe.get("dtype"), (await engine.server_info()).get("dtype")) if dtype}
+    answer, base, server = await asyncio.gather(
+        engine.score(prompt_ids, response_ids, adapter=checkpoint.adapter, priority=PRIORITY),
+        engine.score(prompt_ids, response_ids, priority=PRIORITY),
+        engine.server_info(),
+    )
+    dtypes = {str(dtype) for dtype in (probe.get("dtype"), server.get("dtype")) if dtype}
     return compare(
         answer.logprobs,
         base.logprobs,
