@@ -57,7 +57,7 @@ class View:
     reference_logprobs: Tensor  # (T,) the base's
     start_logprobs: Tensor  # (T,) the policy's before the run's first update
     teacher_logprobs: Tensor | None  # (T,) given the hint
-    teacher_hidden: Tensor | None  # (T, D) what the head needs for the teacher's whole distribution
+    target_hidden: Tensor  # (T, D) what the head makes the teacher's whole distribution of; the base's, without one
     teacher_distance: float  # mean |log π_T − log π| over the response; 0 says that the hint changes nothing
 
 
@@ -66,7 +66,7 @@ class Scores:
     """A micro-batch as an objective sees it; B sequences, T response tokens, padding under mask 0."""
 
     logprobs: Tensor  # (B, T) under training
-    distance: Tensor  # (B, T) the policy's divergence from its teacher; 0 where there is no teacher
+    distance: Tensor  # (B, T) the policy's divergence from its teacher, or from the base where there is no teacher
     old_logprobs: Tensor  # (B, T) recorded when served
     start_logprobs: Tensor  # (B, T)
     reference_logprobs: Tensor  # (B, T)
@@ -90,8 +90,7 @@ class _Head(torch.autograd.Function):
         hidden: Tensor,  # (N, D)
         weight: Tensor,  # (V, D)
         ids: Tensor,  # (N,)
-        teacher_hidden: Tensor | None,  # (M, D)
-        teacher_at: Tensor | None,  # (M,) which of the N positions have a teacher
+        target_hidden: Tensor,  # (N, D)
         divergence: Divergence | None,
         piece: int,
     ) -> tuple[Tensor, Tensor, Tensor]:
@@ -100,9 +99,6 @@ class _Head(torch.autograd.Function):
         distance, entropy = torch.zeros_like(logprobs), torch.zeros_like(logprobs)
         grad_logprobs = torch.zeros_like(hidden)  # (N, D) ∂ log-prob / ∂ hidden
         grad_distance = torch.zeros_like(hidden) if divergence else hidden.new_zeros(0)
-        slot = torch.full((count,), -1, dtype=torch.long, device=hidden.device)
-        if teacher_at is not None:
-            slot[teacher_at] = torch.arange(len(teacher_at), device=hidden.device)
         for first in range(0, count, piece):
             rows = slice(first, min(first + piece, count))
             logs = F.linear(hidden[rows], weight).float().log_softmax(-1)  # (P, V)
@@ -110,17 +106,15 @@ class _Head(torch.autograd.Function):
             logprobs[rows] = logs.gather(-1, chosen).squeeze(-1)
             probs = logs.exp()
             entropy[rows] = -(probs * logs).sum(-1)
-            taught = slot[rows] >= 0
-            if divergence is not None and teacher_hidden is not None and bool(taught.any()):
-                teacher = F.linear(teacher_hidden[slot[rows][taught]], weight).float().log_softmax(-1)
+            if divergence is not None:
+                target = F.linear(target_hidden[rows], weight).float().log_softmax(-1)  # (P, V)
                 with torch.enable_grad():
-                    leaf = logs[taught].requires_grad_()
-                    apart = divergence(leaf, teacher)  # (P',)
+                    leaf = logs.detach().requires_grad_()
+                    apart = divergence(leaf, target)  # (P,)
                     (d_logs,) = torch.autograd.grad(apart.sum(), leaf)
-                d_logits = d_logs - probs[taught] * d_logs.sum(-1, keepdim=True)  # back through log_softmax
-                where = torch.arange(rows.start, rows.stop, device=hidden.device)[taught]
-                distance[where] = apart.detach()
-                grad_distance[where] = d_logits.to(hidden.dtype) @ weight
+                d_logits = d_logs - probs * d_logs.sum(-1, keepdim=True)  # back through log_softmax
+                distance[rows] = apart.detach()
+                grad_distance[rows] = d_logits.to(hidden.dtype) @ weight
             d_logits = probs.neg_()
             d_logits.scatter_add_(-1, chosen, torch.ones_like(chosen, dtype=d_logits.dtype))
             grad_logprobs[rows] = d_logits.to(hidden.dtype) @ weight
@@ -135,7 +129,7 @@ class _Head(torch.autograd.Function):
         total = grad_logprobs * d_logprobs[:, None].to(grad_logprobs.dtype)
         if grad_distance.numel():
             total = total + grad_distance * d_distance[:, None].to(grad_distance.dtype)
-        return total, None, None, None, None, None, None
+        return total, None, None, None, None, None
 
 
 class Learner:
@@ -280,10 +274,10 @@ class Learner:
         """
         prompt, response = example.prompt_ids, example.response_ids
         with self._as_base() as base:
-            reference, _ = self._scored(base, prompt, response)
+            reference, unhinted = self._scored(base, prompt, response)
         start = reference if self.is_fresh else self._scored(self.causal, prompt, response)[0]
         if example.teacher_prompt_ids is None:
-            return View(example, reference, start, None, None, 0.0)
+            return View(example, reference, start, None, unhinted, 0.0)
         if teacher == "base":
             with self._as_base() as base:
                 taught, hidden = self._scored(base, example.teacher_prompt_ids, response)
@@ -319,7 +313,7 @@ class Learner:
             scores, entropy = self._scores(part, divergence)
             loss, figures = objective(scores)
             if not torch.isfinite(loss):
-                raise NothingLearned(f"The loss of sample {first + 1} is {float(loss)}: nothing was changed.")
+                raise NothingLearned(f"The loss of sample {first + 1} is {float(loss.detach())}: nothing was changed.")
             share = len(part) / len(views)
             if loss.requires_grad:
                 (loss * (scale * share)).backward()
@@ -340,22 +334,13 @@ class Learner:
         examples = [view.example for view in views]
         hidden = self._hidden(self.causal, [(e.prompt_ids, e.response_ids) for e in examples])  # (N, D)
         lengths = [len(e.response_ids) for e in examples]
-        starts = [sum(lengths[:row]) for row in range(len(views))]
         ids = torch.tensor([i for e in examples for i in e.response_ids], device=self.device)
-        taught = [(row, view.teacher_hidden) for row, view in enumerate(views) if view.teacher_hidden is not None]
-        teacher_hidden = teacher_at = None
-        if divergence is not None and taught:
-            teacher_hidden = torch.cat([states for _, states in taught])
-            teacher_at = torch.cat(
-                [torch.arange(starts[row], starts[row] + lengths[row], device=self.device) for row, _ in taught]
-            )
+        target = torch.cat([view.target_hidden for view in views])  # (N, D)
         weight = self._head_weight(self.causal)
         if self.is_full:
-            flat, distance, entropy = self._full_head(hidden, weight, ids, teacher_hidden, teacher_at, divergence)
+            flat, distance, entropy = self._full_head(hidden, weight, ids, target, divergence)
         else:
-            flat, distance, entropy = _Head.apply(
-                hidden, weight, ids, teacher_hidden, teacher_at, divergence, self.piece
-            )
+            flat, distance, entropy = _Head.apply(hidden, weight, ids, target, divergence, self.piece)
 
         def padded(rows: Sequence[Tensor]) -> Tensor:  # (B, T)
             return nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
@@ -391,26 +376,21 @@ class Learner:
         hidden: Tensor,
         weight: Tensor,
         ids: Tensor,
-        teacher_hidden: Tensor | None,
-        teacher_at: Tensor | None,
+        target_hidden: Tensor,
         divergence: Divergence | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The same as _Head when the head's own weights train: a piece's logits are computed again on the way back."""
         assert self.frozen is not None
-        teacher_weight = self._head_weight(self.frozen)
-        slot = torch.full((len(ids),), -1, dtype=torch.long, device=self.device)
-        if teacher_at is not None:
-            slot[teacher_at] = torch.arange(len(teacher_at), device=self.device)
+        target_weight = self._head_weight(self.frozen)
 
         def piece(states: Tensor, rows: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             logs = F.linear(states, weight).float().log_softmax(-1)  # (P, V)
             entropy = -(logs.exp() * logs).sum(-1).detach()
             apart = logs.new_zeros(len(rows))
-            taught = slot[rows] >= 0
-            if divergence is not None and teacher_hidden is not None and bool(taught.any()):
+            if divergence is not None:
                 with torch.no_grad():
-                    teacher = F.linear(teacher_hidden[slot[rows][taught]], teacher_weight).float().log_softmax(-1)
-                apart = apart.masked_scatter(taught, divergence(logs[taught], teacher))
+                    target = F.linear(target_hidden[rows], target_weight).float().log_softmax(-1)
+                apart = divergence(logs, target)
             return logs.gather(-1, ids[rows, None]).squeeze(-1), apart, entropy
 
         parts = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
@@ -86,19 +87,31 @@ def distance(one: Checkpoint, other: Checkpoint) -> int:
     raise ValueError(f"{one} and {other} have no common ancestor")
 
 
-def collate(samples: Iterable[Sample]) -> list[Example]:
-    """Rows as the learner takes them. Raises ValueError where lengths disagree: nothing is trimmed or filled in."""
+def collate(samples: Iterable[Sample], *, max_tokens: int | None = None) -> list[Example]:
+    """Rows as the learner takes them, each reply's first `max_tokens`. Raises ValueError where lengths disagree."""
     return [
-        Example(
-            prompt_ids=sample.prompt_ids,
-            response_ids=sample.response_ids,
-            old_logprobs=sample.old_logprobs,
-            mask=sample.mask,
-            teacher_prompt_ids=sample.teacher_prompt_ids,
-            reward=sample.reward,
+        _cut(
+            Example(
+                prompt_ids=sample.prompt_ids,
+                response_ids=sample.response_ids,
+                old_logprobs=sample.old_logprobs,
+                mask=sample.mask,
+                teacher_prompt_ids=sample.teacher_prompt_ids,
+                reward=sample.reward,
+            ),
+            max_tokens,
         )
         for sample in samples
     ]
+
+
+def _cut(example: Example, tokens: int | None) -> Example:
+    return replace(
+        example,
+        response_ids=example.response_ids[:tokens],
+        old_logprobs=example.old_logprobs[:tokens],
+        mask=example.mask[:tokens],
+    )
 
 
 def _claim(samples: QuerySet[Sample], recipe: Recipe, *, least: int) -> Run | None:

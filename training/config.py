@@ -45,6 +45,10 @@ class Recipe(BaseModel):
     teacher: Literal["base", "policy"] = "base"
     """Who is shown the hint: the base, which no run can wear down, or the live policy."""
 
+    trust: float = Field(1.0, ge=0)
+    """Weight of the same divergence, from the base, on samples without a teacher; needs a distribution. A reward says
+    that something was right or wrong, not what would be better: what it does not say is left to the base."""
+
     advantage_clip: float | None = Field(1.0, gt=0)
     """Bound of the teacher's token gap in the advantage; one unlikely token would otherwise outweigh a reply."""
 
@@ -93,7 +97,11 @@ class Recipe(BaseModel):
     micro_batch: int = Field(1, ge=1)
     """Sequences a pass; more costs memory and changes nothing but rounding."""
 
-    # Which samples
+    # Which samples, and what of them
+
+    max_tokens: int | None = Field(None, ge=1)
+    """How much of a reply is learned from: its first tokens; null takes all. A causal model needs none of the rest,
+    so a run's minutes are bounded whatever people let it say."""
 
     max_age: int = Field(2, ge=0)
     """A sample served more than this many checkpoints ago is stale: its log-probs speak of another policy."""
@@ -115,7 +123,7 @@ PRESETS: dict[str, Recipe] = {
     "binary": Recipe(w_opd=0),
     "opd": Recipe(w_rl=0),
     "topk": Recipe(w_rl=0, distillation="topk"),
-    "embedded": Recipe(distillation="vocabulary", lr=1e-3, updates=8),
+    "embedded": Recipe(distillation="vocabulary", lr=1e-3, updates=8, max_tokens=128),
 }
 """Vetted settings by name; `embedded` is the default of the CPU profile (docs/decisions/0001-default-recipe.md)."""
 

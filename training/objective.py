@@ -43,9 +43,10 @@ def objective(recipe: Recipe) -> Objective:
         anchor, near = losses.kl_loss(scores.logprobs, scores.reference_logprobs, scores.mask, weights=scores.weight)
         total = policy + recipe.beta * anchor
         figures |= near | {"policy_loss": policy.detach(), "kl_loss": anchor.detach()} | _tails(advantage, scores.mask)
-        if not is_token and recipe.w_opd:
-            taught = losses.sequence_mean(scores.distance, scores.mask, scores.weight)
-            total = total + recipe.w_opd * taught
+        if not is_token:
+            pull = torch.where(scores.has_teacher > 0, recipe.w_opd, recipe.trust)  # (B,)
+            taught = losses.sequence_mean(scores.distance, scores.mask, scores.weight * pull)
+            total = total + taught
             figures["distillation_loss"] = taught.detach()
         return total, figures
 
@@ -53,8 +54,8 @@ def objective(recipe: Recipe) -> Objective:
 
 
 def divergence(recipe: Recipe) -> Divergence | None:
-    """How far from the teacher each position is; None when the teacher is heard through the advantage alone."""
-    if recipe.distillation == "token" or not recipe.w_opd:
+    """How far from its target each position is; None when the teacher is heard through the advantage alone."""
+    if recipe.distillation == "token":
         return None
     return partial(losses.divergence, k=recipe.top_k if recipe.distillation == "topk" else None, support=recipe.support)
 

@@ -294,7 +294,7 @@ def _learner(run: Run, parent: Checkpoint, recipe: Recipe) -> Learner:
 
 def _look(learner: Learner, samples: list[Sample], recipe: Recipe, ledger: Ledger) -> list[View]:
     """Have the frozen models read every sample. Raises NothingLearned where that shows no signal at all."""
-    examples = batches.collate(samples)
+    examples = batches.collate(samples, max_tokens=recipe.max_tokens)
     if not recipe.w_rl:
         examples = [replace(example, reward=0.0) for example in examples]
     if not recipe.w_opd:
@@ -322,7 +322,7 @@ def _gap(views: list[View], samples: list[Sample], parent: Checkpoint) -> Gap | 
     for view, sample in zip(views, samples, strict=True):
         if sample.checkpoint_id == parent.pk:
             learner += view.start_logprobs.tolist()
-            engine += sample.old_logprobs
+            engine += view.example.old_logprobs
     return Gap.between(learner, engine) if learner else None
 
 

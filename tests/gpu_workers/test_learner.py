@@ -54,14 +54,12 @@ def by_hand(learner, views, recipe):
         e = view.example
         ids = torch.tensor([[*e.prompt_ids, *e.response_ids]])
         logs = learner.causal(input_ids=ids).logits[:, len(e.prompt_ids) - 1 : -1].log_softmax(-1)  # (1, T, V)
-        apart = torch.zeros(1, len(e.response_ids))
-        teacher = torch.zeros(1, len(e.response_ids))
-        if e.teacher_prompt_ids is not None:
-            hinted = torch.tensor([[*e.teacher_prompt_ids, *e.response_ids]])
-            with torch.no_grad(), learner._as_base() as base:
-                q = base(input_ids=hinted).logits[:, len(e.teacher_prompt_ids) - 1 : -1].log_softmax(-1)
-            teacher = q.gather(-1, torch.tensor([e.response_ids])[..., None]).squeeze(-1)
-            apart = losses.divergence(logs, q, k=recipe.top_k if recipe.distillation == "topk" else None)
+        target = e.teacher_prompt_ids or e.prompt_ids
+        hinted = torch.tensor([[*target, *e.response_ids]])
+        with torch.no_grad(), learner._as_base() as base:
+            q = base(input_ids=hinted).logits[:, len(target) - 1 : -1].log_softmax(-1)
+        teacher = q.gather(-1, torch.tensor([e.response_ids])[..., None]).squeeze(-1)
+        apart = losses.divergence(logs, q, k=recipe.top_k if recipe.distillation == "topk" else None)
         scores = room.Scores(
             logprobs=logs.gather(-1, torch.tensor([e.response_ids])[..., None]).squeeze(-1),
             distance=apart if recipe.distillation != "token" else torch.zeros_like(apart),
@@ -189,6 +187,17 @@ def test_hinted_tokens_move_toward_the_teacher(learner, kind):
     assert float((moved * gap).sum()) > 0
     largest = gap.abs().argmax()
     assert moved[largest].sign() == gap[largest].sign()
+
+
+def test_a_reward_alone_leaves_what_it_does_not_say_to_the_base(learner, tiny_model):
+    seen = {}
+    for trust in (0.0, 1.0):
+        policy = Learner(tiny_model, dtype="float32", seed=1)
+        view = policy.view(example(policy, reward=-1.0))
+        figures = list(updates(policy, [view], Recipe(distillation="vocabulary", trust=trust, lr=3e-3, updates=8)))
+        seen[trust] = figures[-1]["kl"]
+
+    assert seen[1.0] < seen[0.0]
 
 
 def test_a_run_ends_early_when_every_token_has_reached_its_clip(learner):

@@ -149,3 +149,10 @@ def test_rows_become_examples_and_lengths_must_agree(ready):
 
     with pytest.raises(ValueError, match="old_logprobs has 2 entries for 5"):
         batches.collate([ready(old_logprobs=[-1.0, -2.0])])
+
+
+def test_a_reply_may_be_learned_from_in_part(ready):
+    example = batches.collate([ready(mask=[1, 0, 1, 1, 1])], max_tokens=2)[0]
+
+    assert (example.response_ids, example.mask, len(example.old_logprobs)) == ([7, 8], [1, 0], 2)
+    assert batches.collate([ready()], max_tokens=99)[0].response_ids == [7, 8, 9, 10, 2]
