@@ -23,6 +23,8 @@ class ChatConsumer(AsyncWebsocketConsumer):
 
     session: Session | None = None
     recheck: asyncio.Task[None] | None = None
+    ended: frozenset[str] = frozenset()
+    """Turns that were shown whole: a picture of one still growing comes too late."""
 
     async def connect(self) -> None:
         visible = Session.objects.visible_to(self.scope["user"])
@@ -48,10 +50,13 @@ class ChatConsumer(AsyncWebsocketConsumer):
         await self.push(await sync_to_async(self.draw_chips)())
 
     async def turn_grew(self, event: dict[str, Any]) -> None:
-        await self.send(text_data=f'<div id="said-{event["turn"]}" hx-swap-oob="innerHTML">{event["html"]}</div>')
+        if event["turn"] not in self.ended:
+            await self.send(text_data=f'<div id="said-{event["turn"]}" hx-swap-oob="innerHTML">{event["html"]}</div>')
 
     async def turn_changed(self, event: dict[str, Any]) -> None:
         """A turn appeared, or its reply ended."""
+        if event["status"] != Turn.Status.ANSWERING:
+            self.ended |= {event["turn"]}
         await self.push(await sync_to_async(self.draw_turn)(event["turn"]))
 
     async def chips_changed(self, event: dict[str, Any]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-from time import monotonic
 
 from asgiref.sync import sync_to_async
 from channels.layers import get_channel_layer
@@ -35,18 +34,26 @@ def start(turn: Turn, engine: Engine) -> asyncio.Task[None]:
 
 async def speak(turn: Turn, engine: Engine) -> None:
     """Write the reply down and publish it as it grows. Failures end up in the row, where the page finds them."""
-    text, shown = "", 0.0
+    text, more = "", asyncio.Event()
+
+    async def paint() -> None:
+        while await more.wait():
+            more.clear()
+            await publish(turn, text)
+            await asyncio.sleep(FRAME_S)
+
+    painter = asyncio.create_task(paint())
     try:
         async for delta in turns.reply(turn, engine):
             text += delta.text
-            if delta.text and (monotonic() - shown >= FRAME_S or delta.finish_reason):
-                shown = monotonic()
-                await publish(turn, text)
+            if delta.text:
+                more.set()
     except TalkbackError as failure:
         log.info("turn %s ended early: %s", turn.pk, failure)
     except Exception:
         log.exception("turn %s broke", turn.pk)
     finally:
+        painter.cancel()
         await sync_to_async(close_old_connections)()
 
 

@@ -8,7 +8,9 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
   const arriving = event.detail.fragment;
   for (const child of arriving ? [...arriving.children] : []) {
     const standing = child.id && event.detail.target.id !== child.id && document.getElementById(child.id);
-    if (standing && !standing.contains(event.detail.target)) {
+    if (standing && child.matches(".turn.answering")) {
+      child.remove(); // the answer to a POST that was overtaken: what stands is as new, or newer
+    } else if (standing && !standing.contains(event.detail.target)) {
       keepTyping(standing, child);
       standing.replaceWith(child);
       window.htmx.process(child);

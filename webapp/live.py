@@ -39,7 +39,7 @@ def events(sender: type[Model], pk: Any, status: str) -> Iterable[tuple[str, dic
     yield BOARD, {"type": "board.changed"}
     if sender is Turn and status in WHOLE:
         for session in Session.objects.filter(turns=pk):
-            yield session.group, {"type": "turn.changed", "turn": str(pk)}
+            yield session.group, {"type": "turn.changed", "turn": str(pk), "status": status}
         return
     turns: dict[UUID, list[str]] = defaultdict(list)
     for session_pk, turn_pk in touched(sender, pk, status).values_list("session", "pk").distinct():

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Iterator
 from time import monotonic
 from typing import Any
 
 import pytest
+import uvicorn
 from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user_model
 from django.test import AsyncClient
 
 from chat import turns
 from chat.models import ApiKey, Session, Turn
+from tests.conftest import free_port
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +59,31 @@ def page(ana, async_client: AsyncClient) -> AsyncClient:
 def htmx() -> dict[str, str]:
     """The header by which a page's own requests are known."""
     return {"HX-Request": "true"}
+
+
+@pytest.fixture
+def site(transactional_db, engine) -> Iterator[str]:
+    """The application itself behind a real socket, answered by the scripted engine."""
+    from webapp.asgi import application
+
+    port = free_port()
+    server = uvicorn.Server(uvicorn.Config(application, port=port, log_level="warning", lifespan="off"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    ready = threading.Event()
+    startup = server.startup
+
+    async def started(*args, **kwargs):
+        await startup(*args, **kwargs)
+        ready.set()
+
+    server.startup = started  # type: ignore[method-assign]
+    thread.start()
+    assert ready.wait(20)
+    yield f"http://127.0.0.1:{port}"
+    engine.release()
+    server.should_exit = server.force_exit = True
+    thread.join(20)
+    assert not thread.is_alive()
 
 
 def user(text: Any) -> dict[str, Any]:

@@ -3,47 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator
 
 import openai
 import pytest
-import uvicorn
 
 from chat.models import Turn
 from feedback.models import Feedback
-from tests.conftest import free_port
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
 
 @pytest.fixture
-def url(key, engine) -> Iterator[str]:
-    """The application itself behind a real socket, answered by the scripted engine."""
-    from webapp.asgi import application
-
-    port = free_port()
-    server = uvicorn.Server(uvicorn.Config(application, port=port, log_level="warning", lifespan="off"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    ready = threading.Event()
-    startup = server.startup
-
-    async def started(*args, **kwargs):
-        await startup(*args, **kwargs)
-        ready.set()
-
-    server.startup = started  # type: ignore[method-assign]
-    thread.start()
-    assert ready.wait(20)
-    yield f"http://127.0.0.1:{port}/v1"
-    server.should_exit = True
-    thread.join(20)
-    assert not thread.is_alive()
-
-
-@pytest.fixture
-def client(url, key) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=url, api_key=key.secret, max_retries=0, timeout=20) as client:
+def client(site, key) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{site}/v1", api_key=key.secret, max_retries=0, timeout=20) as client:
         yield client
 
 
@@ -98,7 +71,7 @@ def test_models(client):
     assert client.models.retrieve("talkback@0").id == "talkback@0"
 
 
-def test_errors_are_the_clients_own(client, url, engine):
+def test_errors_are_the_clients_own(client, site, engine):
     with pytest.raises(openai.BadRequestError) as too_long:
         client.chat.completions.create(model="talkback", messages=[{"role": "user", "content": "word " * 3000}])
     assert too_long.value.code == "context_length_exceeded"
@@ -109,7 +82,7 @@ def test_errors_are_the_clients_own(client, url, engine):
         client.chat.completions.create(model="talkback", messages=HI)
     assert away.value.code == "engine_unavailable"
     assert away.value.response.headers["Retry-After"]
-    stranger = openai.OpenAI(base_url=url, api_key="tb-wrong", max_retries=0)
+    stranger = openai.OpenAI(base_url=f"{site}/v1", api_key="tb-wrong", max_retries=0)
     with stranger, pytest.raises(openai.AuthenticationError):
         stranger.models.list()
 

@@ -19,7 +19,8 @@ def heard(sender, pk, status):
 @pytest.mark.parametrize("status", ["answering", "served", "closed"])
 def test_a_turn_that_looks_different_is_drawn_whole(make_turn, status):
     turn = make_turn(status)
-    assert heard(Turn, turn.pk, status) == [(turn.session.group, {"type": "turn.changed", "turn": str(turn.pk)})]
+    event = {"type": "turn.changed", "turn": str(turn.pk), "status": status}
+    assert heard(Turn, turn.pk, status) == [(turn.session.group, event)]
 
 
 @pytest.mark.parametrize("status", ["observed", "judged"])

@@ -1,0 +1,255 @@
+"""The chat as a person uses it, in a real browser: by mouse, by keyboard, in two tabs, through a broken line."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+from asgiref.sync import sync_to_async
+
+from chat.models import Session, Turn
+from feedback.models import Feedback
+
+pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
+from playwright.async_api import Page, async_playwright, expect
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True, serialized_rollback=True),
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium, or set CHROMIUM"),
+]
+
+
+@pytest.fixture
+async def open_tab(site, ana, client):
+    """A signed-in tab; further ones share its session. Whatever the page complains of fails the test."""
+    await sync_to_async(client.force_login)(ana)
+    cookies = [{"name": name, "value": cookie.value, "url": site} for name, cookie in client.cookies.items()]
+    complaints: list[str] = []
+
+    async def dismiss(dialog) -> None:
+        complaints.append(dialog.message)
+        await dialog.dismiss()
+
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        context = await browser.new_context(viewport={"width": 1200, "height": 800})
+        await context.add_cookies(cookies)
+        context.set_default_timeout(10_000)
+
+        async def open_tab(path: str = "/") -> Page:
+            tab = await context.new_page()
+            tab.on("pageerror", lambda error: complaints.append(str(error)))
+            tab.on("dialog", dismiss)
+            tab.on("console", lambda said: complaints.append(said.text) if is_complaint(said) else None)
+            await tab.goto(site + path)
+            return tab
+
+        yield open_tab
+        await browser.close()
+    assert complaints == []
+
+
+def is_complaint(said) -> bool:
+    # A refused message is an answer with a status, which the browser notes; nothing else may be.
+    return said.type == "error" and "Failed to load resource" not in said.text and "Response Status" not in said.text
+
+
+async def say(tab: Page, words: str) -> None:
+    await tab.get_by_label("Your message").fill(words)
+    await tab.keyboard.press("Enter")
+
+
+async def test_a_reply_grows_word_by_word_and_ends_with_what_can_be_said_of_it(open_tab, engine):
+    engine.says("Hello, **captain**, and welcome.")
+    engine.hold(after=6)
+    tab = await open_tab()
+
+    await say(tab, "Say hello")
+
+    await expect(tab.locator(".turn .prose")).to_contain_text("Hello")
+    await expect(tab.get_by_role("button", name="Stop")).to_be_visible()
+    await expect(tab.get_by_role("button", name="Send")).to_be_hidden()
+    await expect(tab.get_by_role("button", name="Good reply")).to_have_count(0)
+    engine.release()
+    await expect(tab.locator(".turn .prose strong")).to_have_text("captain")
+    await expect(tab.locator(".turn .chip")).to_have_text("served")
+    await expect(tab.locator(".turn .badge")).to_have_text("talkback@0")
+    await expect(tab.get_by_role("button", name="Good reply")).to_be_visible()
+    await expect(tab.get_by_role("button", name="Send")).to_be_visible()
+    await expect(tab.locator("#announcer")).to_contain_text("Talkback replied: Hello")
+
+
+async def test_a_starter_starts(open_tab, engine):
+    tab = await open_tab()
+    await tab.get_by_role("button", name="What is a rainbow?").click()
+    await expect(tab.locator(".said .words")).to_have_text("What is a rainbow?")
+    await expect(tab.locator(".turn .chip")).to_have_text("served")
+
+
+async def test_the_keyboard_is_enough(open_tab, engine, session):
+    tab = await open_tab()
+    await tab.locator("h1").first.click()  # anywhere else
+    await tab.keyboard.press("/")
+    await tab.keyboard.type("one")
+    await tab.keyboard.press("Shift+Enter")
+    await tab.keyboard.type("two")
+    await tab.keyboard.press("Enter")
+    await expect(tab.locator(".said .words")).to_have_text("one\ntwo")
+    await expect(tab.get_by_label("Your message")).to_have_value("")
+    await expect(tab.locator(".turn .chip")).to_have_text("served")
+    await tab.keyboard.press("ArrowUp")
+    await expect(tab.get_by_label("Your message")).to_have_value("one\ntwo")
+
+
+async def test_escape_stops_and_another_try_takes_its_place(open_tab, engine, session):
+    engine.says("Hello, captain, and welcome.")
+    engine.hold(after=4)
+    tab = await open_tab()
+    await say(tab, "Say hello")
+    await expect(tab.locator(".turn .prose")).to_contain_text("Hel")
+    await tab.keyboard.press("Escape")
+    await expect(tab.locator(".turn .chip")).to_have_text("stopped")
+    engine.release()
+
+    engine.says("Ahoy.")
+    await tab.get_by_role("button", name="Try again").click()
+
+    await expect(tab.locator(".turn > .reply > .prose")).to_have_text("Ahoy.")
+    await expect(tab.locator(".turn")).to_have_count(1)
+    await expect(tab.get_by_text("1 earlier try")).to_be_visible()
+
+
+async def test_thumb_and_corrections(open_tab, engine, session):
+    tab = await open_tab()
+    await say(tab, "Say hello")
+    await tab.get_by_role("button", name="Bad reply").click()
+    await expect(tab.get_by_role("button", name="Bad reply")).to_have_attribute("aria-pressed", "true")
+    await expect(tab.locator(".turn .chip")).to_have_text("being judged")
+    await tab.get_by_role("button", name="Bad reply").click()
+    await expect(tab.get_by_role("button", name="Bad reply")).to_have_attribute("aria-pressed", "false")
+
+    await tab.locator(".correction summary").click()
+    await expect(tab.get_by_label("What the reply should have said")).to_have_value("I see.")
+    await expect(tab.get_by_label("What the reply should have said")).to_be_focused()
+    await tab.get_by_text("Next time, do …").click()
+    await expect(tab.get_by_label("What the reply should have said")).to_be_hidden()
+    await tab.get_by_label("What to do next time").fill("Be brief.")
+    await tab.keyboard.press("Enter")
+    await expect(tab.locator(".correction summary")).to_contain_text("Corrected")
+    said = await Feedback.objects.standing().aget()
+    assert (said.kind, said.text) == ("guidance", "Be brief.")
+
+
+async def test_what_is_being_typed_survives_what_happens_meanwhile(open_tab, engine, session):
+    tab = await open_tab()
+    await say(tab, "Say hello")
+    await tab.locator(".correction summary").click()
+    await tab.get_by_label("What the reply should have said").fill("Half a sent")
+    other = await open_tab()
+    await other.get_by_role("button", name="Bad reply").click()
+    await expect(tab.get_by_role("button", name="Bad reply")).to_have_attribute("aria-pressed", "true")
+    await expect(tab.get_by_label("What the reply should have said")).to_have_value("Half a sent")
+
+
+async def test_two_tabs_see_the_same_and_do_not_talk_over_each_other(open_tab, engine, session):
+    engine.says("Hello, captain, and welcome.")
+    engine.hold(after=4)
+    one, other = await open_tab(), await open_tab()
+    await say(one, "Say hello")
+    await expect(other.locator(".turn .prose")).to_contain_text("Hel")
+
+    await other.evaluate("document.querySelector('.turn').classList.remove('answering')")  # as if it had not heard yet
+    await say(other, "Me too")
+
+    await expect(other.get_by_role("alert")).to_contain_text("still being written")
+    await expect(other.get_by_label("Your message")).to_have_value("Me too")
+    engine.release()
+    for tab in (one, other):
+        await expect(tab.locator(".turn .prose")).to_have_text("Hello, captain, and welcome.")
+        await expect(tab.locator(".turn")).to_have_count(1)
+
+
+async def test_a_double_click_sends_once(open_tab, engine, session):
+    tab = await open_tab()
+    await tab.get_by_label("Your message").fill("Say hello")
+    await tab.get_by_role("button", name="Send").dblclick()
+    await expect(tab.locator(".turn .chip")).to_have_text("served")
+    assert await Turn.objects.acount() == 1
+
+
+async def test_a_reply_outlives_the_tab_that_asked_for_it(open_tab, engine, session):
+    engine.says("Hello, captain, and welcome.")
+    engine.hold(after=4)
+    tab = await open_tab()
+    await say(tab, "Say hello")
+    await expect(tab.locator(".turn .prose")).to_contain_text("Hel")
+    await tab.close()
+    engine.release()
+    await expect((await open_tab()).locator(".turn .prose")).to_have_text("Hello, captain, and welcome.")
+
+
+async def test_a_line_that_broke_shows_what_was_missed(open_tab, engine, session):
+    watching = await open_tab("/login/")
+    sockets = []
+    await watching.route_web_socket(
+        "**/ws/chat/**", lambda socket: (sockets.append(socket), socket.connect_to_server())
+    )
+    await watching.goto(watching.url.replace("/login/", "/"))
+    await expect(watching.locator("main[ws-connect]")).to_be_visible()
+    await sockets[0].close(code=1012)  # as a server says that restarts
+    await expect(watching.locator("body.offline")).to_be_attached()
+
+    await say(await open_tab(), "Say hello")
+
+    await expect(watching.locator(".turn .chip")).to_have_text("served", timeout=20_000)
+    await expect(watching.locator("body.offline")).to_have_count(0)
+    assert len(sockets) > 1
+
+
+async def test_nothing_that_is_written_runs(open_tab, engine, session):
+    engine.says("<img src=x onerror=alert(1)> <script>alert(2)</script>")
+    tab = await open_tab()
+    forged = "<img src=x onerror=alert(3)></div><script>alert(4)</script>"
+    await say(tab, forged)
+    await expect(tab.locator(".turn .prose")).to_contain_text("<script>alert(2)</script>")
+    await expect(tab.locator(".said .words")).to_have_text(
+        "<img src=x onerror=alert(3)></div><script>alert(4)</script>"
+    )
+
+
+async def test_a_long_message_says_what_to_do_and_stays(open_tab, engine, session):
+    tab = await open_tab()
+    await tab.get_by_label("Your message").fill("word " * 3000)
+    await tab.keyboard.press("Enter")
+    await expect(tab.get_by_role("alert")).to_contain_text("start a new conversation")
+    await expect(tab.get_by_label("Your message")).not_to_have_value("")
+
+
+async def test_a_chat_is_renamed_and_deleted_after_a_second_thought(open_tab, engine, session):
+    tab = await open_tab()
+    await tab.get_by_title("This chat").click()
+    await tab.get_by_label("Name").fill("Greetings")
+    await tab.get_by_role("button", name="Rename").click()
+    await expect(tab.locator("h1")).to_have_text("Greetings")
+    await tab.get_by_title("This chat").click()
+    await tab.get_by_text("Delete …").click()
+    assert await Session.objects.acount() == 1
+    await tab.get_by_role("button", name="Delete this chat").click()
+    await expect(tab.get_by_text("What shall we talk about?")).to_be_visible()
+    assert await Session.objects.acount() == 0
+
+
+async def test_it_fits_a_phone(open_tab, engine, session):
+    tab = await open_tab()
+    await tab.set_viewport_size({"width": 360, "height": 700})
+    await say(tab, "Say hello")
+    await expect(tab.locator(".turn .chip")).to_have_text("served")
+    assert await tab.evaluate("document.documentElement.scrollWidth") <= 360
+    await expect(tab.locator("#chats")).to_be_hidden()
+    await tab.get_by_role("button", name="Chats").click()
+    await expect(tab.locator("#chats")).to_be_visible()
