@@ -108,6 +108,13 @@ def test_what_is_stuck_comes_before_what_a_person_could_do():
     assert [call.key for call in calls] == ["judge", "approve"]
 
 
+def test_stops_that_wait_for_the_same_are_told_together():
+    candidate = Checkpoint(number=4, status="candidate", moved_at=NOW)
+    known = facts(turns={"observed": 1}, candidate=candidate, silences={"judge": 40.0, "learn": 0.0})
+    [call] = board.Board(known, board.stations(known)).calls
+    assert call.title == "Judge, Examine"
+
+
 def test_json_counts_every_state_zero_included(db):
     told = board.read().as_json()
     assert told["turns"] == {"answering": 0, "served": 0, "observed": 0, "judged": 0, "closed": 0}

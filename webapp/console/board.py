@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -105,8 +105,14 @@ class Board:
 
     @property
     def calls(self) -> list[Station]:
-        """What wants a person, or a repair; when nothing does, the headline alone."""
-        return [station for station in self.stations if station.mood in ("stuck", "you")] or [self.headline]
+        """What wants a repair or a person, stops with one cause told together; else the headline alone."""
+        found: dict[str, Station] = {}
+        for station in self.stations:
+            if station.mood in ("stuck", "you"):
+                same = found.get(station.sentence)
+                title = f"{same.title}, {station.title}" if same else station.title
+                found[station.sentence] = replace(same or station, title=title)
+        return list(found.values()) or [self.headline]
 
     def as_json(self) -> dict[str, Any]:
         facts = self.facts
