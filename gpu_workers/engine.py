@@ -30,7 +30,7 @@ class Engine:
     Every call raises EngineUnavailable when nobody answers, EngineRefused when the engine says no.
     """
 
-    def __init__(self, url: str, *, api_key: str = "", admin_key: str = "", timeout_s: float = 120.0) -> None:
+    def __init__(self, url: str, *, api_key: str = "", admin_key: str = "", timeout_s: float = 300.0) -> None:
         """`timeout_s` is the longest silence that is borne; the real SGLang has two keys that do not overlap."""
         self.url = url.rstrip("/")
         self._api_key = api_key

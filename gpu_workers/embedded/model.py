@@ -216,7 +216,7 @@ class Linear(nn.Module):
             pair = adapter.pairs.get(self.name)
             if pair is not None:
                 down, up = pair
-                y[first:last].addmm_(rows[first:last] @ down, up)
+                y[first:last].add_(rows[first:last].float() @ down @ up)
         if step.seen_rows is not None:
             step.seen_rows[self.name] = rows.shape[0]
         return y.view(*x.shape[:-1], self.out_features)

@@ -112,14 +112,13 @@ def _truncate(probs: Tensor, params: Params) -> Tensor:
     if params.top_p >= 1 and params.top_k <= 0:
         return probs
     size = len(probs)
-    width = min(size, params.top_k if params.top_k > 0 else 1024)
-    top, order = probs.topk(width)
-    if params.top_p < 1:
+    widths = [params.top_k] if params.top_k > 0 else [64, 1024, size]  # a nucleus is narrow as a rule
+    for width in widths:
+        top, order = probs.topk(min(width, size))
         before = top.double().cumsum(0) - top
-        if width < size and params.top_k <= 0 and before[-1] <= params.top_p:
-            top, order = probs.sort(descending=True)  # the nucleus is wider than expected
-            before = top.double().cumsum(0) - top
-        top = top.where(before <= params.top_p, 0.0)
+        if before[-1] > params.top_p:
+            break
+    top = top.where(before <= params.top_p, 0.0)
     return torch.zeros_like(probs).index_copy_(0, order, top)
 
 

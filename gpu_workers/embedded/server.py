@@ -256,9 +256,7 @@ class Server:
                     if layer in self.model.adaptable
                 }
                 try:
-                    adapter = await asyncio.to_thread(
-                        read_adapter, name, path, layers, self.model.dtype, self.settings.max_lora_rank
-                    )
+                    adapter = await asyncio.to_thread(read_adapter, name, path, layers, self.settings.max_lora_rank)
                     await asyncio.wrap_future(self.batcher.add_adapter(adapter))
                 except AdapterInvalid as error:
                     problem = f"Failed to load LoRA adapter {name}: {error}"

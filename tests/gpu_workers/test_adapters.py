@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from safetensors.numpy import load_file, save_file
 
 from gpu_workers.embedded.adapters import Adapter, read_adapter
@@ -27,7 +26,7 @@ LAYER_WIDTHS = {
 
 
 def read(folder: Path, max_rank: int = 64) -> Adapter:
-    return read_adapter("a", str(folder), LAYER_WIDTHS, torch.float32, max_rank)
+    return read_adapter("a", str(folder), LAYER_WIDTHS, max_rank)
 
 
 def test_a_plain_adapter_is_read_with_its_scale_folded_in(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def test_what_was_computed_for_one_adapter_serves_no_other(
     layers = {name: (linear.in_features, linear.out_features) for name, linear in model.linears.items()}
     for n, name in enumerate("ab"):
         folder = write_tiny_adapter(tmp_path / name, seed=n)
-        desk.batcher.add_adapter(read_adapter(name, str(folder), layers, model.dtype, 64)).result(DEADLINE_S)
+        desk.batcher.add_adapter(read_adapter(name, str(folder), layers, 64)).result(DEADLINE_S)
     prompt = list(range(100, 160))
 
     readers = [desk.ask(prompt, adapter=name, temperature=0) for name in (None, "a", "b", "a")]

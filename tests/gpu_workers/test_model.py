@@ -112,7 +112,7 @@ def test_the_real_model_and_an_adapter_on_every_layer_give_the_learners_numbers(
 
     model = Model(str(smol_model), "float32")
     layers = {name: (linear.in_features, linear.out_features) for name, linear in model.linears.items()}
-    adapter = read_adapter("a", str(tmp_path), layers, torch.float32, 64)
+    adapter = read_adapter("a", str(tmp_path), layers, 64)
     ids = prompt + reply
     ours = []
     for chosen in (None, adapter):
