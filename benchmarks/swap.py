@@ -247,6 +247,8 @@ def main() -> None:
     else:
         for name, value in figures.items():
             print(f"{name:<28} {value}")
+    if figures["failed"] or figures["mixed"]:
+        raise SystemExit(1)
 
 
 def run(arguments: argparse.Namespace, folder: Path, port: int) -> dict[str, Any]:

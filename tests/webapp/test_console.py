@@ -69,6 +69,13 @@ def test_the_board_shows_turns_votes_hints_and_the_batch(console, make_lesson):
     assert "Learn now from 1 sample" in page
 
 
+def test_the_board_is_there_while_redis_is_away(console, make_turn, workers):
+    make_turn("observed")
+    workers.away = True
+    page = text(console.get(reverse("console:board")))
+    assert "Waiting for Redis, which does not answer: what is due is sent again once it is back." in page
+
+
 def test_the_list_of_turns_narrows_to_a_state(console, make_turn):
     make_turn("served", "the served one")
     make_turn("closed", "the closed one")
