@@ -77,10 +77,16 @@ class EngineProcess:
             self._process = subprocess.Popen(
                 self.command, stdout=log, stderr=log, env=self._environment, start_new_session=True
             )
+        try:
+            self._wait_until_ready()
+        except BaseException:  # an interrupt too: nothing of ours may go on running
+            self.stop()
+            raise
+
+    def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + self._ready_within_s
         while not self.is_ready():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self.stop()
+            if not self.is_alive() or time.monotonic() > deadline:
                 raise EngineUnavailable(f"The engine at {self.url} did not start:\n{self._last_words()}")
             time.sleep(0.2)
 
