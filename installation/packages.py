@@ -36,7 +36,10 @@ def install(extras: set[str]) -> None:
         make_environment()
         install_torch()
         wanted = f"{ROOT}[{','.join(sorted(extras))}]" if extras else str(ROOT)
-        run("packages", [*pip("install"), "--constraint", ROOT / "constraints.txt", "--editable", wanted])
+        run(
+            "packages",
+            [*pip("install", "--progress-bar=off"), "--constraint", ROOT / "constraints.txt", "--editable", wanted],
+        )
         STAMP.write_text(json.dumps({"inputs": inputs, "extras": sorted(extras)}))
 
 
@@ -64,17 +67,17 @@ def install_torch() -> None:
     if subprocess.run([PYTHON, "-c", suits], capture_output=True).returncode == 0:
         return
     if has_gpu():
-        run("torch for the GPU", [*pip("install"), "torch>=2.6,<3"])
+        run("torch for the GPU", [*pip("install", "--progress-bar=off"), "torch>=2.6,<3"])
     elif sys.platform != "linux" or f"{TORCH.partition('==')[2]}+cpu" in offered_versions("torch"):
-        run("torch", [*pip("install"), TORCH])
+        run("torch", [*pip("install", "--progress-bar=off"), TORCH])
     else:
         try:
-            run("uv", [*pip("install"), "uv"])
+            run("uv", [*pip("install", "--progress-bar=off"), "uv"])
             run("torch (CPU)", [PYTHON, "-m", "uv", "pip", "install", "--python", PYTHON, "--torch-backend=cpu", TORCH])
         except Trouble as trouble:
             say(f"  {trouble}")
             say("  taking torch's plain build instead: it brings several GB of CUDA, and runs on a CPU as well")
-            run("torch", [*pip("install"), TORCH])
+            run("torch", [*pip("install", "--progress-bar=off"), TORCH])
 
 
 def offered_versions(package: str) -> set[str]:

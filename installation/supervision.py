@@ -224,7 +224,7 @@ def wait_until_ready(settings: dict[str, str], supervisor: subprocess.Popen[byte
             late = f"Not ready after {progress.elapsed_s} s, still waiting for {', '.join(waiting_for)}"
             raise Trouble(f"{late}: the reason is in {LOGS}.")
         progress.show(f"waiting for {', '.join(waiting_for) or 'the supervisor'}")
-        time.sleep(0.5)
+        time.sleep(1)
 
 
 def unready(settings: dict[str, str]) -> list[str]:
