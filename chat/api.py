@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, StreamingHttpResponse
 from django.utils import timezone
@@ -20,7 +21,7 @@ from ninja.security import HttpBearer
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from chat import sessions, turns
-from chat.models import ApiKey, Session, Turn
+from chat.models import ApiKey, Turn
 from core.errors import TalkbackError
 from gpu_workers import engines
 from gpu_workers.types import Delta, Sampling
@@ -216,9 +217,9 @@ def begin(request: HttpRequest, body: Request) -> Turn:
     checkpoint = chosen(body.model)
     messages = [message.plain() for message in body.messages]
     name = request.headers.get("X-Session-Id") or body.session_id or ""
-    session, follows = sessions.find(key, messages, external_id=storable(name), user=body.user or "")
     side = (request.headers.get("X-Turn-Type") or body.turn_type or "").lower() == "side"
-    try:
+    with transaction.atomic():  # a first request that is refused leaves no session behind
+        session, follows = sessions.find(key, messages, external_id=storable(name), user=body.user or "")
         return turns.open_turn(
             session,
             messages,
@@ -228,9 +229,6 @@ def begin(request: HttpRequest, body: Request) -> Turn:
             line=Turn.Line.SIDE if side else Turn.Line.MAIN,
             checkpoint=checkpoint,
         )
-    except TalkbackError:
-        Session.objects.filter(pk=session.pk, turns=None).delete()  # a refused first request leaves nothing behind
-        raise
 
 
 def is_done(request: HttpRequest, body: Request) -> bool:

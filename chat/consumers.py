@@ -14,6 +14,9 @@ from django.template.loader import render_to_string
 from chat import views
 from chat.models import Session, Turn
 
+EVERYONE = "chats"
+"""The channel layer's name for every tab on any chat."""
+
 RECHECK_S = 2.0
 """How often chips are drawn again while one of them shows a figure that grows by itself."""
 
@@ -32,7 +35,8 @@ class ChatConsumer(AsyncWebsocketConsumer):
         if self.session is None:
             await self.close()
             return
-        await self.channel_layer.group_add(self.session.group, self.channel_name)
+        for group in (self.session.group, EVERYONE):
+            await self.channel_layer.group_add(group, self.channel_name)
         await self.accept()
         await self.catch_up()
 
@@ -40,7 +44,8 @@ class ChatConsumer(AsyncWebsocketConsumer):
         if self.recheck is not None:
             self.recheck.cancel()
         if self.session is not None:
-            await self.channel_layer.group_discard(self.session.group, self.channel_name)
+            for group in (self.session.group, EVERYONE):
+                await self.channel_layer.group_discard(group, self.channel_name)
 
     async def catch_up(self) -> None:
         """Show what moved between the page and the socket: the newest turn if it is in the making, and every chip."""
@@ -62,6 +67,11 @@ class ChatConsumer(AsyncWebsocketConsumer):
     async def chips_changed(self, event: dict[str, Any]) -> None:
         """Turns came further in learning, or somebody said something of them."""
         await self.push(await sync_to_async(self.draw_chips)(event["turns"]))
+
+    async def live_changed(self, event: dict[str, Any]) -> None:
+        """Another checkpoint writes the next reply."""
+        context = {"user": self.scope["user"], "pushed": True}
+        await self.push(await sync_to_async(render_to_string)("chat/_answers_now.html", context))
 
     async def push(self, html: str) -> None:
         if html.strip():

@@ -35,7 +35,8 @@ def find(
     """The session this request belongs to, made if need be, and the turn it continues. Two keys never share one."""
     name = external_id or (f"user:{user}" if user else "")
     if name:
-        session, _ = Session.objects.get_or_create(user=key.user, key=key, external_id=name[:200])
+        name = name if len(name) <= 200 else hashlib.sha256(name.encode()).hexdigest()
+        session, _ = Session.objects.get_or_create(user=key.user, key=key, external_id=name)
         return session, continued(Turn.objects.filter(session=session), messages)
     turn = continued(Turn.objects.filter(session__key=key), messages)
     return (turn.session, turn) if turn else (Session.objects.create(user=key.user, key=key), None)

@@ -244,13 +244,15 @@ async def stop(turn: Turn, engine: Engine) -> None:
         await engine.abort(turn.completion_id)
     except EngineUnavailable as failure:
         log.warning("turn %s ends at its next beat: %s", turn.pk, failure)
+    await sync_to_async(close_stranded)(3 * BEAT_S, only=turn)  # where its writer is gone, nobody would hear this
 
 
-def close_stranded() -> int:
+def close_stranded(silence_s: float = SILENCE_S, *, only: Turn | None = None) -> int:
     """Close replies whose writer is gone: a killed web process leaves them unfinished. Returns how many."""
-    unheard = timezone.now() - timedelta(seconds=SILENCE_S)
+    unheard = timezone.now() - timedelta(seconds=silence_s)
+    stranded = Turn.objects.filter(status=Turn.Status.ANSWERING, moved_at__lt=unheard)
     closed = 0
-    for turn in Turn.objects.filter(status=Turn.Status.ANSWERING, moved_at__lt=unheard):
+    for turn in stranded.filter(pk=only.pk) if only else stranded:
         said = {"finish_reason": turn.finish_reason or "error"}
         if not turn.finish_reason:
             said["error"] = "The server was stopped while it wrote this reply. Nothing else was lost: try again."

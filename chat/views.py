@@ -26,7 +26,7 @@ from gpu_workers import engines
 LISTED = 100
 """How many conversations the side list shows."""
 
-SHOWN = 200
+SHOWN = 100
 """How many of a conversation's newest turns a page shows."""
 
 HEAVY = ("prompt_ids", "response_ids", "logprobs", "tools")

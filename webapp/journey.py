@@ -123,7 +123,8 @@ def tell(turn: Turn, judgement: Judgement | None, ballot: Ballot, batch: Batch) 
             return of_sample(judgement, ballot, batch)  # the verdict waits for the run's end
         votes = 2 * settings.JUDGE_VOTES
         cast = f" {ballot.asked} of up to {votes} votes are in." if 0 < ballot.asked <= votes else ""
-        return Journey("judging", "being judged", f"What came back is being judged.{cast}", "active", ballot.asked, votes)
+        said = f"What came back is being judged.{cast}"
+        return Journey("judging", "being judged", said, "active", ballot.asked, votes)
     if judgement is None:
         return Journey("judged", "judged", "A verdict stands.")
     if judgement.sample is None:

@@ -12,6 +12,7 @@ from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
 from django.db.models import Model
 
+from chat.consumers import EVERYONE
 from chat.models import Session, Turn
 from core.states import moved
 from training.models import Checkpoint, Run, Sample
@@ -37,6 +38,8 @@ def follow(sender: type[Model], pk: Any, status: str, **kwargs: object) -> None:
 def events(sender: type[Model], pk: Any, status: str) -> Iterable[tuple[str, dict[str, Any]]]:
     """Group and event for the board, where every move shows, and for each session that this one shows in."""
     yield BOARD, {"type": "board.changed"}
+    if sender is Checkpoint and status == Checkpoint.Status.LIVE:
+        yield EVERYONE, {"type": "live.changed"}
     if sender is Turn and status in WHOLE:
         for session in Session.objects.filter(turns=pk):
             yield session.group, {"type": "turn.changed", "turn": str(pk), "status": status}

@@ -12,6 +12,7 @@ from chat.consumers import ChatConsumer
 from chat.models import Session, Turn
 from feedback.models import Feedback
 from tests.chat.conftest import assistant, open_turn, reply_to, user
+from training.models import Checkpoint
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
@@ -129,6 +130,14 @@ async def test_what_is_written_is_text_in_every_fragment(session, ana, engine):
         fragment = await tab.sees("announcer")
         assert "<script" not in fragment
         assert "&lt;/div&gt;&lt;script&gt;alert(2)" in fragment
+
+
+async def test_every_tab_hears_who_answers_now(session, ana):
+    base = await sync_to_async(Checkpoint.live)()
+    await sync_to_async(base.move)(Checkpoint.Status.RETIRED)
+    async with Tab(session, ana) as tab:
+        await Checkpoint.objects.acreate(number=4, status="live", adapter="talkback-4-x")
+        assert "talkback@4" in await tab.sees("answers now")
 
 
 async def test_an_api_chat_can_be_watched_too(key, ana, engine):

@@ -128,6 +128,12 @@ def test_the_clients_own_name_for_a_session_decides(key: ApiKey):
     assert first.external_id == "s1"
 
 
+def test_long_names_differ_to_their_last_letter(key: ApiKey):
+    first, _ = sessions.find(key, HI[:1], external_id="x" * 300 + "a")
+    assert sessions.find(key, HI[:1], external_id="x" * 300 + "a")[0] == first
+    assert sessions.find(key, HI[:1], external_id="x" * 300 + "b")[0] != first
+
+
 def test_a_user_names_a_session_where_nothing_else_does(key: ApiKey):
     first, _ = sessions.find(key, HI[:1], user="u7")
     assert sessions.find(key, [user("Else")], user="u7")[0] == first

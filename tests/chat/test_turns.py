@@ -288,6 +288,14 @@ async def test_stopping_ends_a_reply_wherever_it_is_written(session, engine):
     assert (turn.status, turn.finish_reason) == (Turn.Status.CLOSED, "abort")
 
 
+async def test_stopping_frees_a_turn_whose_writer_was_killed(session, engine):
+    turn = await open_turn(session, HI)
+    await Turn.objects.filter(pk=turn.pk).aupdate(moved_at=timezone.now() - timedelta(seconds=1))
+    await turns.stop(turn, engine)
+    turn = await Turn.objects.aget(pk=turn.pk)
+    assert (turn.status, turn.finish_reason) == (Turn.Status.CLOSED, "abort")
+
+
 async def test_stopping_what_has_ended_changes_nothing(session, engine):
     turn = await reply_to(await open_turn(session, HI), engine)
     await turns.stop(turn, engine)

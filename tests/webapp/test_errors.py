@@ -1,0 +1,55 @@
+"""A failure is one clear sentence: a page for people, OpenAI's shape for clients."""
+
+import pytest
+from django.test import Client, RequestFactory
+
+from webapp import errors
+
+
+def test_a_page_that_is_not_there(client, operator):
+    client.force_login(operator)
+    answer = client.get("/nothing/here/")
+    assert answer.status_code == 404
+    assert "There is nothing here, or it is not yours to see." in answer.content.decode()
+
+
+def test_a_page_that_breaks_tells_nothing_of_the_inside(operator, monkeypatch):
+    from chat import views
+
+    def broken(*args, **kwargs):
+        raise RuntimeError("secret detail")
+
+    monkeypatch.setattr(views, "page", broken)
+    client = Client(raise_request_exception=False)
+    client.force_login(operator)
+    answer = client.get("/chats/new/")
+    assert answer.status_code == 500
+    assert "secret" not in answer.content.decode()
+    assert "It was logged" in answer.content.decode()
+
+
+def test_a_form_of_megabytes_is_too_large(client, operator):
+    client.force_login(operator)
+    answer = client.post("/chats/", b"text=" + b"x" * (9 * 2**20), content_type="application/x-www-form-urlencoded")
+    assert answer.status_code == 413
+    assert "larger than 8 MB" in answer.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("errors_found", "words"),
+    [
+        (
+            [{"loc": ("body", "body", "messages", 0, "role"), "msg": "Field required"}],
+            "messages.0.role: Field required.",
+        ),
+        ([{"loc": ("body", "body"), "msg": "Value error, give a thumb"}], "Give a thumb."),
+        ([{"loc": ("body",), "msg": "Field required", "type": "missing"}], "The body is empty: send a JSON object."),
+    ],
+)
+def test_the_first_thing_that_is_wrong_is_said_with_its_place(errors_found, words):
+    assert errors.sentence(errors_found) == words
+
+
+def test_under_v1_even_a_lost_path_answers_as_openai_does():
+    answer = errors.not_found(RequestFactory().get("/v1/x"))
+    assert answer["Content-Type"] == "application/json"
