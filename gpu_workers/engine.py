@@ -6,10 +6,8 @@ tests (tests/contract/) hold both to it.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-import weakref
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Literal
@@ -17,6 +15,7 @@ from uuid import uuid4
 
 import httpx
 
+from gpu_workers.connections import Connections
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
 from gpu_workers.types import Completion, Delta, Sampling, Scored
 
@@ -35,9 +34,10 @@ class Engine:
         self.url = url.rstrip("/")
         self._api_key = api_key
         self._admin_key = admin_key or api_key
-        self._timeout = httpx.Timeout(timeout_s, connect=5.0)
-        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = (
-            weakref.WeakKeyDictionary()
+        timeout = httpx.Timeout(timeout_s, connect=5.0)
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+        self._connections = Connections(
+            lambda: httpx.AsyncClient(base_url=self.url, timeout=timeout, limits=limits, trust_env=False)
         )
 
     async def generate(
@@ -212,18 +212,10 @@ class Engine:
 
     async def aclose(self) -> None:
         """Close this event loop's connections."""
-        client = self._clients.pop(asyncio.get_running_loop(), None)
-        if client is not None:
-            await client.aclose()
+        await self._connections.close()
 
     def _client(self) -> httpx.AsyncClient:
-        loop = asyncio.get_running_loop()
-        client = self._clients.get(loop)
-        if client is None:
-            limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
-            client = httpx.AsyncClient(base_url=self.url, timeout=self._timeout, limits=limits, trust_env=False)
-            self._clients[loop] = client
-        return client
+        return self._connections.client()
 
     def _auth(self, admin: bool = False) -> dict[str, str]:
         key = self._admin_key if admin else self._api_key

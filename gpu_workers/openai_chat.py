@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
+from gpu_workers.connections import Connections
 from gpu_workers.errors import EngineRefused, EngineUnavailable
 from gpu_workers.types import Sampling
 
@@ -35,10 +34,8 @@ class OpenAIChat:
         self.url = base if base.endswith("/v1") else f"{base}/v1"
         self.model = model
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        self._timeout = httpx.Timeout(timeout_s, connect=5.0)
-        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = (
-            weakref.WeakKeyDictionary()
-        )
+        timeout = httpx.Timeout(timeout_s, connect=5.0)
+        self._connections = Connections(lambda: httpx.AsyncClient(timeout=timeout))
 
     async def chat(
         self, messages: Sequence[Mapping[str, Any]], sampling: Sampling, *, seed: int | None = None
@@ -75,13 +72,7 @@ class OpenAIChat:
 
     async def aclose(self) -> None:
         """Close this event loop's connections."""
-        client = self._clients.pop(asyncio.get_running_loop(), None)
-        if client is not None:
-            await client.aclose()
+        await self._connections.close()
 
     def _client(self) -> httpx.AsyncClient:
-        loop = asyncio.get_running_loop()
-        client = self._clients.get(loop)
-        if client is None:
-            client = self._clients[loop] = httpx.AsyncClient(timeout=self._timeout)
-        return client
+        return self._connections.client()

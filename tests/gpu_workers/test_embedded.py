@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 from gpu_workers.engine import Engine
@@ -120,3 +122,21 @@ async def test_twenty_adapter_swaps_under_load_lose_no_request(client: Engine, t
 
     assert len(replies) >= 20
     assert set(replies) == {"length"}
+
+
+def test_a_loop_for_every_task_leaves_no_sockets_behind(embedded_engine: Engine) -> None:
+    engine = Engine(embedded_engine.url, api_key="key")
+    asyncio.run(_ask(engine))
+    gc.collect()
+    before = psutil.Process().num_fds()
+
+    for _ in range(20):
+        asyncio.run(_ask(engine))
+
+    gc.collect()
+    assert len(engine._connections) == 1
+    assert psutil.Process().num_fds() <= before + 2
+
+
+async def _ask(engine: Engine) -> None:
+    assert await engine.info()

@@ -1,0 +1,39 @@
+"""HTTP connections that are kept between calls, apart for each event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import httpx
+
+
+class Connections:
+    """One pooled client an event loop. Those of loops that have ended are let go, with their sockets.
+
+    A worker may start a new loop for every task, and a client of an old loop holds that loop alive: without this
+    each task would leave a socket behind.
+    """
+
+    def __init__(self, make: Callable[[], httpx.AsyncClient]) -> None:
+        self._make = make
+        self._clients: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def client(self) -> httpx.AsyncClient:
+        """The running loop's client."""
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            for ended in [other for other in list(self._clients) if other.is_closed()]:
+                self._clients.pop(ended, None)
+            client = self._clients[loop] = self._make()
+        return client
+
+    async def close(self) -> None:
+        """Close the running loop's client; the next call opens another."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.aclose()
