@@ -29,6 +29,7 @@ def sglang_command(
         *("--enable-lora", "--max-lora-rank", "64", "--lora-target-modules", *LORA_TARGETS),
         *("--max-loras-per-batch", "8", "--max-loaded-loras", "16"),
         *("--enable-metrics", "--enable-cache-report", "--enable-priority-scheduling"),
+        *("--default-priority-value", "0"),
         *("--weight-version", "base", "--incremental-streaming-output"),
         *("--api-key", api_key, "--admin-api-key", admin_key),
         *more,

@@ -331,8 +331,12 @@ class Batcher:
         self._generation += 1
         if update.version is not None:
             self.weight_version = update.version
-        for strand in self._running + self._waiting:
+        for strand in self._running:  # only after an in-place pause
             strand.generation = -1
+        for strand in self._waiting:  # one that had stepped back reads everything again
+            if strand.kv is not None:
+                strand.kv = None
+                strand.retractions += 1
         self._cache.forget()  # nothing computed under the old weights is ever used again
         update.done.set_result(len(self._running) + len(self._waiting))
 

@@ -63,7 +63,8 @@ def sglang_cpu_command(model: Path, port: int) -> list[str]:
         *("--mem-fraction-static", "0.3", "--max-total-tokens", "20000", "--max-running-requests", "8"),
         *("--enable-lora", "--lora-backend", "torch_native", "--max-lora-rank", "64"),
         *("--lora-target-modules", *LORA_TARGETS, "--max-loras-per-batch", "8", "--max-loaded-loras", "16"),
-        *("--enable-metrics", "--enable-cache-report", "--enable-priority-scheduling", "--weight-version", "base"),
+        *("--enable-metrics", "--enable-cache-report", "--enable-priority-scheduling"),
+        *("--default-priority-value", "0", "--weight-version", "base"),
         "--incremental-streaming-output",
     ]
 

@@ -45,6 +45,11 @@ class Reader:
         return self.strand.cached_tokens or 0
 
     @property
+    def versions(self) -> list[dict[str, Any]]:
+        assert self.strand is not None
+        return self.strand.versions
+
+    @property
     def ending(self) -> dict[str, Any]:
         assert self.finish is not None
         return self.finish
@@ -259,6 +264,31 @@ def test_what_old_weights_computed_serves_nobody_new(
         assert fresh.cached_tokens == 0
         assert reply == expected.ask(prompt, temperature=0).wait()
         expected.batcher.stop()
+    finally:
+        desk.batcher.pause("abort").result(DEADLINE_S)
+        model.set_weights(model.read_weights(str(tiny_model)), str(tiny_model))
+
+
+def test_one_that_stepped_back_reads_everything_again_under_new_weights(
+    make_desk: Callable[..., Desk], model: Model, tiny_model: Path, tmp_path: Path
+) -> None:
+    desk = make_desk(max_running=1)
+    other = write_tiny_model(tmp_path / "other", seed=9)
+    low = desk.ask([1, 70, 71], max_new_tokens=60, temperature=0)
+    assert low.begun.wait(DEADLINE_S)
+    high = desk.ask([1, 80], priority=10, max_new_tokens=400)
+    assert high.begun.wait(DEADLINE_S)  # low has stepped back with what it had computed
+    try:
+        desk.batcher.update(model.read_weights(str(other)), str(other), "v2", abort=False).result(DEADLINE_S)
+        reply = low.wait()
+
+        fresh = Desk(Model(str(other), "float32"))
+        before = low.versions[0]["end"]
+        assert (
+            reply[before:] == fresh.ask([1, 70, 71, *reply[:before]], max_new_tokens=60 - before, temperature=0).wait()
+        )
+        assert len(high.wait()) == 400
+        fresh.batcher.stop()
     finally:
         desk.batcher.pause("abort").result(DEADLINE_S)
         model.set_weights(model.read_weights(str(tiny_model)), str(tiny_model))
