@@ -198,7 +198,7 @@ class Batcher:
 
     def flush(self, timeout_s: float = 0) -> Future[bool]:
         """Forget all prefixes; False, and nothing forgotten, when requests have not ended within `timeout_s`."""
-        done: Future[bool] = Future()
+        done: Future[bool] = _promise()
         self._calls.put(lambda: self._flushes.append((time.monotonic() + timeout_s, done)))
         return done
 
@@ -208,7 +208,7 @@ class Batcher:
 
     def remove_adapter(self, name: str) -> Future[None]:
         """Refuse the name from now on; done when its last request has ended. Raises KeyError for an unknown name."""
-        done: Future[None] = Future()
+        done: Future[None] = _promise()
         self._calls.put(lambda: self._remove_adapter(name, done))
         return done
 
@@ -217,7 +217,7 @@ class Batcher:
 
     def update(self, state: dict[str, Tensor], folder: str, version: str | None, *, abort: bool) -> Future[int]:
         """Put new weights in place: at once when paused, else when what runs has ended. Gives how many are paused."""
-        done: Future[int] = Future()
+        done: Future[int] = _promise()
 
         def queue_up() -> None:
             if abort:
@@ -247,7 +247,7 @@ class Batcher:
         }
 
     def _call(self, work: Callable[[], T]) -> Future[T]:
-        done: Future[T] = Future()
+        done: Future[T] = _promise()
 
         def run() -> None:
             try:
@@ -612,6 +612,13 @@ class Batcher:
 
 
 _NONE = object()
+
+
+def _promise() -> Future[Any]:
+    """A future that its reader cannot cancel: one who leaves must not upset the thread that keeps it."""
+    future: Future[Any] = Future()
+    future.set_running_or_notify_cancel()
+    return future
 
 
 def _tops(logprobs: Tensor, count: int) -> list[list[Entry]]:

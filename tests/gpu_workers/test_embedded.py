@@ -100,6 +100,22 @@ async def test_a_reader_of_a_whole_reply_that_leaves_frees_its_place_too(client:
             await asyncio.sleep(0.05)
 
 
+async def test_an_administrator_who_leaves_while_waiting_does_no_harm(client: Engine, tmp_path: Path) -> None:
+    await client.load_adapter("slow", str(write_tiny_adapter(tmp_path, seed=1)))
+    stream = client.stream(PROMPT, Sampling(max_new_tokens=1500, temperature=1.0, ignore_eos=True), adapter="slow")
+    await anext(stream)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await client.unload_adapter("slow")
+    await stream.aclose()
+
+    async with asyncio.timeout(20):
+        while (await client.metrics())["num_running_reqs"]:
+            await asyncio.sleep(0.05)
+    assert (await client.generate(PROMPT, GREEDY)).ids
+    assert "slow" not in await client.adapters()
+
+
 async def test_twenty_adapter_swaps_under_load_lose_no_request(client: Engine, tmp_path: Path) -> None:
     await client.load_adapter("swap-0", str(write_tiny_adapter(tmp_path / "0", seed=0)))
     live, replies, done = ["swap-0"], [], asyncio.Event()
