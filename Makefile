@@ -7,6 +7,9 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python;
 INSTALLATION = $(if $(PYTHON),$(PYTHON) -m installation,$(error Talkback needs Python 3.11, 3.12 or 3.13: install one, or name it with make PYTHON=/path/to/python))
 VENV = .venv/bin
 ONE_THREAD = OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
+PYTEST = $(ONE_THREAD) $(VENV)/python -m pytest -q
+ROOMS = not browser and not real_model and not processes and not sglang
+ON_POSTGRES = $(ONE_THREAD) $(VENV)/python -m tests.postgres -q -m "$(ROOMS)"
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -38,19 +41,17 @@ install: ## the environment with all that developers need
 test: install ## the tests, on SQLite and PostgreSQL; the last lines name what was left out
 	@$(INSTALLATION) packages
 	@-$(INSTALLATION) model
-	@$(ONE_THREAD) $(VENV)/python -m tests.postgres -q -m "not browser and not real_model and not processes and not sglang" $(ARGS)
-	@$(ONE_THREAD) $(VENV)/python -m pytest -q -m "not processes and not sglang" $(ARGS)
+	@status=0; $(ON_POSTGRES) $(ARGS) || status=1; $(PYTEST) -m "not processes and not sglang" $(ARGS) || status=1; exit $$status
 
 test-all: install ## the tests, those that start and kill real processes, and those against the real SGLang
 	@$(INSTALLATION) packages
 	@-$(INSTALLATION) model
-	@$(ONE_THREAD) $(VENV)/python -m tests.postgres -q -m "not browser and not real_model and not processes and not sglang" $(ARGS)
-	@$(ONE_THREAD) $(VENV)/python -m pytest -q $(ARGS)
+	@status=0; $(ON_POSTGRES) $(ARGS) || status=1; $(PYTEST) $(ARGS) || status=1; exit $$status
 
 test-sglang: install ## the engine's contract, held by the real SGLang on the CPU and by ours
 	@$(INSTALLATION) model
 	@$(VENV)/python docker/sglang_cpu/install.py
-	@$(ONE_THREAD) $(VENV)/python -m pytest -q tests/contract $(ARGS)
+	@$(PYTEST) tests/contract $(ARGS)
 
 lint: install ## style, layers, templates
 	@$(VENV)/ruff check .
