@@ -19,6 +19,10 @@ class MessageForm(forms.Form):
     message_id = forms.UUIDField(error_messages={"required": "This page is out of date: reload it, then send again."})
     off_record = forms.BooleanField(required=False)
 
+    def clean_text(self) -> str:
+        """Line ends as the model knows them: a form sends two characters for each."""
+        return str(self.cleaned_data["text"]).replace("\r\n", "\n")
+
 
 class TitleForm(forms.Form):
     title = forms.CharField(max_length=120, error_messages={"required": "A chat needs a name."})

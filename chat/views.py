@@ -203,10 +203,12 @@ def conversation(listed: QuerySet[Turn]) -> list[Turn]:
 
 
 def page(request: HttpRequest, session: Session | None, *, form: Form | None = None, status: int = 200) -> HttpResponse:
+    sessions = Session.objects.visible_to(request.user)
     context = {
         "session": session,
         "turns": conversation(session.turns.all()) if session else [],
-        "sessions": Session.objects.visible_to(request.user).select_related("key")[:LISTED],
+        "sessions": sessions.filter(key=None)[:LISTED],
+        "api_sessions": sessions.exclude(key=None).select_related("key")[:LISTED],
         "form": form,
         "message_id": uuid.uuid4(),
         "starters": STARTERS,

@@ -25,6 +25,10 @@ class FeedbackForm(forms.Form):
         },
     )
 
+    def clean_text(self) -> str:
+        """Line ends as the model knows them: a form sends two characters for each."""
+        return str(self.cleaned_data["text"]).replace("\r\n", "\n")
+
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         if cleaned.get("kind") == Feedback.Kind.THUMB:

@@ -23,6 +23,8 @@ def give(request: HttpRequest, turn_id: UUID) -> HttpResponse:
     """Say, change or take back one thing; the bar under the reply comes back as it then stands."""
     turn = get_object_or_404(Turn.objects.visible_to(request.user).select_related("session"), pk=turn_id)
     form = FeedbackForm(request.POST)
+    if form.is_valid() and says_nothing_new(turn, **form.cleaned_data):
+        form.add_error(None, "That is what the reply said: write what it should have said instead.")
     if form.is_valid():
         try:
             apply(turn, request, **form.cleaned_data)
@@ -32,6 +34,11 @@ def give(request: HttpRequest, turn_id: UUID) -> HttpResponse:
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect("chat:session", turn.session_id)
     return render(request, "feedback/_bar.html", {"turn": turn, "form": form, "answered": True}, status=status)
+
+
+def says_nothing_new(turn: Turn, *, kind: str, value: int, text: str) -> bool:
+    """A rewrite that is the reply itself: the box was sent as it was found."""
+    return kind == Feedback.Kind.REWRITE and text == turn.text.strip()
 
 
 def apply(turn: Turn, request: HttpRequest, *, kind: str, value: int, text: str) -> None:

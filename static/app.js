@@ -9,7 +9,11 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
   for (const child of arriving ? [...arriving.children] : []) {
     const standing = child.id && event.detail.target.id !== child.id && document.getElementById(child.id);
     if (standing && child.matches(".turn.answering")) {
-      child.remove(); // the answer to a POST that was overtaken: what stands is as new, or newer
+      child.remove(); // may have been overtaken on its way: what stands is as new, or newer, but for its words
+      const [said, words] = [standing, child].map((turn) => find(".reply > .prose", turn));
+      if (standing.matches(".answering") && words.textContent.length > said.textContent.length) {
+        said.replaceChildren(...words.childNodes);
+      }
     } else if (standing && !standing.contains(event.detail.target)) {
       keepTyping(standing, child);
       standing.replaceWith(child);

@@ -125,6 +125,12 @@ async def test_without_scripts_a_refused_message_stays_in_its_box(page, engine, 
     assert html.count("word ") >= 2999
 
 
+async def test_lines_end_as_the_model_knows_them(page, engine, message):
+    await page.post("/chats/", message | {"text": "one\r\ntwo"})
+    await all_spoken()
+    assert (await Turn.objects.aget()).messages == [user("one\ntwo")]
+
+
 async def test_bytes_that_are_no_text_are_a_message_all_the_same(page, engine, message):
     body = f"message_id={message['message_id']}&text=caf%E9".encode()
     answer = await page.post("/chats/", body, content_type="application/x-www-form-urlencoded")

@@ -55,6 +55,7 @@ def test_the_rewrite_box_starts_with_the_reply(say):
         ({"kind": "guidance", "text": "x" * 8001}, "at most 8000 characters; this has 8001"),
         ({"kind": "applause"}, "not one of the available choices"),
         ({"kind": "thumb"}, "A thumb is up"),
+        ({"kind": "rewrite", "text": "Five."}, "That is what the reply said"),
         ({"kind": "thumb", "value": 5}, "not one of the available choices"),
         ({}, "required"),
     ],
@@ -64,6 +65,11 @@ def test_what_makes_no_sense_says_why(say, data, sentence):
     assert answer.status_code == 422
     assert sentence in answer.content.decode()
     assert stands() == {}
+
+
+def test_lines_end_as_the_model_knows_them(say):
+    say(kind="guidance", text="One.\r\nTwo.")
+    assert stands() == {"guidance": "One.\nTwo."}
 
 
 def test_without_scripts_the_page_comes_back(client, ana, turn):
