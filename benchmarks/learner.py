@@ -124,7 +124,7 @@ def plain_side(arguments: argparse.Namespace) -> tuple[list[float], Any]:
                 )
             )
             (loss * len(part) / len(batch)).backward()
-            total += float(loss) * len(part) / len(batch)
+            total += float(loss.detach()) * len(part) / len(batch)
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
         optimizer.zero_grad()
