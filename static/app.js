@@ -170,33 +170,43 @@ document.addEventListener("DOMContentLoaded", () => {
   const turns = document.getElementById("turns");
   if (!turns) return;
   keepUp();
-  new MutationObserver(keepUp).observe(turns, { childList: true, subtree: true, characterData: true });
+  const grew = () => {
+    lastGrown = Date.now();
+    keepUp();
+  };
+  new MutationObserver(grew).observe(turns.parentElement, { childList: true, subtree: true, characterData: true });
+  setInterval(() => {
+    if (find(".turn.answering") && Date.now() - lastGrown > SILENCE_MS) refresh();
+  }, SILENCE_MS / 4);
   if (box() && matchMedia("(hover: hover)").matches) box().focus();
 });
 
-// ---------- a socket that came back ----------
+// ---------- what was missed ----------
 
+// A reply that says nothing for so long may have lost its way to this page: the server knows.
+const SILENCE_MS = 8000;
+let lastGrown = Date.now();
 let opened = 0;
 
 document.addEventListener("htmx:wsOpen", () => {
   document.body.classList.remove("offline");
-  if (opened++ && find("#turns")) {
-    fetch(location.href, { headers: { Accept: "text/html" } })
-      .then((answer) => (answer.ok ? answer.text() : Promise.reject(answer.status)))
-      .then((html) => {
-        const fresh = new DOMParser().parseFromString(html, "text/html");
-        const standing = find("#turns");
-        const arriving = find("#turns", fresh);
-        if (!arriving) return;
-        for (const turn of arriving.children) {
-          const old = document.getElementById(turn.id);
-          if (old) keepTyping(old, turn);
-        }
-        standing.replaceChildren(...arriving.children);
-        window.htmx.process(standing);
-      })
-      .catch(() => {});
-  }
+  if (opened++ && find("#turns")) refresh();
 });
+
+async function refresh() {
+  lastGrown = Date.now();
+  const answer = await fetch(location.href, { headers: { Accept: "text/html" } }).catch(() => null);
+  if (!answer || !answer.ok) return;
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const standing = find("#turns");
+  const arriving = find("#turns", fresh);
+  if (!arriving) return;
+  for (const turn of arriving.children) {
+    const old = document.getElementById(turn.id);
+    if (old) keepTyping(old, turn);
+  }
+  standing.replaceChildren(...arriving.children);
+  window.htmx.process(standing);
+}
 
 document.addEventListener("htmx:wsClose", () => document.body.classList.add("offline"));
