@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import json
 import logging
+import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import suppress
@@ -411,7 +412,9 @@ class _Reply:
     def _entry(self, entry: Entry) -> list[Any]:
         logprob, token = entry
         text = self._tokenizer.decode([token]) if self.ask.text_in_logprobs else None
-        return [None if logprob is None else round(logprob, 7), token, text]
+        # JSON has no word for minus infinity, the log-prob of a token that may not come.
+        shown = None if logprob is None or not math.isfinite(logprob) else round(logprob, 7)
+        return [shown, token, text]
 
 
 class _Keys:

@@ -80,6 +80,14 @@ async def test_the_texts_of_tokens_come_when_asked(http: httpx.AsyncClient) -> N
     assert all(isinstance(text, str) for _, _, text in answer["meta_info"]["output_token_logprobs"])
 
 
+async def test_a_token_that_may_not_come_has_no_logprob(http: httpx.AsyncClient) -> None:
+    params = {"max_new_tokens": 2, "min_new_tokens": 2, "temperature": 0}  # the end token 2 is barred
+    response = await http.post("/generate", json=body([1, 362], token_ids_logprob=[2]) | {"sampling_params": params})
+
+    assert "Infinity" not in response.text
+    assert response.json()["meta_info"]["output_token_ids_logprobs"][0] == [[None, 2, None]]
+
+
 async def test_room_that_can_never_be_is_refused_with_a_sentence(tiny_model: Path) -> None:
     model, tokenizer = Model(str(tiny_model), "float32"), AutoTokenizer.from_pretrained(tiny_model)
     batcher = Batcher(model, lambda *_: "", max_running=1, max_tokens=64, weight_version="base")
