@@ -22,6 +22,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer
 
 from core.errors import TalkbackError
+from gpu_workers.types import storable
 
 Message = Mapping[str, Any]
 
@@ -98,7 +99,7 @@ class Renderer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of these ids, control tokens left out."""
-        return self._tokenizer.decode(list(ids), skip_special_tokens=True)
+        return storable(self._tokenizer.decode(list(ids), skip_special_tokens=True))
 
     def _ids(self, text: str, mark: str) -> list[int]:
         if mark not in text:

@@ -17,7 +17,7 @@ import httpx
 
 from gpu_workers.connections import Connections
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
-from gpu_workers.types import Completion, Delta, Sampling, Scored
+from gpu_workers.types import Completion, Delta, Sampling, Scored, storable
 
 PauseMode = Literal["abort", "retract", "in_place"]
 
@@ -56,7 +56,7 @@ class Engine:
         ids, logprobs = tuple(answer["output_ids"]), _logprobs(meta["output_token_logprobs"])
         _agree(ids, logprobs)
         return Completion(
-            text=answer["text"],
+            text=storable(answer["text"]),
             ids=ids,
             logprobs=logprobs,
             finish_reason=finish or "stop",
@@ -99,7 +99,8 @@ class Engine:
                         ids = tuple(event["output_ids"][skip:])
                         logprobs = _logprobs(meta["output_token_logprobs"][skip:])
                         _agree(ids, logprobs)
-                        text = cut.whole(event["text"]) if cumulative else cut.more(event["text"])
+                        piece = storable(event["text"])
+                        text = cut.whole(piece) if cumulative else cut.more(piece)
                         seen = total
                         yield Delta(
                             text=text + (cut.rest() if finish else ""),

@@ -10,7 +10,7 @@ import httpx
 
 from gpu_workers.connections import Connections
 from gpu_workers.errors import EngineRefused, EngineUnavailable
-from gpu_workers.types import Sampling
+from gpu_workers.types import Sampling, storable
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,9 @@ class OpenAIChat:
         except (ValueError, KeyError, IndexError, TypeError) as error:
             raise EngineRefused(f"The chat server's answer is not a chat completion: {response.text[:300]}") from error
         usage = content.get("usage") or {}
-        return Answer(text, str(choice.get("finish_reason") or "stop"), int(usage.get("completion_tokens") or 0))
+        return Answer(
+            storable(text), str(choice.get("finish_reason") or "stop"), int(usage.get("completion_tokens") or 0)
+        )
 
     async def aclose(self) -> None:
         """Close this event loop's connections."""

@@ -81,3 +81,8 @@ class Example:
     @property
     def has_teacher(self) -> bool:
         return self.teacher_prompt_ids is not None
+
+
+def storable(text: str) -> str:
+    """`text` as a database keeps it: a model may write U+0000, which PostgreSQL refuses."""
+    return text.replace("\0", "\ufffd")

@@ -244,3 +244,12 @@ def _scripted_chat(answer: Callable[[httpx.Request], httpx.Response]) -> OpenAIC
             return httpx.AsyncClient(transport=httpx.MockTransport(answer))
 
     return Chat("http://judge", model="big", api_key="key")
+
+
+async def test_a_character_that_no_database_keeps_is_replaced_in_the_text_and_not_in_the_tokens():
+    whole = {"text": "a\0b", "output_ids": [1, 2, 3], "meta_info": meta(3, "stop", entries(1, 2, 3))}
+    reply = await Scripted(lambda request: httpx.Response(200, json=whole)).generate([7, 8], Sampling())
+    streamed = [piece async for piece in Scripted(lambda request: events(whole)).stream([7, 8], Sampling())]
+
+    assert reply.text == "".join(piece.text for piece in streamed) == "a\ufffdb"
+    assert reply.ids == (1, 2, 3)
