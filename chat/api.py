@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import timedelta
@@ -25,6 +24,7 @@ from chat.models import ApiKey, Turn
 from core.errors import TalkbackError
 from gpu_workers import engines
 from gpu_workers.types import Delta, Sampling
+from gpu_workers.types import storable as storable_text
 from training.models import Checkpoint
 
 log = logging.getLogger(__name__)
@@ -163,9 +163,9 @@ class Request(BaseModel):
 
 
 def storable(value: Any) -> Any:
-    """The value with what no database stores (NUL, half a character) shown as U+FFFD."""
+    """`gpu_workers.types.storable` for every string in a JSON value, keys included."""
     if isinstance(value, str):
-        return re.sub("[\x00\ud800-\udfff]", "\ufffd", value)
+        return storable_text(value)
     if isinstance(value, dict):
         return {storable(key): storable(inner) for key, inner in value.items()}
     if isinstance(value, list):

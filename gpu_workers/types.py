@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -84,5 +85,5 @@ class Example:
 
 
 def storable(text: str) -> str:
-    """`text` as a database keeps it: a model may write U+0000, which PostgreSQL refuses."""
-    return text.replace("\0", "\ufffd")
+    """`text` as a database keeps it: a model or a client may write U+0000 or half a character, shown as U+FFFD."""
+    return re.sub("[\x00\ud800-\udfff]", "\ufffd", text)

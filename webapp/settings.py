@@ -98,7 +98,8 @@ TEMPLATES = [
 ]
 
 DATABASES = {
-    "default": dj_database_url.parse(env("DATABASE_URL", f"sqlite:///{DATA_DIR}/talkback.sqlite3"), conn_max_age=60)
+    # Under ASGI each request has a thread of its own, which nobody would come back to: no connection is kept.
+    "default": dj_database_url.parse(env("DATABASE_URL", f"sqlite:///{DATA_DIR}/talkback.sqlite3"), conn_max_age=0)
 }
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["OPTIONS"] = {

@@ -41,11 +41,11 @@ def page(stack: Stack) -> Iterator[Page]:
         page.goto(stack.manage("sign_in_link").strip().splitlines()[-1])
         yield page
         browser.close()
-        assert not broken, broken
+        assert not broken, "\n".join(broken)
 
 
 def picture(page: Page, name: str) -> None:
-    page.screenshot(path=PICTURES / f"{name}.png")
+    page.screenshot(path=PICTURES / f"{name}.png", caret="initial")  # hiding the caret is a style the policy forbids
 
 
 def say(page: Page, text: str) -> None:
@@ -90,6 +90,7 @@ def test_a_lesson_is_given_learned_approved_and_undone_by_clicking(stack: Stack,
     for question in ("Name one animal that can fly.", "What is the capital of France?"):
         say(page, question)
         guide(page, GUIDANCE)
+    expect(page.locator("article.turn").last.locator(".chip").first).to_contain_text("3 of 16", timeout=60_000)
     picture(page, "chat")
 
     # learn now: the console shows the batch, the run and the gate, and then asks
@@ -102,7 +103,7 @@ def test_a_lesson_is_given_learned_approved_and_undone_by_clicking(stack: Stack,
     call = page.get_by_role("link", name=re.compile("talkback@1"))
     expect(call.first).to_be_visible(timeout=300_000)
     page.goto(f"{stack.url}/console/checkpoints/1/")
-    expect(page.locator("#call")).to_contain_text("waits for you", timeout=300_000)
+    expect(page.locator("#call")).to_contain_text("It passed the gate", timeout=300_000)
     picture(page, "candidate")
 
     # approve: the next reply is by the new weights, and says so
