@@ -34,7 +34,7 @@ def page(stack: Stack) -> Iterator[Page]:
     with playwright.sync_playwright() as driver:
         options = ["--disable-component-update", "--disable-sync", *QUIET]
         browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=options)
-        page = browser.new_page(viewport={"width": 1280, "height": 860})
+        page = browser.new_context(viewport={"width": 1280, "height": 860}).new_page()
         broken: list[str] = []
         page.on("pageerror", lambda error: broken.append(str(error)))
         page.on("console", lambda line: broken.append(line.text) if line.type == "error" else None)
