@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,12 +20,17 @@ from core.errors import TalkbackError
 from core.states import Stateful, moved
 from gpu_workers import engines
 from judge import calibration
+from judge.sittings import sitting
 from judge.tasks import cast_votes_later, examine, judge_turn
 from training import promotion, runs
 from training.models import Checkpoint, Run, Sample
 from training.tasks import fill_batch, promote, train
 
 log = logging.getLogger(__name__)
+
+
+REPAIR_S = 20.0
+"""How long one sweep waits for an engine that hangs; the next one asks it again."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +72,17 @@ def follow(sender: type[Model], pk: object, status: str, **kwargs: object) -> No
 def sweep() -> int:
     """Send again whatever has waited too long, and pick up what dead processes left. Returns how many were sent.
 
-    The parts are independent: an engine that is away must not keep a lost run from being found.
+    The parts are independent: an engine that is away must not keep a lost run from being found. One sweep at a time.
     """
-    for part in (turns.close_stranded, runs.recover, async_to_sync(_repair), _vote):
-        try:
-            part()
-        except TalkbackError as error:
-            log.warning("the sweep left something for later: %s", error)
-    return sum(_send_again(arrow) for arrow in ARROWS)
+    with sitting("sweep", for_s=3 * REPAIR_S) as seat:
+        if seat is None:
+            return 0
+        for part in (turns.close_stranded, runs.recover, async_to_sync(_repair), _vote):
+            try:
+                part()
+            except (TalkbackError, TimeoutError) as error:
+                log.warning("the sweep left something for later: %s", error or "the engine took too long")
+        return sum(_send_again(arrow) for arrow in ARROWS)
 
 
 def _send_again(arrow: Arrow) -> int:
@@ -89,7 +98,8 @@ def _send_again(arrow: Arrow) -> int:
 
 async def _repair() -> None:
     try:
-        await promotion.repair()
+        async with asyncio.timeout(REPAIR_S):
+            await promotion.repair()
     finally:
         await engines.policy().aclose()  # this event loop ends here, and its connections with it
 

@@ -120,10 +120,16 @@ CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 6 * 3600}  # longer than the longest run
+CELERY_TASK_DEFAULT_PRIORITY = 6
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": 6 * 3600,  # longer than the longest run
+    "priority_steps": [0, 6],
+    "queue_order_strategy": "priority",
+}
 CELERY_TASK_DEFAULT_QUEUE = "judge"
 CELERY_TASK_ROUTES = {
-    "training.tasks.promote": {"queue": "judge"},  # a swap needs no learner, and does not wait for a run to end
+    "webapp.tasks.sweep": {"queue": "judge", "priority": 0},  # 0 goes first: neither waits behind a row of verdicts
+    "training.tasks.promote": {"queue": "judge", "priority": 0},  # and a swap needs no learner
     "training.tasks.*": {"queue": "learn"},
     "judge.tasks.*": {"queue": "judge"},
 }
