@@ -42,11 +42,9 @@ def says_nothing_new(turn: Turn, *, kind: str, value: int, text: str) -> bool:
 
 
 def apply(turn: Turn, request: HttpRequest, *, kind: str, value: int, text: str) -> None:
-    """An empty correction, a thumb of 0, and the thumb that stands already: each takes back what was said."""
+    """An empty correction and a thumb of 0 take back what was said; a thumb that stands already stays."""
     by = cast(User, request.user)  # login_required saw to it
-    stands = Feedback.objects.standing().filter(turn=turn, by=by, kind=kind).first()
-    again = kind == Feedback.Kind.THUMB and stands is not None and stands.value == value and "toggle" in request.POST
-    if again or "take_back" in request.POST or not (value or text):
+    if "take_back" in request.POST or not (value or text):
         Feedback.objects.withdraw(turn, by=by, kind=kind)
     else:
         Feedback.objects.give(turn, by=by, kind=kind, value=value, text=text)

@@ -24,14 +24,23 @@ def stands():
 
 
 def test_a_thumb_is_pressed_changed_and_taken_back(say):
-    html = say(kind="thumb", value=1, toggle=1).content.decode()
+    html = say(kind="thumb", value=1).content.decode()
     assert 'aria-label="Good reply" aria-pressed="true"' in html
     assert stands() == {"thumb": 1}
-    html = say(kind="thumb", value=-1, toggle=1).content.decode()
+    html = say(kind="thumb", value=-1).content.decode()
     assert 'aria-label="Good reply" aria-pressed="false"' in html
     assert stands() == {"thumb": -1}
-    say(kind="thumb", value=-1, toggle=1)
+    say(kind="thumb", value=0)
     assert stands() == {}
+
+
+def test_a_thumb_sends_what_the_person_saw_so_that_a_double_click_takes_nothing_back(say):
+    for _ in range(2):
+        html = say(kind="thumb", value=1).content.decode()
+        assert stands() == {"thumb": 1}
+    assert 'value="0" title="Good reply"' in html
+    assert 'value="-1" title="Bad reply"' in html
+    assert 'value="1" title="Good reply"' in say(kind="thumb", value=0).content.decode()
 
 
 def test_a_correction_is_given_changed_and_taken_back(say):
