@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import timedelta
@@ -162,14 +163,25 @@ class Request(BaseModel):
             raise NotOffered("This engine cannot be held to a JSON grammar: ask for JSON in the messages instead.")
 
 
-def storable(value: Any) -> Any:
-    """`gpu_workers.types.storable` for every string in a JSON value, keys included."""
+DEEPEST = 100
+"""How many lists and objects of a request may stand inside each other."""
+
+
+def storable(value: Any, depth: int = 0) -> Any:
+    """`gpu_workers.types.storable` for every string in a JSON value, keys included.
+
+    Raises ValueError for what no database keeps as JSON: NaN, Infinity, and nesting beyond DEEPEST.
+    """
+    if depth > DEEPEST:
+        raise ValueError(f"lists and objects are nested more than {DEEPEST} deep")
     if isinstance(value, str):
         return storable_text(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("NaN and Infinity are no JSON numbers")
     if isinstance(value, dict):
-        return {storable(key): storable(inner) for key, inner in value.items()}
+        return {storable(key): storable(inner, depth + 1) for key, inner in value.items()}
     if isinstance(value, list):
-        return [storable(inner) for inner in value]
+        return [storable(inner, depth + 1) for inner in value]
     return value
 
 

@@ -156,6 +156,14 @@ async def test_what_no_database_can_store_is_shown_as_a_sign(ask):
     assert (await Turn.objects.aget()).messages == [user("a\ufffdb \ufffd")]
 
 
+@pytest.mark.parametrize("value", [b"NaN", b"-Infinity", b"1e999", b"[" * 150 + b"]" * 150])
+async def test_what_is_no_json_or_too_deep_is_refused(ask, value):
+    answer = await ask(b'{"messages": [{"role": "user", "content": "a", "more": ' + value + b"}]}")
+    assert answer.status_code == 400
+    assert answer.json()["error"]["type"] == "invalid_request_error"
+    assert not await Turn.objects.aexists()
+
+
 @pytest.mark.parametrize(
     ("body", "status", "code", "words"),
     [
