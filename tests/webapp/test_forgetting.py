@@ -20,7 +20,25 @@ def test_what_was_learned_is_emptied_and_still_counts(make_lesson):
     assert sample.run == run
 
 
-def test_what_is_being_learned_is_left_to_its_run(make_lesson):
+@pytest.mark.parametrize(("ends", "left"), [("ready", []), ("trained", [[]])])
+def test_what_is_being_learned_is_left_to_its_run_and_goes_when_that_ends(
+    make_lesson, django_capture_on_commit_callbacks, ends, left
+):
     run = Run.objects.create(recipe={}, status="running")
     make_lesson("claimed", run=run).turn.session.delete()
+    sample = Sample.objects.get()
+    assert sample.prompt_ids
+
+    with django_capture_on_commit_callbacks(execute=True):
+        sample.move(ends)
+
+    assert [kept.prompt_ids for kept in Sample.objects.all()] == left
+
+
+def test_a_sample_whose_chat_is_still_there_stays_when_its_run_ends(make_lesson, django_capture_on_commit_callbacks):
+    lesson = make_lesson("claimed", run=Run.objects.create(recipe={}, status="running"))
+
+    with django_capture_on_commit_callbacks(execute=True):
+        lesson.sample.move("ready")
+
     assert Sample.objects.get().prompt_ids
