@@ -51,6 +51,7 @@ def interrupt(number: int, frame: FrameType | None) -> NoReturn:
 
 def up() -> None:
     """Install, prepare, start every process and stay until stopped."""
+    os.umask(0o077)  # conversations and secrets are their owner's alone
     folder = data_folder()
     if not folder.fine:
         raise Trouble(folder.says)

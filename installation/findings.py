@@ -71,7 +71,7 @@ def environment_maker() -> Finding:
 
 def data_folder() -> Finding:
     try:
-        DATA_DIR.mkdir(parents=True, exist_ok=True)
+        DATA_DIR.mkdir(0o700, parents=True, exist_ok=True)
         (DATA_DIR / ".probe").write_bytes(b"")
         (DATA_DIR / ".probe").unlink()
     except OSError as error:

@@ -13,8 +13,8 @@ from installation.speech import Trouble
 KEPT = (
     *("MODEL", "MODEL_NAME", "PROFILE", "DATABASE_URL", "REDIS_URL", "ENGINE_URL", "ENGINE_API_KEY"),
     *("ENGINE_ADMIN_KEY", "ENGINE_PRIORITIES", "JUDGE_URL", "JUDGE_API_KEY", "JUDGE_MODEL", "RECIPE"),
-    *("JUDGE_VOTES", "JUDGE_MAX_NEW_TOKENS", "JUDGE_DEADLINE_S", "CALIBRATION_VOTES", "ALLOWED_HOSTS"),
-    *("CSRF_TRUSTED_ORIGINS", "SGLANG", "SGLANG_ARGS", "LOG_LEVEL"),
+    *("JUDGE_VOTES", "JUDGE_MAX_NEW_TOKENS", "JUDGE_DEADLINE_S", "JUDGE_TEACHES", "CALIBRATION_VOTES"),
+    *("ALLOWED_HOSTS", "CSRF_TRUSTED_ORIGINS", "SGLANG", "SGLANG_ARGS", "LOG_LEVEL"),
 )
 """Settings that a start remembers from the one before, so that a database once named is not forgotten."""
 

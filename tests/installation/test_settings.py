@@ -74,3 +74,10 @@ def test_a_value_of_two_lines_cannot_smuggle_in_a_second_setting(monkeypatch: py
     monkeypatch.setenv("MODEL_NAME", "friendly\nDEBUG=1")
     with pytest.raises(settings.Trouble, match="MODEL_NAME"):
         start()
+
+
+def test_a_judge_that_teaches_is_remembered(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("JUDGE_TEACHES", "1")
+    start()
+    monkeypatch.delenv("JUDGE_TEACHES")
+    assert start()["JUDGE_TEACHES"] == "1"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import configparser
+import http.server
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,3 +99,26 @@ def test_a_socket_path_too_long_for_the_system_is_moved_out_of_the_folder(monkey
 
 def test_the_supervisor_is_silent_when_it_is_not_there():
     assert supervision.process_states() == {}
+
+
+def test_readiness_is_asked_for_past_any_proxy(monkeypatch: pytest.MonkeyPatch):
+    class Ready(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with http.server.HTTPServer(("127.0.0.1", 0), Ready) as web:
+        thread = threading.Thread(target=web.handle_request, daemon=True)
+        thread.start()
+        assert supervision.unready(settings_of(PORT=str(web.server_port))) == []
+        thread.join(10)
+
+
+def test_what_the_processes_write_is_for_its_owner_alone():
+    assert configuration(settings_of())["supervisord"]["umask"] == "077"
