@@ -25,7 +25,17 @@ def env(name: str, default: str = "") -> str:
 PORT = int(env("PORT", "8000"))
 SECRET_KEY = env("SECRET_KEY", "only-for-tests-and-builds")
 DEBUG = env("DEBUG") == "1"
-ALLOWED_HOSTS = env("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]").split(",")
+
+
+def allowed_hosts(named: str, listens: str) -> list[str]:
+    """The names in `named`, the address that web `listens` on, and always this machine, which asks /readyz."""
+    hosts = [host.strip() for host in named.split(",") if host.strip()]
+    if listens not in ("", "*", "0.0.0.0", "::"):  # noqa: S104
+        hosts.append(f"[{listens}]" if ":" in listens else listens)
+    return [*hosts, "localhost", "127.0.0.1", "[::1]"]
+
+
+ALLOWED_HOSTS = allowed_hosts(env("ALLOWED_HOSTS"), env("HOST"))
 CSRF_TRUSTED_ORIGINS = [origin for origin in env("CSRF_TRUSTED_ORIGINS").split(",") if origin]
 
 # The model, and who answers for it.
