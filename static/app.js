@@ -29,10 +29,12 @@ function keepTyping(standing, arriving) {
   for (const area of standing.querySelectorAll("textarea")) {
     if (area.value === area.defaultValue) continue;
     const form = area.form && area.form.className;
-    const twin = form && find(`form.${form} textarea`, arriving);
-    if (twin) {
-      twin.value = area.value;
-      twin.closest("details").open = true;
+    const bar = area.closest(".feedback"); // an article holds one for each try
+    const twin = form && bar && find(`#${CSS.escape(bar.id)} form.${form} textarea`, arriving);
+    if (!twin) continue;
+    twin.value = area.value;
+    for (let around = twin.closest("details"); around; around = around.parentElement.closest("details")) {
+      around.open = true;
     }
   }
 }
@@ -97,6 +99,15 @@ document.addEventListener("click", (event) => {
   }
 });
 
+// The second half of a double click would meet the thumb that the first has pressed, and take it back.
+document.addEventListener(
+  "click",
+  (event) => {
+    if (event.detail > 1 && event.target.closest(".thumb-form")) event.preventDefault();
+  },
+  true,
+);
+
 // A correction box that opens is there to be typed into.
 document.addEventListener(
   "toggle",
@@ -126,22 +137,36 @@ document.addEventListener("htmx:beforeRequest", (event) => {
 document.addEventListener("htmx:afterRequest", (event) => {
   if (event.target !== composer()) return;
   const { xhr, successful } = event.detail;
-  if (xhr.responseURL && new URL(xhr.responseURL).pathname.startsWith("/login")) {
-    complain("You are signed out. Sign in from another tab, then send this again.");
-  } else if (successful && !xhr.getResponseHeader("HX-Redirect")) {
+  if (isLogin(xhr)) return; // said before the swap
+  if (successful && !xhr.getResponseHeader("HX-Redirect")) {
     if (box().value === sending) box().value = "";
     find(".welcome")?.remove();
     fit(box());
     box().focus();
     follow = true;
     keepUp();
-  } else if (!successful && ![400, 404, 409, 413, 422, 503].includes(xhr.status)) {
+  } else if (!successful && ![400, 403, 404, 409, 413, 422, 503].includes(xhr.status)) {
     complain("Talkback cannot be reached just now. Your message is still here: send it again in a moment.");
   }
 });
 
+// Who is signed out, or signed in anew elsewhere, keeps what was typed: no answer of that kind takes its place.
+document.addEventListener("htmx:beforeSwap", (event) => {
+  const { xhr } = event.detail;
+  if (isLogin(xhr)) {
+    event.detail.shouldSwap = false;
+    complain("You are signed out: copy your message, sign in, reload this page, and send it again.");
+  } else if (xhr.status === 403) {
+    event.detail.shouldSwap = false;
+    complain("This page is out of date: copy your message, reload the page, and send it again.");
+  }
+});
+
+const isLogin = (xhr) => Boolean(xhr?.responseURL) && new URL(xhr.responseURL).pathname.startsWith("/login");
+
 function complain(sentence) {
   const note = document.getElementById("complaint");
+  if (!note) return;
   note.textContent = sentence;
   note.hidden = false;
 }

@@ -156,6 +156,59 @@ async def test_what_is_being_typed_survives_what_happens_meanwhile(open_tab, eng
     await expect(tab.get_by_label("What the reply should have said")).to_have_value("Half a sent")
 
 
+async def test_what_is_typed_at_an_earlier_try_stays_with_that_try(open_tab, engine, session):
+    tab = await open_tab()
+    await say(tab, "Say hello")
+    await tab.get_by_role("button", name="Try again").click()
+    await tab.get_by_text("1 earlier try").click()
+    earlier = tab.locator(".try .feedback")
+    await earlier.locator(".correction summary").click()
+    await earlier.get_by_label("What the reply should have said").fill("Half a sentence.")
+
+    await tab.evaluate("refresh()")
+
+    await expect(earlier.get_by_label("What the reply should have said")).to_be_visible()
+    await expect(earlier.get_by_label("What the reply should have said")).to_have_value("Half a sentence.")
+    assert (
+        await tab.locator(".rewrite textarea").evaluate_all(
+            "all => all.filter(one => one.value != one.defaultValue).length"
+        )
+        == 1
+    )
+
+
+async def test_a_double_click_on_a_thumb_leaves_it_pressed(open_tab, engine, session):
+    tab = await open_tab()
+    await say(tab, "Say hello")
+    await tab.get_by_role("button", name="Bad reply").dblclick()
+    await expect(tab.get_by_role("button", name="Bad reply")).to_have_attribute("aria-pressed", "true")
+    await expect(tab.locator(".turn .chip")).to_have_text("being judged")
+    assert (await Feedback.objects.standing().aget()).value == -1
+
+
+@pytest.mark.parametrize(
+    ("lost", "sentence"), [("sessionid", "You are signed out"), ("csrf", "This page is out of date")]
+)
+async def test_what_was_typed_survives_a_page_that_is_signed_out_or_out_of_date(
+    open_tab, engine, session, settings, lost, sentence
+):
+    tab = await open_tab()
+    await say(tab, "Say hello")
+    await tab.locator(".correction summary").click()
+    await tab.get_by_label("What the reply should have said").fill("Half a sentence.")
+    name = settings.SESSION_COOKIE_NAME if lost == "sessionid" else settings.CSRF_COOKIE_NAME
+    await tab.context.clear_cookies(name=name)
+
+    await tab.get_by_role("button", name="Teach this").and_(tab.locator(":visible")).click()
+
+    await expect(tab.locator("#complaint")).to_contain_text(sentence)
+    await expect(tab.get_by_label("What the reply should have said")).to_have_value("Half a sentence.")
+    await tab.get_by_label("Your message").fill("And this?")
+    await tab.get_by_role("button", name="Send").click()
+    await expect(tab.locator("#complaint")).to_contain_text(sentence)
+    await expect(tab.get_by_label("Your message")).to_have_value("And this?")
+
+
 async def test_two_tabs_see_the_same_and_do_not_talk_over_each_other(open_tab, engine, session):
     engine.says("Hello, captain, and welcome.")
     engine.hold(after=4)
