@@ -104,3 +104,11 @@ def test_an_unknown_command_shows_how_it_is_used(command: Command):
 
     assert refused.returncode == 2
     assert "python3 -m installation up | down | doctor" in refused.stderr
+
+
+def test_the_data_folder_is_made_for_its_owner_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(findings, "DATA_DIR", tmp_path / "data")
+
+    assert findings.data_folder().fine
+
+    assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
