@@ -16,7 +16,7 @@ from uuid import uuid4
 import httpx
 
 from gpu_workers.connections import Connections
-from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
+from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused
 from gpu_workers.types import Completion, Delta, Sampling, Scored, storable
 
 PauseMode = Literal["abort", "retract", "in_place"]
@@ -347,13 +347,16 @@ def _message(content: Any) -> str:
 
 
 _NOT_LOADED = re.compile(r"LoRA adapter.*(not loaded|never been loaded)", re.IGNORECASE)
+_NO_ROOM = re.compile(r"adapters are loaded, and no more fit|LoRA adapters when trying to evict", re.IGNORECASE)
 
 
 def _failure(status: int, message: str) -> EngineRefused | EngineUnavailable:
     if status >= 500 or status in (408, 429):
         return EngineUnavailable(f"The engine failed ({status}): {message}")
     if status in (401, 403):
-        return EngineRefused("The engine refuses this key: check ENGINE_API_KEY and ENGINE_ADMIN_KEY.")
+        return KeyRefused("The engine refuses this key: check ENGINE_API_KEY and ENGINE_ADMIN_KEY.")
+    if _NO_ROOM.search(message):
+        return EngineUnavailable(message)  # there is room again once others are unloaded
     if _NOT_LOADED.search(message):
         return AdapterMissing(message)
     return EngineRefused(message or f"The engine answered {status}.")

@@ -9,6 +9,10 @@ class EngineUnavailable(TalkbackError):
     code, status, retryable = "engine_unavailable", 503, True
 
 
+class KeyRefused(EngineUnavailable):
+    """The engine does not take this key: an operator's mistake, not the request's; waiting alone does not help."""
+
+
 class EngineRefused(TalkbackError):
     """The engine understood and said no (400): the request is at fault; asking again will not help."""
 

@@ -11,7 +11,7 @@ from chat.models import Turn
 from chat.rendering import MessagesRefused, Renderer
 from core.errors import TalkbackError
 from gpu_workers.engine import Engine
-from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused
+from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
 from gpu_workers.types import Scored
 from judge import hints
 from judge.judges import PRIORITY
@@ -122,4 +122,7 @@ async def _score(
         return await engine.score(prompt_ids, response_ids, adapter=adapter, priority=PRIORITY)
     except AdapterMissing:
         await ensure_loaded(checkpoint, engine)
+    try:
         return await engine.score(prompt_ids, response_ids, adapter=adapter, priority=PRIORITY)
+    except AdapterMissing as error:  # let go of again at once: that says nothing of the reply
+        raise EngineUnavailable(str(error)) from error

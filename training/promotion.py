@@ -202,6 +202,7 @@ async def repair() -> list[str]:
     """Have the engine hold what the rows say, whatever it forgot. Returns the names that had to be loaded again."""
     engine = engines.policy()
     held = await engine.adapters()
+    await tidy(engine)  # first, so that there is room
     missing = [checkpoint async for checkpoint in wanted() if checkpoint.adapter and checkpoint.adapter not in held]
     for checkpoint in missing:
         log.warning("the engine does not hold %s: loading it again", checkpoint.adapter)
@@ -209,7 +210,6 @@ async def repair() -> list[str]:
             await ensure_loaded(checkpoint, engine)
         except AdapterInvalid as failure:
             log.error("%s cannot be loaded again: %s", checkpoint, failure)
-    await tidy(engine)
     return [checkpoint.adapter for checkpoint in missing]
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from gpu_workers.engine import Engine
-from gpu_workers.errors import EngineRefused
+from gpu_workers.errors import EngineRefused, KeyRefused
 from gpu_workers.types import Sampling
 from tests.contract.conftest import Server, generate_body
 from tests.contract.reference import Reference
@@ -273,5 +273,5 @@ async def test_two_keys_open_different_doors(server: Server) -> None:
 
 
 async def test_a_wrong_key_is_named_by_the_client(server: Server) -> None:
-    with pytest.raises(EngineRefused, match="ENGINE_API_KEY"):
+    with pytest.raises(KeyRefused, match="ENGINE_API_KEY"):
         await Engine(server.url, api_key="wrong").info()
