@@ -24,7 +24,7 @@ from chat.models import Session, Turn
 from chat.rendering import Renderer
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers.engine import Engine
-from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable
+from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused
 from gpu_workers.types import Delta, Sampling
 from training.models import Checkpoint
 from training.promotion import ensure_loaded
@@ -171,9 +171,10 @@ def set_learning(session: Session, learns: bool) -> None:
     if learns:
         Session.objects.filter(pk=session.pk).update(learns=True)
     else:
+        # The row first: a verdict that is being written locks it too, so it is either seen here or sees this.
+        Session.objects.filter(pk=session.pk).update(learns=False)
         for turn in session.turns.filter(status=Turn.Status.JUDGED).select_for_update():
             turn.move(Turn.Status.OBSERVED, observed_at=timezone.now())
-        Session.objects.filter(pk=session.pk).update(learns=False)
     session.learns = learns
     for turn in session.turns.exclude(status=Turn.Status.OBSERVED):
         turn.announce()
@@ -296,8 +297,8 @@ async def attempts(turn: Turn, engine: Engine) -> AsyncGenerator[Delta, None]:
             if spoken or monotonic() - began > PATIENCE_S:
                 raise
             await ensure_loaded(checkpoint, engine)
-        except EngineUnavailable:
-            if spoken or monotonic() - began > PATIENCE_S:
+        except EngineUnavailable as failure:
+            if spoken or isinstance(failure, KeyRefused) or monotonic() - began > PATIENCE_S:
                 raise
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, 4.0)

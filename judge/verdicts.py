@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from chat.models import Turn
+from chat.models import Session, Turn
 from chat.rendering import Renderer
 from core.errors import IllegalMove
 from feedback.models import Feedback
@@ -154,7 +154,8 @@ def voted(turn: Turn, seen: Evidence, *, who: Judge, recipe: Recipe) -> Opinion:
             opinion = replace(opinion, reward=came_to.reward, reward_from="votes", confidence=came_to.confidence)
     if readings := votes.get(Vote.Question.HINT):
         accepted = accepted_hints(readings)
-        if accepted and seen.next_role == "tool":
+        if accepted and (seen.next_role == "tool" or any(role == "tool" for role, _ in seen.request)):
+            # The judge reads what it had seen as well as what came back: a tool's text may word the hint either way.
             opinion = replace(opinion, note=Reason.HINT_WAITS)
         elif accepted:
             opinion = replace(opinion, hints=accepted, hint_from="votes")
@@ -273,13 +274,17 @@ def _silence(opinion: Opinion, seen: Evidence) -> Reason:
 
 
 def _written(turn: Turn, seen: Evidence, verdict: Verdict, renderer: Renderer) -> bool:
-    """Write the verdict and move the turn, all or nothing. False: the evidence or the sample changed meanwhile."""
+    """Write the verdict and move the turn, all or nothing. False: what it rests on changed meanwhile."""
     opinion, reading = verdict.opinion, verdict.reading
     lesson = reading.best(opinion.reward) if reading else None
     try:
         with transaction.atomic():
-            current = Turn.objects.select_for_update().get(pk=turn.pk)
+            # The session first, as whoever takes it off the record does: of the two, one waits for the other.
+            Session.objects.select_for_update().get(pk=turn.session_id)
+            current = Turn.objects.select_for_update().select_related("session").get(pk=turn.pk)
             if current.status != Turn.Status.OBSERVED or evidence.of(current) != seen:
+                return False
+            if samples.unfit(current) != samples.unfit(turn):
                 return False
             judgement = Judgement.objects.select_related("sample", "learned").filter(turn=turn).first()
             judgement = judgement or Judgement(turn=turn)

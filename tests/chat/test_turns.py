@@ -13,7 +13,7 @@ from django.utils import timezone
 from chat import turns
 from chat.models import Session, Turn
 from chat.rendering import Renderer
-from gpu_workers.errors import EngineRefused, EngineUnavailable
+from gpu_workers.errors import EngineRefused, EngineUnavailable, KeyRefused
 from gpu_workers.types import Sampling
 from tests.chat.conftest import assistant, open_turn, reply_to, until, user
 from training.models import Checkpoint
@@ -241,6 +241,21 @@ async def test_an_engine_that_stays_away_ends_the_reply_with_its_sentence(sessio
     turn = await Turn.objects.aget(pk=turn.pk)
     assert turn.status == Turn.Status.CLOSED
     assert turn.error == "The engine does not answer (scripted)."
+
+
+async def test_a_key_the_engine_refuses_ends_the_reply_at_once(session, engine, monkeypatch):
+    asked = []
+
+    async def refused(*args, **kwargs):
+        asked.append(args)
+        raise KeyRefused("The engine refuses this key.")
+        yield
+
+    monkeypatch.setattr(engine, "stream", refused)
+    turn = await open_turn(session, HI)
+    with pytest.raises(EngineUnavailable) as failure:
+        await reply_to(turn, engine)
+    assert (failure.value.code, failure.value.status, len(asked)) == ("engine_unavailable", 503, 1)
 
 
 async def test_an_engine_that_dies_in_mid_reply_leaves_what_was_said(session, engine):
