@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
+from django.db import transaction
 from django.utils import timezone
 
 from chat.rendering import Renderer
@@ -18,13 +19,13 @@ from core.errors import IllegalMove
 from core.states import moved
 from feedback.models import Feedback
 from gpu_workers.engine import Engine
-from gpu_workers.errors import AdapterInvalid, AdapterMissing
+from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
 from gpu_workers.types import Completion, Sampling
 from judge import figures, heldout, hints
 from judge.models import Examination, Judgement
 from judge.sittings import sitting
 from training import promotion
-from training.models import Checkpoint, Run
+from training.models import Checkpoint, Decision, Run
 from training.promotion import Unproven, ensure_loaded
 
 Answer = TypeVar("Answer")
@@ -142,9 +143,14 @@ def examine(checkpoint_id: str, *, engine: Engine, renderer: Renderer, limits: L
                 _say(exam, "preference", limits.prompts, limits.prompts)
                 checks += collapsed(exam.pairs, limits) + preferred(exam.pairs, wishes, limits)
                 checks += _preferred_examples(exam, rated, engine, limits)
+        except AdapterMissing as error:  # loaded, and let go of again at once: that says nothing of the weights
+            raise EngineUnavailable(str(error)) from error
         except (AdapterInvalid, Unproven) as error:
             checks = [Check("applied", False, 0.0, 0.0, str(error))]
-        _close(exam, checks)
+        except EngineRefused as error:
+            checks = [Check("answered", False, 0.0, 0.0, f"The engine refused a question of the exam: {error}")]
+        if seat.renew(SEAT_S):
+            _close(exam, checkpoint, checks)
 
 
 def _begun(checkpoint: Checkpoint) -> Examination:
@@ -157,21 +163,25 @@ def _begun(checkpoint: Checkpoint) -> Examination:
     return exam
 
 
-def _close(exam: Examination, checks: Sequence[Check]) -> None:
-    """Write the result, then move the candidate; a person who was quicker has the last word."""
+def _close(exam: Examination, checkpoint: Checkpoint, checks: Sequence[Check]) -> None:
+    """Move the candidate and write the result, all or nothing: who was quicker has the last word.
+
+    `checkpoint` is the row as it was read when it was a candidate: from no other state is it moved.
+    """
     failed = [check for check in checks if not check.passed]
     exam.checks = [asdict(check) for check in checks]
     exam.passed, exam.finished_at = not failed, timezone.now()
-    _say(exam, "done", len(exam.pairs), len(exam.pairs))
-    exam.save()
-    checkpoint = exam.checkpoint
+    exam.progress = {"phase": "done", "done": len(exam.pairs), "total": len(exam.pairs)}
+    reason = " ".join(check.sentence for check in failed)
     try:
-        if failed:
-            promotion.reject(checkpoint, by=None, reason=" ".join(check.sentence for check in failed))
-        else:
-            checkpoint.move(Checkpoint.Status.PASSED, reason="")
+        with transaction.atomic():
+            checkpoint.move(Checkpoint.Status.REJECTED if failed else Checkpoint.Status.PASSED, reason=reason)
+            if failed:
+                Decision.objects.create(checkpoint=checkpoint, verb=Decision.Verb.REJECT, by=None, reason=reason)
+            exam.save()
     except IllegalMove:
-        checkpoint.refresh_from_db()
+        return
+    moved.send(sender=Examination, pk=exam.pk, status="done")
 
 
 def _say(exam: Examination, phase: str, done: int, total: int) -> None:
@@ -384,9 +394,11 @@ def _rated(run: Run | None, renderer: Renderer, limits: Limits) -> list[Rated]:
     for judgement in judgements:
         sample = judgement.sample
         assert sample is not None  # the query asked for those of the run's samples
-        if judgement.turn_id in rewrites and (ids := renderer.encode(rewrites[judgement.turn_id])):
+        room = renderer.context_length - len(sample.prompt_ids)
+        ids = renderer.encode(rewrites.get(judgement.turn_id, ""))
+        if ids and len(ids) <= room:
             found.append(Rated(sample.prompt_ids, ids, 1))
-        elif sample.reward:
+        elif sample.reward and len(sample.response_ids) <= room:
             found.append(Rated(sample.prompt_ids, sample.response_ids, 1 if sample.reward > 0 else -1))
     return found[: limits.examples]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_workers.errors import EngineUnavailable
+from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable
 from judge import gate, heldout
 from judge.gate import Limits
 from judge.hints import GUIDANCE
@@ -309,13 +309,63 @@ def test_a_person_who_rejects_during_the_exam_has_the_last_word(engine, examine,
     both_say(engine)
     close = gate._close
 
-    def late(exam, checks):
+    def late(exam, checkpoint, checks):
         Checkpoint.objects.filter(pk=candidate.pk).update(status="rejected", reason="I do not like it.")
-        close(exam, checks)
+        close(exam, checkpoint, checks)
 
     monkeypatch.setattr(gate, "_close", late)
     examine()
     assert (candidate.status, candidate.reason) == ("rejected", "I do not like it.")
+
+
+def test_a_late_examiner_does_not_reject_what_passed_meanwhile(engine, examine, candidate, monkeypatch):
+    engine.invalid.add(candidate.adapter)
+    close = gate._close
+
+    def late(exam, checkpoint, checks):
+        Checkpoint.objects.filter(pk=candidate.pk).update(status="passed")
+        close(exam, checkpoint, checks)
+
+    monkeypatch.setattr(gate, "_close", late)
+    exam = examine()
+    assert candidate.status == "passed"
+    assert (exam.checks, exam.finished_at) == ([], None)
+    assert not Decision.objects.exists()
+
+
+def test_an_examiner_that_lost_its_seat_decides_nothing(engine, examine, candidate, monkeypatch):
+    engine.invalid.add(candidate.adapter)
+    monkeypatch.setattr("judge.sittings.Seat.renew", lambda self, for_s: False)
+    examine()
+    assert candidate.status == "candidate"
+
+
+def test_a_question_the_engine_refuses_fails_the_exam_with_its_sentence(engine, examine, candidate, monkeypatch):
+    async def refused(*args, **kwargs):
+        raise EngineRefused("The input is too long.")
+
+    monkeypatch.setattr(engine, "generate", refused)
+    exam = examine()
+    assert candidate.status == "rejected"
+    assert "The input is too long." in candidate.reason
+    assert [check["passed"] for check in exam.checks] == [False]
+
+
+def test_an_engine_that_keeps_forgetting_the_candidate_is_asked_another_time(engine, examine, candidate, monkeypatch):
+    async def missing(*args, **kwargs):
+        raise AdapterMissing("It is not loaded.")
+
+    monkeypatch.setattr(engine, "generate", missing)
+    with pytest.raises(EngineUnavailable):
+        examine()
+    candidate.refresh_from_db()
+    assert candidate.status == "candidate"
+
+
+def test_a_rewrite_that_does_not_fit_is_not_asked(candidate, serve, say, renderer):
+    judgement = lesson(serve, candidate, "The reply that is wanted: Four.", "rewrite")
+    say(judgement.turn, "rewrite", "Four. " * renderer.context_length)
+    assert gate._rated(candidate.run, renderer, LIMITS) == []
 
 
 def test_the_held_out_prompts_are_many_varied_and_different():
