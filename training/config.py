@@ -155,4 +155,9 @@ def current() -> Recipe:
         text = Path(settings.RECIPE).read_text(encoding="utf-8")
     except OSError as error:
         raise RecipeInvalid(f"RECIPE names {settings.RECIPE}, which cannot be read: {error.strerror}.") from error
-    return read(text)
+    recipe = read(text)
+    if recipe.weights == "full":
+        raise RecipeInvalid(
+            "The recipe's weights cannot be full here: only adapters go live so far. Set weights to lora."
+        )
+    return recipe
