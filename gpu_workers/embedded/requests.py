@@ -102,7 +102,9 @@ def read_body(body: Any, limits: Limits, encode: Callable[[str], Sequence[int]])
         start = int(starts[n]) if wants[n] else -1
         if start >= len(ids):
             raise ValueError(f"logprob_start_len={start} is higher than the number of input tokens {len(ids)}.")
-        if any(not 0 <= token < limits.vocabulary for token in listed[n]):
+        if type(tops[n]) is not int or not 0 <= tops[n] <= limits.vocabulary:
+            raise ValueError(f"top_logprobs_num must be a whole number in [0, {limits.vocabulary}], got {tops[n]}.")
+        if any(type(token) is not int or not 0 <= token < limits.vocabulary for token in listed[n]):
             raise ValueError(f"token_ids_logprob must lie in [0, {limits.vocabulary - 1}].")
         for copy in range(copies):
             seed = param.sampling_seed
@@ -114,7 +116,7 @@ def read_body(body: Any, limits: Limits, encode: Callable[[str], Sequence[int]])
                     adapter=adapters[n] or None,
                     return_logprob=bool(wants[n]),
                     logprob_start=start,
-                    top_logprobs=int(tops[n]) if wants[n] else 0,
+                    top_logprobs=tops[n] if wants[n] else 0,
                     token_ids_logprob=tuple(listed[n]) if wants[n] else (),
                     text_in_logprobs=bool(body.get("return_text_in_logprobs", False)),
                     priority=int(priorities[n]),
@@ -160,8 +162,14 @@ def _params(given: Any) -> tuple[Params, int]:
     if type(copies) is not int or not 1 <= copies <= 64:
         raise ValueError(f"n must be in [1, 64], got {copies}.")
     stop = values.pop("stop", ())
-    values["stop"] = tuple(one for one in ((stop,) if isinstance(stop, str) else stop) if one)
-    values["stop_token_ids"] = frozenset(int(token) for token in values.get("stop_token_ids", ()))
+    stops = [stop] if isinstance(stop, str) else stop
+    if not isinstance(stops, list | tuple) or any(not isinstance(one, str) for one in stops):
+        raise UnknownParameter("invalid type: stop must be a string or a list of strings")
+    values["stop"] = tuple(one for one in stops if one)
+    stop_ids = values.get("stop_token_ids", [])
+    if not isinstance(stop_ids, list) or any(type(token) is not int for token in stop_ids):
+        raise UnknownParameter("invalid type: stop_token_ids must be a list of whole numbers")
+    values["stop_token_ids"] = frozenset(stop_ids)
     values["logit_bias"] = {int(token): float(bias) for token, bias in values.get("logit_bias", {}).items()}
     for name in ("max_new_tokens", "min_new_tokens", "top_k", "sampling_seed"):
         if name in values and type(values[name]) is not int:
@@ -201,6 +209,8 @@ def _check(ids: Sequence[int], params: Params, limits: Limits) -> None:
         raise ValueError("input_ids cannot be empty.")
     if any(not 0 <= token < limits.vocabulary for token in ids):
         raise ValueError(f"input_ids must lie in [0, {limits.vocabulary - 1}].")
+    if any(not 0 <= token < limits.vocabulary for token in params.stop_token_ids):
+        raise ValueError(f"stop_token_ids must lie in [0, {limits.vocabulary - 1}].")
     if any(not 0 <= token < limits.vocabulary for token in params.logit_bias):
         raise ValueError(f"logit_bias must has keys in [0, {limits.vocabulary - 1}].")
     if (len(ids) >= limits.context_length and params.max_new_tokens > 0) or len(ids) > limits.context_length:

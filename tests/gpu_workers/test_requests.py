@@ -1,0 +1,41 @@
+"""A body that would end the engine is refused before it reaches it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_workers.embedded.requests import Limits, UnknownParameter, read_body
+
+LIMITS = Limits(vocabulary=10, context_length=1000, max_tokens=1000)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"top_logprobs_num": -1, "return_logprob": True}, "top_logprobs_num"),
+        ({"top_logprobs_num": 11, "return_logprob": True}, "top_logprobs_num"),
+        ({"top_logprobs_num": "2", "return_logprob": True}, "top_logprobs_num"),
+        ({"token_ids_logprob": [1.5], "return_logprob": True}, "token_ids_logprob"),
+        ({"sampling_params": {"stop": [1], "max_new_tokens": 4}}, "stop must be"),
+        ({"sampling_params": {"stop": 1, "max_new_tokens": 4}}, "stop must be"),
+        ({"sampling_params": {"stop_token_ids": [10], "max_new_tokens": 4}}, "stop_token_ids must lie"),
+        ({"sampling_params": {"stop_token_ids": [-1], "max_new_tokens": 4}}, "stop_token_ids must lie"),
+        ({"sampling_params": {"stop_token_ids": ["x"], "max_new_tokens": 4}}, "stop_token_ids must be"),
+    ],
+)
+def test_what_the_engine_could_not_bear_is_refused(body: dict[str, Any], said: str) -> None:
+    with pytest.raises((ValueError, UnknownParameter), match=said):
+        read_body({"input_ids": [1, 2]} | body, LIMITS, lambda text: [])
+
+
+def test_the_same_within_bounds_is_taken() -> None:
+    params = {"stop": ["a", ""], "stop_token_ids": [9], "max_new_tokens": 4}
+    body = read_body(
+        {"input_ids": [1], "top_logprobs_num": 10, "return_logprob": True, "sampling_params": params},
+        LIMITS,
+        lambda text: [],
+    )
+    (ask,) = body.asks
+    assert (ask.top_logprobs, ask.params.stop, ask.params.stop_token_ids) == (10, ("a",), frozenset({9}))
