@@ -137,10 +137,10 @@ def _train(run: Run) -> Checkpoint | None:
         return None
     except TalkbackError as failure:
         log.warning("%s failed: %s", run, failure)
-        fail(run, str(failure))
+        _give_up(run, str(failure))
         return None
     except Exception as failure:
-        fail(run, _sentence(failure))
+        _give_up(run, _sentence(failure))
         raise
     finally:
         following = Run.objects.filter(status=Run.Status.QUEUED).order_by("pk").first()
@@ -166,6 +166,16 @@ def fail(run: Run, reason: str) -> None:
         return
     run.move(Run.Status.FAILED, error=reason, finished_at=timezone.now())
     batches.release(run)
+
+
+@transaction.atomic
+def _give_up(run: Run, reason: str) -> None:
+    """Fail a run as the worker that had it; nothing happens when it was given to another one meanwhile."""
+    mine = Run.objects.select_for_update().filter(pk=run.pk, status=Run.Status.RUNNING, attempts=run.attempts)
+    if mine.first() is None:
+        log.warning("%s was given to another worker after a silence; this one ended with: %s", run, reason)
+        return
+    fail(run, reason)
 
 
 def recover() -> list[Run]:

@@ -201,6 +201,19 @@ def test_a_worker_that_was_given_up_on_cannot_commit(queued, home, monkeypatch):
     assert set(Sample.objects.values_list("status", flat=True)) == {"claimed"}
 
 
+def test_a_worker_that_was_given_up_on_cannot_fail_the_next_ones_run(queued, home, monkeypatch):
+    def late(*args, **kwargs):
+        Run.objects.filter(pk=queued.pk).update(attempts=2)  # another worker began
+        raise NothingLearned("Too late.")
+
+    monkeypatch.setattr(runs, "_update", late)
+
+    assert runs.train(queued) is None
+
+    assert (again(queued).status, again(queued).error) == ("running", "")
+    assert set(Sample.objects.values_list("status", flat=True)) == {"claimed"}
+
+
 def test_a_person_stops_a_running_run(queued, home, monkeypatch):
     look = runs._look
 
