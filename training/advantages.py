@@ -34,12 +34,14 @@ def combined(
 
 def truncated_importance(
     logprobs: Tensor,  # (B, T) of the policy a run starts from, by the learner
-    behaviour_logprobs: Tensor,  # (B, T) of the policy that served the tokens, as recorded
+    behaviour_logprobs: Tensor,  # (B, T) of the policy that served the tokens, scored by the engine at temperature 1
     *,
     cap: float,
 ) -> Tensor:
     """min(π / π_behaviour, cap), (B, T), without gradient: what drift between server and learner is worth.
 
+    Both are at temperature 1, and neither is the distribution that sampled: against log-probs at the sampling
+    temperature, 0.7 say, the weight would mostly measure the temperature.
     Truncation bounds the variance that a plain importance weight would have (arXiv:1312.4314; TIS with cap 2).
     """
     return (logprobs - behaviour_logprobs).exp().clamp(max=cap).detach()

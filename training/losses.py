@@ -31,7 +31,7 @@ def sequence_mean(
 
 def policy_loss(
     logprobs: Tensor,  # (B, T) log π(a|s), under training
-    old_logprobs: Tensor,  # (B, T) log π_old(a|s), recorded when served
+    old_logprobs: Tensor,  # (B, T) log π_s(a|s) of the policy the run starts from, by the learner
     advantages: Tensor,  # (B, T)
     mask: Tensor,  # (B, T) 1 on response tokens, 0 on prompt and padding
     *,
