@@ -25,7 +25,7 @@ def forget(sender: type[Judgement], instance: Judgement, **kwargs: Any) -> None:
     _remove(samples)
 
 
-def forget_later(sender: type[Sample], pk: object, status: str, **kwargs: Any) -> None:
+def forget_later(sender: type[Sample], pk: int, status: str, **kwargs: Any) -> None:
     """A run has ended and let go of a sample whose chat was deleted meanwhile."""
     if status in (Sample.Status.READY, Sample.Status.TRAINED):
         _remove(Sample.objects.filter(pk=pk, drop_reason=FORGOTTEN))
