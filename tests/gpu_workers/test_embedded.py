@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from gpu_workers.engine import Engine
-from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused
+from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
 from gpu_workers.types import Sampling
 from tests.tiny import write_tiny_adapter, write_tiny_model
 
@@ -52,7 +52,7 @@ async def test_one_adapter_too_many_is_refused_and_the_others_stay(client: Engin
     for n in range(16):
         await client.load_adapter(f"n{n}", str(write_tiny_adapter(tmp_path / str(n), seed=n)))
 
-    with pytest.raises(AdapterInvalid, match="unload one first"):
+    with pytest.raises(EngineUnavailable, match="unload one first"):
         await client.load_adapter("n16", str(write_tiny_adapter(tmp_path / "16", seed=16)))
 
     assert len(await client.adapters()) == 16
