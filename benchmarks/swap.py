@@ -87,7 +87,7 @@ async def talk(stream: int, streams: int, user: Any, engine: Any, seen: Seen, ov
     """One person who never stops asking."""
     from asgiref.sync import sync_to_async
 
-    from chat import turns
+    from chat import replies, turns
     from chat.models import Session
     from gpu_workers.types import Sampling
 
@@ -100,7 +100,7 @@ async def talk(stream: int, streams: int, user: Any, engine: Any, seen: Seen, ov
         last: float | None = None
         try:
             turn = await sync_to_async(turns.open_turn)(session, said, sampling=sampling)
-            async with aclosing(turns.reply(turn, engine)) as deltas:
+            async with aclosing(replies.reply(turn, engine)) as deltas:
                 async for delta in deltas:
                     if delta.ids:
                         now = time.perf_counter()
@@ -122,7 +122,7 @@ async def first_token_s(began: float, number: int, user: Any, engine: Any) -> fl
     """Seconds since `began` until a new reply, by checkpoint `number`, shows its first token."""
     from asgiref.sync import sync_to_async
 
-    from chat import turns
+    from chat import replies, turns
     from chat.models import Session
     from gpu_workers.types import Sampling
 
@@ -132,7 +132,7 @@ async def first_token_s(began: float, number: int, user: Any, engine: Any) -> fl
     writer = await sync_to_async(lambda: turn.checkpoint.number)()
     if writer != number:
         raise RuntimeError(f"checkpoint {writer} answers instead of {number}")
-    async with aclosing(turns.reply(turn, engine)) as deltas:
+    async with aclosing(replies.reply(turn, engine)) as deltas:
         async for delta in deltas:
             if delta.ids:
                 return time.perf_counter() - began

@@ -10,7 +10,7 @@ from asgiref.sync import sync_to_async
 from channels.layers import get_channel_layer
 from django.db import close_old_connections
 
-from chat import markdown, turns
+from chat import markdown, replies
 from chat.models import Turn
 from core.errors import TalkbackError
 from gpu_workers.engine import Engine
@@ -44,7 +44,7 @@ async def speak(turn: Turn, engine: Engine) -> None:
 
     painter = asyncio.create_task(paint())
     try:
-        async for delta in turns.reply(turn, engine):
+        async for delta in replies.reply(turn, engine):
             text += delta.text
             if delta.text:
                 more.set()

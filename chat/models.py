@@ -16,6 +16,10 @@ from core.states import Stateful
 from training.models import Checkpoint
 
 
+def usual_scopes() -> list[str]:
+    return ["chat", "feedback"]
+
+
 def completion_id() -> str:
     return f"chatcmpl-{uuid.uuid4().hex}"
 
@@ -43,7 +47,17 @@ class ApiKey(models.Model):
     digest = models.CharField(max_length=64, unique=True)
     created_at = models.DateTimeField(default=timezone.now)
     used_at = models.DateTimeField(null=True, blank=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
+    scopes = models.JSONField(default=usual_scopes)
+    """What it opens: chat, feedback, admin."""
+    learns = models.BooleanField(default=True)
+    """False: served only. Nothing that came through it is ever learned from."""
+    checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, null=True, blank=True, related_name="pinned_keys")
+    """The checkpoint that answers this key whatever is live; null: the live one."""
+    requests_per_minute = models.PositiveIntegerField(null=True, blank=True)
+    tokens_per_day = models.PositiveBigIntegerField(null=True, blank=True)
+    """Prompt and reply together; null: no limit."""
 
     objects = ApiKeyManager()
 
@@ -66,6 +80,10 @@ class Session(models.Model):
     """The API key it came through; null for the browser."""
     external_id = models.CharField(max_length=200, blank=True)
     """What the client calls it."""
+    client = models.CharField(max_length=40, blank=True)
+    """The rule file that knew the client (chat.clients); empty for the browser."""
+    named_by = models.CharField(max_length=40, blank=True)
+    """How it was found: header, runtime line, affinity, user, history …"""
     title = models.CharField(max_length=120, blank=True)
     learns = models.BooleanField(default=True)
     """False: nothing said here is ever learned from."""
@@ -113,7 +131,8 @@ class Turn(Stateful):
         Status.SERVED: {Status.OBSERVED, Status.CLOSED},
         Status.OBSERVED: {Status.JUDGED, Status.CLOSED},
         Status.JUDGED: {Status.OBSERVED},  # late feedback re-opens the verdict
-        Status.CLOSED: {Status.OBSERVED},  # feedback on a stopped reply, or on a closed session
+        # Feedback on a stopped reply, or on a closed session; or the client tries the same request again.
+        Status.CLOSED: {Status.OBSERVED, Status.ANSWERING},
     }
 
     class Line(models.TextChoices):
@@ -121,13 +140,25 @@ class Turn(Stateful):
         SIDE = "side"  # may not: titles, summaries, heartbeats
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    completion_id = models.CharField(max_length=48, unique=True, default=completion_id, editable=False)
+    completion_id = models.CharField(max_length=64, unique=True, default=completion_id, editable=False)
     session = models.ForeignKey(Session, models.CASCADE, related_name="turns")
     follows = models.ForeignKey("self", models.SET_NULL, null=True, blank=True, related_name="followers")
     """The turn whose history this one continues."""
     position = models.PositiveIntegerField()
     status = models.CharField(max_length=12, choices=Status, default=Status.ANSWERING, db_index=True)
     line = models.CharField(max_length=4, choices=Line, default=Line.MAIN)
+    kind = models.CharField(max_length=40, blank=True)
+    """What sort of request it was, in its rule file's words: main, title, recap, heartbeat …"""
+    rule = models.CharField(max_length=80, blank=True)
+    """The rule that said so, as client/rule."""
+    sorted_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="sorted_turns"
+    )
+    """The person who corrected main or side; null while the rule's word stands."""
+    protocol = models.CharField(max_length=12, blank=True)
+    """The door it came by: chat, responses, messages; empty for the browser."""
+    request_key = models.CharField(max_length=64, blank=True, db_index=True)
+    """Digest of the request, or of its idempotency key: by it a retry is known."""
     learns = models.BooleanField(default=True)
     checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, related_name="turns")
     messages = models.JSONField()
@@ -135,18 +166,27 @@ class Turn(Stateful):
     tools = models.JSONField(default=list, blank=True)
     chain = models.CharField(max_length=64, blank=True, db_index=True)
     """What a request that continues this turn has as its history (sessions.chain); empty until the reply is whole."""
+    asked = models.JSONField(default=dict, blank=True)
+    """What else the request asked for: tool_choice, schema, metadata, …; what was not asked for is left out."""
     text = models.TextField(blank=True)
+    """The reply's words, without its reasoning and its tool calls."""
+    message = models.JSONField(default=dict, blank=True)
+    """The reply as it was returned, OpenAI's shape: content, reasoning_content, tool_calls."""
+    marks = models.JSONField(default=list, blank=True)
+    """What was odd: call_unparsed, grammar, …"""
     prompt_ids = models.JSONField(default=list, blank=True)
     response_ids = models.JSONField(default=list, blank=True)
     logprobs = models.JSONField(default=list, blank=True)
     """As sampled, at `sampling["temperature"]`, one a response id."""
     sampling = models.JSONField(default=dict, blank=True)
     finish_reason = models.CharField(max_length=12, blank=True)
-    """stop | length | abort | error"""
+    """stop | tool_calls | length | abort | error"""
     error = models.TextField(blank=True)
     """What went wrong, for the person."""
     cached_tokens = models.PositiveIntegerField(default=0)
     weight_version = models.CharField(max_length=80, blank=True)
+    first_token_s = models.FloatField(null=True, blank=True)
+    """From the request's arrival to the first token that left."""
     next_state = models.JSONField(default=list, blank=True)
     """The messages that came back after the reply: a user's, or all parallel tool results."""
     created_at = models.DateTimeField(default=timezone.now)
@@ -180,3 +220,20 @@ class Turn(Stateful):
             and self.finish_reason in ("stop", "tool_calls")
             and bool(self.response_ids)
         )
+
+
+class ClientRules(models.Model):
+    """How an operator has a client's requests sorted: a rule file kept here comes before the shipped ones."""
+
+    name = models.CharField(max_length=40, unique=True)
+    source = models.TextField()
+    """TOML, as in chat/clients/."""
+    changed_at = models.DateTimeField(default=timezone.now)
+    changed_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+
+    class Meta:
+        ordering = ("name",)
+        verbose_name_plural = "client rules"
+
+    def __str__(self) -> str:
+        return self.name

@@ -30,16 +30,16 @@ NEXT_STATE = ("user", "tool")
 
 
 def find(
-    key: ApiKey, messages: Sequence[Message], *, external_id: str = "", user: str = ""
+    key: ApiKey, messages: Sequence[Message], *, external_id: str = "", named_by: str = "", client: str = ""
 ) -> tuple[Session, Turn | None]:
     """The session this request belongs to, made if need be, and the turn it continues. Two keys never share one."""
-    name = external_id or (f"user:{user}" if user else "")
-    if name:
+    about = {"client": client, "named_by": named_by or "history"}
+    if name := external_id:
         name = name if len(name) <= 200 else hashlib.sha256(name.encode()).hexdigest()
-        session, _ = Session.objects.get_or_create(user=key.user, key=key, external_id=name)
+        session, _ = Session.objects.get_or_create(user=key.user, key=key, external_id=name, defaults=about)
         return session, continued(Turn.objects.filter(session=session), messages)
     turn = continued(Turn.objects.filter(session__key=key), messages)
-    return (turn.session, turn) if turn else (Session.objects.create(user=key.user, key=key), None)
+    return (turn.session, turn) if turn else (Session.objects.create(user=key.user, key=key, **about), None)
 
 
 def continued(turns: QuerySet[Turn], messages: Sequence[Message]) -> Turn | None:

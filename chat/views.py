@@ -17,7 +17,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from chat import live, markdown, sessions, turns
+from chat import live, markdown, replies, sessions, turns
 from chat.forms import MessageForm, TitleForm
 from chat.models import Session, Turn
 from core.errors import TalkbackError
@@ -119,7 +119,7 @@ async def stop(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     user = await request.auser()
     session = await sync_to_async(get_object_or_404)(Session.objects.visible_to(user), pk=pk)
     async for turn in Turn.objects.filter(session=session, status=Turn.Status.ANSWERING):
-        await turns.stop(turn, engines.policy())
+        await replies.stop(turn, engines.policy())
     return HttpResponse(status=204) if request.htmx else redirect(session_url(session))  # type: ignore[attr-defined]
 
 

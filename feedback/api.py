@@ -10,7 +10,8 @@ from django.http import HttpRequest
 from ninja import Router
 from pydantic import BaseModel, Field, model_validator
 
-from chat.api import Bearer, storable
+from chat.api.access import Bearer
+from chat.api.wire import storable
 from chat.models import Turn
 from core.errors import TalkbackError
 from feedback.forms import LONGEST

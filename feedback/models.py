@@ -50,12 +50,15 @@ class Feedback(models.Model):
         THUMB = "thumb"  # value 1 or -1
         REWRITE = "rewrite"  # "it should have said …"
         GUIDANCE = "guidance"  # "next time, do …": the hint, word for word
+        VERDICT = "verdict"  # a test's: value 1 passed, -1 failed; its text is the test's output
 
     turn = models.ForeignKey(Turn, models.CASCADE, related_name="feedback")
     by = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="feedback")
     kind = models.CharField(max_length=8, choices=Kind)
     value = models.SmallIntegerField(default=0)
     text = models.TextField(blank=True)
+    tags = models.JSONField(default=list, blank=True)
+    """Why, in single words: wrong, too long, tone …"""
     late = models.BooleanField(default=False)
     """It arrived after the turn's sample had been claimed."""
     created_at = models.DateTimeField(default=timezone.now)

@@ -11,7 +11,7 @@ from django.shortcuts import render
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 
-from chat.api import shape
+from chat.api.wire import shape
 from core.errors import TalkbackError
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from django.db.models import Model, QuerySet
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from chat import turns
+from chat import replies
 from chat.models import Turn
 from core.errors import TalkbackError
 from core.states import Stateful, moved
@@ -77,7 +77,7 @@ def sweep() -> int:
     with sitting("sweep", for_s=3 * REPAIR_S) as seat:
         if seat is None:
             return 0
-        for part in (turns.close_stranded, runs.recover, async_to_sync(_repair), _vote):
+        for part in (replies.close_stranded, runs.recover, async_to_sync(_repair), _vote):
             try:
                 part()
             except (TalkbackError, TimeoutError) as error:

@@ -14,7 +14,7 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user_model
 from django.test import AsyncClient
 
-from chat import turns
+from chat import replies, turns
 from chat.models import ApiKey, Session, Turn
 from tests.conftest import free_port
 
@@ -23,8 +23,8 @@ from tests.conftest import free_port
 def small_and_quick(settings, tiny_model, monkeypatch):
     settings.MODEL = str(tiny_model)
     settings.MODEL_NAME = "talkback"
-    monkeypatch.setattr(turns, "BEAT_S", 0.05)
-    monkeypatch.setattr(turns, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(replies, "BEAT_S", 0.05)
+    monkeypatch.setattr(replies, "PATIENCE_S", 0.0)
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def assistant(text: Any) -> dict[str, Any]:
 
 async def reply_to(turn: Turn, engine) -> Turn:
     """Have the engine answer, to the end. The turn as it then is."""
-    async for _ in turns.reply(turn, engine):
+    async for _ in replies.reply(turn, engine):
         pass
     return await Turn.objects.select_related("session", "checkpoint").aget(pk=turn.pk)
 

@@ -78,9 +78,9 @@ async def test_usage_is_sent_only_when_it_is_asked_for(ask):
 
 
 async def test_a_stream_is_kept_alive_while_the_engine_is_away(ask, engine, monkeypatch):
-    from chat import turns
+    from chat import replies
 
-    monkeypatch.setattr(turns, "PATIENCE_S", 10)
+    monkeypatch.setattr(replies, "PATIENCE_S", 10)
     engine.goes_down()
     answer = await ask({"stream": True})
     parts = aiter(answer)

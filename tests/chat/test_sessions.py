@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat import sessions, turns
+from chat import replies, sessions, turns
 from chat.models import ApiKey, Session, Turn
 from tests.chat.conftest import assistant, user
 
@@ -88,7 +88,7 @@ def test_the_next_state_is_everything_real_that_was_said_last():
 def served(session, messages, text):
     """A finished turn, without an engine."""
     turn = turns.open_turn(session, messages)
-    turns.finish(turn, Turn.Status.SERVED, {"text": text, "finish_reason": "stop"})
+    replies.finish(turn, Turn.Status.SERVED, {"text": text, "finish_reason": "stop"})
     return turn
 
 
@@ -135,9 +135,9 @@ def test_long_names_differ_to_their_last_letter(key: ApiKey):
 
 
 def test_a_user_names_a_session_where_nothing_else_does(key: ApiKey):
-    first, _ = sessions.find(key, HI[:1], user="u7")
-    assert sessions.find(key, [user("Else")], user="u7")[0] == first
-    assert sessions.find(key, [user("Else")], user="u8")[0] != first
+    first, _ = sessions.find(key, HI[:1], external_id="user:u7")
+    assert sessions.find(key, [user("Else")], external_id="user:u7")[0] == first
+    assert sessions.find(key, [user("Else")], external_id="user:u8")[0] != first
 
 
 def test_a_name_alone_makes_nothing_follow(key: ApiKey):

@@ -10,7 +10,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
-from chat import turns
+from chat import replies, turns
 from chat.models import Session, Turn
 from chat.rendering import Renderer
 from gpu_workers.errors import EngineRefused, EngineUnavailable, KeyRefused
@@ -61,7 +61,7 @@ async def test_the_row_keeps_what_the_engine_gave(session, engine, tiny_model):
 
 async def test_the_turn_is_served_before_its_last_piece_is_read(session, engine):
     turn = await open_turn(session, HI)
-    async for delta in turns.reply(turn, engine):
+    async for delta in replies.reply(turn, engine):
         if delta.finish_reason:
             assert (await Turn.objects.aget(pk=turn.pk)).status == Turn.Status.SERVED
 
@@ -201,7 +201,7 @@ async def test_nothing_said_is_nothing_to_answer(session):
 
 
 async def test_weights_the_engine_does_not_hold_are_brought_to_it(session, engine, adapted, monkeypatch):
-    monkeypatch.setattr(turns, "PATIENCE_S", 10)
+    monkeypatch.setattr(replies, "PATIENCE_S", 10)
     turn = await reply_to(await open_turn(session, HI), engine)
     assert (turn.status, turn.error) == (Turn.Status.SERVED, "")
     assert turn.checkpoint_id == adapted.pk
@@ -212,7 +212,7 @@ async def test_weights_the_engine_does_not_hold_are_brought_to_it(session, engin
 async def test_a_turn_is_answered_by_the_weights_that_were_live_when_it_was_asked(
     session, engine, adapted, monkeypatch
 ):
-    monkeypatch.setattr(turns, "PATIENCE_S", 10)
+    monkeypatch.setattr(replies, "PATIENCE_S", 10)
     turn = await open_turn(session, HI)
     base = await Checkpoint.objects.aget(number=0)
     await sync_to_async(base.go_live)()
@@ -221,10 +221,10 @@ async def test_a_turn_is_answered_by_the_weights_that_were_live_when_it_was_aske
 
 
 async def test_an_engine_that_restarts_costs_time_and_no_reply(session, engine, monkeypatch):
-    monkeypatch.setattr(turns, "PATIENCE_S", 10)
+    monkeypatch.setattr(replies, "PATIENCE_S", 10)
     engine.goes_down()
     deltas = []
-    async with aclosing(turns.reply(turn := await open_turn(session, HI), engine)) as reply:
+    async with aclosing(replies.reply(turn := await open_turn(session, HI), engine)) as reply:
         async for delta in reply:
             deltas.append(delta)
             if len(deltas) == 2:
@@ -263,7 +263,7 @@ async def test_an_engine_that_dies_in_mid_reply_leaves_what_was_said(session, en
     turn = await open_turn(session, HI)
 
     async def read() -> None:
-        async for delta in turns.reply(turn, engine):
+        async for delta in replies.reply(turn, engine):
             if delta.text:
                 engine.goes_down()
 
@@ -278,7 +278,7 @@ async def test_an_engine_that_dies_in_mid_reply_leaves_what_was_said(session, en
 async def test_a_reader_that_leaves_stops_the_engine(session, engine):
     engine.says("Hello, captain, and welcome.")
     turn = await open_turn(session, HI)
-    async with aclosing(turns.reply(turn, engine)) as reply:
+    async with aclosing(replies.reply(turn, engine)) as reply:
         async for delta in reply:
             if delta.text:
                 break
@@ -294,7 +294,7 @@ async def test_stopping_ends_a_reply_wherever_it_is_written(session, engine):
     writer = asyncio.create_task(reply_to(turn, engine))
     await asyncio.to_thread(engine.holding.wait, 10)
 
-    await turns.stop(turn, engine)  # as another process would: by the row and the engine alone
+    await replies.stop(turn, engine)  # as another process would: by the row and the engine alone
 
     turn = await asyncio.wait_for(writer, 10)
     engine.release()
@@ -306,14 +306,14 @@ async def test_stopping_ends_a_reply_wherever_it_is_written(session, engine):
 async def test_stopping_frees_a_turn_whose_writer_was_killed(session, engine):
     turn = await open_turn(session, HI)
     await Turn.objects.filter(pk=turn.pk).aupdate(moved_at=timezone.now() - timedelta(seconds=1))
-    await turns.stop(turn, engine)
+    await replies.stop(turn, engine)
     turn = await Turn.objects.aget(pk=turn.pk)
     assert (turn.status, turn.finish_reason) == (Turn.Status.CLOSED, "abort")
 
 
 async def test_stopping_what_has_ended_changes_nothing(session, engine):
     turn = await reply_to(await open_turn(session, HI), engine)
-    await turns.stop(turn, engine)
+    await replies.stop(turn, engine)
     assert (await Turn.objects.aget(pk=turn.pk)).finish_reason == "stop"
     assert not engine.admin
 
@@ -332,11 +332,11 @@ async def test_a_cancelled_writer_closes_its_turn(session, engine):
 
 async def test_a_writer_that_was_killed_leaves_a_turn_that_is_closed_later(session, engine):
     turn = await open_turn(session, HI)
-    assert await sync_to_async(turns.close_stranded)() == 0  # it may still be written
-    long_ago = timezone.now() - timedelta(seconds=turns.SILENCE_S + 1)
+    assert await sync_to_async(replies.close_stranded)() == 0  # it may still be written
+    long_ago = timezone.now() - timedelta(seconds=replies.SILENCE_S + 1)
     await Turn.objects.filter(pk=turn.pk).aupdate(moved_at=long_ago)
 
-    assert await sync_to_async(turns.close_stranded)() == 1
+    assert await sync_to_async(replies.close_stranded)() == 1
 
     turn = await Turn.objects.aget(pk=turn.pk)
     assert (turn.status, turn.finish_reason) == (Turn.Status.CLOSED, "error")
@@ -347,7 +347,7 @@ async def test_a_writer_that_was_killed_leaves_a_turn_that_is_closed_later(sessi
 async def test_a_writer_that_lives_says_so(session, engine):
     engine.hold(after=1)
     turn = await open_turn(session, HI)
-    long_ago = timezone.now() - timedelta(seconds=turns.SILENCE_S + 1)
+    long_ago = timezone.now() - timedelta(seconds=replies.SILENCE_S + 1)
     await Turn.objects.filter(pk=turn.pk).aupdate(moved_at=long_ago)
     writer = asyncio.create_task(reply_to(turn, engine))
 
@@ -355,7 +355,7 @@ async def test_a_writer_that_lives_says_so(session, engine):
         return (await Turn.objects.aget(pk=turn.pk)).moved_at > long_ago
 
     await until(heard, "a beat")
-    assert await sync_to_async(turns.close_stranded)() == 0
+    assert await sync_to_async(replies.close_stranded)() == 0
     engine.release()
     assert (await writer).status == Turn.Status.SERVED
 
@@ -365,7 +365,7 @@ async def test_a_session_that_is_deleted_while_it_is_answered_breaks_nothing(ses
     turn = await open_turn(session, HI)
 
     async def read() -> None:
-        async for _ in turns.reply(turn, engine):
+        async for _ in replies.reply(turn, engine):
             pass
 
     writer = asyncio.create_task(read())

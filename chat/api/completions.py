@@ -1,77 +1,34 @@
-"""The OpenAI-compatible door: chat completions, plain and streaming, and the models that answer."""
+"""OpenAI's chat completions, plain and streaming."""
 
 from __future__ import annotations
 
-import json
 import logging
-import math
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from datetime import timedelta
 from typing import Any, Literal
 
 from asgiref.sync import sync_to_async
-from django.conf import settings
-from django.db import transaction
-from django.db.models import QuerySet
-from django.http import HttpRequest, StreamingHttpResponse
-from django.utils import timezone
+from django.http import HttpRequest
 from ninja import Router
-from ninja.security import HttpBearer
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from chat import sessions, turns
-from chat.models import ApiKey, Turn
+from chat import asking, replies, sessions, turns
+from chat.api.access import Bearer
+from chat.api.catalog import chosen
+from chat.api.wire import EventStream, event, shape, storable
+from chat.asking import Ask
+from chat.models import Turn
 from core.errors import TalkbackError
 from gpu_workers import engines
-from gpu_workers.types import Delta, Sampling
-from gpu_workers.types import storable as storable_text
-from training.models import Checkpoint
+from gpu_workers.types import Sampling
 
 log = logging.getLogger(__name__)
-
-
-class KeyInvalid(TalkbackError):
-    """No key, or one that opens nothing."""
-
-    code, status = "invalid_api_key", 401
-
-
-class ModelNotFound(TalkbackError):
-    code, status = "model_not_found", 404
 
 
 class NotOffered(TalkbackError):
     """A parameter that is understood and cannot be honoured: saying so beats pretending."""
 
     code, status = "unsupported_parameter", 400
-
-
-class Bearer(HttpBearer):
-    """`Authorization: Bearer KEY`; the view finds the key as `request.auth`."""
-
-    async def __call__(self, request: HttpRequest) -> ApiKey:
-        scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
-        key = await sync_to_async(opened)(secret.strip()) if scheme.lower() == "bearer" else None
-        if key is None:
-            raise KeyInvalid(
-                "This API key is not valid, or was revoked. Make one with: python manage.py create_key --name NAME"
-                if secret
-                else "No API key was given: send it as `Authorization: Bearer KEY`."
-            )
-        return key
-
-    async def authenticate(self, request: HttpRequest, token: str) -> ApiKey:
-        return await self(request)
-
-
-def opened(secret: str) -> ApiKey | None:
-    """The key this secret opens; its last use is noted, to the minute."""
-    key = ApiKey.objects.holder(secret)
-    now = timezone.now()
-    if key is not None and (key.used_at is None or now - key.used_at > timedelta(minutes=1)):
-        ApiKey.objects.filter(pk=key.pk).update(used_at=now)
-    return key
 
 
 class Part(BaseModel):
@@ -163,43 +120,6 @@ class Request(BaseModel):
             raise NotOffered("This engine cannot be held to a JSON grammar: ask for JSON in the messages instead.")
 
 
-DEEPEST = 100
-"""How many lists and objects of a request may stand inside each other."""
-
-
-def storable(value: Any, depth: int = 0) -> Any:
-    """`gpu_workers.types.storable` for every string in a JSON value, keys included.
-
-    Raises ValueError for what no database keeps as JSON: NaN, Infinity, and nesting beyond DEEPEST.
-    """
-    if depth > DEEPEST:
-        raise ValueError(f"lists and objects are nested more than {DEEPEST} deep")
-    if isinstance(value, str):
-        return storable_text(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError("NaN and Infinity are no JSON numbers")
-    if isinstance(value, dict):
-        return {storable(key): storable(inner, depth + 1) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [storable(inner, depth + 1) for inner in value]
-    return value
-
-
-class EventStream(StreamingHttpResponse):
-    """Server-sent events, closed at their source the moment the reader leaves.
-
-    Django would wrap the source once more and leave it to the garbage collector.
-    """
-
-    def __init__(self, source: AsyncGenerator[bytes, None]) -> None:
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        super().__init__(source, content_type="text/event-stream; charset=utf-8", headers=headers)
-        self.source = source
-
-    def __aiter__(self) -> AsyncGenerator[bytes, None]:
-        return self.source
-
-
 router = Router(auth=Bearer(), tags=["chat"])
 
 
@@ -211,8 +131,8 @@ async def complete(request: HttpRequest, body: Request) -> Any:
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)
         return EventStream(events(turn, usage, done=is_done(request, body)))
-    last, text = Delta("", (), ()), ""
-    async with aclosing(turns.reply(turn, engines.policy())) as deltas:
+    last, text = replies.Spoken(), ""
+    async with aclosing(replies.reply(turn, engines.policy())) as deltas:
         async for delta in deltas:
             last, text = delta, text + delta.text
     if is_done(request, body):
@@ -223,24 +143,27 @@ async def complete(request: HttpRequest, body: Request) -> Any:
     return head(turn, "chat.completion") | {"choices": [choice], "usage": used(turn)}
 
 
+def asked(request: HttpRequest, body: Request) -> Ask:
+    """The request in every protocol's terms."""
+    side = request.headers.get("X-Turn-Type") or body.turn_type or ""
+    return Ask(
+        messages=[message.plain() for message in body.messages],
+        sampling=body.sampling(),
+        checkpoint=chosen(body.model),
+        tools=body.tools or (),
+        headers={name.lower(): value for name, value in request.headers.items() if name.lower() != "authorization"},
+        session_id=storable(request.headers.get("X-Session-Id") or body.session_id or ""),
+        turn_type=side,
+        session_done=is_done(request, body),
+        user=body.user or "",
+        body=request.body,
+    )
+
+
 def begin(request: HttpRequest, body: Request) -> Turn:
     """Store the request as a turn of the session it belongs to."""
-    key: ApiKey = request.auth  # type: ignore[attr-defined]
-    checkpoint = chosen(body.model)
-    messages = [message.plain() for message in body.messages]
-    name = request.headers.get("X-Session-Id") or body.session_id or ""
-    side = (request.headers.get("X-Turn-Type") or body.turn_type or "").lower() == "side"
-    with transaction.atomic():  # a first request that is refused leaves no session behind
-        session, follows = sessions.find(key, messages, external_id=storable(name), user=body.user or "")
-        return turns.open_turn(
-            session,
-            messages,
-            sampling=body.sampling(),
-            tools=body.tools or (),
-            follows=follows,
-            line=Turn.Line.SIDE if side else Turn.Line.MAIN,
-            checkpoint=checkpoint,
-        )
+    (turn,) = asking.begin(request.auth, asked(request, body))  # type: ignore[attr-defined]
+    return turn
 
 
 def is_done(request: HttpRequest, body: Request) -> bool:
@@ -261,7 +184,7 @@ async def events(turn: Turn, include_usage: bool, *, done: bool) -> AsyncGenerat
 
     yield chunk({"role": "assistant", "content": ""})
     try:
-        async with aclosing(turns.reply(turn, engines.policy())) as deltas:
+        async with aclosing(replies.reply(turn, engines.policy())) as deltas:
             async for delta in deltas:
                 if delta.text or not delta.ids:
                     yield chunk({"content": delta.text} if delta.text else {})
@@ -282,17 +205,6 @@ async def events(turn: Turn, include_usage: bool, *, done: bool) -> AsyncGenerat
         finished = await Turn.objects.select_related("checkpoint").aget(pk=turn.pk)
         yield event(start | {"choices": [], "usage": used(finished)})
     yield event("[DONE]")
-
-
-def event(content: Any) -> bytes:
-    return f"data: {content if isinstance(content, str) else json.dumps(content)}\n\n".encode()
-
-
-def shape(error: TalkbackError) -> dict[str, Any]:
-    """An error as OpenAI's clients read it."""
-    kinds = {401: "authentication_error", 404: "not_found_error", 409: "conflict_error", 429: "rate_limit_error"}
-    kind = "server_error" if error.status >= 500 else kinds.get(error.status, "invalid_request_error")
-    return {"message": str(error), "type": kind, "param": None, "code": error.code}
 
 
 def head(turn: Turn, kind: str) -> dict[str, Any]:
@@ -318,37 +230,3 @@ def used(turn: Turn) -> dict[str, Any]:
 def reason(finish: str | None) -> str:
     """OpenAI knows no abort: a reply that somebody stopped has stopped."""
     return "length" if finish == "length" else "stop"
-
-
-def chosen(model: str) -> Checkpoint:
-    """The checkpoint a request asks for: the live one by the plain name, another that may answer by name@number."""
-    name, _, number = model.partition("@")
-    if name in ("", settings.MODEL_NAME) and not number:
-        return Checkpoint.live()
-    numbered = name == settings.MODEL_NAME and number.isdecimal() and len(number) < 10
-    found = answering().filter(number=int(number)).first() if numbered else None
-    if found is not None:
-        return found
-    raise ModelNotFound(f"There is no model {model!r} here. GET /v1/models lists those that answer.")
-
-
-def answering() -> QuerySet[Checkpoint]:
-    return Checkpoint.objects.filter(status__in=(Checkpoint.Status.LIVE, Checkpoint.Status.RETIRED))
-
-
-def described(name: str, checkpoint: Checkpoint) -> dict[str, Any]:
-    created = int(checkpoint.created_at.timestamp())
-    return {"id": name, "object": "model", "created": created, "owned_by": settings.MODEL_NAME, "root": str(checkpoint)}
-
-
-@router.get("/models", summary="The models that answer")
-async def models(request: HttpRequest) -> dict[str, Any]:
-    """The live policy by its plain name, then every checkpoint that may be asked for by number."""
-    live = await sync_to_async(Checkpoint.live)()
-    named = [described(str(checkpoint), checkpoint) async for checkpoint in answering()]
-    return {"object": "list", "data": [described(settings.MODEL_NAME, live), *named]}
-
-
-@router.get("/models/{name}", summary="One model")
-async def model(request: HttpRequest, name: str) -> dict[str, Any]:
-    return described(name, await sync_to_async(chosen)(name))

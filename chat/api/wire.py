@@ -1,0 +1,60 @@
+"""What goes over the wire whichever protocol is spoken: strings a database keeps, events, errors."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from django.http import StreamingHttpResponse
+
+from core.errors import TalkbackError
+from gpu_workers.types import storable as storable_text
+
+DEEPEST = 100
+"""How many lists and objects of a request may stand inside each other."""
+
+
+def storable(value: Any, depth: int = 0) -> Any:
+    """`gpu_workers.types.storable` for every string in a JSON value, keys included.
+
+    Raises ValueError for what no database keeps as JSON: NaN, Infinity, and nesting beyond DEEPEST.
+    """
+    if depth > DEEPEST:
+        raise ValueError(f"lists and objects are nested more than {DEEPEST} deep")
+    if isinstance(value, str):
+        return storable_text(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("NaN and Infinity are no JSON numbers")
+    if isinstance(value, dict):
+        return {storable(key): storable(inner, depth + 1) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [storable(inner, depth + 1) for inner in value]
+    return value
+
+
+class EventStream(StreamingHttpResponse):
+    """Server-sent events, closed at their source the moment the reader leaves.
+
+    Django would wrap the source once more and leave it to the garbage collector.
+    """
+
+    def __init__(self, source: AsyncGenerator[bytes, None]) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(source, content_type="text/event-stream; charset=utf-8", headers=headers)
+        self.source = source
+
+    def __aiter__(self) -> AsyncGenerator[bytes, None]:
+        return self.source
+
+
+def event(content: Any) -> bytes:
+    return f"data: {content if isinstance(content, str) else json.dumps(content)}\n\n".encode()
+
+
+def shape(error: TalkbackError) -> dict[str, Any]:
+    """An error as OpenAI's clients read it."""
+    kinds = {401: "authentication_error", 404: "not_found_error", 409: "conflict_error", 429: "rate_limit_error"}
+    kind = "server_error" if error.status >= 500 else kinds.get(error.status, "invalid_request_error")
+    return {"message": str(error), "type": kind, "param": None, "code": error.code}

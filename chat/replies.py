@@ -1,0 +1,217 @@
+"""A reply while it is written: the engine's stream, read as it comes, kept as it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from time import monotonic
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.utils import timezone
+
+from chat import sessions
+from chat.models import Turn
+from chat.reading import Piece, Reader
+from core.errors import IllegalMove, TalkbackError
+from gpu_workers.engine import Engine
+from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused
+from gpu_workers.types import Delta, Sampling
+from training.promotion import ensure_loaded
+
+log = logging.getLogger(__name__)
+
+PRIORITY = 10
+"""People wait for a reply: it goes before the gate and the judge."""
+
+BEAT_S = 3.0
+"""How often a reply under way says that somebody is still writing it."""
+
+SILENCE_S = 60.0
+"""A reply whose writer has not been heard of for so long has none."""
+
+PATIENCE_S = 60.0
+"""How long a reply waits for an engine that does not answer, as long as nothing of it was said."""
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """One piece of a reply as readers get it. Without pieces and ids it only says that the reply is waited for."""
+
+    pieces: tuple[Piece, ...] = ()
+    ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()  # as sampled, one an id
+    finish_reason: str | None = None  # stop | tool_calls | length | abort
+
+    @property
+    def text(self) -> str:
+        """The words among the pieces."""
+        return "".join(piece.text for piece in self.pieces if piece.kind == "content")
+
+
+async def reply(turn: Turn, engine: Engine) -> AsyncGenerator[Spoken, None]:
+    """The reply, as it is sampled; the row keeps ids, log-probs and text exactly as the engine gave them.
+
+    The last piece comes after the row is SERVED, so whoever reads it may speak of the turn at once. Leaving early
+    aborts the engine and closes the turn, as does `stop`; a failure closes it with its sentence and raises.
+    """
+    turn = await Turn.objects.select_related("checkpoint").aget(pk=turn.pk)
+    reader = Reader(tools=turn.tools)
+    text = ""
+    ids: list[int] = []
+    logprobs: list[float] = []
+    settled = False
+
+    async def settle(status: str, reason: str, **fields: object) -> None:
+        nonlocal settled
+        settled = True
+        said: dict[str, object] = {"text": text, "response_ids": ids, "logprobs": logprobs, "finish_reason": reason}
+        said |= {"message": reader.message, "marks": reader.marks}
+        await sync_to_async(finish)(turn, status, said | fields)
+
+    try:
+        async with aclosing(beating(attempts(turn, engine), BEAT_S)) as deltas:
+            async for delta in deltas:
+                if delta is None:
+                    if not await still_wanted(turn, text):
+                        await settle(Turn.Status.CLOSED, "abort")
+                        yield Spoken(finish_reason="abort")
+                        return
+                    yield Spoken()
+                    continue
+                if len(delta.ids) != len(delta.logprobs):
+                    raise EngineRefused(f"The engine gave {len(delta.logprobs)} log-probs for {len(delta.ids)} tokens.")
+                ids, logprobs = [*ids, *delta.ids], [*logprobs, *delta.logprobs]
+                pieces = reader.feed(delta.text)
+                finish_reason = delta.finish_reason
+                if finish_reason:
+                    pieces += reader.end()
+                    whole = finish_reason in ("stop", "length")
+                    if finish_reason == "stop" and "tool_calls" in reader.message:
+                        finish_reason = "tool_calls"
+                text += "".join(piece.text for piece in pieces if piece.kind == "content")
+                if finish_reason:
+                    await settle(
+                        Turn.Status.SERVED if whole else Turn.Status.CLOSED,
+                        finish_reason,
+                        cached_tokens=delta.cached_tokens,
+                        weight_version=delta.weight_version,
+                    )
+                yield Spoken(tuple(pieces), delta.ids, delta.logprobs, finish_reason)
+                if settled:
+                    return
+    except TalkbackError as failure:
+        if not settled:
+            await settle(Turn.Status.CLOSED, "error", error=str(failure))
+        raise
+    except Exception:
+        if not settled:
+            await settle(Turn.Status.CLOSED, "error", error="Something went wrong while this reply was written.")
+        raise
+    finally:
+        if not settled:  # the reader left, or the process is going down
+            await asyncio.shield(settle(Turn.Status.CLOSED, "abort"))
+
+
+async def stop(turn: Turn, engine: Engine) -> None:
+    """End a reply that is being written, wherever that is: it keeps what was said, and never teaches."""
+    asked = Turn.objects.filter(pk=turn.pk, status=Turn.Status.ANSWERING)
+    if not await asked.aupdate(finish_reason="abort"):
+        return
+    try:
+        await engine.abort(turn.completion_id)
+    except EngineUnavailable as failure:
+        log.warning("turn %s ends at its next beat: %s", turn.pk, failure)
+    await sync_to_async(close_stranded)(3 * BEAT_S, only=turn)  # where its writer is gone, nobody would hear this
+
+
+def close_stranded(silence_s: float = SILENCE_S, *, only: Turn | None = None) -> int:
+    """Close replies whose writer is gone: a killed web process leaves them unfinished. Returns how many."""
+    unheard = timezone.now() - timedelta(seconds=silence_s)
+    stranded = Turn.objects.filter(status=Turn.Status.ANSWERING, moved_at__lt=unheard)
+    closed = 0
+    for turn in stranded.filter(pk=only.pk) if only else stranded:
+        said = {"finish_reason": turn.finish_reason or "error"}
+        if not turn.finish_reason:
+            said["error"] = "The server was stopped while it wrote this reply. Nothing else was lost: try again."
+        try:
+            turn.move(Turn.Status.CLOSED, **said)
+            closed += 1
+        except IllegalMove:
+            pass  # its writer was slow, and has just finished it
+    return closed
+
+
+def finish(turn: Turn, status: str, said: dict[str, Any]) -> None:
+    """Write the reply down and leave ANSWERING. A turn that was closed meanwhile, or deleted, stays as it is."""
+    if status == Turn.Status.SERVED:
+        said["served_at"] = timezone.now()
+        if turn.line == Turn.Line.MAIN:
+            message = said.get("message") or {"role": "assistant", "content": said["text"]}
+            said["chain"] = sessions.chain([*turn.messages, message])
+    try:
+        turn.move(status, **said)
+    except IllegalMove as gone:
+        log.warning("reply not kept: %s", gone)
+
+
+async def attempts(turn: Turn, engine: Engine) -> AsyncGenerator[Delta, None]:
+    """The engine's stream. Until its first token an engine that is away is waited for, and weights it does not
+    hold are brought to it: swaps and restarts cost time, never a reply."""
+    checkpoint, began, pause_s = turn.checkpoint, monotonic(), 0.25
+    sampling = dict(turn.sampling)
+    sampling |= {name: tuple(sampling[name]) for name in ("stop", "stop_token_ids")}
+    ask = partial(engine.stream, adapter=checkpoint.adapter or None, request_id=turn.completion_id, priority=PRIORITY)
+    while True:
+        spoken = False
+        try:
+            async with aclosing(ask(turn.prompt_ids, Sampling(**sampling))) as stream:  # type: ignore[type-var]
+                async for delta in stream:
+                    spoken = True
+                    yield delta
+            return
+        except AdapterMissing:
+            if spoken or monotonic() - began > PATIENCE_S:
+                raise
+            await ensure_loaded(checkpoint, engine)
+        except EngineUnavailable as failure:
+            if spoken or isinstance(failure, KeyRefused) or monotonic() - began > PATIENCE_S:
+                raise
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, 4.0)
+
+
+async def beating(stream: AsyncGenerator[Delta, None], every_s: float) -> AsyncGenerator[Delta | None, None]:
+    """The stream's items, and None whenever `every_s` seconds have passed since the last None."""
+    coming: asyncio.Task[Delta] | None = None
+    beat = monotonic() + every_s
+    try:
+        while True:
+            coming = coming or asyncio.ensure_future(anext(stream))
+            await asyncio.wait({coming}, timeout=max(0.0, beat - monotonic()))
+            if monotonic() >= beat:
+                beat = monotonic() + every_s
+                yield None
+            if coming.done():
+                done, coming = coming, None
+                try:
+                    item = done.result()
+                except StopAsyncIteration:
+                    return
+                yield item
+    finally:
+        if coming is not None:
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
+        await stream.aclose()
+
+
+async def still_wanted(turn: Turn, text: str) -> bool:
+    """Say that this reply is being written, and keep what there is of it. False: it was stopped, or deleted."""
+    wanted = Turn.objects.filter(pk=turn.pk, status=Turn.Status.ANSWERING, finish_reason="")
+    return bool(await wanted.aupdate(moved_at=timezone.now(), text=text))
