@@ -47,6 +47,10 @@ class Spoken:
     ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()  # as sampled, one an id
     finish_reason: str | None = None  # stop | tool_calls | length | abort
+    top: tuple[tuple[tuple[int, float], ...], ...] = ()
+    """The likeliest tokens in each id's place, as (id, log-prob), where `Sampling.top_logprobs` asked for them."""
+    cached_tokens: int = 0
+    """How much of the prompt was not computed anew; known with the last piece."""
 
     @property
     def text(self) -> str:
@@ -102,7 +106,8 @@ async def reply(turn: Turn, engine: Engine) -> AsyncGenerator[Spoken, None]:
                         cached_tokens=delta.cached_tokens,
                         weight_version=delta.weight_version,
                     )
-                yield Spoken(tuple(pieces), delta.ids, delta.logprobs, finish_reason)
+                top = getattr(delta, "top", ())
+                yield Spoken(tuple(pieces), delta.ids, delta.logprobs, finish_reason, top, delta.cached_tokens)
                 if settled:
                     return
     except TalkbackError as failure:
