@@ -1,0 +1,102 @@
+"""Replies on their way to a reader, whatever protocol is spoken: begun, kept alive, ended, or broken off.
+
+A protocol says with its Encoder how that sounds on the wire; nothing else of a stream is its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Protocol
+
+from asgiref.sync import sync_to_async
+
+from chat import replies, sessions
+from chat.models import Turn
+from chat.replies import Spoken
+from core.errors import TalkbackError
+from gpu_workers import engines
+
+log = logging.getLogger(__name__)
+
+
+class Encoder(Protocol):
+    """How one protocol puts replies into events; each call gives the bytes of none, one or several."""
+
+    def begin(self) -> bytes:
+        """Before anything was said."""
+
+    def piece(self, choice: int, spoken: Spoken) -> bytes:
+        """More of one choice's reply. Without pieces, ids and finish reason it only keeps the stream alive."""
+
+    def end(self, turns: Sequence[Turn]) -> bytes:
+        """Every choice was said to its end; the turns are as they were kept."""
+
+    def fail(self, failure: TalkbackError) -> bytes:
+        """The status went out long ago, so a failure is an event too."""
+
+
+async def events(turns: Sequence[Turn], encoder: Encoder, *, done: bool = False) -> AsyncGenerator[bytes, None]:
+    """The replies to these turns (one a choice) as events. A reader that leaves closes this: the engine stops.
+
+    `done` ends the session with the last word.
+    """
+    yield encoder.begin()
+    try:
+        async with aclosing(spoken(turns)) as pieces:
+            async for choice, piece in pieces:
+                if said := encoder.piece(choice, piece):
+                    yield said
+        last = encoder.end(await kept(turns, done=done))
+    except TalkbackError as failure:
+        last = encoder.fail(failure)
+    except Exception:
+        log.exception("turn %s broke in mid-stream", turns[0].pk)
+        last = encoder.fail(TalkbackError("Something went wrong here; the log has the details."))
+    yield last
+
+
+async def whole(turns: Sequence[Turn], *, done: bool = False) -> list[Turn]:
+    """The turns, answered to the end, as they were kept. Raises what the reply raises."""
+    async with aclosing(spoken(turns)) as pieces:
+        async for _ in pieces:
+            pass
+    return await kept(turns, done=done)
+
+
+async def kept(turns: Sequence[Turn], *, done: bool) -> list[Turn]:
+    if done:
+        await sync_to_async(sessions.close)(turns[0].session)
+    rows = Turn.objects.select_related("checkpoint").filter(pk__in=[turn.pk for turn in turns])
+    found = {turn.pk: turn async for turn in rows}
+    return [found[turn.pk] for turn in turns]
+
+
+async def spoken(turns: Sequence[Turn]) -> AsyncGenerator[tuple[int, Spoken], None]:
+    """What is said to each turn, with the number of its choice, as it comes. One that fails ends them all."""
+    if len(turns) == 1:
+        async with aclosing(replies.reply(turns[0], engines.policy())) as pieces:
+            async for piece in pieces:
+                yield 0, piece
+        return
+    streams = [replies.reply(turn, engines.policy()) for turn in turns]
+    coming = {asyncio.ensure_future(anext(stream)): choice for choice, stream in enumerate(streams)}
+    try:
+        while coming:
+            ready, _ = await asyncio.wait(coming, return_when=asyncio.FIRST_COMPLETED)
+            for task in ready:
+                choice = coming.pop(task)
+                try:
+                    piece = task.result()
+                except StopAsyncIteration:
+                    continue
+                coming[asyncio.ensure_future(anext(streams[choice]))] = choice
+                yield choice, piece
+    finally:
+        for task in coming:
+            task.cancel()
+        await asyncio.gather(*coming, return_exceptions=True)
+        for stream in streams:
+            await stream.aclose()
