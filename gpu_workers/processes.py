@@ -45,6 +45,14 @@ def embedded_command(model: str, port: int, *, host: str = "127.0.0.1", more: Se
     ]
 
 
+def scripted_command(model: str, port: int, *, host: str = "127.0.0.1", more: Sequence[str] = ()) -> list[str]:
+    """The launch line for an engine whose words are scripted; it takes its keys from the same two variables."""
+    return [
+        *(sys.executable, "-m", "gpu_workers.scripted", "--model", model, "--host", host, "--port", str(port)),
+        *more,
+    ]
+
+
 class EngineProcess:
     """A server of ours for as long as the `with` lasts. Its output goes to `log`."""
 
