@@ -31,8 +31,8 @@ class Encoder(Protocol):
     def piece(self, choice: int, spoken: Spoken) -> bytes:
         """More of one choice's reply. Without pieces, ids and finish reason it only keeps the stream alive."""
 
-    def end(self, turns: Sequence[Turn]) -> bytes:
-        """Every choice was said to its end; the turns are as they were kept."""
+    def end(self) -> bytes:
+        """Every choice was said to its end, and kept."""
 
     def fail(self, failure: TalkbackError) -> bytes:
         """The status went out long ago, so a failure is an event too."""
@@ -49,7 +49,9 @@ async def events(turns: Sequence[Turn], encoder: Encoder, *, done: bool = False)
             async for choice, piece in pieces:
                 if said := encoder.piece(choice, piece):
                     yield said
-        last = encoder.end(await kept(turns, done=done))
+        if done:
+            await sync_to_async(sessions.close)(turns[0].session)
+        last = encoder.end()
     except TalkbackError as failure:
         last = encoder.fail(failure)
     except Exception:
@@ -63,15 +65,11 @@ async def whole(turns: Sequence[Turn], *, done: bool = False) -> list[Turn]:
     async with aclosing(spoken(turns)) as pieces:
         async for _ in pieces:
             pass
-    return await kept(turns, done=done)
-
-
-async def kept(turns: Sequence[Turn], *, done: bool) -> list[Turn]:
     if done:
         await sync_to_async(sessions.close)(turns[0].session)
     rows = Turn.objects.select_related("checkpoint").filter(pk__in=[turn.pk for turn in turns])
-    found = {turn.pk: turn async for turn in rows}
-    return [found[turn.pk] for turn in turns]
+    kept = {turn.pk: turn async for turn in rows}
+    return [kept[turn.pk] for turn in turns]
 
 
 async def spoken(turns: Sequence[Turn]) -> AsyncGenerator[tuple[int, Spoken], None]:
