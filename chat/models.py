@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 import uuid
-from typing import ClassVar
+from datetime import UTC, datetime
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
@@ -24,20 +25,38 @@ def completion_id() -> str:
     return f"chatcmpl-{uuid.uuid4().hex}"
 
 
-class ApiKeyManager(models.Manager["ApiKey"]):
-    def issue(self, user: User, name: str) -> tuple[ApiKey, str]:
-        """A new key and its secret. The secret is shown once and kept only as a hash."""
+class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
+    def visible_to(self, user: User | AnonymousUser) -> ApiKeyQuerySet:
+        """The only door to keys: a person's own, and everybody's for those who run this Talkback."""
+        if not user.is_authenticated:
+            return self.none()
+        return self if user.is_staff else self.filter(user=user)
+
+
+class ApiKeyManager(models.Manager.from_queryset(ApiKeyQuerySet)):  # type: ignore[misc]
+    def issue(self, user: User, name: str, **terms: Any) -> tuple[ApiKey, str]:
+        """A new key and its secret. The secret is shown once and kept only as a hash. `terms`: fields of the key."""
         secret = f"tb-{secrets.token_urlsafe(32)}"
-        return self.create(user=user, name=name, prefix=secret[:8], digest=digest(secret)), secret
+        return self.create(user=user, name=name, prefix=secret[:8], digest=digest(secret), **terms), secret
+
+    def made_as(self, secret: str) -> ApiKey | None:
+        """The key with this secret, open or not: one query over an index, whoever asks."""
+        return self.select_related("user", "checkpoint").filter(digest=digest(secret)).first()
 
     def holder(self, secret: str) -> ApiKey | None:
-        """The key that this secret opens, unless it was revoked."""
-        return self.select_related("user").filter(digest=digest(secret), revoked_at=None, user__is_active=True).first()
+        """The key that this secret opens: none once it was revoked or has expired."""
+        key = self.made_as(secret)
+        return None if key is None or key.why_closed else key
 
 
 def digest(secret: str) -> str:
     """SHA-256: enough for 256 random bits, and quick enough for every request."""
     return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def moment(at: datetime) -> str:
+    """A point in time for people: "20 November 2026, 10:04 UTC"."""
+    return f"{at.astimezone(UTC):%-d %B %Y, %H:%M} UTC"
 
 
 class ApiKey(models.Model):
@@ -58,11 +77,44 @@ class ApiKey(models.Model):
     requests_per_minute = models.PositiveIntegerField(null=True, blank=True)
     tokens_per_day = models.PositiveBigIntegerField(null=True, blank=True)
     """Prompt and reply together; null: no limit."""
+    refused_at = models.DateTimeField(null=True, blank=True)
+    """When a request with this key was last refused: what is refused leaves no turn."""
+    refusal_code = models.CharField(max_length=40, blank=True)
+    refusal = models.CharField(max_length=500, blank=True)
+    """Why, in words."""
 
     objects = ApiKeyManager()
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
+
+    @property
+    def why_closed(self) -> str:
+        """Why this key opens nothing, in words; empty as long as it does."""
+        if self.revoked_at:
+            return f"This API key was revoked on {moment(self.revoked_at)}."
+        if self.expires_at and self.expires_at <= timezone.now():
+            return f"This API key expired on {moment(self.expires_at)}."
+        return "" if self.user.is_active else "The account that this API key belongs to was closed."
+
+    def revoke(self) -> None:
+        """From the next request on this key opens nothing, for good. A reply that is being written is finished."""
+        self.revoked_at = self.revoked_at or timezone.now()
+        type(self).objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=self.revoked_at)
+
+
+class Spending(models.Model):
+    """The tokens that a key with a limit spent on one day (UTC)."""
+
+    key = models.ForeignKey(ApiKey, models.CASCADE, related_name="spendings")
+    day = models.DateField()
+    tokens = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("key", "day"), name="one_spending_a_day"),)
+
+    def __str__(self) -> str:
+        return f"{self.tokens} tokens on {self.day} with {self.key}"
 
 
 class SessionQuerySet(models.QuerySet["Session"]):
@@ -114,6 +166,12 @@ class TurnQuerySet(models.QuerySet["Turn"]):
     def visible_to(self, user: User | AnonymousUser) -> TurnQuerySet:
         """The only door to turns: those of a person's own sessions."""
         return self.filter(session__user=user) if user.is_authenticated else self.none()
+
+    def trainable(self) -> TurnQuerySet:
+        """`Turn.is_trainable`, asked of the database."""
+        return self.filter(
+            line=Turn.Line.MAIN, learns=True, session__learns=True, finish_reason__in=("stop", "tool_calls")
+        ).exclude(response_ids=[])
 
 
 class Turn(Stateful):

@@ -13,9 +13,10 @@ from time import monotonic
 from typing import Any
 
 from asgiref.sync import sync_to_async
+from django.db import transaction
 from django.utils import timezone
 
-from chat import sessions
+from chat import limits, sessions
 from chat.models import Turn
 from chat.reading import Piece, Reader
 from core.errors import IllegalMove, TalkbackError
@@ -160,7 +161,9 @@ def finish(turn: Turn, status: str, said: dict[str, Any]) -> None:
             message = said.get("message") or {"role": "assistant", "content": said["text"]}
             said["chain"] = sessions.chain([*turn.messages, message])
     try:
-        turn.move(status, **said)
+        with transaction.atomic():
+            turn.move(status, **said)
+            limits.spend(turn)
     except IllegalMove as gone:
         log.warning("reply not kept: %s", gone)
 

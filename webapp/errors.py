@@ -1,8 +1,12 @@
-"""Failures as people and clients see them: OpenAI's shape under /v1, a page elsewhere. Each once."""
+"""Failures as people and clients see them: OpenAI's shape under /v1, Anthropic's at its doors, a page elsewhere.
+
+Each once.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
@@ -11,6 +15,7 @@ from django.shortcuts import render
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 
+from chat.api import anthropic_events
 from chat.api.wire import shape
 from core.errors import TalkbackError
 
@@ -31,11 +36,16 @@ class NotFound(TalkbackError):
     code, status = "not_found", 404
 
 
-def answer(error: TalkbackError) -> HttpResponse:
-    """A failure in OpenAI's shape, with its status; one worth another try says when."""
-    response = JsonResponse({"error": shape(error)}, status=error.status)
+def answer(request: HttpRequest, error: TalkbackError) -> HttpResponse:
+    """A failure in the shape of the protocol that is spoken, with its status; one worth another try says when."""
+    is_anthropic = re.match(r"/v1/messages(/|$)", request.path)
+    shaped = anthropic_events.shape(error) if is_anthropic else {"error": shape(error)}
+    response = JsonResponse(shaped, status=error.status)
     if error.retryable:
         response.headers["Retry-After"] = "2"
+    for name, value in getattr(error, "headers", {}).items():
+        response.headers[name] = value
+    response.refusal = error  # type: ignore[attr-defined]  # webapp.refusals keeps it with the key
     return response
 
 
@@ -44,11 +54,11 @@ def connect(api: NinjaAPI) -> None:
 
     @api.exception_handler(TalkbackError)
     def known(request: HttpRequest, error: TalkbackError) -> HttpResponse:
-        return answer(error)
+        return answer(request, error)
 
     @api.exception_handler(ValidationError)
     def invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
-        return answer(RequestInvalid(sentence(error.errors)))
+        return answer(request, RequestInvalid(sentence(error.errors)))
 
     @api.exception_handler(HttpError)
     def refused(request: HttpRequest, error: HttpError) -> HttpResponse:
@@ -56,23 +66,23 @@ def connect(api: NinjaAPI) -> None:
         if isinstance(error.__cause__ or error.__context__, RequestDataTooBig):
             return too_large(request, RequestDataTooBig())
         if error.status_code == 400:
-            return answer(RequestInvalid("The body is not JSON in UTF-8."))
+            return answer(request, RequestInvalid("The body is not JSON in UTF-8."))
         failure = RequestInvalid(str(error))
         failure.status = error.status_code
-        return answer(failure)
+        return answer(request, failure)
 
     @api.exception_handler(RequestDataTooBig)
     def too_large(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
-        return answer(RequestTooLarge("The request is larger than 8 MB. Shorten the messages."))
+        return answer(request, RequestTooLarge("The request is larger than 8 MB. Shorten the messages."))
 
     @api.exception_handler(Http404)
     def missing(request: HttpRequest, error: Http404) -> HttpResponse:
-        return answer(NotFound("There is nothing here."))
+        return answer(request, NotFound("There is nothing here."))
 
     @api.exception_handler(Exception)
     def unknown(request: HttpRequest, error: Exception) -> HttpResponse:
         log.error("%s %s broke", request.method, request.path, exc_info=error)
-        return answer(TalkbackError("Something went wrong here; the log has the details."))
+        return answer(request, TalkbackError("Something went wrong here; the log has the details."))
 
 
 def sentence(errors: list[dict[str, Any]]) -> str:
@@ -100,7 +110,7 @@ def page(request: HttpRequest, status: int, sentence: str) -> HttpResponse:
             else RequestInvalid(sentence)
         )
         failure.status = status
-        return answer(failure)
+        return answer(request, failure)
     return render(request, "error.html", {"sentence": sentence, "status": status}, status=status)
 
 

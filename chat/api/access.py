@@ -1,16 +1,31 @@
-"""Who may come in: API keys, as a bearer's token."""
+"""Who may come in, and how often: API keys, with what each of them opens."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
 from asgiref.sync import sync_to_async
+from django.core import signing
+from django.db.models import Q
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja.security import HttpBearer
 
+from chat import limits
 from chat.models import ApiKey
 from core.errors import TalkbackError
+
+SCOPES = ("chat", "feedback", "admin")
+"""What a key may open. None of them includes another."""
+
+CREDENTIALS = ("authorization", "x-api-key", "cookie")
+"""Headers that are never kept or passed on."""
+
+NOTED_S = 60
+"""A key's last use is known to the minute."""
+
+PASS, PASS_S = "tb-pass.", 30
+"""How a pass begins, and for how many seconds it is good."""
 
 
 class KeyInvalid(TalkbackError):
@@ -19,28 +34,85 @@ class KeyInvalid(TalkbackError):
     code, status = "invalid_api_key", 401
 
 
+class ScopeMissing(TalkbackError):
+    """A good key, for other doors."""
+
+    code, status = "insufficient_scope", 403
+
+
 class Bearer(HttpBearer):
-    """`Authorization: Bearer KEY`; the view finds the key as `request.auth`."""
+    """`Authorization: Bearer KEY`, or `x-api-key: KEY` as Anthropic's clients send it; the view finds the key as
+    `request.auth`. `scope`: what the key must be for; None lets every open key in.
+
+    Raises KeyInvalid, ScopeMissing or limits.RateLimited. `request.api_key` names the key even then, if it is known.
+    """
+
+    def __init__(self, scope: str | None = "chat") -> None:
+        super().__init__()
+        self.scope = scope
 
     async def __call__(self, request: HttpRequest) -> ApiKey:
-        scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
-        key = await sync_to_async(opened)(secret.strip()) if scheme.lower() == "bearer" else None
-        if key is None:
-            raise KeyInvalid(
-                "This API key is not valid, or was revoked. Make one with: python manage.py create_key --name NAME"
-                if secret
-                else "No API key was given: send it as `Authorization: Bearer KEY`."
-            )
-        return key
+        return await self.authenticate(request, given(request))
 
     async def authenticate(self, request: HttpRequest, token: str) -> ApiKey:
-        return await self(request)
+        return await sync_to_async(self.let_in)(request, token)
+
+    def let_in(self, request: HttpRequest, secret: str) -> ApiKey:
+        if not secret:
+            raise KeyInvalid("No API key was given: send it as `Authorization: Bearer KEY`.")
+        key = passed(secret) if secret.startswith(PASS) else ApiKey.objects.made_as(secret)
+        if key is None:
+            raise KeyInvalid("There is no such API key. Make one on the page /connect/, or with manage.py create_key.")
+        request.api_key = key  # type: ignore[attr-defined]
+        if key.why_closed:
+            raise KeyInvalid(f"{key.why_closed} Make another on the page /connect/.")
+        if self.scope is not None:
+            check_scope(key, self.scope)
+        limits.check_rate(key)
+        if self.scope == "chat":
+            limits.check_spending(key)
+        note_use(key)
+        return key
 
 
-def opened(secret: str) -> ApiKey | None:
-    """The key this secret opens; its last use is noted, to the minute."""
-    key = ApiKey.objects.holder(secret)
+def given(request: HttpRequest) -> str:
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else request.headers.get("x-api-key", "").strip()
+
+
+def check_scope(key: ApiKey, scope: str) -> None:
+    """Raises ScopeMissing. An admin key works as long as its owner is one of those who run this Talkback."""
+    if scope not in key.scopes:
+        has = " and ".join(key.scopes) or "nothing"
+        raise ScopeMissing(f"This API key is for {has}, and this needs {scope}: make a key with that scope.")
+    if scope == "admin" and not key.user.is_staff:
+        raise ScopeMissing("This API key's owner does not run this Talkback, so it cannot administer it.")
+
+
+def note_use(key: ApiKey) -> None:
     now = timezone.now()
-    if key is not None and (key.used_at is None or now - key.used_at > timedelta(minutes=1)):
-        ApiKey.objects.filter(pk=key.pk).update(used_at=now)
-    return key
+    before = now - timedelta(seconds=NOTED_S)
+    if key.used_at is None or key.used_at < before:
+        ApiKey.objects.filter(Q(used_at=None) | Q(used_at__lt=before), pk=key.pk).update(used_at=now)
+
+
+def note_refusal(key: ApiKey, refusal: TalkbackError) -> None:
+    """Keep why a request with this key was refused: nothing else is left of it. A flood is noted once a second."""
+    now, code, words = timezone.now(), refusal.code[:40], str(refusal)[:500]
+    if key.refused_at and key.refusal_code == code and now - key.refused_at < timedelta(seconds=1):
+        return
+    ApiKey.objects.filter(pk=key.pk).update(refused_at=now, refusal_code=code, refusal=words)
+
+
+def pass_for(key: ApiKey) -> str:
+    """What opens the doors as this key for PASS_S seconds, for a request that the site sends to itself: nobody
+    but its owner has the key's secret."""
+    return PASS + signing.dumps(key.pk, salt=PASS)
+
+
+def passed(secret: str) -> ApiKey | None:
+    try:
+        pk = signing.loads(secret.removeprefix(PASS), salt=PASS, max_age=PASS_S)
+    except signing.BadSignature:
+        return None
+    return ApiKey.objects.select_related("user", "checkpoint").filter(pk=pk).first()
