@@ -58,14 +58,17 @@ def say(page: Page, text: str) -> None:
 
 
 def say_whole(page: Page) -> Locator:
-    """Say things until a reply comes to its own end: one that was cut at its length never teaches."""
-    for question in ("Say hello to my friend Anna.", "Name one animal that can fly.", "Good morning!", "Thank you!"):
+    """Say things until a reply comes to its own end: one that was cut at its length never teaches. A conversation
+    that rambles goes on rambling, so each new try is a new chat."""
+    questions = ("Say hello to my friend Anna.", "Name one animal that can fly.", "Good morning!", "Thank you!")
+    for question in 2 * questions:
         say(page, question)
         turn = page.locator("article.turn").last
         expect(turn.locator(".chip").first).to_contain_text(re.compile("served|cut short"))
         if "served" in turn.locator(".chip").first.inner_text():
             return turn
-    raise AssertionError("four replies in a row were cut short")
+        page.get_by_role("link", name="New chat").click()
+    raise AssertionError("eight replies, each in a chat of its own, were cut short")
 
 
 def guide(page: Page, text: str) -> None:
