@@ -41,6 +41,7 @@ class ContextTooLong(TalkbackError):
             f"This model's maximum context length is {window} tokens. However, you requested {asked} tokens. "
             "Shorten the messages, or start a new conversation."
         )
+        self.window, self.asked = window, asked
 
 
 class NothingSaid(TalkbackError):

@@ -6,10 +6,11 @@ A protocol says with its Encoder how that sounds on the wire; nothing else of a 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Protocol
+from typing import Any, Protocol
 
 from asgiref.sync import sync_to_async
 
@@ -36,6 +37,11 @@ class Encoder(Protocol):
 
     def fail(self, failure: TalkbackError) -> bytes:
         """The status went out long ago, so a failure is an event too."""
+
+
+def named(content: Mapping[str, Any]) -> bytes:
+    """One server-sent event that goes by the name of its type."""
+    return f"event: {content['type']}\ndata: {json.dumps(content)}\n\n".encode()
 
 
 async def events(turns: Sequence[Turn], encoder: Encoder, *, done: bool = False) -> AsyncGenerator[bytes, None]:

@@ -1,0 +1,169 @@
+"""A reply as Anthropic says it: as one message, as events, and what went wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from django.conf import settings
+
+from chat.api.streaming import named
+from chat.models import Turn
+from chat.reading import Piece
+from chat.rendering import Renderer
+from chat.replies import Spoken
+from chat.turns import ContextTooLong
+from core.errors import TalkbackError
+
+REASONS = {"length": "max_tokens", "tool_calls": "tool_use"}
+"""What ended a reply. A reply that somebody stopped has ended its turn: Anthropic knows no word for it."""
+
+ERRORS = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    409: "conflict_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+}
+
+PING = named({"type": "ping"})
+
+BLOCKS: Mapping[str, Mapping[str, Any]] = {
+    "content": {"type": "text", "text": ""},
+    "reasoning": {"type": "thinking", "thinking": "", "signature": ""},
+}
+"""How a block begins, by the kind of its pieces."""
+
+
+def shape(error: TalkbackError) -> dict[str, Any]:
+    """A failure as Anthropic's clients read it; they compact a conversation on the words of a prompt too long."""
+    kind = ERRORS.get(error.status, "api_error" if error.status >= 500 else "invalid_request_error")
+    words = str(error)
+    if isinstance(error, ContextTooLong):
+        words = f"prompt is too long: {error.asked} tokens > {error.window} maximum. {words}"
+    return {"type": "error", "error": {"type": kind, "message": words, "code": error.code}}
+
+
+def answer(turn: Turn) -> dict[str, Any]:
+    """The whole reply as one message."""
+    said = turn.message or {"content": turn.text}
+    content: list[dict[str, Any]] = []
+    if reasoning := said.get("reasoning_content"):
+        content.append({"type": "thinking", "thinking": reasoning, "signature": turn.completion_id})
+    if text := said.get("content"):
+        content.append({"type": "text", "text": text})
+    for call in said.get("tool_calls") or ():
+        function = call["function"]
+        given = {"id": call["id"], "name": function["name"], "input": arguments(function["arguments"])}
+        content.append({"type": "tool_use", **given})
+    used = usage(len(turn.prompt_ids), len(turn.response_ids), turn.cached_tokens)
+    return opening(turn) | {"content": content, "usage": used} | reason(turn, turn.finish_reason, turn.response_ids)
+
+
+def opening(turn: Turn) -> dict[str, Any]:
+    return {
+        "id": turn.completion_id,
+        "type": "message",
+        "role": "assistant",
+        "model": str(turn.checkpoint),
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage(len(turn.prompt_ids), 0, 0),
+    }
+
+
+def usage(prompt: int, reply: int, cached: int) -> dict[str, Any]:
+    """Anthropic counts what was read from the cache beside the input, not in it."""
+    return {
+        "input_tokens": prompt - cached,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": cached,
+        "output_tokens": reply,
+    }
+
+
+def reason(turn: Turn, finish: str | None, ids: Sequence[int]) -> dict[str, Any]:
+    """Why the reply ended, and at which stop sequence."""
+    hit = stopped_at(turn.sampling.get("stop") or (), ids) if finish == "stop" else None
+    return {"stop_reason": "stop_sequence" if hit else REASONS.get(finish or "", "end_turn"), "stop_sequence": hit}
+
+
+def stopped_at(stops: Sequence[str], ids: Sequence[int]) -> str | None:
+    """The stop sequence that ended these ids: engines take it from the text, and leave its tokens."""
+    if not stops:
+        return None
+    longest = max(len(stop.encode()) for stop in stops)
+    end = Renderer.for_model(settings.MODEL).decode(ids[-longest - 8 :])
+    hits = [(end.find(stop), stop) for stop in stops if stop in end]
+    return min(hits)[1] if hits else None
+
+
+def arguments(text: str) -> dict[str, Any]:
+    """A tool call's arguments as the object that Anthropic's clients expect."""
+    with suppress(ValueError):
+        value = json.loads(text)
+        return value if isinstance(value, dict) else {"arguments": value}
+    return {"arguments": text} if text.strip() else {}
+
+
+class MessageEvents:
+    """The reply as server-sent events: message_start, blocks one after another, message_delta, message_stop."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._index = -1
+        self._open = ""
+        self._ids: list[int] = []
+        self._finish: str | None = None
+        self._cached = 0
+
+    def begin(self) -> bytes:
+        return named({"type": "message_start", "message": opening(self._turn)}) + PING
+
+    def piece(self, choice: int, spoken: Spoken) -> bytes:
+        self._ids += spoken.ids
+        if spoken.finish_reason:
+            self._finish, self._cached = spoken.finish_reason, spoken.cached_tokens
+        elif not spoken.pieces and not spoken.ids:
+            return PING
+        return b"".join(self._said(piece) for piece in spoken.pieces)
+
+    def _said(self, piece: Piece) -> bytes:
+        if piece.kind == "call":
+            start = {"type": "tool_use", "id": piece.id, "name": piece.name, "input": {}}
+            return self._shut() + self._start("call", start)
+        if piece.kind == "arguments":
+            return self._delta({"type": "input_json_delta", "partial_json": piece.text})
+        field = "thinking" if piece.kind == "reasoning" else "text"
+        begun = b"" if self._open == piece.kind else self._shut() + self._start(piece.kind, BLOCKS[piece.kind])
+        return begun + self._delta({"type": f"{field}_delta", field: piece.text})
+
+    def end(self) -> bytes:
+        why = reason(self._turn, self._finish, self._ids)
+        used = usage(len(self._turn.prompt_ids), len(self._ids), self._cached)
+        delta = named({"type": "message_delta", "delta": why, "usage": used})
+        return self._shut() + delta + named({"type": "message_stop"})
+
+    def fail(self, failure: TalkbackError) -> bytes:
+        return named(shape(failure))
+
+    def _start(self, kind: str, block: Mapping[str, Any]) -> bytes:
+        self._open, self._index = kind, self._index + 1
+        return named({"type": "content_block_start", "index": self._index, "content_block": block})
+
+    def _delta(self, delta: Mapping[str, Any]) -> bytes:
+        return named({"type": "content_block_delta", "index": self._index, "delta": delta})
+
+    def _shut(self) -> bytes:
+        if not self._open:
+            return b""
+        signed = b""
+        if self._open == "reasoning":  # clients replay no thinking without one
+            signed = self._delta({"type": "signature_delta", "signature": self._turn.completion_id})
+        self._open = ""
+        return signed + named({"type": "content_block_stop", "index": self._index})

@@ -1,0 +1,288 @@
+"""Anthropic's Messages, plain and streaming. docs/protocols.md says what becomes of every parameter."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Literal
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.http import HttpRequest
+from ninja import Router
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from chat import asking
+from chat.api import streaming
+from chat.api.access import Bearer
+from chat.api.addressing import Addressed
+from chat.api.anthropic_events import MessageEvents, answer
+from chat.api.catalog import chosen
+from chat.api.completions import NotOffered
+from chat.api.wire import EventStream
+from chat.asking import Ask
+from chat.models import Turn
+from chat.rendering import Renderer
+from gpu_workers.types import Sampling
+
+NEEDED = {"text": "text", "thinking": "thinking", "tool_use": "name", "tool_result": "tool_use_id"}
+"""What a block of each kind must hold; blocks of other kinds are refused by name, or left out."""
+
+LEFT_OUT = ("redacted_thinking",)
+
+
+class Block(BaseModel):
+    """One block of a message's content."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    text: str | None = None
+    thinking: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: dict[str, Any] | None = None
+    tool_use_id: str | None = None
+    content: str | list[Block] | None = None
+    is_error: bool | None = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> Block:
+        needed = NEEDED.get(self.type)
+        if needed and getattr(self, needed) is None:
+            raise ValueError(f"a block of type {self.type!r} needs {needed}")
+        return self
+
+    def words(self) -> str:
+        """The text of a text block. Raises NotOffered for images and documents."""
+        if self.type != "text":
+            raise NotOffered(f"This model reads text only: a content block of type {self.type!r} cannot be used.")
+        return self.text or ""
+
+
+def joined(content: str | Sequence[Block] | None) -> str:
+    return content if isinstance(content, str) else "\n".join(block.words() for block in content or ())
+
+
+class Message(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    role: Literal["user", "assistant", "system"]
+    content: str | list[Block]
+
+    def plain(self) -> list[dict[str, Any]]:
+        """The same in chat completions' shape: a user's message may hold several tools' results."""
+        if isinstance(self.content, str):
+            return [{"role": self.role, "content": self.content}]
+        return [reply(self.content)] if self.role == "assistant" else list(heard(self.role, self.content))
+
+
+def reply(blocks: Sequence[Block]) -> dict[str, Any]:
+    """An assistant's message. What the model wrote in one piece comes back in blocks: they are put together again."""
+    said: dict[str, Any] = {"role": "assistant", "content": ""}
+    calls: list[dict[str, Any]] = []
+    for block in blocks:
+        if block.type == "thinking":
+            said["reasoning_content"] = said.get("reasoning_content", "") + (block.thinking or "")
+        elif block.type == "tool_use":
+            function = {"name": block.name, "arguments": json.dumps(block.input or {}, ensure_ascii=False)}
+            calls.append({"id": block.id or "", "type": "function", "function": function})
+        elif block.type not in LEFT_OUT:
+            said["content"] += block.words()
+    return said | ({"tool_calls": calls} if calls else {})
+
+
+def heard(role: str, blocks: Sequence[Block]) -> list[dict[str, Any]]:
+    """What a user and the tools said, in its order; texts side by side are one message."""
+    messages: list[dict[str, Any]] = []
+    for block in blocks:
+        if block.type == "tool_result":
+            said = joined(block.content)
+            if block.is_error and not said.lower().startswith("error"):
+                said = f"Error: {said}"  # chat completions have no flag for it, and a model reads only words
+            messages.append({"role": "tool", "tool_call_id": block.tool_use_id, "content": said})
+        elif messages and messages[-1]["role"] == role:
+            messages[-1]["content"] += "\n" + block.words()
+        else:
+            messages.append({"role": role, "content": block.words()})
+    return messages
+
+
+class Tool(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    name: str = Field(min_length=1, max_length=128)
+    type: str | None = None
+    description: str | None = None
+    input_schema: dict[str, Any] | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """As a function. Raises NotOffered for a tool that Anthropic's own servers or models bring."""
+        if self.type not in (None, "custom"):
+            raise NotOffered(f"Tool {self.name!r} is of type {self.type!r}: it is not offered here.")
+        function: dict[str, Any] = {"name": self.name, "parameters": self.input_schema or {"type": "object"}}
+        if self.description:
+            function["description"] = self.description
+        return {"type": "function", "function": function}
+
+
+class ToolChoice(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    type: Literal["auto", "any", "tool", "none"] = "auto"
+    name: str = ""
+    disable_parallel_tool_use: bool = False
+
+    @model_validator(mode="after")
+    def _named(self) -> ToolChoice:
+        if self.type == "tool" and not self.name:
+            raise ValueError("tool_choice of type 'tool' needs a name")
+        return self
+
+    def plain(self) -> str:
+        return {"any": "required", "tool": f"={self.name}"}.get(self.type, self.type)
+
+
+class Metadata(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    user_id: str | None = None
+
+
+class Format(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    type: Literal["json_schema"]
+    schema_: dict[str, Any] = Field(alias="schema")
+
+
+class OutputConfig(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    format: Format | None = None
+
+
+class Counted(Addressed):
+    """What a prompt is made of."""
+
+    messages: list[Message] = Field(min_length=1)
+    model: str = ""
+    system: str | list[Block] | None = None
+    tools: list[Tool] | None = None
+    tool_choice: ToolChoice = ToolChoice()
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Counted:
+        if self.messages[-1].role == "assistant":
+            raise ValueError("a reply cannot be begun for the model: the last message must be a user's")
+        if self.tool_choice.type == "tool" and all(tool.name != self.tool_choice.name for tool in self.tools or ()):
+            raise ValueError(f"tool_choice names {self.tool_choice.name!r}, which is none of the tools")
+        return self
+
+    def plain(self) -> list[dict[str, Any]]:
+        """The whole conversation in chat completions' shape."""
+        system = joined(self.system)
+        before = [{"role": "system", "content": system}] if system else []
+        return before + [said for message in self.messages for said in message.plain()]
+
+    def functions(self) -> list[dict[str, Any]]:
+        return [tool.plain() for tool in self.tools or ()]
+
+
+class Request(Counted):
+    """What is understood of Anthropic's request."""
+
+    max_tokens: int = Field(ge=1)
+    stream: bool = False
+    temperature: float | None = Field(None, ge=0, le=2)
+    top_p: float | None = Field(None, gt=0, le=1)
+    top_k: int | None = Field(None, ge=0)
+    stop_sequences: list[str] | None = None
+    metadata: Metadata | None = None
+    output_config: OutputConfig | None = None
+
+    @field_validator("stop_sequences")
+    @classmethod
+    def _few_stops(cls, stops: list[str] | None) -> list[str]:
+        stops = stops or []
+        if len(stops) > 16 or any(not 0 < len(one) <= 200 for one in stops):
+            raise ValueError("stop_sequences takes up to 16 strings of 1 to 200 characters")
+        return stops
+
+    def sampling(self) -> Sampling:
+        given: dict[str, Any] = {
+            "max_new_tokens": self.max_tokens,
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "top_k": self.top_k or None,
+            "stop": tuple(self.stop_sequences or ()),
+        }
+        return Sampling(**{name: value for name, value in given.items() if value is not None})
+
+    def ask(self, request: HttpRequest) -> Ask:
+        """The request in every protocol's terms. Raises ModelNotFound and NotOffered."""
+        format = self.output_config.format if self.output_config else None
+        return Ask(
+            messages=self.plain(),
+            sampling=self.sampling(),
+            checkpoint=chosen(self.model),
+            protocol="messages",
+            prefix="msg_",
+            tools=self.functions(),
+            tool_choice=self.tool_choice.plain(),
+            parallel_tool_calls=not self.tool_choice.disable_parallel_tool_use,
+            schema=format.schema_ if format else None,
+            user=conversation((self.metadata and self.metadata.user_id) or ""),
+            metadata=self.metadata.model_dump(exclude_none=True) if self.metadata else {},
+            **self.address(request),
+        )
+
+
+def conversation(user_id: str) -> str:
+    """What of a `metadata.user_id` tells conversations apart: agents put a session into it, in two ways.
+
+    >>> conversation('{"device_id": "d", "session_id": "54c1"}'), conversation("user_1f_account_2e_session_57a1")
+    ('54c1', '57a1')
+    >>> conversation("ana")
+    'ana'
+    """
+    with suppress(ValueError, RecursionError):
+        parts = json.loads(user_id)
+        if isinstance(parts, dict) and isinstance(parts.get("session_id"), str):
+            return str(parts["session_id"])
+    named = re.fullmatch(r"user_.*_account_.*_session_(.+)", user_id, re.DOTALL)
+    return named[1] if named else user_id
+
+
+router = Router(auth=Bearer(), tags=["chat"])
+
+
+@router.post("/messages", summary="One reply, as Anthropic's Messages give it")
+async def create(request: HttpRequest, body: Request) -> Any:
+    """Answer as Anthropic does. `model` in the answer is name@number: the checkpoint that wrote it."""
+    turn = await sync_to_async(begin)(request, body)
+    done = body.address(request)["session_done"]
+    if body.stream:
+        return EventStream(streaming.events([turn], MessageEvents(turn), done=done))
+    (turn,) = await streaming.whole([turn], done=done)
+    return answer(turn)
+
+
+def begin(request: HttpRequest, body: Request) -> Turn:
+    """Store the request as a turn of the session it belongs to."""
+    (turn,) = asking.begin(request.auth, body.ask(request))  # type: ignore[attr-defined]
+    return turn
+
+
+@router.post("/messages/count_tokens", summary="How long a prompt is")
+async def count(request: HttpRequest, body: Counted) -> dict[str, int]:
+    """Nothing is stored, and no engine is asked."""
+
+    def counted() -> int:
+        chosen(body.model)
+        tools = None if body.tool_choice.type == "none" else body.functions()
+        return len(Renderer.for_model(settings.MODEL).prompt_ids(body.plain(), tools or None))
+
+    return {"input_tokens": await sync_to_async(counted)()}
