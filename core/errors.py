@@ -10,6 +10,10 @@ class TalkbackError(Exception):
     code = "internal_error"
     status = 500
     retryable = False
+    param: str | None = None
+    """The field of the request that is at fault, where there is one: messages.0.role"""
+    retry_after_s: float | None = None
+    """When the same request may succeed."""
 
 
 class IllegalMove(TalkbackError):

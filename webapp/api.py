@@ -1,12 +1,68 @@
-"""The API, put together: each room's routes under one roof, one shape for every failure."""
+"""The API, put together: each room's routes under one roof, one shape for every failure, one page that shows it all."""
 
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from ninja import NinjaAPI
+from ninja.openapi.docs import DocsBase
+from ninja.openapi.schema import OpenAPISchema
+from pydantic.json_schema import models_json_schema
 
 from chat.api import router as chat
-from feedback.api import router as feedback
-from webapp import errors
+from chat.api.shapes import AnthropicError, Error
+from feedback import api as feedback
+from webapp import errors, learning
 
-api = NinjaAPI(title="Talkback", version="1", docs_url=None, urls_namespace="v1")
+ABOUT = """\
+OpenAI's chat completions and responses and Anthropic's messages, answered by a model that learns from what is said.
+Each request carries `Authorization: Bearer KEY`. What becomes of every parameter stands in docs/api.md.
+"""
+
+
+class Page(DocsBase):
+    """The routes to read and to try, from files of our own."""
+
+    def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
+        # A validator on somebody else's server would be told of this one.
+        settings = {"url": self.get_openapi_url(api, kwargs), "deepLinking": True, "validatorUrl": None}
+        return render(request, "api.html", {"settings": settings, "api": api})
+
+
+class Api(NinjaAPI):
+    """Every operation's failures are in its schema, which is made once."""
+
+    @cached_property
+    def _schema(self) -> OpenAPISchema:
+        schema = super().get_openapi_schema()
+        (_, shapes) = models_json_schema(
+            [(Error, "serialization"), (AnthropicError, "serialization")], ref_template="#/components/schemas/{model}"
+        )
+        schema["components"]["schemas"] |= shapes["$defs"]
+        for path, operations in schema["paths"].items():
+            shape = AnthropicError if path.startswith("/v1/messages") else Error
+            content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{shape.__name__}"}}}
+            for operation in operations.values():
+                operation["responses"]["4XX"] = {"description": "The request is at fault.", "content": content}
+                operation["responses"]["5XX"] = {"description": "Talkback is, or its engine.", "content": content}
+        return schema
+
+    def get_openapi_schema(self, **kwargs: Any) -> OpenAPISchema:
+        return self._schema
+
+
+api = Api(
+    title="Talkback",
+    version="1",
+    description=ABOUT,
+    docs=Page(),
+    docs_url="/docs",
+    urls_namespace="v1",
+)
 api.add_router("", chat)
-api.add_router("", feedback)
+api.add_router("", feedback.routes(learning.follows))
+api.add_router("", learning.router)
 errors.connect(api)

@@ -6,6 +6,7 @@ Each once.
 from __future__ import annotations
 
 import logging
+import math
 import re
 from typing import Any
 
@@ -21,11 +22,18 @@ from core.errors import TalkbackError
 
 log = logging.getLogger(__name__)
 
+TRIED = {"str", "int", "float", "bool"}
+"""Steps of a validation error's path that are no fields."""
+
 
 class RequestInvalid(TalkbackError):
     """The request could not be read."""
 
     code, status = "invalid_request", 400
+
+    def __init__(self, sentence: str, param: str | None = None) -> None:
+        super().__init__(sentence)
+        self.param = param
 
 
 class RequestTooLarge(TalkbackError):
@@ -41,8 +49,9 @@ def answer(request: HttpRequest, error: TalkbackError) -> HttpResponse:
     is_anthropic = re.match(r"/v1/messages(/|$)", request.path)
     shaped = anthropic_events.shape(error) if is_anthropic else {"error": shape(error)}
     response = JsonResponse(shaped, status=error.status)
-    if error.retryable:
-        response.headers["Retry-After"] = "2"
+    after_s = error.retry_after_s if error.retry_after_s is not None else 2 if error.retryable else None
+    if after_s is not None:
+        response.headers["Retry-After"] = str(math.ceil(after_s))
     for name, value in getattr(error, "headers", {}).items():
         response.headers[name] = value
     response.refusal = error  # type: ignore[attr-defined]  # webapp.refusals keeps it with the key
@@ -58,7 +67,8 @@ def connect(api: NinjaAPI) -> None:
 
     @api.exception_handler(ValidationError)
     def invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
-        return answer(request, RequestInvalid(sentence(error.errors)))
+        fault = telling(error.errors)
+        return answer(request, RequestInvalid(sentence([fault]), field(fault) or None))
 
     @api.exception_handler(HttpError)
     def refused(request: HttpRequest, error: HttpError) -> HttpResponse:
@@ -85,14 +95,31 @@ def connect(api: NinjaAPI) -> None:
         return answer(request, TalkbackError("Something went wrong here; the log has the details."))
 
 
+def field(error: dict[str, Any]) -> str:
+    """Where the fault is, in the request's own words: the names of types that were tried are left out.
+
+    >>> field({"loc": ("body", "body", "messages", 0, "content", "list[Part]", 1, "type")})
+    'messages.0.content.1.type'
+    """
+    steps = [str(step) for step in error["loc"] if step != "body"]
+    return ".".join(step for step in steps if not re.search(r"[^a-z0-9_]", step) and step not in TRIED)
+
+
+def telling(errors: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of all that is wrong the first; where a value was tried as several types, what is wrong deepest inside."""
+    first = field(errors[0])
+    about = [error for error in errors if field(error) == first or field(error).startswith(f"{first}.")]
+    return max(about, key=lambda error: field(error).count("."))
+
+
 def sentence(errors: list[dict[str, Any]]) -> str:
     """The first thing that is wrong, and where.
 
     >>> sentence([{"loc": ("body", "body", "temperature"), "msg": "Input should be less than 2"}])
     'temperature: Input should be less than 2.'
     """
-    first = errors[0]
-    where = ".".join(str(step) for step in first["loc"] if step != "body")
+    first = telling(errors)
+    where = field(first)
     if not where and first.get("type") == "missing":
         return "The body is empty: send a JSON object."
     what = str(first["msg"]).removeprefix("Value error, ").rstrip(".")

@@ -69,6 +69,7 @@ INSTALLED_APPS = [
     "training",
     "channels",
     "django_htmx",
+    "ninja",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

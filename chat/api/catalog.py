@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -11,6 +12,9 @@ from django.http import HttpRequest
 from ninja import Router
 
 from chat.api.access import Bearer
+from chat.api.shapes import Model, Models
+from chat.models import ApiKey
+from chat.rendering import Renderer
 from core.errors import TalkbackError
 from training.models import Checkpoint
 
@@ -19,38 +23,69 @@ class ModelNotFound(TalkbackError):
     code, status = "model_not_found", 404
 
 
-router = Router(auth=Bearer(), tags=["models"])
+router = Router(auth=Bearer(scope=None), tags=["models"])
+
+BASE = "base"
+"""The model as it came, by a name that can be read: talkback@base."""
 
 
-def chosen(model: str) -> Checkpoint:
-    """The checkpoint a request asks for: the live one by the plain name, another that may answer by name@number."""
+def chosen(model: str, key: ApiKey | None = None) -> Checkpoint:
+    """The checkpoint a request asks for: by the plain name the one that its key is pinned to, else the live one; by
+    name@number (or name@base, number 0) another that may answer. Raises ModelNotFound."""
     name, _, number = model.partition("@")
     if name in ("", settings.MODEL_NAME) and not number:
-        return Checkpoint.live()
-    numbered = name == settings.MODEL_NAME and number.isdecimal() and len(number) < 10
+        return key.checkpoint if key and key.checkpoint else Checkpoint.live()
+    number = "0" if number == BASE else number
+    numbered = name == settings.MODEL_NAME and re.fullmatch("[0-9]{1,9}", number)
     found = answering().filter(number=int(number)).first() if numbered else None
     if found is not None:
         return found
-    raise ModelNotFound(f"There is no model {model!r} here. GET /v1/models lists those that answer.")
+    raise ModelNotFound(f"There is no model {shortened(model)!r} here. GET /v1/models lists those that answer.")
+
+
+def shortened(name: str) -> str:
+    return name if len(name) <= 100 else name[:100] + "…"
 
 
 def answering() -> QuerySet[Checkpoint]:
     return Checkpoint.objects.filter(status__in=(Checkpoint.Status.LIVE, Checkpoint.Status.RETIRED))
 
 
+def named(key: ApiKey) -> dict[str, Checkpoint]:
+    """Every name that may be asked for, and who answers to it."""
+    numbered = {str(checkpoint): checkpoint for checkpoint in answering()}
+    base = {f"{settings.MODEL_NAME}@{BASE}": found for found in numbered.values() if found.number == 0}
+    return {settings.MODEL_NAME: chosen("", key), **numbered, **base}
+
+
 def described(name: str, checkpoint: Checkpoint) -> dict[str, Any]:
-    created = int(checkpoint.created_at.timestamp())
-    return {"id": name, "object": "model", "created": created, "owned_by": settings.MODEL_NAME, "root": str(checkpoint)}
+    window = Renderer.for_model(settings.MODEL).context_length
+    return {
+        "id": name,
+        "object": "model",
+        "created": int(checkpoint.created_at.timestamp()),
+        "owned_by": settings.MODEL_NAME,
+        "root": str(checkpoint),
+        "context_window": window,
+        "max_model_len": window,
+    }
 
 
-@router.get("/models", summary="The models that answer")
+@router.get("/models", summary="The models that answer", response=Models)
 async def models(request: HttpRequest) -> dict[str, Any]:
-    """The live policy by its plain name, then every checkpoint that may be asked for by number."""
-    live = await sync_to_async(Checkpoint.live)()
-    named = [described(str(checkpoint), checkpoint) async for checkpoint in answering()]
-    return {"object": "list", "data": [described(settings.MODEL_NAME, live), *named]}
+    """The live policy by its plain name, every checkpoint that may be asked for by number, and the base."""
+
+    def listed() -> list[dict[str, Any]]:
+        return [described(name, checkpoint) for name, checkpoint in named(request.auth).items()]  # type: ignore[attr-defined]
+
+    return {"object": "list", "data": await sync_to_async(listed)()}
 
 
-@router.get("/models/{name}", summary="One model")
+@router.get("/models/{path:name}", summary="One model", response=Model)
 async def model(request: HttpRequest, name: str) -> dict[str, Any]:
-    return described(name, await sync_to_async(chosen)(name))
+    """The same of one name; 404 where nobody answers to it."""
+
+    def found() -> dict[str, Any]:
+        return described(name, chosen(name, request.auth))  # type: ignore[attr-defined]
+
+    return await sync_to_async(found)()

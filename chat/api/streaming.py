@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
 from typing import Any, Protocol
 
 from asgiref.sync import sync_to_async
@@ -17,7 +17,7 @@ from asgiref.sync import sync_to_async
 from chat import replies, sessions
 from chat.models import Turn
 from chat.replies import Spoken
-from core.errors import TalkbackError
+from core.errors import IllegalMove, TalkbackError
 from gpu_workers import engines
 
 log = logging.getLogger(__name__)
@@ -44,17 +44,36 @@ def named(content: Mapping[str, Any]) -> bytes:
     return f"event: {content['type']}\ndata: {json.dumps(content)}\n\n".encode()
 
 
+async def begun(begin: Callable[[], list[Turn]]) -> list[Turn]:
+    """`begin()`, off the event loop. A reader that leaves meanwhile leaves no turn behind that waits for a reply."""
+    beginning = asyncio.ensure_future(sync_to_async(begin)())
+    try:
+        return await asyncio.shield(beginning)
+    except asyncio.CancelledError:
+        await sync_to_async(forsake)(await beginning)
+        raise
+
+
+def forsake(turns: Sequence[Turn]) -> None:
+    """Nobody waits for these replies any more: those that were never begun are closed, as a reply closes itself."""
+    for turn in turns:
+        with suppress(IllegalMove):
+            turn.move(Turn.Status.CLOSED, finish_reason="abort")
+
+
 async def events(turns: Sequence[Turn], encoder: Encoder, *, done: bool = False) -> AsyncGenerator[bytes, None]:
     """The replies to these turns (one a choice) as events. A reader that leaves closes this: the engine stops.
 
     `done` ends the session with the last word.
     """
-    yield encoder.begin()
+    ended = False
     try:
+        yield encoder.begin()
         async with aclosing(spoken(turns)) as pieces:
             async for choice, piece in pieces:
                 if said := encoder.piece(choice, piece):
                     yield said
+        ended = True
         if done:
             await sync_to_async(sessions.close)(turns[0].session)
         last = encoder.end()
@@ -63,19 +82,38 @@ async def events(turns: Sequence[Turn], encoder: Encoder, *, done: bool = False)
     except Exception:
         log.exception("turn %s broke in mid-stream", turns[0].pk)
         last = encoder.fail(TalkbackError("Something went wrong here; the log has the details."))
+    finally:
+        if not ended:
+            await asyncio.shield(sync_to_async(forsake)(turns))
     yield last
 
 
-async def whole(turns: Sequence[Turn], *, done: bool = False) -> list[Turn]:
-    """The turns, answered to the end, as they were kept. Raises what the reply raises."""
-    async with aclosing(spoken(turns)) as pieces:
-        async for _ in pieces:
-            pass
+async def whole(
+    turns: Sequence[Turn], *, done: bool = False, heard: Callable[[int, Spoken], None] | None = None
+) -> list[Turn]:
+    """The turns, answered to the end, as they were kept; each piece is `heard` as it comes. Raises what the reply
+    raises. A reader that leaves cancels this: the engine stops."""
+    ended = False
+    try:
+        async with aclosing(spoken(turns)) as pieces:
+            async for choice, piece in pieces:
+                if heard is not None:
+                    heard(choice, piece)
+        ended = True
+    finally:
+        if not ended:
+            await asyncio.shield(sync_to_async(forsake)(turns))
     if done:
         await sync_to_async(sessions.close)(turns[0].session)
-    rows = Turn.objects.select_related("checkpoint").filter(pk__in=[turn.pk for turn in turns])
-    kept = {turn.pk: turn async for turn in rows}
-    return [kept[turn.pk] for turn in turns]
+    return await kept(turns)
+
+
+async def kept(turns: Sequence[Turn]) -> list[Turn]:
+    """The turns as their rows are now. Those that know that they have ended are not looked up."""
+    unsure = [turn.pk for turn in turns if turn.status == Turn.Status.ANSWERING]
+    rows = Turn.objects.select_related("checkpoint", "session").filter(pk__in=unsure) if unsure else Turn.objects.none()
+    found = {turn.pk: turn async for turn in rows}
+    return [found.get(turn.pk, turn) for turn in turns]
 
 
 async def spoken(turns: Sequence[Turn]) -> AsyncGenerator[tuple[int, Spoken], None]:

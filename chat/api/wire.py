@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from django.http import StreamingHttpResponse
 
 from core.errors import TalkbackError
 from gpu_workers.types import storable as storable_text
+
+KINDS = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    409: "conflict_error",
+    429: "rate_limit_error",
+}
+"""OpenAI's words for what sort of error a status is; any other is the request's fault."""
 
 DEEPEST = 100
 """How many lists and objects of a request may stand inside each other."""
@@ -19,7 +28,8 @@ DEEPEST = 100
 def storable(value: Any, depth: int = 0) -> Any:
     """`gpu_workers.types.storable` for every string in a JSON value, keys included.
 
-    Raises ValueError for what no database keeps as JSON: NaN, Infinity, and nesting beyond DEEPEST.
+    Raises ValueError for what no database keeps as JSON: NaN, Infinity, numbers beyond 64 bits, nesting beyond
+    DEEPEST.
     """
     if depth > DEEPEST:
         raise ValueError(f"lists and objects are nested more than {DEEPEST} deep")
@@ -27,6 +37,8 @@ def storable(value: Any, depth: int = 0) -> Any:
         return storable_text(value)
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("NaN and Infinity are no JSON numbers")
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise ValueError("a whole number is beyond 64 bits")
     if isinstance(value, dict):
         return {storable(key): storable(inner, depth + 1) for key, inner in value.items()}
     if isinstance(value, list):
@@ -37,16 +49,23 @@ def storable(value: Any, depth: int = 0) -> Any:
 class EventStream(StreamingHttpResponse):
     """Server-sent events, closed at their source the moment the reader leaves.
 
-    Django would wrap the source once more and leave it to the garbage collector.
+    Django would wrap the source once more and leave it to the garbage collector. `unread` is called, in a thread,
+    when the reader left before the source was begun.
     """
 
-    def __init__(self, source: AsyncGenerator[bytes, None]) -> None:
+    def __init__(self, source: AsyncGenerator[bytes, None], unread: Callable[[], None] | None = None) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         super().__init__(source, content_type="text/event-stream; charset=utf-8", headers=headers)
-        self.source = source
+        self.source, self.unread = source, unread
 
     def __aiter__(self) -> AsyncGenerator[bytes, None]:
+        self.unread = None
         return self.source
+
+    def close(self) -> None:
+        super().close()
+        if self.unread is not None:
+            self.unread()
 
 
 def event(content: Any) -> bytes:
@@ -55,6 +74,5 @@ def event(content: Any) -> bytes:
 
 def shape(error: TalkbackError) -> dict[str, Any]:
     """An error as OpenAI's clients read it."""
-    kinds = {401: "authentication_error", 404: "not_found_error", 409: "conflict_error", 429: "rate_limit_error"}
-    kind = "server_error" if error.status >= 500 else kinds.get(error.status, "invalid_request_error")
-    return {"message": str(error), "type": kind, "param": None, "code": error.code}
+    kind = "server_error" if error.status >= 500 else KINDS.get(error.status, "invalid_request_error")
+    return {"message": str(error), "type": kind, "param": error.param, "code": error.code}

@@ -182,8 +182,17 @@ async def test_what_is_no_json_or_too_deep_is_refused(ask, value):
             "unsupported_parameter",
             "image_url",
         ),
-        ({"n": 2}, 400, "unsupported_parameter", "n out"),
-        ({"response_format": {"type": "json_object"}}, 400, "unsupported_parameter", "JSON"),
+        ({"n": 9}, 400, "invalid_request", "n: "),
+        ({"response_format": {"type": "yaml"}}, 400, "invalid_request", "response_format.type"),
+        ({"response_format": {"type": "json_schema"}}, 400, "invalid_request", "json_schema"),
+        ({"functions": [{"name": "x"}]}, 400, "unsupported_parameter", "send tools"),
+        ({"function_call": "auto"}, 400, "unsupported_parameter", "send tool_choice"),
+        ({"logit_bias": {"5": 100}}, 400, "unsupported_parameter", "logit_bias"),
+        ({"modalities": ["text", "audio"]}, 400, "unsupported_parameter", "modalities"),
+        ({"top_logprobs": 2}, 400, "invalid_request", "logprobs: true"),
+        ({"logprobs": True, "top_logprobs": 21}, 400, "invalid_request", "top_logprobs"),
+        ({"metadata": {"k": "x" * 513}}, 400, "invalid_request", "metadata"),
+        ({"seed": 2**64}, 400, "invalid_request", "64 bits"),
         ({"temperature": 3}, 400, "invalid_request", "temperature"),
         ({"temperature": "hot"}, 400, "invalid_request", "temperature"),
         ({"max_tokens": 0}, 400, "invalid_request", "max_tokens"),
@@ -297,7 +306,7 @@ async def test_the_models_that_answer_are_listed(ask, async_client, key):
 
     listed = (await async_client.get("/v1/models", headers=headers)).json()
 
-    assert [model["id"] for model in listed["data"]] == ["talkback", "talkback@1", "talkback@0"]
+    assert [model["id"] for model in listed["data"]] == ["talkback", "talkback@1", "talkback@0", "talkback@base"]
     one = (await async_client.get("/v1/models/talkback", headers=headers)).json()
     assert (one["id"], one["root"]) == ("talkback", "talkback@1")
     assert (await async_client.get("/v1/models/talkback@2", headers=headers)).status_code == 404

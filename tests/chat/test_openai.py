@@ -67,7 +67,7 @@ def test_a_client_that_hangs_up_stops_the_engine(client, engine):
 
 
 def test_models(client):
-    assert [model.id for model in client.models.list()] == ["talkback", "talkback@0"]
+    assert [model.id for model in client.models.list()] == ["talkback", "talkback@0", "talkback@base"]
     assert client.models.retrieve("talkback@0").id == "talkback@0"
 
 

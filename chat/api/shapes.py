@@ -1,0 +1,132 @@
+"""What answers look like, for the schema: OpenAI's shapes, as far as they are filled here."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+
+class Usage(BaseModel):
+    class Prompt(BaseModel):
+        cached_tokens: int
+
+    class Reply(BaseModel):
+        reasoning_tokens: int
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: Prompt
+    completion_tokens_details: Reply
+
+
+class Function(BaseModel):
+    name: str
+    arguments: str = Field(description="JSON, as the model wrote it.")
+
+
+class Call(BaseModel):
+    id: str
+    type: Literal["function"]
+    function: Function
+
+
+class Said(BaseModel):
+    role: Literal["assistant"]
+    content: str | None
+    reasoning_content: str | None = None
+    tool_calls: list[Call] | None = None
+    refusal: None = None
+
+
+class Likelihood(BaseModel):
+    token: str
+    logprob: float = Field(description="As sampled, at the request's temperature.")
+    bytes: list[int] | None
+
+
+class Sampled(Likelihood):
+    top_logprobs: list[Likelihood]
+
+
+class Likelihoods(BaseModel):
+    content: list[Sampled]
+    refusal: None = None
+
+
+class Choice(BaseModel):
+    index: int
+    message: Said
+    logprobs: Likelihoods | None
+    finish_reason: Literal["stop", "length", "tool_calls"]
+
+
+class Answer(BaseModel):
+    """A chat completion."""
+
+    id: str = Field(description="Feedback goes by it.")
+    object: Literal["chat.completion"]
+    created: int = Field(description="Seconds since 1970.")
+    model: str = Field(description="name@number: the checkpoint that wrote it.")
+    system_fingerprint: str = Field(description="The weights that wrote it.")
+    choices: list[Choice]
+    usage: Usage
+    session_id: str | None = Field(None, description="What the client calls the session, where it does.")
+
+
+class Model(BaseModel):
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    root: str = Field(description="name@number: the checkpoint behind the name.")
+    context_window: int = Field(description="Tokens that prompt and reply may have together.")
+    max_model_len: int = Field(description="The same, as vLLM calls it.")
+
+
+class Models(BaseModel):
+    object: Literal["list"]
+    data: list[Model]
+
+
+class Failure(BaseModel):
+    message: str = Field(description="One sentence that says what to do.")
+    type: str
+    param: str | None
+    code: str
+
+
+class Error(BaseModel):
+    """What every failure looks like, in a stream that has begun as well."""
+
+    error: Failure
+
+
+STREAMED: dict[str, Any] = {
+    "responses": {
+        200: {
+            "description": "The whole reply, or with `stream: true` its chunks as they are written.",
+            "content": {
+                "text/event-stream": {
+                    "schema": {"type": "string"},
+                    "example": 'data: {"id": "chatcmpl-…", "object": "chat.completion.chunk", "choices": [{"index": 0, '
+                    '"delta": {"content": "A rainbow"}, "logprobs": null, "finish_reason": null}]}\n\ndata: [DONE]\n\n',
+                }
+            },
+        }
+    }
+}
+"""A chat completion may come in chunks too."""
+
+
+class AnthropicFailure(BaseModel):
+    type: str
+    message: str
+
+
+class AnthropicError(BaseModel):
+    """The same as Anthropic's clients read it."""
+
+    type: Literal["error"]
+    error: AnthropicFailure
