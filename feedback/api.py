@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 from asgiref.sync import sync_to_async
+from django.contrib.auth.models import User
 from django.db import transaction
 from django.http import HttpRequest
 from ninja import Router
-from pydantic import BaseModel, Field, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from chat.api.access import Bearer
 from chat.api.wire import storable
-from chat.models import Turn
+from chat.models import ApiKey, Turn
 from core.errors import TalkbackError
+from feedback import reasons
 from feedback.forms import LONGEST
-from feedback.models import Feedback
+from feedback.models import Feedback, Receipt
+
+OUTPUT_KEPT = 8000
+"""Characters of a test's output that are kept: its end, which says what failed."""
 
 
 class CompletionNotFound(TalkbackError):
@@ -24,65 +30,171 @@ class CompletionNotFound(TalkbackError):
     code, status = "completion_not_found", 404
 
 
+class ThumbMissing(TalkbackError):
+    """Reason tags, and no thumb that they could be the reason of."""
+
+    code, status = "thumb_missing", 400
+
+
 class Saying(BaseModel):
     """What is left out stays as it stands; null (or "none", or an empty text) takes it back."""
 
-    completion_id: str
+    model_config = ConfigDict(extra="forbid")
+
+    completion_id: str = Field(validation_alias=AliasChoices("completion_id", "id"))
+    """The id of the answer it is about; `id` means the same."""
     thumb: Literal["up", "down", "none"] | None = None
+    tags: list[str] | None = None
+    """Why, in a word or two each. They go with a thumb, given here or standing."""
     correction: str | None = Field(None, max_length=LONGEST)
     """What the reply should have said."""
     guidance: str | None = Field(None, max_length=LONGEST)
     """What to do next time; the hint, word for word."""
+    verdict: Literal["passed", "failed", "none"] | None = None
+    """What a test of the reply came to. Where only `exit_code` is given: 0 has passed, anything else failed."""
+    exit_code: int | None = Field(None, ge=-(2**31), lt=2**32)
+    output: str | None = None
+    """What the test wrote; its end is kept."""
+    withdraw: bool = False
+    """Takes back all that stands."""
 
     @model_validator(mode="before")
     @classmethod
     def _storable(cls, body: Any) -> Any:
         return storable(body)
 
+    @field_validator("tags")
+    @classmethod
+    def _tidy(cls, tags: list[str] | None) -> list[str] | None:
+        return None if tags is None else reasons.tidied(tags)
+
     @model_validator(mode="after")
     def _says_something(self) -> Saying:
-        if not self.model_fields_set & {"thumb", "correction", "guidance"}:
-            raise ValueError("give a thumb, a correction or a guidance")
+        said = self.model_fields_set - {"completion_id", "withdraw"}
+        if self.withdraw and said:
+            raise ValueError("withdraw takes back all that stands: send it alone")
+        if not self.withdraw and not said:
+            raise ValueError("give a thumb, a correction, a guidance or a verdict, or withdraw")
+        if self.tags and "thumb" in said and not self.is_thumb:
+            raise ValueError("tags go with a thumb: leave them out, or give one")
+        if self.output is not None and not self.tested:
+            raise ValueError("output goes with a verdict or an exit code")
         return self
 
-    def spoken(self) -> dict[str, tuple[int, str]]:
-        """Kind to value and text, for what this request speaks of."""
+    @property
+    def is_thumb(self) -> bool:
+        return self.thumb in ("up", "down")
+
+    @property
+    def tested(self) -> int:
+        """1 passed, -1 failed, 0 no word of a test. The rule: the verdict where there is one, else the exit code."""
+        if "verdict" in self.model_fields_set:
+            return {"passed": 1, "failed": -1}.get(self.verdict or "", 0)
+        return 0 if self.exit_code is None else 1 if self.exit_code == 0 else -1
+
+    def spoken(self) -> dict[str, dict[str, Any]]:
+        """Kind to what `Feedback.objects.give` takes, for what this request speaks of; empty takes the kind back."""
+        if self.withdraw:
+            return {kind: {} for kind in Feedback.Kind.values}
         given = self.model_fields_set
-        said: dict[str, tuple[int, str]] = {}
+        said: dict[str, dict[str, Any]] = {}
         if "thumb" in given:
-            said[Feedback.Kind.THUMB] = ({"up": 1, "down": -1}.get(self.thumb or "", 0), "")
+            tags = (self.tags or []) if "tags" in given else None
+            thumb = {"value": 1 if self.thumb == "up" else -1, "tags": tags}
+            said[Feedback.Kind.THUMB] = thumb if self.is_thumb else {}
         if "correction" in given:
-            said[Feedback.Kind.REWRITE] = (0, (self.correction or "").strip())
+            said[Feedback.Kind.REWRITE] = worded(self.correction)
         if "guidance" in given:
-            said[Feedback.Kind.GUIDANCE] = (0, (self.guidance or "").strip())
+            said[Feedback.Kind.GUIDANCE] = worded(self.guidance)
+        if given & {"verdict", "exit_code"}:
+            text = None if self.output is None else ending(self.output)
+            told = {"value": self.tested, "text": text, "exit_code": self.exit_code}
+            said[Feedback.Kind.VERDICT] = told if self.tested else {}
         return said
 
 
-router = Router(auth=Bearer(), tags=["feedback"])
+def worded(text: str | None) -> dict[str, Any]:
+    return {"text": text.strip()} if text and text.strip() else {}
 
 
-@router.post("/feedback", summary="A thumb, a correction or guidance on one completion")
-async def give(request: HttpRequest, body: Saying) -> dict[str, Any]:
-    """Sending the same again changes nothing. The answer says what stands now."""
-    return await sync_to_async(said)(request.auth.user, body)  # type: ignore[attr-defined]
+def ending(output: str) -> str:
+    """The last of a test's output.
+
+    >>> ending("one line")
+    'one line'
+    """
+    if len(output) <= OUTPUT_KEPT:
+        return output
+    return f"({len(output) - OUTPUT_KEPT} characters left out)\n{output[-OUTPUT_KEPT:]}"
+
+
+def routes(follows: Callable[[Turn], dict[str, Any]]) -> Router:
+    """The routes of this room. `follows` tells how far a turn has come, which only those above this room know."""
+    router = Router(auth=Bearer("feedback"), tags=["feedback"])
+
+    @router.post("/feedback", summary="A thumb, a correction, guidance or a test's verdict on one completion")
+    async def give(request: HttpRequest, body: Saying) -> dict[str, Any]:
+        """Sending the same again changes nothing; with an `Idempotency-Key`, even after something else was said.
+
+        The answer says what stands now, and how far the turn has come. Feedback on what never teaches is kept all
+        the same, and the answer says so.
+        """
+        key: ApiKey = request.auth  # type: ignore[attr-defined]
+        retry = request.headers.get("Idempotency-Key", "")
+        turn = await sync_to_async(say)(key, body, retry)
+        return await sync_to_async(answered)(turn, key.user, follows)
+
+    return router
 
 
 @transaction.atomic
-def said(user: Any, body: Saying) -> dict[str, Any]:
-    turn = Turn.objects.visible_to(user).filter(completion_id=body.completion_id).first()
+def say(key: ApiKey, body: Saying, retry: str = "") -> Turn:
+    """Carry out what is said, all or nothing. The turn it was said of.
+
+    `retry` is the request's Idempotency-Key: one that was carried out before is not carried out again, whatever was
+    said since. Raises CompletionNotFound, KeyReused, ThumbMissing or TurnUnfinished.
+    """
+    turn = Turn.objects.visible_to(key.user).filter(completion_id=body.completion_id).first()
     if turn is None:
         raise CompletionNotFound(f"There is no completion {body.completion_id!r} that this key may speak of.")
-    for kind, (value, text) in body.spoken().items():
-        if value or text:
-            Feedback.objects.give(turn, by=user, kind=kind, value=value, text=text)
+    saying = body.model_dump_json(exclude_unset=True).encode()
+    if retry and not Receipt.objects.is_new(turn, key=f"{key.pk} {retry}", body=saying):
+        return turn
+    for kind, said in body.spoken().items():
+        if said:
+            Feedback.objects.give(turn, by=key.user, kind=kind, **said)
         else:
-            Feedback.objects.withdraw(turn, by=user, kind=kind)
-    stands = {row.kind: row for row in Feedback.objects.standing().filter(turn=turn, by=user)}
-    thumb, rewrite, guidance = (stands.get(kind) for kind in ("thumb", "rewrite", "guidance"))
+            Feedback.objects.withdraw(turn, by=key.user, kind=kind)
+    if "tags" in body.model_fields_set and "thumb" not in body.model_fields_set:
+        tag(turn, key.user, body.tags or [])
+    return turn
+
+
+def tag(turn: Turn, by: User, tags: list[str]) -> None:
+    """Say why, of the thumb that stands. Raises ThumbMissing without one."""
+    thumb = Feedback.objects.standing().filter(turn=turn, by=by, kind=Feedback.Kind.THUMB).first()
+    if thumb is not None:
+        Feedback.objects.give(turn, by=by, kind=Feedback.Kind.THUMB, value=thumb.value, tags=tags)
+    elif tags:
+        raise ThumbMissing("Tags say why a thumb was given, and none stands: send thumb with them.")
+
+
+def answered(turn: Turn, by: User, follows: Callable[[Turn], dict[str, Any]]) -> dict[str, Any]:
+    turn = Turn.objects.select_related("session").get(pk=turn.pk)
+    standing = standing_of(Feedback.objects.standing().filter(turn=turn, by=by))
+    return {"object": "feedback", "completion_id": turn.completion_id, **standing, "learning": follows(turn)}
+
+
+def standing_of(rows: Any) -> dict[str, Any]:
+    """What one person's standing words come to, as every answer of the API shows it."""
+    stands = {row.kind: row for row in rows}
+    thumb, rewrite, guidance, verdict = (stands.get(kind) for kind in ("thumb", "rewrite", "guidance", "verdict"))
     return {
-        "object": "feedback",
-        "completion_id": turn.completion_id,
         "thumb": {1: "up", -1: "down"}[thumb.value] if thumb else None,
+        "tags": thumb.tags if thumb else [],
         "correction": rewrite.text if rewrite else None,
         "guidance": guidance.text if guidance else None,
+        "verdict": {1: "passed", -1: "failed"}[verdict.value] if verdict else None,
+        "exit_code": verdict.exit_code if verdict else None,
+        "output": verdict.text if verdict else None,
     }

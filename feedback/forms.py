@@ -6,17 +6,34 @@ from typing import Any
 
 from django import forms
 
+from feedback import reasons
 from feedback.models import Feedback
 
 LONGEST = 8000
 """Characters of a correction. Longer ones would not fit beside the reply in a small model's window."""
 
+KINDS = [(kind, kind.label) for kind in (Feedback.Kind.THUMB, Feedback.Kind.REWRITE, Feedback.Kind.GUIDANCE)]
+"""A test has a program to speak for it."""
+
+
+class TagsField(forms.Field):
+    """Any number of short words. None where the form does not speak of tags; an empty one says that there are none."""
+
+    widget = forms.SelectMultiple
+
+    def clean(self, value: list[str] | None) -> list[str] | None:
+        try:
+            return reasons.tidied(value) if value else None
+        except ValueError as error:
+            raise forms.ValidationError(f"{str(error).capitalize()}.") from error
+
 
 class FeedbackForm(forms.Form):
     """One thumb, or one correction. An empty correction takes the standing one back, and so does thumb 0."""
 
-    kind = forms.ChoiceField(choices=Feedback.Kind)
+    kind = forms.ChoiceField(choices=KINDS)
     value = forms.TypedChoiceField(choices=[("1", "up"), ("-1", "down"), ("0", "none")], coerce=int, required=False)
+    tags = TagsField(required=False)
     text = forms.CharField(
         required=False,
         max_length=LONGEST,
@@ -36,5 +53,5 @@ class FeedbackForm(forms.Form):
                 raise forms.ValidationError("A thumb is up (1), down (-1) or taken back (0).")
             cleaned["text"] = ""
         else:
-            cleaned["value"] = 0
+            cleaned["value"], cleaned["tags"] = 0, None
         return cleaned

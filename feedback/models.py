@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
+
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import models, transaction
@@ -9,6 +12,13 @@ from django.utils import timezone
 
 from chat import turns
 from chat.models import Turn
+from core.errors import TalkbackError
+
+
+class KeyReused(TalkbackError):
+    """An Idempotency-Key came back with another request."""
+
+    code, status = "idempotency_key_reused", 409
 
 
 class FeedbackQuerySet(models.QuerySet["Feedback"]):
@@ -17,19 +27,37 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
         return self.filter(withdrawn_at=None)
 
     @transaction.atomic
-    def give(self, turn: Turn, *, by: User, kind: str, value: int = 0, text: str = "") -> Feedback:
+    def give(
+        self,
+        turn: Turn,
+        *,
+        by: User,
+        kind: str,
+        value: int = 0,
+        text: str | None = None,
+        tags: Sequence[str] | None = None,
+        exit_code: int | None = None,
+    ) -> Feedback:
         """Say one thing of a turn, in place of what this person said of that kind before. Saying it again is nothing.
 
-        The verdict is due, or due again. Whether it comes too late for the sample is the judge's to see: this room
-        knows nothing of samples, and only the judge looks at turn and sample at one moment. It then sets `late`.
-        Raises TurnUnfinished before the reply is whole.
+        None leaves text, tags or exit code as they stand, if the value is still the same; with another value they
+        go, since they spoke of the one before. The verdict is due, or due again. Whether it comes too late for the
+        sample is the judge's to see: this room knows nothing of samples, and only the judge looks at turn and sample
+        at one moment. It then sets `late`. Raises TurnUnfinished before the reply is whole.
         """
         turn = Turn.objects.select_for_update().get(pk=turn.pk)
         before = self.standing().filter(turn=turn, by=by, kind=kind).first()
-        if before is not None and (before.value, before.text) == (value, text):
+        kept = before if before is not None and before.value == value else Feedback()
+        said = {
+            "value": value,
+            "text": kept.text if text is None else text,
+            "tags": kept.tags if tags is None else list(tags),
+            "exit_code": kept.exit_code if exit_code is None else exit_code,
+        }
+        if before is not None and all(getattr(before, name) == value for name, value in said.items()):
             return before
         self.standing().filter(turn=turn, by=by, kind=kind).update(withdrawn_at=timezone.now())
-        given = self.create(turn=turn, by=by, kind=kind, value=value, text=text)
+        given = self.create(turn=turn, by=by, kind=kind, **said)
         turns.reopen(turn)
         return given
 
@@ -58,7 +86,9 @@ class Feedback(models.Model):
     value = models.SmallIntegerField(default=0)
     text = models.TextField(blank=True)
     tags = models.JSONField(default=list, blank=True)
-    """Why, in single words: wrong, too long, tone …"""
+    """Why, in single words: wrong, too long, tone … They go with a thumb."""
+    exit_code = models.BigIntegerField(null=True, blank=True)
+    """What the test ended with; null: it did not say."""
     late = models.BooleanField(default=False)
     """It arrived after the turn's sample had been claimed."""
     created_at = models.DateTimeField(default=timezone.now)
@@ -78,3 +108,35 @@ class Feedback(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} on {self.turn_id}"
+
+
+class ReceiptManager(models.Manager["Receipt"]):
+    def is_new(self, turn: Turn, *, key: str, body: bytes) -> bool:
+        """True the first time a request with this Idempotency-Key is seen; call it in the request's transaction.
+
+        `key` names the caller as well, so that nobody meets another's. Raises KeyReused when it came with another
+        body before.
+        """
+        digest = hashlib.sha256(body).hexdigest()
+        receipt, is_new = self.get_or_create(
+            key=hashlib.sha256(key.encode()).hexdigest(), defaults={"turn": turn, "body": digest}
+        )
+        if receipt.body != digest:
+            raise KeyReused("This Idempotency-Key was used for another request. Send each new request with a new one.")
+        return is_new
+
+
+class Receipt(models.Model):
+    """A request that was carried out: sent again late, it must not undo what was said since. Goes with its turn."""
+
+    turn = models.ForeignKey(Turn, models.CASCADE, related_name="receipts")
+    key = models.CharField(max_length=64, unique=True)
+    """SHA-256 of the API key's number and the request's Idempotency-Key."""
+    body = models.CharField(max_length=64)
+    """SHA-256 of what it said."""
+    created_at = models.DateTimeField(default=timezone.now)
+
+    objects = ReceiptManager()
+
+    def __str__(self) -> str:
+        return f"receipt {self.pk} on {self.turn_id}"

@@ -1,4 +1,4 @@
-"""Thumbs and corrections, given on the page."""
+"""Thumbs with their reasons, and corrections, given on the page."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def give(request: HttpRequest, turn_id: UUID) -> HttpResponse:
     return render(request, "feedback/_bar.html", {"turn": turn, "form": form, "answered": True}, status=status)
 
 
-def says_nothing_new(turn: Turn, *, kind: str, value: int, text: str) -> bool:
+def says_nothing_new(turn: Turn, *, kind: str, text: str, **_: object) -> bool:
     """A rewrite that is the reply itself: the box was sent as it was found."""
     return kind == Feedback.Kind.REWRITE and text == turn.text.strip()
 
 
-def apply(turn: Turn, request: HttpRequest, *, kind: str, value: int, text: str) -> None:
+def apply(turn: Turn, request: HttpRequest, *, kind: str, value: int, text: str, tags: list[str] | None) -> None:
     """An empty correction and a thumb of 0 take back what was said; a thumb that stands already stays."""
     by = cast(User, request.user)  # login_required saw to it
     if "take_back" in request.POST or not (value or text):
         Feedback.objects.withdraw(turn, by=by, kind=kind)
     else:
-        Feedback.objects.give(turn, by=by, kind=kind, value=value, text=text)
+        Feedback.objects.give(turn, by=by, kind=kind, value=value, text=text, tags=tags)

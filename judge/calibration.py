@@ -54,6 +54,8 @@ def vote(who: Judge) -> bool:
     with sitting("calibration", for_s=verdicts.ATTEMPTS * settings.JUDGE_DEADLINE_S + 30) as seat:
         if seat is None or not is_quiet() or (turn := due().first()) is None:
             return False
-        verdicts.cast(turn, evidence.of(turn), list(Vote.Question), who=who, priority=judges.AFTERTHOUGHT)
+        seen = evidence.of(turn)
+        questions = list(Vote.Question) if seen.unswayed.next_role else [Vote.Question.HINT]
+        verdicts.cast(turn, seen, questions, who=who, priority=judges.AFTERTHOUGHT)
         turn.announce()
         return True

@@ -13,7 +13,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from chat.models import Turn
@@ -42,7 +42,8 @@ SPELLINGS: tuple[tuple[re.Pattern[str], str], ...] = (
 
 @dataclass(frozen=True)
 class Evidence:
-    """Next state and feedback together. A thumb is not shown to a judge: it decides, and then it is the yardstick."""
+    """Next state and feedback together. A thumb is not shown to a judge: it decides, and then it is the yardstick.
+    Nor is it to be guessed: who scores is shown `unswayed` evidence."""
 
     request: tuple[tuple[str, str], ...]
     """(role, text) of the last messages before the reply."""
@@ -51,16 +52,46 @@ class Evidence:
     thumb: int | None = None
     guidance: str = ""
     rewrite: str = ""
+    reasons: tuple[str, ...] = ()
+    """The tags beside a thumb down. They may word a hint, and never are one."""
+    tested: int | None = None
+    """What tests of the reply came to: 1 passed, -1 failed."""
+    exit_codes: tuple[int, ...] = ()
+    output: str = ""
+    """What the failed tests wrote; text of a tool, like any other."""
 
     @property
     def next_role(self) -> str:
-        """Whose next state it is: tool, user, or person (only feedback came); empty when nothing came back."""
+        """Whose next state it is: tool, user, or person (only feedback came); empty when nothing came back that a
+        judge could read. A test that failed with something to say is a tool's."""
         roles = {role for role, _ in self.next_state}
         if "tool" in roles:
             return "tool"
         if roles:
             return "user"
-        return "person" if self.correction else ""
+        if self.correction or self.reasons:
+            return "person"
+        return "tool" if self.output else ""
+
+    @property
+    def has_tool_text(self) -> bool:
+        """True when a judge reads something that a tool wrote: it may word what the judge says, whoever spoke last."""
+        return bool(self.output) or any(role == "tool" for role, _ in (*self.next_state, *self.request))
+
+    @property
+    def reward(self) -> int | None:
+        """What is decided without a judge. The order: a person's thumb, then a test's verdict, then votes."""
+        return self.thumb if self.thumb is not None else self.tested
+
+    @property
+    def reward_from(self) -> str:
+        """Who decided it: thumb | test, or nobody yet."""
+        return "thumb" if self.thumb is not None else "test" if self.tested is not None else ""
+
+    @property
+    def unswayed(self) -> Evidence:
+        """Without what was said because of a thumb down: the vote is to be measured against that thumb."""
+        return replace(self, reasons=())
 
     @property
     def correction(self) -> str:
@@ -78,6 +109,14 @@ class Evidence:
         parts += ["The reply:", quoted(self.reply, REPLY_LIMIT)]
         for role, text in self.next_state:  # parallel tool results share the room
             parts += [f"What came back, {role}:", quoted(text, NEXT_LIMIT // len(self.next_state))]
+        if self.tested is not None:
+            said = "passed" if self.tested > 0 else "failed"
+            codes = ", ".join(str(code) for code in self.exit_codes)
+            parts += [f"A test of the reply {said}{f' (exit code {codes})' if codes else ''}."]
+        if self.output:
+            parts += ["What the test wrote:", quoted(self.output, NEXT_LIMIT)]
+        if self.reasons:
+            parts += ["Why the person does not like the reply:", quoted(", ".join(self.reasons), NEXT_LIMIT)]
         if self.guidance:
             parts += ["What the person says of the reply (next time, do this):", quoted(self.guidance, NEXT_LIMIT)]
         if self.rewrite:
@@ -93,18 +132,24 @@ class Evidence:
 def of(turn: Turn) -> Evidence:
     """The evidence that stands for this turn now."""
     standing = list(Feedback.objects.standing().filter(turn=turn))
+    tests = [f for f in standing if f.kind == Feedback.Kind.VERDICT]
+    disliked = [f for f in standing if f.kind == Feedback.Kind.THUMB and f.value < 0]
     return Evidence(
         request=tuple(asked(turn.messages)),
         reply=turn.text,
         next_state=tuple(spoken(turn.next_state)[:MOST_RESULTS]),
-        thumb=thumb_of(f.value for f in standing if f.kind == Feedback.Kind.THUMB),
+        thumb=sign_of(f.value for f in standing if f.kind == Feedback.Kind.THUMB),
         guidance="\n".join(f.text for f in standing if f.kind == Feedback.Kind.GUIDANCE),
         rewrite=next((f.text for f in reversed(standing) if f.kind == Feedback.Kind.REWRITE), ""),
+        reasons=tuple(dict.fromkeys(tag for f in disliked for tag in f.tags)),
+        tested=sign_of(f.value for f in tests),
+        exit_codes=tuple(f.exit_code for f in tests if f.exit_code is not None),
+        output="\n".join(f.text for f in tests if f.value < 0 and f.text),
     )
 
 
-def thumb_of(values: Iterable[int]) -> int | None:
-    """The reward that thumbs decide: that of most of them; None without any, or when they balance."""
+def sign_of(values: Iterable[int]) -> int | None:
+    """The reward that thumbs or tests decide: that of most of them; None without any, or when they balance."""
     total = sum(values)
     return (total > 0) - (total < 0) or None
 

@@ -16,7 +16,7 @@ class Judgement(models.Model):
     reward = models.SmallIntegerField(null=True, blank=True)
     """-1, 0 or 1; null: nobody could say."""
     reward_from = models.CharField(max_length=12, blank=True)
-    """thumb | votes"""
+    """thumb | test | votes"""
     confidence = models.FloatField(null=True, blank=True)
     """Share of the valid votes that agree with the reward."""
     hint = models.TextField(blank=True)

@@ -131,6 +131,7 @@ EXAMPLE_HINTS = frozenset(hint_of(case.hint) for case in (*USER_CASES, *TOOL_CAS
 
 def score(evidence: Evidence) -> list[dict[str, str]]:
     """The question of a score vote, as chat messages. Tool results have their own rubric and cases."""
+    evidence = evidence.unswayed
     tool = evidence.next_role == "tool"
     question = f"{SCORE_TOOL if tool else SCORE_USER}\n{SCORE_ANSWER}"
     return _asked(question, evidence, [(case.evidence, case.score) for case in (TOOL_CASES if tool else USER_CASES)])

@@ -107,12 +107,12 @@ def reach(turn: Turn, seen: Evidence, *, who: Judge, engine: Engine, renderer: R
 
 
 def stated(seen: Evidence) -> Opinion:
-    """What people said in so many words: a thumb is the reward, a correction the hint."""
+    """What people and tests said in so many words: a thumb or a test's verdict is the reward, a correction the hint."""
     correction = seen.correction
     return Opinion(
-        reward=seen.thumb,
-        reward_from="thumb" if seen.thumb is not None else "",
-        confidence=1.0 if seen.thumb is not None else None,
+        reward=seen.reward,
+        reward_from=seen.reward_from,
+        confidence=1.0 if seen.reward is not None else None,
         hints=(correction,) if correction else (),
         hint_from="guidance" if seen.guidance else "rewrite" if correction else "",
     )
@@ -121,17 +121,17 @@ def stated(seen: Evidence) -> Opinion:
 def is_decided(seen: Evidence, recipe: Recipe, *, trusted: bool = True) -> bool:
     """True when no vote could add what the recipe needs.
 
-    A correction is enough where the recipe learns from hints, a thumb where it learns from rewards; only a thumb
-    down with a next message still leaves open how it should have been done, and then a `trusted` judge is asked
-    for it. Nothing came back: there is nothing to vote on.
+    A correction is enough where the recipe learns from hints, a thumb or a test where it learns from rewards; only
+    a bad reply after which something came back still leaves open how it should have been done, and then a `trusted`
+    judge is asked for it. Nothing came back: there is nothing to vote on.
     """
     if recipe.w_opd and seen.correction:
         return True
     if not seen.next_role:
         return True
-    if seen.thumb is None:
+    if seen.reward is None:
         return False
-    return not (trusted and recipe.w_opd and seen.thumb < 0)
+    return not (trusted and recipe.w_opd and seen.reward < 0)
 
 
 def voted(turn: Turn, seen: Evidence, *, who: Judge, recipe: Recipe) -> Opinion:
@@ -140,7 +140,7 @@ def voted(turn: Turn, seen: Evidence, *, who: Judge, recipe: Recipe) -> Opinion:
     Raises EngineUnavailable when no vote of a round could be cast because nobody answered.
     """
     questions = []
-    if recipe.w_rl and seen.thumb is None:
+    if recipe.w_rl and seen.reward is None:
         questions.append(Vote.Question.SCORE)
     if recipe.w_opd and not seen.correction:
         questions.append(Vote.Question.HINT)
@@ -154,7 +154,7 @@ def voted(turn: Turn, seen: Evidence, *, who: Judge, recipe: Recipe) -> Opinion:
             opinion = replace(opinion, reward=came_to.reward, reward_from="votes", confidence=came_to.confidence)
     if readings := votes.get(Vote.Question.HINT):
         accepted = accepted_hints(readings)
-        if accepted and (seen.next_role == "tool" or any(role == "tool" for role, _ in seen.request)):
+        if accepted and seen.has_tool_text:
             # The judge reads what it had seen as well as what came back: a tool's text may word the hint either way.
             opinion = replace(opinion, note=Reason.HINT_WAITS)
         elif accepted:
@@ -268,7 +268,7 @@ def _silence(opinion: Opinion, seen: Evidence) -> Reason:
         return Reason.NOT_ASKED
     if opinion.note:
         return opinion.note
-    if not seen.next_role and seen.thumb is None:
+    if not seen.next_role and seen.reward is None:
         return Reason.NO_SIGNAL
     return Reason.NEUTRAL
 

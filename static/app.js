@@ -24,6 +24,13 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
   if (chip) (arriving.matches?.("details") ? arriving : find("details", arriving))?.setAttribute("open", "");
 });
 
+// Reasons that somebody is choosing just now are theirs: what is pushed meanwhile shows the same a moment older.
+document.addEventListener("htmx:oobBeforeSwap", (event) => {
+  const { target, fragment } = event.detail;
+  const isBusy = target.matches(".reasons") && (target.matches(":focus-within") || find(".htmx-request", target));
+  if (isBusy && find("input[type=checkbox]", fragment)) event.detail.shouldSwap = false;
+});
+
 // A correction somebody is typing survives its turn being drawn again.
 function keepTyping(standing, arriving) {
   for (const area of standing.querySelectorAll("textarea")) {

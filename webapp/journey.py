@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,6 +41,8 @@ class Ballot:
     asked: int = 0
     """Votes of both kinds, failed ones too."""
     failed: int = 0
+    hintless: int = 0
+    """Hint votes that found none; the others of them failed."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,18 @@ class Batch:
     """Sample pk to its place among those that are ready, from 1."""
 
 
+@dataclass(frozen=True)
+class Known:
+    """What the database knows of some turns, read at once."""
+
+    judgements: Mapping[UUID, Judgement]
+    ballots: Mapping[UUID, Ballot]
+    batch: Batch
+
+    def journey(self, turn: Turn) -> Journey:
+        return tell(turn, self.judgements.get(turn.pk), self.ballots.get(turn.pk, Ballot()), self.batch)
+
+
 def journey(turn: Turn) -> Journey:
     """How far this turn has come."""
     return journeys([turn])[turn.pk]
@@ -61,6 +75,12 @@ def journey(turn: Turn) -> Journey:
 def journeys(turns: Iterable[Turn]) -> dict[UUID, Journey]:
     """How far each of these turns has come, in a fixed number of queries."""
     turns = list(turns)
+    told = known(turns)
+    return {turn.pk: told.journey(turn) for turn in turns}
+
+
+def known(turns: Iterable[Turn]) -> Known:
+    """All that a journey is told from, in a fixed number of queries."""
     judged = (Turn.Status.JUDGED, Turn.Status.OBSERVED)
     pks = [turn.pk for turn in turns if turn.status in judged]
     held = (
@@ -73,7 +93,7 @@ def journeys(turns: Iterable[Turn]) -> dict[UUID, Journey]:
     batch = Batch()
     if any(j.sample is not None and j.sample.status == Sample.Status.READY for j in judgements.values()):
         batch = next_batch()
-    return {turn.pk: tell(turn, judgements.get(turn.pk), ballots.get(turn.pk, Ballot()), batch) for turn in turns}
+    return Known(judgements, ballots, batch)
 
 
 LONG = ("prompt_ids", "response_ids", "mask", "old_logprobs", "sampled_logprobs", "teacher_prompt_ids")
@@ -85,12 +105,16 @@ def count_votes(pks: Sequence[UUID]) -> dict[UUID, Ballot]:
     newest: dict[tuple[UUID, str, int], Vote] = {}
     for vote in Vote.objects.filter(turn__in=pks).defer("raw").order_by("pk"):
         newest[vote.turn_id, vote.question, vote.index] = vote
+    cast: dict[UUID, list[Vote]] = defaultdict(list)
+    for vote in newest.values():
+        cast[vote.turn_id].append(vote)
     ballots: dict[UUID, Ballot] = {}
-    for pk in pks:
-        votes = [vote for (turn, _, _), vote in newest.items() if turn == pk]
+    for pk, votes in cast.items():
         scores = [vote.score for vote in votes if vote.question == Vote.Question.SCORE]
-        hints = [vote for vote in votes if vote.question == Vote.Question.HINT and vote.hint]
-        ballots[pk] = Ballot(scores, len(hints), len(votes), sum(1 for vote in votes if vote.failure))
+        readings = [vote for vote in votes if vote.question == Vote.Question.HINT]
+        hints = sum(1 for vote in readings if vote.hint)
+        hintless = sum(1 for vote in readings if not vote.hint and not vote.failure)
+        ballots[pk] = Ballot(scores, hints, len(votes), sum(1 for vote in votes if vote.failure), hintless)
     return ballots
 
 
@@ -205,7 +229,8 @@ def sentence(judgement: Judgement, ballot: Ballot, then: str) -> str:
     """What was decided and by whom, then what follows from it."""
     parts = []
     if judgement.reward is not None:
-        by = "your thumb" if judgement.reward_from == "thumb" else f"the judge ({tally(ballot)})"
+        said = {"thumb": "your thumb", "test": "a test"}
+        by = said.get(judgement.reward_from) or f"the judge ({tally(ballot)})"
         parts.append(f"{verdict(judgement).capitalize()} by {by}.")
     elif ballot.asked:
         parts.append(f"The judge could not say ({tally(ballot)}).")

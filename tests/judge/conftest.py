@@ -58,8 +58,8 @@ def serve(person, renderer: Renderer, engine: FakeEngine) -> Callable[..., Turn]
 
 @pytest.fixture
 def say(person) -> Callable[..., Feedback]:
-    def say(turn: Turn, kind: str, text: str = "", value: int = 0) -> Feedback:
-        return Feedback.objects.create(turn=turn, by=person, kind=kind, text=text, value=value)
+    def say(turn: Turn, kind: str, text: str = "", value: int = 0, **fields) -> Feedback:
+        return Feedback.objects.create(turn=turn, by=person, kind=kind, text=text, value=value, **fields)
 
     return say
 

@@ -45,6 +45,15 @@ def test_a_thumb_alone_gives_a_judge_nothing_to_read(decided):
     assert not calibration.due().exists()
 
 
+def test_reasons_alone_are_read_for_a_hint_and_never_for_a_score(serve, say, judge_it, engine, settings):
+    settings.JUDGE_TEACHES = False
+    turn = serve()
+    say(turn, "thumb", value=-1, tags=["too long"])
+    judge_it(turn)
+    assert calibration.vote(judges.judge())
+    assert {vote.question for vote in Vote.objects.filter(turn=turn)} == {"hint"}
+
+
 def test_they_can_be_switched_off(decided, settings):
     decided()
     settings.CALIBRATION_VOTES = False

@@ -32,7 +32,17 @@ def titles(text: str) -> list[str]:
 
 
 def everywhere(text: str, role: str = "user") -> Evidence:
-    return Evidence((("user", text), ("assistant", text), ("user", text)), text, ((role, text),), None, text, text)
+    return Evidence(
+        (("user", text), ("assistant", text), ("user", text)),
+        text,
+        ((role, text),),
+        guidance=text,
+        rewrite=text,
+        reasons=(text, text),
+        tested=-1,
+        exit_codes=(1,),
+        output=text,
+    )
 
 
 def test_there_are_more_than_thirty_injections():
@@ -112,10 +122,21 @@ def test_a_thumb_is_not_shown_to_the_judge_but_counts_as_other_evidence():
     assert plain != thumbed
 
 
+def test_reasons_and_tests_read_as_a_short_page():
+    seen = Evidence((("user", "hi"),), "ho", reasons=("too long", "tone"), tested=-1, exit_codes=(2,), output="E: no")
+    assert seen.next_role == "person"
+    assert seen.text.endswith(
+        "A test of the reply failed (exit code 2).\nWhat the test wrote:\n| E: no\n"
+        "Why the person does not like the reply:\n| too long, tone"
+    )
+    assert seen.unswayed.next_role == "tool"
+    assert Evidence((), "ho", tested=1).next_role == ""
+
+
 def test_thumbs_of_several_people_are_weighed():
-    assert evidence.thumb_of([1, 1, -1]) == 1
-    assert evidence.thumb_of([1, -1]) is None
-    assert evidence.thumb_of([]) is None
+    assert evidence.sign_of([1, 1, -1]) == 1
+    assert evidence.sign_of([1, -1]) is None
+    assert evidence.sign_of([]) is None
 
 
 def test_the_evidence_of_each_kind_reads_as_a_short_page():

@@ -11,6 +11,7 @@ from django import template
 from django.template import Context
 
 from chat.models import Turn
+from feedback import reasons
 from feedback.models import Feedback
 from training.models import Checkpoint
 from webapp import journey as journeys
@@ -42,6 +43,12 @@ def opinions_on(context: Context, turn: Turn) -> dict[str, Feedback]:
     """What this person says of the turn, by kind."""
     known = getattr(turn, "opinions", None)
     return known if known is not None else opinions([turn], context.get("user"))[turn.pk]
+
+
+@register.simple_tag
+def reason_tags(thumb: Feedback) -> list[str]:
+    """What may be said to be wrong: what everybody knows, and what this person added."""
+    return reasons.offered(thumb.tags)
 
 
 @register.simple_tag

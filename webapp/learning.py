@@ -1,0 +1,232 @@
+"""What became of a turn, told to the program that asked for it: the journey, and the rows behind it."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from asgiref.sync import sync_to_async
+from django.http import HttpRequest
+from ninja import Router
+
+from chat.api.access import Bearer
+from chat.api.sessions import described, named
+from chat.models import ApiKey, Session, Turn
+from feedback.api import CompletionNotFound, standing_of
+from feedback.models import Feedback
+from gpu_workers.types import storable
+from judge import samples
+from judge.models import Judgement
+from judge.samples import Reason
+from training.models import Checkpoint, Run, Sample
+from webapp import journey
+from webapp.journey import Ballot, Batch, Journey
+
+MOST_TURNS = 100
+"""How many of a session's turns are told of, newest first."""
+
+HEAVY = ("prompt_ids", "logprobs", "tools", "text", "message")
+"""Columns of a turn that nothing here reads."""
+
+router = Router(auth=Bearer("feedback"), tags=["feedback"])
+
+
+@router.get("/completions/{completion_id}/learning", summary="What became of one completion")
+async def learning(request: HttpRequest, completion_id: str) -> dict[str, Any]:
+    """Where it stands on its way into a checkpoint, what decided it, and which checkpoints it has reached."""
+    key: ApiKey = request.auth  # type: ignore[attr-defined]
+    return await sync_to_async(told)(key, completion_id)
+
+
+@router.get("/sessions/{path:session}", summary="One session and how far its turns have come")
+async def session(request: HttpRequest, session: str) -> dict[str, Any]:
+    """By our id, or by the client's own name for it. The newest turns, at most a hundred."""
+    key: ApiKey = request.auth  # type: ignore[attr-defined]
+    return await sync_to_async(shown)(named(key, session))
+
+
+def follows(turn: Turn) -> dict[str, Any]:
+    """How far a turn has come, as every answer of the API says it."""
+    return in_brief(journey.journey(turn))
+
+
+def in_brief(far: Journey) -> dict[str, Any]:
+    return {"stage": far.stage, "label": far.label, "detail": far.detail}
+
+
+def told(key: ApiKey, completion_id: str) -> dict[str, Any]:
+    """All there is to tell of one completion, in a fixed number of queries. Raises CompletionNotFound."""
+    completion_id = storable(completion_id)
+    found = Turn.objects.visible_to(key.user).select_related("session", "checkpoint").defer(*HEAVY)
+    turn = found.filter(completion_id=completion_id).first()
+    if turn is None:
+        raise CompletionNotFound(f"There is no completion {completion_id!r} that this key may ask about.")
+    known = journey.known([turn])
+    far, judgement = known.journey(turn), known.judgements.get(turn.pk)
+    sample = judgement.sample if judgement else None
+    said = Feedback.objects.standing().filter(turn=turn, by=key.user)
+    return {
+        "object": "completion.learning",
+        "id": turn.completion_id,
+        "created": int(turn.created_at.timestamp()),
+        "model": str(turn.checkpoint),
+        "session": described(turn.session),
+        **in_brief(far),
+        "status": turn.status,
+        "finish_reason": turn.finish_reason or None,
+        "sorted": sorting(turn),
+        "next_state": came_back(turn),
+        "feedback": standing_of(said),
+        "votes": counted(known.ballots.get(turn.pk, Ballot())),
+        "verdict": verdict(judgement),
+        "reason": reason(turn, judgement),
+        "sample": drafted(sample, known.batch),
+        "run": ran(sample.run if sample else None),
+        "checkpoints": reached(judgement),
+    }
+
+
+def sorting(turn: Turn) -> dict[str, Any]:
+    """Main line or side, and who said so."""
+    return {
+        "line": turn.line,
+        "kind": turn.kind or None,
+        "rule": turn.rule or None,
+        "by": "person" if turn.sorted_by_id else "rule",
+        "learns": turn.learns and turn.session.learns,
+    }
+
+
+def came_back(turn: Turn) -> dict[str, Any] | None:
+    """Whose messages came back after the reply, and how many; None while none has."""
+    roles = {str(message.get("role", "user")) for message in turn.next_state}
+    if not roles:
+        return None
+    return {"role": "tool" if "tool" in roles else "user", "messages": len(turn.next_state)}
+
+
+def counted(ballot: Ballot) -> dict[str, Any]:
+    scores = [score for score in ballot.scores if score is not None]
+    failed_scores = len(ballot.scores) - len(scores)
+    return {
+        "score": {
+            "good": scores.count(1),
+            "bad": scores.count(-1),
+            "neutral": scores.count(0),
+            "failed": failed_scores,
+        },
+        "hint": {"offered": ballot.hints, "none": ballot.hintless, "failed": ballot.failed - failed_scores},
+    }
+
+
+def verdict(judgement: Judgement | None) -> dict[str, Any] | None:
+    """The reward and the hint, and who decided each; None before there is a verdict."""
+    if judgement is None:
+        return None
+    return {
+        "reward": judgement.reward,
+        "reward_from": judgement.reward_from or None,
+        "confidence": judgement.confidence,
+        "hint": judgement.hint or None,
+        "hint_from": judgement.hint_from or None,
+        "judged": int(judgement.judged_at.timestamp()),
+    }
+
+
+def reason(turn: Turn, judgement: Judgement | None) -> dict[str, str] | None:
+    """Why there is no sample that teaches, as one word of a short list and as a sentence; None where there is one.
+
+    Before the verdict the word is `writing`, `unanswered` or `judging`, unless it is certain already that the turn
+    never teaches.
+    """
+    sample = judgement.sample if judgement else None
+    if sample is not None:
+        return worded("stale", sample.drop_reason or "it was too old") if sample.status == Sample.Status.STALE else None
+    if turn.status == Turn.Status.ANSWERING:
+        return worded("writing", "the reply is being written")
+    if turn.status == Turn.Status.JUDGED and judgement is not None and judgement.reason:
+        known = next((one for one in Reason if one == judgement.reason), None)
+        return worded(known.name.lower() if known else "unreadable", judgement.reason)
+    if unfit := samples.unfit(turn):
+        return worded(unfit.name.lower(), unfit)
+    if turn.status == Turn.Status.OBSERVED:
+        return worded("judging", "what came back is being judged")
+    return worded("unanswered", "nothing came back after it")
+
+
+def worded(code: str, sentence: str) -> dict[str, str]:
+    return {"code": code, "sentence": str(sentence)}
+
+
+def drafted(sample: Sample | None, batch: Batch) -> dict[str, Any] | None:
+    """The sample, with its place in the next batch while it waits for one."""
+    if sample is None:
+        return None
+    waits = sample.status == Sample.Status.READY
+    return {
+        "status": sample.status,
+        "reward": sample.reward,
+        "has_hint": sample.has_teacher,
+        "place": batch.places.get(sample.pk) if waits else None,
+        "batch_size": batch.size if waits else None,
+    }
+
+
+def ran(run: Run | None) -> dict[str, Any] | None:
+    if run is None:
+        return None
+    progress = run.progress or {}
+    return {
+        "id": run.pk,
+        "status": run.status,
+        "phase": progress.get("phase"),
+        "done": progress.get("done"),
+        "total": progress.get("total"),
+        "eta_s": progress.get("eta_s"),
+    }
+
+
+def reached(judgement: Judgement | None) -> list[dict[str, Any]]:
+    """The checkpoints that were trained on the turn, and those that were trained on from them; oldest first."""
+    if judgement is None:
+        return []
+    held = [pk for pk in (judgement.sample_id, judgement.learned_id) if pk]
+    first = list(Checkpoint.objects.filter(run__samples__in=held).values_list("pk", flat=True)) if held else []
+    if not first:
+        return []
+    family: set[int] = set()
+    rows = []
+    for row in Checkpoint.objects.order_by("number").only("number", "kind", "status", "parent", "moved_at"):
+        if row.pk in first or row.parent_id in family:  # a parent has the smaller number
+            family.add(row.pk)
+            rows.append(row)
+    return [
+        {
+            "number": row.number,
+            "name": str(row),
+            "status": row.status,
+            "learned_here": row.pk in first,
+            "live_since": int(row.moved_at.timestamp()) if row.status == Checkpoint.Status.LIVE else None,
+        }
+        for row in rows
+    ]
+
+
+def shown(session: Session) -> dict[str, Any]:
+    """One session, and how far each of its newest turns has come."""
+    newest = session.turns.select_related("session", "checkpoint").defer(*HEAVY, "messages", "response_ids")
+    turns = list(newest.order_by("-position")[:MOST_TURNS])
+    far = journey.journeys(turns)
+    return described(session) | {"turns": [listed(turn, far) for turn in turns]}
+
+
+def listed(turn: Turn, far: dict[UUID, Journey]) -> dict[str, Any]:
+    return {
+        "id": turn.completion_id,
+        "created": int(turn.created_at.timestamp()),
+        "model": str(turn.checkpoint),
+        "line": turn.line,
+        "kind": turn.kind or None,
+        "status": turn.status,
+        **in_brief(far[turn.pk]),
+    }
