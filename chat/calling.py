@@ -1,0 +1,123 @@
+"""Tool calls as models write them: the styles, how one is recognised, shown and forced."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+THINK, UNTHINK = "<think>", "</think>"
+FUNCTION = "<function="
+
+
+@dataclass(frozen=True)
+class Style:
+    """One way of writing a call. Within `opener` and `closer` stands an object {"name", `arguments`}, a list of
+    them, `NAME{…}`, or `<function=NAME>` with a parameter a tag: all four are read, whatever the style."""
+
+    opener: str
+    closer: str = ""
+    arguments: str = "arguments"
+    """The member of the object that holds the arguments."""
+    is_bare: bool = False
+    """True where a reply may begin with the object itself."""
+    is_listed: bool = False
+    """True where the objects stand in a list."""
+    is_special: bool = False
+    """True where the opener is a control token, which an engine leaves out of its text unless told not to."""
+
+
+STYLES: Mapping[str, Style] = {
+    "hermes": Style("<tool_call>", "</tool_call>"),
+    "xml": Style("<tool_call>", "</tool_call>"),
+    "llama": Style("<|python_tag|>", arguments="parameters", is_bare=True),
+    "mistral": Style("[TOOL_CALLS]", is_listed=True, is_special=True),
+}
+USUAL = "hermes"
+SIGNS = ((FUNCTION, "xml"), ("<tool_call>", "hermes"), ("[TOOL_CALLS]", "mistral"), ('"parameters": ', "llama"))
+"""What a chat template holds that knows a style, the surest sign first."""
+
+
+def style_of(template: str) -> str:
+    """The style a chat template teaches; the usual one where it teaches none."""
+    return next((style for sign, style in SIGNS if sign in template), USUAL)
+
+
+def described(tools: Sequence[Mapping[str, Any]]) -> str:
+    """What a system message says of the tools where the template has no place for them: Qwen's words."""
+    signatures = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
+    return (
+        "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
+        "You are provided with function signatures within <tools></tools> XML tags:\n"
+        f"<tools>\n{signatures}\n</tools>\n\n"
+        "For each function call, return a json object with function name and arguments within "
+        "<tool_call></tool_call> XML tags:\n"
+        '<tool_call>\n{"name": <function-name>, "arguments": <args-json-object>}\n</tool_call>'
+    )
+
+
+def written(call: Mapping[str, Any]) -> str:
+    """An earlier call as it stands in a conversation where the template has no place for it."""
+    function = call["function"]
+    held = json.dumps({"name": function["name"], "arguments": function["arguments"]}, ensure_ascii=False)
+    return f"<tool_call>\n{held}\n</tool_call>"
+
+
+def unthought(opening: str) -> str:
+    """What ends the thinking that a template's `opening` of the reply began; a grammar has no place for thoughts."""
+    return f"\n{UNTHINK}\n\n" if opening.rfind(THINK) > opening.rfind(UNTHINK) else ""
+
+
+def forced(style: str, tools: Sequence[Mapping[str, Any]], choice: str, opening: str = "") -> tuple[str, str]:
+    """For tool_choice `required` or `=NAME`: how the prompt opens the reply, after the template's own `opening`,
+    and the JSON schema that the reply's text must satisfy. Raises KeyError when no tool has that name."""
+    functions = [tool["function"] for tool in tools]
+    if choice.startswith("="):
+        functions = [function for function in functions if function["name"] == choice[1:]]
+        if not functions:
+            raise KeyError(choice[1:])
+    kind = STYLES.get(style) or STYLES[USUAL]
+    calls = [
+        {
+            "type": "object",
+            "properties": {"name": {"const": function["name"]}, kind.arguments: parameters(function)},
+            "required": ["name", kind.arguments],
+            "additionalProperties": False,
+        }
+        for function in functions
+    ]
+    schema: dict[str, Any] = calls[0] if len(calls) == 1 else {"anyOf": calls}
+    if kind.is_listed:
+        schema = {"type": "array", "items": schema, "minItems": 1, "maxItems": 1}
+    opened = "" if kind.is_bare else kind.opener if kind.is_listed else kind.opener + "\n"
+    return unthought(opening) + opened, json.dumps(schema, ensure_ascii=False)
+
+
+def parameters(function: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of a function's arguments, an object whatever the client left out."""
+    given = function.get("parameters") or {}
+    return {"properties": {}} | dict(given) | {"type": "object"}
+
+
+def kinds(function: Mapping[str, Any]) -> dict[str, str]:
+    """What each parameter is: "string", "text" (a string, or null or something else), or another JSON type; "" where
+    nobody said."""
+    found = {}
+    properties = (function.get("parameters") or {}).get("properties") or {}
+    for name, schema in properties.items() if isinstance(properties, Mapping) else ():
+        types = types_of(schema)
+        found[name] = "string" if types == {"string"} else "text" if "string" in types else " ".join(sorted(types))
+    return found
+
+
+def types_of(schema: Any) -> set[str]:
+    if not isinstance(schema, Mapping):
+        return set()
+    given = schema.get("type", [])
+    types = {given} if isinstance(given, str) else {one for one in given if isinstance(one, str)}
+    for branch in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
+        types |= types_of(branch)
+    if not types and (values := [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else ())]):
+        types = {"string" if isinstance(value, str) else "other" for value in values}
+    return types
