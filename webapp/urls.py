@@ -14,6 +14,7 @@ urlpatterns = [
     path("", include("webapp.health")),
     path("", include("chat.urls")),
     path("", include("feedback.urls")),
+    path("connect/", include("webapp.console.connect")),
     path("console/", include("webapp.console.urls")),
     path("v1/", api.urls),
 ]

