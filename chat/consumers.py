@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import re
+from collections.abc import Collection
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -20,12 +21,17 @@ EVERYONE = "chats"
 RECHECK_S = 2.0
 """How often chips are drawn again while one of them shows a figure that grows by itself."""
 
+GROWING = re.compile(r'id="chip-([0-9a-f-]{36})"[^>]*data-growing')
+"""A chip that does."""
+
 
 class ChatConsumer(AsyncWebsocketConsumer):
     """Fragments for one session. Messages are sent by HTTP, so that they arrive even without a socket."""
 
     session: Session | None = None
     recheck: asyncio.Task[None] | None = None
+    growing: frozenset[str] = frozenset()
+    """The turns of such chips."""
     ended: frozenset[str] = frozenset()
     """Turns that were shown whole: a picture of one still growing comes too late."""
 
@@ -48,7 +54,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
                 await self.channel_layer.group_discard(group, self.channel_name)
 
     async def catch_up(self) -> None:
-        """Show what moved between the page and the socket: the newest turn if it is in the making, and every chip."""
+        """Show what moved between the page and the socket: the newest turn if it is in the making, and the chips."""
         newest = await Turn.objects.filter(session=self.session).order_by("-position").afirst()
         if newest is not None and newest.status in (Turn.Status.ANSWERING, Turn.Status.SERVED):
             await self.push(await sync_to_async(self.draw_turn)(newest.pk))
@@ -76,12 +82,14 @@ class ChatConsumer(AsyncWebsocketConsumer):
     async def push(self, html: str) -> None:
         if html.strip():
             await self.send(text_data=html)
-        if "data-growing" in html and (self.recheck is None or self.recheck.done()):
+        self.growing |= frozenset(GROWING.findall(html))
+        if self.growing and (self.recheck is None or self.recheck.done()):
             self.recheck = asyncio.create_task(self.look_again())
 
     async def look_again(self) -> None:
         await asyncio.sleep(RECHECK_S)
-        html = await sync_to_async(self.draw_chips)()
+        growing, self.growing = self.growing, frozenset()  # those that still grow say so again
+        html = await sync_to_async(self.draw_chips)(growing)
         self.recheck = None  # this one is over: another may follow
         await self.push(html)
 
@@ -94,10 +102,14 @@ class ChatConsumer(AsyncWebsocketConsumer):
         shown = [one for one in views.conversation(tries) if one.pk == turn.pk]
         return render_to_string("chat/_pushed_turn.html", {"turns": shown, "user": self.scope["user"]})
 
-    def draw_chips(self, pks: Sequence[Any] | None = None) -> str:
-        """Chips and thumbs of these turns; of all, when none are named. What somebody is typing stays untouched."""
-        turns = self.turns() if pks is None else self.turns().filter(pk__in=pks)
+    def draw_chips(self, pks: Collection[Any] | None = None) -> str:
+        """Chips and thumbs of these turns; of all that a page shows, when none are named. What somebody is typing
+        stays untouched."""
+        turns = self.turns().order_by("-position")
+        if pks is not None:
+            turns = turns.filter(pk__in=pks)
         shown = turns.select_related("session", "checkpoint").defer(*views.HEAVY, "messages", "next_state")
+        shown = shown[: views.SHOWN]
         return render_to_string("chat/_pushed_chips.html", {"turns": shown, "user": self.scope["user"]})
 
     def turns(self) -> QuerySet[Turn]:

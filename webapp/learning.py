@@ -11,7 +11,7 @@ from ninja import Router
 
 from chat.api.access import Bearer
 from chat.api.sessions import described, named
-from chat.models import ApiKey, Session, Turn
+from chat.models import ApiKey, Turn
 from feedback.api import CompletionNotFound, standing_of
 from feedback.models import Feedback
 from gpu_workers.types import storable
@@ -42,7 +42,7 @@ async def learning(request: HttpRequest, completion_id: str) -> dict[str, Any]:
 async def session(request: HttpRequest, session: str) -> dict[str, Any]:
     """By our id, or by the client's own name for it. The newest turns, at most a hundred."""
     key: ApiKey = request.auth  # type: ignore[attr-defined]
-    return await sync_to_async(shown)(named(key, session))
+    return await sync_to_async(shown)(key, session)
 
 
 def follows(turn: Turn) -> dict[str, Any]:
@@ -212,8 +212,9 @@ def reached(judgement: Judgement | None) -> list[dict[str, Any]]:
     ]
 
 
-def shown(session: Session) -> dict[str, Any]:
-    """One session, and how far each of its newest turns has come."""
+def shown(key: ApiKey, name: str) -> dict[str, Any]:
+    """One session, and how far each of its newest turns has come. Raises SessionNotFound."""
+    session = named(key, name)
     newest = session.turns.select_related("session", "checkpoint").defer(*HEAVY, "messages", "response_ids")
     turns = list(newest.order_by("-position")[:MOST_TURNS])
     far = journey.journeys(turns)

@@ -7,7 +7,7 @@ from asgiref.sync import sync_to_async
 from asgiref.testing import ApplicationCommunicator
 from django.contrib.auth.models import AnonymousUser
 
-from chat import consumers, live, turns
+from chat import consumers, live, turns, views
 from chat.consumers import ChatConsumer
 from chat.models import Session, Turn
 from feedback.models import Feedback
@@ -120,6 +120,39 @@ async def test_a_chip_that_grows_by_itself_is_drawn_again(session, ana, engine, 
     async with Tab(session, ana) as tab:
         for _ in range(3):
             await tab.sees("data-growing")
+
+
+async def test_chips_that_stand_still_are_not_drawn_again(session, ana, engine, monkeypatch):
+    monkeypatch.setattr(consumers, "RECHECK_S", 0.01)
+    still = await reply_to(await open_turn(session, HI), engine)
+    moving = await reply_to(await open_turn(session, [user("Say more")]), engine)
+    await sync_to_async(turns.reopen)(moving)
+    async with Tab(session, ana) as tab:
+        assert f'id="chip-{still.pk}"' in await tab.sees("data-growing")  # what moved before the socket was there
+        for _ in range(2):
+            assert f'id="chip-{still.pk}"' not in await tab.sees("data-growing")
+        await sync_to_async(Feedback.objects.give)(still, by=ana, kind="thumb", value=1)
+        await tab.sees(f'id="chip-{still.pk}"')
+
+
+async def test_of_a_long_chat_the_chips_of_its_newest_turns_are_drawn(session, ana, engine, monkeypatch):
+    monkeypatch.setattr(views, "SHOWN", 2)
+    said = [await reply_to(await open_turn(session, [user(f"Say {n}")]), engine) for n in range(3)]
+    async with Tab(session, ana) as tab:
+        fragment = await tab.sees(f'id="chip-{said[1].pk}"')
+        assert f'id="chip-{said[2].pk}"' in fragment
+        assert f'id="chip-{said[0].pk}"' not in fragment
+
+
+async def test_reasons_show_in_the_other_tab(session, ana, engine):
+    turn = await reply_to(await open_turn(session, HI), engine)
+    async with Tab(session, ana) as tab:
+        await tab.sees(f'id="chip-{turn.pk}"')
+        await sync_to_async(Feedback.objects.give)(turn, by=ana, kind="thumb", value=-1, tags=["too long", "my own"])
+        fragment = await tab.sees('value="too long" checked')
+        assert f'id="reasons-{turn.pk}"' in fragment
+        assert 'value="my own" checked' in fragment
+        assert 'value="tone">' in fragment
 
 
 async def test_what_is_written_is_text_in_every_fragment(session, ana, engine):

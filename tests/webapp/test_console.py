@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
+from feedback.models import Feedback
 from training.models import Checkpoint, Decision, Run, Sample
 
 PAGES = ("console:board", "console:checkpoints")
@@ -184,6 +185,26 @@ def test_a_roll_back_from_a_page_that_is_out_of_date_changes_nothing(console, ma
     page = text(console.post(reverse("console:roll_back"), {"to": "0", "instead_of": "1"}, follow=True))
     assert "talkback@1 is not live any more, talkback@2 is: nothing was changed." in page
     assert Checkpoint.live().number == 2
+
+
+def test_a_turn_shows_what_was_said_of_it_why_and_what_its_test_wrote(console, make_turn, talker):
+    turn = make_turn("served")
+    Feedback.objects.give(turn, by=talker, kind="thumb", value=-1, tags=["too long", "<b>own</b>"])
+    Feedback.objects.give(turn, by=talker, kind="verdict", value=-1, text="<script>alert(1)</script>", exit_code=3)
+    Feedback.objects.give(turn, by=talker, kind="guidance", text="Be brief.")
+    Feedback.objects.withdraw(turn, by=talker, kind="guidance")
+    page = text(console.get(reverse("console:turn", args=[turn.pk])))
+    for words in (
+        "Bad reply <span",
+        "too long",
+        "&lt;b&gt;own",
+        "A test failed",
+        "exit code 3",
+        "&lt;script&gt;alert(1)",
+    ):
+        assert words in page
+    assert "Be brief." in page.split("utterance withdrawn")[1]
+    assert "<script>alert" not in page
 
 
 def test_a_turn_shows_its_whole_journey(console, make_lesson, make_checkpoint):
