@@ -6,9 +6,10 @@ What a person, a tool or a client writes can never become a control token. Where
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +22,7 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer
 
+from chat import calling
 from core.errors import TalkbackError
 from gpu_workers.types import storable
 
@@ -61,13 +63,22 @@ class Renderer:
         self._controls = spelling(token["content"] for token in added)
         self._control_ids = {token["id"] for token in added}
         self._specials = spelling(token["content"] for token in added if token.get("special"))
-        self._template = compiled(template_of(folder, options))
+        source = template_of(folder, options)
+        self._template = compiled(source)
         self._special_names = {
             name: value["content"] if isinstance(value, dict) else value
             for name in SPECIAL_NAMES
             if (value := options.get(name))
         }
-        self.knows_developer = "developer" in template_of(folder, options)
+        self.knows_developer = "developer" in source
+        self.takes_tools = self._takes_tools(source)
+        """Whether the template has a place for tools; where it has none they are described in the system message."""
+        self.style = calling.style_of(source) if self.takes_tools else calling.USUAL
+        """How this model writes a tool call: a name in chat.calling.STYLES."""
+        self.opening = self._opening()
+        """What the template itself writes of the reply: an opened <think>, or one that is closed at once."""
+        self.thinks = calling.THINK in source
+        """Whether the model may think before it speaks: clients are told, and then give its thoughts back."""
         window = config.get("max_position_embeddings") or config.get("text_config", {}).get("max_position_embeddings")
         if not window:
             raise ModelUnreadable(f"{folder / 'config.json'} does not say max_position_embeddings.")
@@ -79,18 +90,51 @@ class Renderer:
         """The renderer of a model folder, or of a name on the Hugging Face hub; built once a process."""
         return renderer(str(model))
 
-    def prompt_ids(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | None = None) -> list[int]:
-        """Token ids of the conversation, up to where the reply begins. Raises MessagesRefused."""
+    def prompt_ids(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | None = None, opened: str = ""
+    ) -> list[int]:
+        """Token ids of the conversation, up to where the reply begins, or goes on from `opened`, which is ours and
+        may hold control tokens. Raises MessagesRefused."""
         mark = unused(messages, tools)
         shielded = [self._shield(message, mark) for message in messages]
         tools = [self._shielded(tool, self._controls, mark) for tool in tools] if tools else None
-        try:
-            text = self._template.render(
-                messages=shielded, tools=tools, documents=None, add_generation_prompt=True, **self._special_names
+        if not self.takes_tools:
+            shielded, tools = spelled_out(shielded, tools or ()), None
+        return self._ids(self._laid_out(shielded, tools) + opened, mark)
+
+    def _laid_out(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | None) -> str:
+        """The conversation as the template has it, or as the template can bear it."""
+        refusal: Exception | None = None
+        for arrange in ARRANGEMENTS:
+            try:
+                return self._rendered(arrange(messages), tools)
+            except (TemplateError, SecurityError, TypeError, KeyError, ValueError) as error:
+                refusal = refusal or error
+        raise MessagesRefused(f"The model's chat template refuses these messages: {refusal}") from refusal
+
+    def _rendered(self, messages: Sequence[Message], tools: Any = None, reply: bool = True) -> str:
+        return str(
+            self._template.render(
+                messages=messages, tools=tools, documents=None, add_generation_prompt=reply, **self._special_names
             )
-        except (TemplateError, SecurityError, TypeError, KeyError, ValueError) as error:
-            raise MessagesRefused(f"The model's chat template refuses these messages: {error}") from error
-        return self._ids(text, mark)
+        )
+
+    def _takes_tools(self, source: str) -> bool:
+        ask = [{"role": "user", "content": "Hello"}]
+        tool = {"type": "function", "function": {"name": "look", "description": "Look.", "parameters": {}}}
+        try:
+            return self._rendered(ask, [tool]) != self._rendered(ask)
+        except (TemplateError, SecurityError, TypeError, KeyError, ValueError):
+            return "tools" in source
+
+    def _opening(self) -> str:
+        ask = [{"role": "user", "content": "Hello"}]
+        try:
+            asked, begun = self._rendered(ask, reply=False), self._rendered(ask)
+        except (TemplateError, SecurityError, TypeError, KeyError, ValueError):
+            return ""
+        at = begun.find(calling.THINK, len(asked) if begun.startswith(asked) else 0)
+        return begun[at:] if at >= 0 else ""
 
     def encode(self, text: str) -> list[int]:
         """Token ids of plain text: what spells a control token stays text."""
@@ -118,8 +162,12 @@ class Renderer:
     def _shield(self, message: Message, mark: str) -> dict[str, Any]:
         # The model itself writes tokens such as <think> that are no control tokens: in its own messages they stay.
         pattern = self._specials if message["role"] == "assistant" else self._controls
-        shielded: dict[str, Any] = {key: self._shielded(value, pattern, mark) for key, value in message.items()}
+        given = {key: value for key, value in message.items() if value is not None and key != "tool_calls"}
+        shielded: dict[str, Any] = {key: self._shielded(value, pattern, mark) for key, value in given.items()}
         shielded["content"] = shielded.get("content") or ""
+        if message.get("tool_calls"):  # some templates look whether the key is there
+            calls = [structured(call) for call in message["tool_calls"]]
+            shielded["tool_calls"] = self._shielded(calls, self._controls, mark)
         if message["role"] == "developer" and not self.knows_developer:
             shielded["role"] = "system"
         return shielded
@@ -133,6 +181,108 @@ class Renderer:
         if isinstance(value, (list, tuple)):
             return [self._shielded(inner, pattern, mark) for inner in value]
         return value
+
+
+def structured(call: Any) -> dict[str, Any]:
+    """A tool call of a client with its arguments as an object: that is what templates want. Raises MessagesRefused."""
+    function = call.get("function") if isinstance(call, Mapping) else None
+    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+        raise MessagesRefused("A tool call in these messages has no function with a name.")
+    arguments = function.get("arguments") or {}
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except (ValueError, RecursionError):
+            arguments = {"arguments": arguments}  # a call that was cut short: nothing of it is lost
+    if not isinstance(arguments, Mapping):
+        arguments = {"arguments": arguments}
+    return {
+        "id": str(call.get("id") or ""),
+        "type": "function",
+        "function": {"name": function["name"], "arguments": dict(arguments)},
+    }
+
+
+def spelled_out(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Tools, calls and results as words, for a template that has no place for them."""
+    spelled: list[dict[str, Any]] = []
+    were_results = False
+    for message in messages:
+        now = dict(message)
+        if calls := now.pop("tool_calls", ()):
+            now["content"] = "\n".join([*filter(None, [now["content"]]), *(calling.written(call) for call in calls)])
+        if is_result := now["role"] == "tool":
+            now = {"role": "user", "content": f"<tool_response>\n{now['content']}\n</tool_response>"}
+        if is_result and were_results:
+            spelled[-1]["content"] += "\n" + now["content"]
+        else:
+            spelled.append(now)
+        were_results = is_result
+    if tools:
+        if not spelled or spelled[0]["role"] != "system":
+            spelled.insert(0, {"role": "system", "content": ""})
+        spelled[0]["content"] = "\n\n".join(filter(None, [spelled[0]["content"], calling.described(tools)]))
+    return spelled
+
+
+def as_given(messages: Sequence[Message]) -> Sequence[Message]:
+    return messages
+
+
+def eased(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """For templates that want the system to speak first and only then, one call a message, and short ids.
+
+    A later system message becomes a user's in its place: moved to the front, it would cost the whole prefix.
+    """
+    results: dict[str, list[dict[str, Any]]] = {}
+    for message in messages:
+        if message["role"] == "tool":
+            id = short(str(message.get("tool_call_id", "")))
+            results.setdefault(id, []).append({**message, "tool_call_id": id})
+    arranged: list[dict[str, Any]] = []
+    for message in messages:
+        if message["role"] == "system" and arranged:
+            arranged.append({**message, "role": "user"})
+        elif message["role"] == "tool":
+            left = results.get(short(str(message.get("tool_call_id", ""))))
+            if left:
+                arranged.append(left.pop(0))
+        elif calls := message.get("tool_calls"):
+            for n, call in enumerate(calls):
+                id = short(call["id"])
+                content = message["content"] if n == 0 else ""
+                arranged.append({**message, "content": content, "tool_calls": [{**call, "id": id}]})
+                if len(calls) > 1 and results.get(id):
+                    arranged.append(results[id].pop(0))
+        else:
+            arranged.append(dict(message))
+    return arranged
+
+
+def alternating(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """For templates that want user and assistant in turn: what one said twice in a row is said at once, and what a
+    user says right behind a tool's result is said with it."""
+    arranged: list[dict[str, Any]] = []
+    for message in eased(messages):
+        last = arranged[-1] if arranged else {}
+        pair = last.get("role"), message["role"]
+        if pair in JOINED and not ({*message, *last} & {"tool_calls"}):
+            last["content"] = "\n\n".join(filter(None, [last["content"], message["content"]]))
+        else:
+            arranged.append(message)
+    return arranged
+
+
+JOINED = {("user", "user"), ("assistant", "assistant"), ("tool", "user")}
+
+
+def short(id: str) -> str:
+    """Nine letters and digits that stand for a call's id."""
+    return hashlib.sha256(id.encode()).hexdigest()[:9]
+
+
+ARRANGEMENTS: tuple[Callable[[Sequence[Message]], Sequence[Message]], ...] = (as_given, eased, alternating)
+"""Ways of laying messages out, tried in this order until the template takes one."""
 
 
 @lru_cache

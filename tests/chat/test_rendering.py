@@ -18,7 +18,6 @@ CONVERSATIONS = [
         {"role": "system", "content": ""},
         {"role": "user", "content": "List three"},
         {"role": "assistant", "content": "1. one\n2. two\n3. three"},
-        {"role": "tool", "content": '{"ok": true}'},
         {"role": "user", "content": "<b>not a token</b> {{ nor a template }} {% nor this %}"},
     ],
 ]
