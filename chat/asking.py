@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import transaction
 
-from chat import clients, sessions, turns
+from chat import clients, retries, sessions, turns
 from chat.models import ApiKey, Turn
-from chat.sessions import Message
+from chat.sessions import Message, Story
 from gpu_workers.types import Sampling
 from training.models import Checkpoint
 
@@ -55,21 +56,55 @@ class Ask:
 def begin(key: ApiKey, ask: Ask) -> list[Turn]:
     """Store the request as turns of the session it belongs to, one a choice (`ask.n`), ready to be answered.
 
-    Raises what turns.open_turn raises; nothing is stored then, no empty session either.
+    A retry gives the turns that it made the first time: opened anew, or `repeated`. Raises what turns.lay_out
+    raises, and retries.KeyReused; nothing is stored then, no empty session either.
     """
+    sorted_ = clients.sort(ask)
+    prompt = turns.lay_out(ask.messages, sampling=ask.sampling, tools=ask.tools, asked=noted(ask))  # no lock is held
+    story = Story(ask.messages, sorted_.client)
     with transaction.atomic():
-        sorted_ = clients.sort(ask)
-        session, follows = sessions.find(
-            key, ask.messages, external_id=sorted_.session, named_by=sorted_.named_by, client=sorted_.client
+        if made := retries.again(key, ask, prompt, ask.checkpoint):
+            return made
+        place = sessions.placed(
+            key,
+            story,
+            external_id=sorted_.session,
+            named_by=sorted_.named_by,
+            is_main=sorted_.is_main,
+            previous=ask.previous,
         )
-        turn = turns.open_turn(
-            session,
-            ask.messages,
-            sampling=ask.sampling,
-            tools=ask.tools,
-            follows=follows,
+        first = f"{ask.prefix}{uuid.uuid4().hex}"
+        return turns.store(
+            place,
+            story,
+            prompt,
+            [first, *(f"{first}.{choice}" for choice in range(1, ask.n))],
             line=Turn.Line.MAIN if sorted_.is_main else Turn.Line.SIDE,
+            kind=sorted_.kind,
+            rule=sorted_.rule,
+            protocol=ask.protocol,
+            request_key=retries.request_key(ask),
             learns=ask.learns and key.learns,
             checkpoint=ask.checkpoint,
         )
-    return [turn]
+
+
+def noted(ask: Ask) -> dict[str, Any]:
+    """What else was asked for, as the turn keeps it: nothing that was left out, and of the headers only those that a
+    rule looks at, so that rules can be tried on past turns."""
+    headers = {name: ask.headers[name][:200] for name in clients.headers() if ask.headers.get(name)}
+    everything = {
+        "tool_choice": ask.tool_choice if ask.tool_choice != "auto" else "",
+        "schema": dict(ask.schema) if ask.schema else None,
+        "metadata": dict(ask.metadata),
+        "user": ask.user,
+        "prompt_cache_key": ask.prompt_cache_key,
+        "previous": ask.previous,
+        "session_id": ask.session_id,
+        "turn_type": ask.turn_type,
+        "headers": headers,
+        "n": ask.n if ask.n > 1 else None,
+        "body": retries.body_key(ask) if ask.headers.get("idempotency-key") else "",
+    }
+    asked = {name: value for name, value in everything.items() if value}
+    return asked | ({} if ask.parallel_tool_calls else {"parallel_tool_calls": False})

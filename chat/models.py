@@ -152,6 +152,7 @@ class Session(models.Model):
                 fields=("key", "external_id"), condition=~models.Q(external_id=""), name="one_session_a_name"
             ),
         )
+        indexes = (models.Index(fields=("active_at",), condition=models.Q(closed_at=None), name="open_sessions"),)
 
     def __str__(self) -> str:
         return self.title or "New chat"
@@ -224,6 +225,8 @@ class Turn(Stateful):
     tools = models.JSONField(default=list, blank=True)
     chain = models.CharField(max_length=64, blank=True, db_index=True)
     """What a request that continues this turn has as its history (sessions.chain); empty until the reply is whole."""
+    request_chain = models.CharField(max_length=64, blank=True)
+    """The same of the request alone, by which another try at it is known; empty for side requests."""
     asked = models.JSONField(default=dict, blank=True)
     """What else the request asked for: tool_choice, schema, metadata, …; what was not asked for is left out."""
     text = models.TextField(blank=True)
@@ -259,9 +262,15 @@ class Turn(Stateful):
     class Meta:
         ordering = ("position", "created_at")
         constraints = (models.UniqueConstraint(fields=("session", "position"), name="one_turn_a_position"),)
+        indexes = (models.Index(fields=("created_at",), name="turns_by_time"),)
 
     def __str__(self) -> str:
         return f"turn {self.position} of {self.session}"
+
+    @property
+    def client(self) -> str:
+        """The rule file that sorted it; empty for the browser."""
+        return self.rule.partition("/")[0]
 
     @property
     def is_whole(self) -> bool:

@@ -12,48 +12,250 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
+from chat import clients
+from chat.clients.rules import Rules
+from chat.clients.sorting import SHARED, words
 from chat.models import ApiKey, Session, Turn
 
 Message = Mapping[str, Any]
 
-INTERNAL = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>"
-"""How the client's own note begins; it comes and goes, and nobody said it."""
-
 NEXT_STATE = ("user", "tool")
 """Who can answer a reply."""
 
+LOOKED_BACK = 8
+"""After the last reply in a request, how many of the messages may have had a reply that the client left out."""
+
+RECENT = 50
+"""Among how many of a session's newest replies one is looked for whose history was rewritten."""
+
+NARROW = ("id", "session_id", "follows_id", "position", "status", "line", "chain", "finish_reason", "completion_id")
+"""What is read of a turn to decide what continues it; the rest may be as long as a book."""
+
+
+@dataclass(frozen=True)
+class Story:
+    """A request's messages, as far as they survive a client's rewriting."""
+
+    messages: Sequence[Message]
+    client: str = ""
+
+    @cached_property
+    def rules(self) -> Rules:
+        return clients.of(self.client)
+
+    @cached_property
+    def kept(self) -> list[tuple[int, dict[str, Any]]]:
+        """(place among the messages, essence) of what was said, in order. Replies in a row are one reply: clients
+        join them. Instructions do not count: clients rewrite theirs at every call."""
+        dropped = dropped_calls(self.messages, self.rules)
+        kept: list[tuple[int, dict[str, Any]]] = []
+        calls: list[str] = []
+        for place, message in enumerate(self.messages):
+            if message["role"] == "tool" and stripped_id(message.get("tool_call_id")) in dropped:
+                continue
+            said = essence(message, self.rules, calls=calls, dropped=dropped)
+            if message["role"] == "assistant":
+                calls = [stripped_id(call.get("id")) for call in message.get("tool_calls") or []]
+            if said is None:
+                continue
+            if said["role"] == "assistant" and kept and kept[-1][1]["role"] == "assistant":
+                said = joined(kept.pop()[1], said)
+            kept.append((place, said))
+        return kept
+
+    @cached_property
+    def end(self) -> int:
+        """How many of `kept` go up to the last reply."""
+        return max((n for n, (_, said) in enumerate(self.kept, 1) if said["role"] == "assistant"), default=0)
+
+    @cached_property
+    def digests(self) -> list[str]:
+        """The chain of the first 0, 1, 2 … of `kept`: SHA-256, hex, each over the one before and what was said."""
+        digest, digests = b"", [""]
+        for _, said in self.kept:
+            digest = hashlib.sha256(digest + json.dumps(said, sort_keys=True).encode("utf-8", "replace")).digest()
+            digests.append(digest.hex())
+        return digests
+
+    @property
+    def chain(self) -> str:
+        """What a request that continues these messages has as its history."""
+        return self.digests[-1]
+
+    @cached_property
+    def histories(self) -> dict[str, int]:
+        """The chains that the turn may have which this continues, and how many of `kept` each covers: up to the last
+        reply, and on to any later message whose reply the client left out."""
+        later = range(max(self.end, len(self.kept) - LOOKED_BACK), len(self.kept))
+        return {self.digests[length]: length for length in sorted({self.end, *later} - {0})}
+
+    def said_after(self, length: int) -> list[Message]:
+        """The next state of the turn that the first `length` of `kept` are: what people and tools said since."""
+        since = self.kept[length - 1][0] if length else -1
+        calls = (
+            {stripped_id(call.get("id")) for call in self.messages[since].get("tool_calls") or []} if length else set()
+        )
+        return [
+            message
+            for message in self.messages[since + 1 :]
+            if message["role"] in NEXT_STATE
+            and (message["role"] == "tool" or self.rules.is_said(words(message)))
+            and not (message["role"] == "tool" and calls and stripped_id(message.get("tool_call_id")) not in calls)
+        ]
+
+    @property
+    def is_compacted(self) -> bool:
+        """Old turns were replaced by a summary, and no reply is left to go by."""
+        first = next((words(m) for m in self.messages if m["role"] == "user"), "")
+        return self.end == 0 and self.rules.said.summary.are_in(self.rules.words(first))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a request belongs."""
+
+    session: Session
+    follows: Turn | None = None
+    length: int = 0
+    """How many of the story's `kept` the turn that it follows accounts for."""
+    is_rewritten: bool = False
+    """The history is not word for word that of the turn; the session's name and the last exchange are."""
+
 
 def find(
-    key: ApiKey, messages: Sequence[Message], *, external_id: str = "", named_by: str = "", client: str = ""
+    key: ApiKey,
+    messages: Sequence[Message] | Story,
+    *,
+    external_id: str = "",
+    named_by: str = "",
+    client: str = "",
+    is_main: bool = True,
 ) -> tuple[Session, Turn | None]:
     """The session this request belongs to, made if need be, and the turn it continues. Two keys never share one."""
-    about = {"client": client, "named_by": named_by or "history"}
-    if name := external_id:
-        name = name if len(name) <= 200 else hashlib.sha256(name.encode()).hexdigest()
-        session, _ = Session.objects.get_or_create(user=key.user, key=key, external_id=name, defaults=about)
-        return session, continued(Turn.objects.filter(session=session), messages)
-    turn = continued(Turn.objects.filter(session__key=key), messages)
-    return (turn.session, turn) if turn else (Session.objects.create(user=key.user, key=key, **about), None)
+    story = messages if isinstance(messages, Story) else Story(messages, client)
+    place = placed(key, story, external_id=external_id, named_by=named_by, is_main=is_main)
+    return place.session, place.follows
 
 
-def continued(turns: QuerySet[Turn], messages: Sequence[Message]) -> Turn | None:
-    """Of these turns the one that the messages continue: same history, same reply. The newest, if several match,
-    but one that nobody has continued yet before any other."""
-    history, _ = split(messages)
-    if not history:
+def placed(
+    key: ApiKey, story: Story, *, external_id: str = "", named_by: str = "", is_main: bool = True, previous: str = ""
+) -> Place:
+    """Where this request belongs. `previous`, the id of the reply it continues, decides where it is known. The
+    session is locked until the transaction ends. Call it inside one.
+
+    A side request belongs to a session, and continues nothing: no main turn follows it, and it follows none.
+    """
+    turns = Turn.objects.filter(session__key=key)
+    if previous and (before := turns.filter(completion_id=previous).only(*NARROW).first()):
+        covered = next((n for chain, n in story.histories.items() if chain == before.chain), story.end)
+        return Place(locked(before.session_id), before if is_main else None, covered)
+    if external_id:
+        session = named(key, external_id, client=story.client, named_by=named_by)
+        return within(session, story, by_name=named_by not in SHARED) if is_main else Place(session)
+    if found := continued(turns, story):
+        return Place(locked(found[0].session_id), found[0] if is_main else None, found[1])
+    about = {"client": story.client, "named_by": named_by or "history"}
+    return Place(Session.objects.create(user=key.user, key=key, **about))
+
+
+def named(key: ApiKey, external_id: str, *, client: str, named_by: str) -> Session:
+    """The key's session of that name, locked; made if need be."""
+    name = kept_name(external_id)
+    held = Session.objects.select_for_update().filter(key=key, external_id=name).first()
+    if held is not None:
+        return held
+    about = {"user": key.user, "client": client, "named_by": named_by or "history"}
+    Session.objects.get_or_create(key=key, external_id=name, defaults=about)
+    return Session.objects.select_for_update().get(key=key, external_id=name)
+
+
+def locked(pk: UUID) -> Session:
+    """The session, until the transaction ends this caller's alone. Whoever locks turns locks their session first."""
+    return Session.objects.select_for_update().get(pk=pk)
+
+
+def within(session: Session, story: Story, *, by_name: bool) -> Place:
+    """Which turn of this session the request continues: the one whose history it extends or, where the session's
+    name stands for one conversation (`by_name`), the one whose last exchange it still shows."""
+    turns = Turn.objects.filter(session=session)
+    if found := continued(turns, story):
+        return Place(session, *found)
+    if by_name and (resumed := rewritten(turns, story)):
+        return Place(session, *resumed, is_rewritten=True)
+    return Place(session)
+
+
+def kept_name(name: str) -> str:
+    """A client's own name for a session as it is stored: one that is too long by its digest."""
+    return name if len(name) <= 200 else hashlib.sha256(name.encode()).hexdigest()
+
+
+def continued(turns: QuerySet[Turn], story: Story) -> tuple[Turn, int] | None:
+    """Of these turns the one that the story continues (same history, same reply), and how much of it that is.
+
+    The longest history first; then one that nobody has continued yet; then the newest.
+    """
+    if not story.histories:
         return None
-    matches = turns.filter(chain=chain(history)).select_related("session", "checkpoint")
-    newest = matches.order_by("-created_at", "-position")
-    return newest.filter(followers=None).first() or newest.first()
+    followers = Turn.objects.filter(follows=OuterRef("pk"), line=Turn.Line.MAIN)
+    matches = turns.filter(chain__in=story.histories).annotate(is_followed=Exists(followers)).only(*NARROW)
+    newest = list(matches.order_by("is_followed", "-created_at", "-position")[:16])
+    best = max(newest, key=lambda turn: story.histories[turn.chain], default=None)
+    return (best, story.histories[best.chain]) if best else None
 
 
-def split(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
+def rewritten(turns: QuerySet[Turn], story: Story) -> tuple[Turn, int] | None:
+    """Of one conversation's turns the one that a rewritten history still shows: its reply is the last reply there,
+    after the same message. Of several the one with the longest common ending; where two have the same, none.
+
+    Where a compaction left no reply at all it is the newest whole one, if nobody has answered it yet.
+    """
+    whole = turns.filter(line=Turn.Line.MAIN).exclude(chain="").order_by("-position")
+    if story.is_compacted:
+        newest = turns.filter(line=Turn.Line.MAIN).order_by("-position").only(*NARROW, "next_state").first()
+        if newest is not None and newest.chain and not newest.next_state:
+            return newest, max(len(story.kept) - 1, 0)
+        return None
+    if story.end < 2:
+        return None
+    reply = story.kept[story.end - 1][1]["content"]
+    recent = whole.only("id", "text", "message", "position", "session_id")[:RECENT]
+    alike = [turn.pk for turn in recent if reply.endswith(bare(story.rules.reply(turn.text)))]
+    common: list[tuple[int, Turn]] = []
+    for turn in whole.filter(pk__in=alike).only(*NARROW, "messages", "text", "message")[:LOOKED_BACK]:
+        whole_story = Story([*turn.messages, replied(turn)], story.client)
+        common.append((ending([one for _, one in whole_story.kept], [one for _, one in story.kept[: story.end]]), turn))
+    longest = max((length for length, _ in common), default=0)
+    best = [turn for length, turn in common if length == longest]
+    return (best[0], story.end) if longest >= 2 and len(best) == 1 else None
+
+
+def ending(one: Sequence[object], other: Sequence[object]) -> int:
+    """How many of the last items are the same.
+
+    >>> ending("abcd", "xbcd"), ending("ab", "ba")
+    (3, 0)
+    """
+    pairs = zip(reversed(one), reversed(other), strict=False)
+    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+def replied(turn: Turn) -> dict[str, Any]:
+    """The reply as a message; a turn from before replies were kept as messages has its text."""
+    return dict(turn.message) or {"role": "assistant", "content": turn.text}
+
+
+def split(messages: Sequence[Message], client: str = "") -> tuple[list[Message], list[Message]]:
     """The messages up to the last reply, and what was said after it: all users' and tools' messages, in order.
 
     >>> say = lambda role, content: {"role": role, "content": content}
@@ -62,50 +264,110 @@ def split(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
     (2, ['Bye'])
     """
     end = max((n for n, message in enumerate(messages, 1) if message["role"] == "assistant"), default=0)
-    return list(messages[:end]), [m for m in messages[end:] if m["role"] in NEXT_STATE and not is_internal(m)]
+    rules = clients.of(client)
+    said = [m for m in messages[end:] if m["role"] in NEXT_STATE and (m["role"] == "tool" or rules.is_said(words(m)))]
+    return list(messages[:end]), said
 
 
-def chain(messages: Sequence[Message]) -> str:
-    """SHA-256, hex, over the messages in order, each as `essence` leaves it. Instructions do not count: clients
-    rewrite theirs at every call."""
-    kept = [essence(message) for message in messages if message["role"] in ("assistant", *NEXT_STATE)]
-    digest = b""
-    for said in kept:
-        if said is not None:
-            digest = hashlib.sha256(digest + json.dumps(said, sort_keys=True).encode()).digest()
-    return digest.hex()
+def chain(messages: Sequence[Message], client: str = "") -> str:
+    """SHA-256, hex, over what of these messages survives; empty when nothing does."""
+    return Story(messages, client).chain
 
 
-def essence(message: Message) -> dict[str, Any] | None:
-    """What of a message survives a client's rewriting; None for one that nobody said."""
-    if is_internal(message):
+def essence(
+    message: Message, rules: Rules, *, calls: Sequence[str] = (), dropped: frozenset[str] = frozenset()
+) -> dict[str, Any] | None:
+    """What of a message survives a client's rewriting; None for one that nobody said.
+
+    `calls` are the ids of the calls that a tool's message may answer, `dropped` those that the client leaves out.
+    """
+    role, text = message["role"], words(message)
+    if role == "user":
+        return {"role": role, "content": said} if rules.is_said(text) and (said := bare(rules.words(text))) else None
+    if role == "tool":
+        answered = stripped_id(message.get("tool_call_id"))
+        return {
+            "role": role,
+            "content": bare(text),
+            "answers": calls.index(answered) if answered in calls else answered,
+        }
+    if role != "assistant":
         return None
-    text = message.get("content") or ""
-    if message["role"] == "assistant":
-        text = re.sub(r"<think>.*?(</think>|\Z)", "", text, flags=re.S)
-    said: dict[str, Any] = {"role": message["role"], "content": text.strip()}
-    if calls := message.get("tool_calls"):
-        said["calls"] = [called(call.get("function") or {}) for call in calls]
-    if message["role"] == "tool":
-        said["answers"] = re.sub(r"[^0-9A-Za-z]", "", str(message.get("tool_call_id") or ""))
-    return said if text.strip() or calls or message["role"] == "tool" else None
+    reply: dict[str, Any] = {"role": role, "content": bare(rules.reply(unthought(text)))}
+    made = [call for call in message.get("tool_calls") or [] if stripped_id(call.get("id")) not in dropped]
+    if made:
+        reply["calls"] = [called(call.get("function") or {}) for call in made]
+    return reply if reply["content"] or made else None
+
+
+def dropped_calls(messages: Sequence[Message], rules: Rules) -> frozenset[str]:
+    """The calls that the client leaves out of later history. What answers the last reply is not later yet."""
+    if not rules.said.dropped:
+        return frozenset()
+    end = max((n for n, message in enumerate(messages) if message["role"] == "assistant"), default=0)
+    results = (m for m in messages[:end] if m["role"] == "tool" and rules.is_dropped(words(m)))
+    return frozenset(stripped_id(result.get("tool_call_id")) for result in results)
+
+
+def joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Two replies in a row as one."""
+    calls = [*one.get("calls", []), *other.get("calls", [])]
+    content = " ".join(part for part in (one["content"], other["content"]) if part)
+    return {"role": "assistant", "content": content} | ({"calls": calls} if calls else {})
 
 
 def called(function: Mapping[str, Any]) -> list[Any]:
-    """A tool call without its id, its arguments as values: clients write both anew."""
+    """A tool call without its id, its arguments as values: clients write both anew, and know one kind of number."""
     arguments = function.get("arguments")
-    with suppress(ValueError):  # no JSON: compared as the text it is
-        arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
+    with suppress(ValueError, RecursionError):  # no JSON: compared as the text it is
+        values = json.loads(arguments, parse_int=float) if isinstance(arguments, str) else arguments
+        arguments = json.dumps(values, sort_keys=True)
     return [function.get("name"), arguments]
 
 
-def is_internal(message: Message) -> bool:
-    return message["role"] == "user" and str(message.get("content") or "").lstrip().startswith(INTERNAL)
+def unthought(text: str) -> str:
+    return re.sub(r"<think>.*?(</think>|\Z)", "", text, flags=re.S) if "<think>" in text else text
+
+
+def bare(text: str) -> str:
+    """Every run of blanks as one blank: clients trim, join and wrap."""
+    return " ".join(text.split())
+
+
+def stripped_id(call_id: object) -> str:
+    """Of a tool call's id what every client keeps."""
+    return re.sub(r"[^0-9A-Za-z]", "", str(call_id or ""))
 
 
 @transaction.atomic
-def close(session: Session) -> None:
-    """The conversation is over: replies that nothing came back to have nothing to teach. Feedback re-opens them."""
-    Session.objects.filter(pk=session.pk).update(closed_at=timezone.now())
-    for turn in session.turns.filter(status=Turn.Status.SERVED).select_for_update():
+def close(session: Session) -> int:
+    """The conversation is over: replies that nothing came back to have nothing to teach. Feedback re-opens them.
+
+    Returns how many replies that closed. A session that is closed already stays so since then.
+    """
+    Session.objects.filter(pk=session.pk, closed_at=None).update(closed_at=timezone.now())
+    served = session.turns.filter(status=Turn.Status.SERVED).only(*NARROW).select_for_update()
+    for turn in served:
         turn.move(Turn.Status.CLOSED)
+    return len(served)
+
+
+def close_idle(idle_s: float, most: int = 200) -> int:
+    """Close conversations through a key that nobody has continued for so long; a message opens them again.
+
+    The browser's own stay open, where the person sees them. At most `most` at a time, the oldest first. Returns how
+    many were closed.
+    """
+    since = timezone.now() - timedelta(seconds=idle_s)
+    idle = Session.objects.filter(closed_at=None, active_at__lt=since, key__isnull=False)
+    waiting = (
+        idle.exclude(turns__status=Turn.Status.ANSWERING).order_by("active_at").values_list("pk", flat=True)[:most]
+    )
+    closed = 0
+    for pk in list(waiting):
+        with transaction.atomic():
+            session = idle.select_for_update(of=("self",)).filter(pk=pk).first()
+            if session is not None:  # nobody has come back to it meanwhile
+                close(session)
+                closed += 1
+    return closed

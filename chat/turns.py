@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Max
 from django.utils import timezone
 
-from chat import sessions
+from chat import clients, sessions
+from chat.clients.sorting import SHARED
 from chat.models import Session, Turn
 from chat.rendering import Renderer
+from chat.sessions import Place, Story
 from core.errors import TalkbackError
 from gpu_workers.types import Sampling
 from training.models import Checkpoint
@@ -23,6 +24,12 @@ Message = sessions.Message
 
 MAX_NEW_TOKENS = 512
 """The longest reply, unless the client asks for another length."""
+
+LOOKED_AT = 20
+"""How many of a session's newest turns are looked at to say what a request is: an edit, a branch …"""
+
+LONG = ("messages", "tools", "prompt_ids", "response_ids", "logprobs")
+"""Columns as long as a conversation, which nobody reads to move a turn."""
 
 
 class TurnUnfinished(TalkbackError):
@@ -50,6 +57,38 @@ class NothingSaid(TalkbackError):
     code, status = "invalid_messages", 400
 
 
+@dataclass(frozen=True)
+class Prompt:
+    """A request as the engine will get it. Nothing of it is stored yet, and no lock is held while it is made."""
+
+    messages: list[dict[str, Any]]
+    tools: list[dict[str, Any]]
+    prompt_ids: list[int]
+    sampling: dict[str, Any]
+    asked: dict[str, Any]
+
+
+def lay_out(
+    messages: Sequence[Message],
+    *,
+    sampling: Sampling | None = None,
+    tools: Sequence[dict[str, Any]] = (),
+    asked: Mapping[str, Any] | None = None,
+) -> Prompt:
+    """Render and tokenise. Raises ContextTooLong, MessagesRefused or NothingSaid."""
+    given = [dict(message) for message in messages]
+    if not any(message["role"] in sessions.NEXT_STATE for message in given):
+        raise NothingSaid("There is nothing to reply to: give at least one message of a user.")
+    renderer = Renderer.for_model(settings.MODEL)
+    prompt_ids = renderer.prompt_ids(given, list(tools) or None)
+    room = renderer.context_length - len(prompt_ids)
+    if room < 1:
+        raise ContextTooLong(renderer.context_length, len(prompt_ids) + 1)
+    sampling = sampling or Sampling(max_new_tokens=MAX_NEW_TOKENS)
+    drawn = asdict(sampling) | {"max_new_tokens": min(sampling.max_new_tokens, room)}
+    return Prompt(given, list(tools), prompt_ids, drawn, dict(asked or {}))
+
+
 def open_turn(
     session: Session,
     messages: Sequence[Message],
@@ -70,54 +109,123 @@ def open_turn(
     while one is being written. Raises ContextTooLong, MessagesRefused, NothingSaid or TurnUnfinished; nothing is
     stored then.
     """
-    messages = [dict(message) for message in messages]
-    if not any(message["role"] in sessions.NEXT_STATE for message in messages):
-        raise NothingSaid("There is nothing to reply to: give at least one message of a user.")
-    renderer = Renderer.for_model(settings.MODEL)
-    prompt_ids = renderer.prompt_ids(messages, list(tools) or None)
-    room = renderer.context_length - len(prompt_ids)
-    if room < 1:
-        raise ContextTooLong(renderer.context_length, len(prompt_ids) + 1)
-    sampling = sampling or Sampling(max_new_tokens=MAX_NEW_TOKENS)
-    asked = asdict(sampling) | {"max_new_tokens": min(sampling.max_new_tokens, room)}
-
+    prompt = lay_out(messages, sampling=sampling, tools=tools)
+    completion_id = completion_id or f"chatcmpl-{uuid.uuid4().hex}"
     with transaction.atomic():
-        Session.objects.select_for_update().get(pk=session.pk)  # turns of one session queue here
-        completion_id = completion_id or f"chatcmpl-{uuid.uuid4().hex}"
+        held = sessions.locked(session.pk)  # turns of one session queue here
         if there := session.turns.filter(completion_id=completion_id).first():
             there.repeated = True
             return there
         if alone and session.turns.filter(status=Turn.Status.ANSWERING).exists():
             raise TurnUnfinished("The last reply is still being written: stop it, or wait for its end.")
-        follows = follows or sessions.continued(session.turns.all(), messages)
-        last = session.turns.aggregate(last=Max("position"))["last"]
-        turn = Turn.objects.create(
+        story = sessions.Story(prompt.messages, session.client)
+        if follows is not None:
+            place = Place(held, follows, story.histories.get(follows.chain, story.end))
+        else:
+            place = sessions.within(held, story, by_name=False) if line == Turn.Line.MAIN else Place(held)
+        (turn,) = store(place, story, prompt, [completion_id], line=line, learns=learns, checkpoint=checkpoint)
+    for name in ("active_at", "closed_at", "title"):
+        setattr(session, name, getattr(held, name))
+    turn.session = session
+    return turn
+
+
+def store(
+    place: Place,
+    story: Story,
+    prompt: Prompt,
+    completion_ids: Sequence[str],
+    *,
+    line: str = Turn.Line.MAIN,
+    **fields: Any,
+) -> list[Turn]:
+    """One turn a completion id, all answering this prompt, in a session that the caller has locked; what it continues
+    is observed. `fields` are the turns' own. Call it inside a transaction."""
+    session, follows = place.session, place.follows
+    said = story.said_after(place.length)
+    newest = recent(session)
+    position = newest[0].position + 1 if newest else 0
+    asked = prompt.asked
+    if line == Turn.Line.MAIN:
+        asked = asked | happening(place, story, [turn for turn in newest if turn.line == Turn.Line.MAIN])
+    fields["checkpoint"] = fields.get("checkpoint") or Checkpoint.live()
+    opened = [
+        Turn.objects.create(
             completion_id=completion_id,
             session=session,
             follows=follows,
-            position=0 if last is None else last + 1,
+            position=position + n,
             line=line,
-            learns=learns,
-            checkpoint=checkpoint or Checkpoint.live(),
-            messages=messages,
-            tools=list(tools),
-            prompt_ids=prompt_ids,
-            sampling=asked,
+            messages=prompt.messages,
+            tools=prompt.tools,
+            request_chain=story.chain if line == Turn.Line.MAIN else "",
+            prompt_ids=prompt.prompt_ids,
+            sampling=prompt.sampling,
+            asked=asked,
+            **fields,
         )
-        said = sessions.split(messages)[1]
-        if follows is not None and line == Turn.Line.MAIN and said:
-            observe(follows, said)
-        session.active_at, session.closed_at = timezone.now(), None
-        session.title = session.title or title_of(said)
-        session.save(update_fields=["active_at", "closed_at", "title"])
-    return turn
+        for n, completion_id in enumerate(completion_ids)
+    ]
+    if follows is not None and line == Turn.Line.MAIN and said:
+        observe(follows, said)
+    session.active_at, session.closed_at = timezone.now(), None
+    session.title = session.title or title_of(clients.stripped(said or sessions.split(story.messages)[1], story.client))
+    session.save(update_fields=["active_at", "closed_at", "title"])
+    return opened
+
+
+def recent(session: Session) -> list[Turn]:
+    """The session's newest turns, newest first, as far as is needed to know what happens next."""
+    return list(session.turns.order_by("-position").only(*sessions.NARROW, "request_chain")[:LOOKED_AT])
+
+
+def happening(place: Place, story: Story, newest: Sequence[Turn]) -> dict[str, str]:
+    """What a main-line request is besides a next message, as fields of `Turn.asked`: `event`, and `of` which turn.
+
+    regeneration: a reply that was whole is asked for once more, which says "not this one" of it. retry: one that was
+    not. parallel: while another is being written. edit: other words in place of the last ones. branch: from an older
+    reply. restart: from the beginning. foreign: a history that nobody here wrote. rewritten: one that its client cut
+    or summed up. None of them but the last is the next state of a reply that has one already.
+    """
+    follows = place.follows
+
+    def of(event: str, turn: Turn | None = None) -> dict[str, str]:
+        return {"event": event} | ({"of": turn.completion_id} if turn is not None else {})
+
+    twin = next((turn for turn in newest if story.chain and turn.request_chain == story.chain), None)
+    if twin is not None and twin.status != Turn.Status.ANSWERING:
+        if not twin.is_whole:
+            return of("retry", twin)
+        Turn.objects.filter(pk=twin.pk).update(marks=marked(twin, "regenerated"))
+        return of("regeneration", twin)
+    if place.session.named_by in SHARED:  # several conversations by one name: what is not the same is not related
+        return {}
+    if writing := next((turn for turn in newest if turn.status == Turn.Status.ANSWERING), None):
+        return of("parallel", writing)
+    if not newest:
+        return of("foreign") if story.end else {}
+    if follows is None:
+        if story.end:
+            return of("foreign")
+        return of("restart" if newest[0].follows_id else "edit", newest[0])
+    if place.is_rewritten:
+        return of("rewritten", follows)
+    sibling = next((turn for turn in newest if turn.follows_id == follows.pk), None)
+    if sibling is not None:
+        return of("edit" if sibling.pk == newest[0].pk else "branch", sibling)
+    return {} if newest[0].pk == follows.pk else of("branch", follows)
+
+
+def marked(turn: Turn, mark: str) -> list[str]:
+    marks = Turn.objects.values_list("marks", flat=True).get(pk=turn.pk)
+    return marks if mark in marks else [*marks, mark]
 
 
 def observe(turn: Turn, messages: Sequence[Message]) -> None:
     """These messages came back after the reply. Only the first ones count: another try, an edit of the same
     message or a branch says nothing new of this reply. A reply that was stopped or failed is not observed."""
     with transaction.atomic():
-        turn = Turn.objects.select_for_update().select_related("session").get(pk=turn.pk)
+        turn = locked(turn)
         if turn.next_state or turn.line == Turn.Line.SIDE or not turn.is_whole:
             return
         reopen(turn, next_state=[dict(message) for message in messages])
@@ -130,7 +238,7 @@ def reopen(turn: Turn, **fields: object) -> None:
     What is off the record keeps its fields and is never judged. Raises TurnUnfinished before the reply is whole.
     """
     with transaction.atomic():
-        turn = Turn.objects.select_for_update().select_related("session").get(pk=turn.pk)
+        turn = locked(turn)
         fields["observed_at"] = timezone.now()
         if turn.status == Turn.Status.ANSWERING:
             raise TurnUnfinished("This reply is still being written: it can be judged when it is whole.")
@@ -139,6 +247,15 @@ def reopen(turn: Turn, **fields: object) -> None:
             turn.announce()
         else:
             turn.move(Turn.Status.OBSERVED, **fields)
+
+
+def locked(turn: Turn) -> Turn:
+    """The turn as it is now, until the transaction ends this caller's alone; its session first, as everywhere, so
+    that of two who want both one waits for the other."""
+    session = sessions.locked(turn.session_id)
+    held = Turn.objects.select_for_update().defer(*LONG).get(pk=turn.pk)
+    held.session = session
+    return held
 
 
 @transaction.atomic

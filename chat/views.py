@@ -191,7 +191,7 @@ def conversation(listed: QuerySet[Turn]) -> list[Turn]:
     newest = list(listed.select_related("session", "checkpoint").defer(*HEAVY).order_by("-position")[:SHOWN])
     shown: dict[Any, Turn] = {}
     for turn in newest:
-        turn.asked = sessions.split(turn.messages)[1] or list(turn.messages[-1:])  # type: ignore[attr-defined]
+        turn.asked = sessions.split(turn.messages, turn.client)[1] or list(turn.messages[-1:])  # type: ignore[attr-defined]
         turn.html = markdown.render(turn.text)  # type: ignore[attr-defined]
         turn.tries = []  # type: ignore[attr-defined]
         question = (turn.follows_id, len(turn.messages), str(turn.asked))  # type: ignore[attr-defined]

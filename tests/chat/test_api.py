@@ -248,7 +248,7 @@ async def test_an_unforeseen_failure_tells_nothing_of_the_inside(ask, monkeypatc
     def broken(*args, **kwargs):
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr(turns, "open_turn", broken)
+    monkeypatch.setattr(turns, "lay_out", broken)
     answer = await ask({})
     assert answer.status_code == 500
     assert "secret" not in answer.content.decode()

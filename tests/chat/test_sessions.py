@@ -13,7 +13,7 @@ from chat.models import ApiKey, Session, Turn
 from tests.chat.conftest import assistant, user
 
 HI = [user("Hi"), assistant("Hello."), user("And now?")]
-INTERNAL = user(sessions.INTERNAL + "\nactive sessions: none")
+INTERNAL = user("<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\nactive sessions: none")
 
 
 def call(id, arguments, content=None):
@@ -43,8 +43,8 @@ def tool(id, content="42"):
         ([user("Hi"), assistant("")], [user("Hi")]),
     ],
 )
-def test_what_clients_rewrite_does_not_count(one, other):
-    assert sessions.chain(one) == sessions.chain(other)
+def test_what_clients_rewrite_does_not_count(one, other, db):
+    assert sessions.chain(one, "openclaw") == sessions.chain(other, "openclaw")
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ said = st.lists(st.tuples(st.sampled_from(["user", "assistant", "tool"]), st.tex
 @given(said, said)
 def test_only_equal_conversations_have_equal_chains(one, other):
     def essential(conversation):
-        kept = [sessions.essence({"role": role, "content": text}) for role, text in conversation]
-        return json.dumps([essence for essence in kept if essence])
+        story = sessions.Story([{"role": role, "content": text} for role, text in conversation])
+        return json.dumps([said for _, said in story.kept])
 
     def chained(conversation):
         return sessions.chain([{"role": role, "content": text} for role, text in conversation])
@@ -78,11 +78,24 @@ def test_only_equal_conversations_have_equal_chains(one, other):
     assert (chained(one) == chained(other)) == (essential(one) == essential(other))
 
 
-def test_the_next_state_is_everything_real_that_was_said_last():
-    messages = [*HI[:2], call("a", "{}"), tool("a"), tool("b"), INTERNAL]
-    history, said = sessions.split(messages)
-    assert history == messages[:3]
-    assert said == [tool("a"), tool("b")]
+def two_calls():
+    made = call("call_1_0", "{}")
+    return made | {"tool_calls": [*made["tool_calls"], call("call_1_1", "{}")["tool_calls"][0]]}
+
+
+@pytest.mark.parametrize(
+    ("said", "next_state"),
+    [
+        ([tool("call10"), tool("call11"), INTERNAL], [tool("call10"), tool("call11")]),
+        ([tool("call11"), tool("call10")], [tool("call11"), tool("call10")]),
+        ([tool("call10"), user("Stop.")], [tool("call10"), user("Stop.")]),
+        ([tool("call10"), tool("foreign")], [tool("call10")]),  # it answers no call of this reply
+        ([INTERNAL], []),
+    ],
+)
+def test_the_next_state_is_everything_real_that_was_said_last(said, next_state, db):
+    story = sessions.Story([*HI[:1], two_calls(), *said], "openclaw")
+    assert story.said_after(story.end) == next_state
 
 
 def served(session, messages, text):

@@ -1,0 +1,27 @@
+"""Messages as people said them: without what their client put among and around the words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from chat.clients import files
+from chat.clients.sorting import words
+
+Message = Mapping[str, Any]
+
+
+def said(messages: Sequence[Message], client: str) -> list[int]:
+    """The places of the messages that somebody or something said: instructions count, a client's own notes do not."""
+    rules = files.of(client)
+    return [n for n, message in enumerate(messages) if message["role"] != "user" or rules.is_said(words(message))]
+
+
+def stripped(messages: Sequence[Message], client: str) -> list[dict[str, Any]]:
+    """The messages as a judge may read them, users' words bare; the originals are left as they were."""
+    rules = files.of(client)
+    bare = [dict(messages[n]) for n in said(messages, client)]
+    for message in bare:
+        if message["role"] == "user":
+            message["content"] = rules.words(words(message))
+    return bare

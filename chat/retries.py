@@ -1,0 +1,186 @@
+"""The same request once more: by what it is known, and what becomes of the turn that it made the first time."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncGenerator
+from datetime import timedelta
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from asgiref.sync import sync_to_async
+from django.db import transaction
+from django.utils import timezone
+
+from chat import sessions, turns
+from chat.models import ApiKey, Turn
+from chat.reading import Piece
+from chat.sessions import NARROW
+from core.errors import IllegalMove, TalkbackError
+from training.models import Checkpoint
+
+if TYPE_CHECKING:
+    from chat.asking import Ask
+    from chat.replies import Spoken
+
+KEPT_S = 24 * 3600
+"""How long an Idempotency-Key stands for its request."""
+COUNTED_S = 600
+"""How long after a request its client may count a retry of it."""
+ALIKE_S = 120
+"""How long the same body is a retry where nothing says so and the reply did not reach its reader whole."""
+
+LOOK_S = 0.25
+"""How often a retry looks whether the reply that is being written elsewhere has ended."""
+BEAT_S = 3.0
+
+ANEW: dict[str, Any] = {
+    "text": "",
+    "message": {},
+    "marks": [],
+    "response_ids": [],
+    "logprobs": [],
+    "finish_reason": "",
+    "error": "",
+    "cached_tokens": 0,
+    "weight_version": "",
+    "first_token_s": None,
+    "served_at": None,
+}
+"""What a reply leaves on its row, as it is before the reply."""
+
+
+class KeyReused(TalkbackError):
+    """An Idempotency-Key that stood for another request."""
+
+    code, status = "idempotency_key_reused", 422
+
+
+def body_key(ask: Ask) -> str:
+    """Digest of the request as it came."""
+    return hashlib.sha256(ask.body).hexdigest() if ask.body else ""
+
+
+def request_key(ask: Ask) -> str:
+    """By what this request is known again: its Idempotency-Key, else its body; empty where it has neither."""
+    if given := ask.headers.get("idempotency-key", "").strip():
+        return hashlib.sha256(b"idempotency-key " + given.encode("utf-8", "replace")).hexdigest()
+    return body_key(ask)
+
+
+def is_counted(ask: Ask) -> bool:
+    """The client itself says that this is not its first try."""
+    count = ask.headers.get("x-stainless-retry-count", "")
+    return count.isascii() and count.isdecimal() and count.strip("0") != ""
+
+
+def again(key: ApiKey, ask: Ask, prompt: turns.Prompt, checkpoint: Checkpoint) -> list[Turn]:
+    """The turns that this very request made before, one a choice, if it is a retry; else none.
+
+    A reply that is not whole is opened anew, on its row; one that is, or that another request is writing now, is
+    `repeated`. Of two retries at once one writes. Raises KeyReused. Call it inside a transaction.
+    """
+    digest = request_key(ask)
+    if not digest:
+        return []
+    named, counted = bool(ask.headers.get("idempotency-key", "").strip()), is_counted(ask)
+    if named:  # two that come at once must be told apart before either is stored
+        ApiKey.objects.select_for_update().only("pk").get(pk=key.pk)
+    since = timezone.now() - timedelta(seconds=KEPT_S if named else COUNTED_S if counted else ALIKE_S)
+    same = Turn.objects.filter(request_key=digest, session__key=key, created_at__gte=since)
+    known = list(same.only(*NARROW, "asked").order_by("-created_at", "-position")[:16])
+    if not known:
+        return []
+    if named and known[0].asked.get("body") not in (None, body_key(ask)):
+        raise KeyReused("This Idempotency-Key stood for another request: send a new key with a new request.")
+    newest = known[0]
+    if not named:  # the client's own count, or the circumstances, must say that nobody has the reply
+        lost = [turn for turn in known if turn.status == Turn.Status.CLOSED and not turn.is_whole]
+        writing = [turn for turn in known if turn.status == Turn.Status.ANSWERING]
+        if lost:
+            newest = lost[0]
+        elif not counted:
+            return []
+        elif writing:
+            newest = writing[0]
+    first = newest.completion_id.partition(".")[0]
+    session = sessions.locked(newest.session_id)
+    made = list(
+        session.turns.filter(request_key=digest, completion_id__startswith=first)
+        .select_for_update(of=("self",))
+        .select_related("checkpoint")
+        .order_by("position")
+    )
+    later = session.turns.filter(position__gt=made[-1].position, line=Turn.Line.MAIN) if made else None
+    if later is None or (not named and later.exists()):
+        return []
+    if not named and not counted and all(turn.status == Turn.Status.ANSWERING for turn in made):
+        return []  # another retry has just taken it up: this one is a request beside it
+    for turn in made:
+        turn.session = session
+        turn.repeated = not reopened(turn, prompt, checkpoint)
+    return made
+
+
+def reopened(turn: Turn, prompt: turns.Prompt | None = None, checkpoint: Checkpoint | None = None) -> bool:
+    """Have a reply that ended before it was whole written once more, on its row. False: it is whole, or somebody
+    writes it already."""
+    if turn.status != Turn.Status.CLOSED or turn.is_whole:
+        return False
+    fields = dict(ANEW)
+    if prompt is not None:
+        fields |= {"prompt_ids": prompt.prompt_ids, "sampling": prompt.sampling, "checkpoint": checkpoint}
+    tries = int(turn.asked.get("retries", 0)) + 1
+    fields["asked"] = turn.asked | {"event": "retry", "retries": tries}
+    try:
+        with transaction.atomic():
+            turn.move(Turn.Status.ANSWERING, **fields)
+    except IllegalMove:
+        return False
+    return True
+
+
+async def replay(turn: Turn) -> AsyncGenerator[Spoken, None]:
+    """A reply that was asked for twice, from its row. While another request writes it, signs of life.
+
+    Ends without a finish reason when that writer gave up: the reply is then this caller's to write.
+    """
+    from chat.replies import Spoken
+
+    beat = monotonic() + BEAT_S
+    while (held := await Turn.objects.aget(pk=turn.pk)).status == Turn.Status.ANSWERING:
+        if monotonic() >= beat:
+            beat = monotonic() + BEAT_S
+            yield Spoken()
+        await asyncio.sleep(LOOK_S)
+    if not held.is_whole and await sync_to_async(reopened)(held):
+        return
+    held = await Turn.objects.aget(pk=turn.pk)
+    if held.status == Turn.Status.ANSWERING:  # a third one was quicker
+        async for spoken in replay(turn):
+            yield spoken
+        return
+    yield Spoken(
+        tuple(pieces(held)),
+        tuple(held.response_ids),
+        tuple(held.logprobs),
+        finish_reason=held.finish_reason or "abort",
+        cached_tokens=held.cached_tokens,
+    )
+
+
+def pieces(turn: Turn) -> list[Piece]:
+    """A stored reply as a reader would have had it: reasoning, words, calls."""
+    message = turn.message or {"content": turn.text}
+    said = [Piece("reasoning", message["reasoning_content"])] if message.get("reasoning_content") else []
+    if content := message.get("content"):
+        said.append(Piece("content", content))
+    for index, call in enumerate(message.get("tool_calls") or []):
+        function = call.get("function") or {}
+        said.append(Piece("call", index=index, id=str(call.get("id", "")), name=str(function.get("name", ""))))
+        arguments = function.get("arguments", "")
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        said.append(Piece("arguments", text, index=index))
+    return said
