@@ -1,10 +1,12 @@
-"""The doors for programs: OpenAI's chat completions, Anthropic's Messages, and the models that answer."""
+"""The doors for programs: OpenAI's chat completions and Responses, Anthropic's Messages, and the models that answer."""
 
 from ninja import Router
 
-from chat.api import catalog, completions, messages
+from chat.api import catalog, completions, messages, responses, sessions
 
 router = Router()
 router.add_router("", completions.router)
+router.add_router("", responses.router)
 router.add_router("", messages.router)
 router.add_router("", catalog.router)
+router.add_router("", sessions.router)

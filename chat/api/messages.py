@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Literal
 
 from asgiref.sync import sync_to_async
@@ -20,10 +21,10 @@ from chat.api.access import Bearer
 from chat.api.addressing import Addressed
 from chat.api.anthropic_events import MessageEvents, answer
 from chat.api.catalog import chosen
-from chat.api.completions import NotOffered
+from chat.api.request import MOST_TOOLS, NotOffered
 from chat.api.wire import EventStream
 from chat.asking import Ask
-from chat.models import Turn
+from chat.models import ApiKey, Turn
 from chat.rendering import Renderer
 from gpu_workers.types import Sampling
 
@@ -170,13 +171,15 @@ class Counted(Addressed):
     messages: list[Message] = Field(min_length=1)
     model: str = ""
     system: str | list[Block] | None = None
-    tools: list[Tool] | None = None
+    tools: list[Tool] | None = Field(None, max_length=MOST_TOOLS)
     tool_choice: ToolChoice = ToolChoice()
 
     @model_validator(mode="after")
     def _sensible(self) -> Counted:
         if self.messages[-1].role == "assistant":
             raise ValueError("a reply cannot be begun for the model: the last message must be a user's")
+        if self.tool_choice.type == "any" and not self.tools:
+            raise ValueError("a tool must be called, and no tools are given")
         if self.tool_choice.type == "tool" and all(tool.name != self.tool_choice.name for tool in self.tools or ()):
             raise ValueError(f"tool_choice names {self.tool_choice.name!r}, which is none of the tools")
         return self
@@ -221,13 +224,13 @@ class Request(Counted):
         }
         return Sampling(**{name: value for name, value in given.items() if value is not None})
 
-    def ask(self, request: HttpRequest) -> Ask:
+    def ask(self, request: HttpRequest, key: ApiKey) -> Ask:
         """The request in every protocol's terms. Raises ModelNotFound and NotOffered."""
         format = self.output_config.format if self.output_config else None
         return Ask(
             messages=self.plain(),
             sampling=self.sampling(),
-            checkpoint=chosen(self.model),
+            checkpoint=chosen(self.model, key),
             protocol="messages",
             prefix="msg_",
             tools=self.functions(),
@@ -262,18 +265,19 @@ router = Router(auth=Bearer(), tags=["chat"])
 @router.post("/messages", summary="One reply, as Anthropic's Messages give it")
 async def create(request: HttpRequest, body: Request) -> Any:
     """Answer as Anthropic does. `model` in the answer is name@number: the checkpoint that wrote it."""
-    turn = await sync_to_async(begin)(request, body)
+    turns = await streaming.begun(partial(begin, request, body))
     done = body.address(request)["session_done"]
     if body.stream:
-        return EventStream(streaming.events([turn], MessageEvents(turn), done=done))
-    (turn,) = await streaming.whole([turn], done=done)
-    return answer(turn)
+        events = streaming.events(turns, MessageEvents(turns[0]), done=done)
+        return EventStream(events, partial(streaming.forsake, turns))
+    (kept,) = await streaming.whole(turns, done=done)
+    return answer(kept)
 
 
-def begin(request: HttpRequest, body: Request) -> Turn:
+def begin(request: HttpRequest, body: Request) -> list[Turn]:
     """Store the request as a turn of the session it belongs to."""
-    (turn,) = asking.begin(request.auth, body.ask(request))  # type: ignore[attr-defined]
-    return turn
+    key: ApiKey = request.auth  # type: ignore[attr-defined]
+    return asking.begin(key, body.ask(request, key))
 
 
 @router.post("/messages/count_tokens", summary="How long a prompt is")
@@ -281,7 +285,7 @@ async def count(request: HttpRequest, body: Counted) -> dict[str, int]:
     """Nothing is stored, and no engine is asked."""
 
     def counted() -> int:
-        chosen(body.model)
+        chosen(body.model, request.auth)  # type: ignore[attr-defined]
         tools = None if body.tool_choice.type == "none" else body.functions()
         return len(Renderer.for_model(settings.MODEL).prompt_ids(body.plain(), tools or None))
 

@@ -1,0 +1,169 @@
+"""The items of OpenAI's Responses: what goes in as chat messages, a reply as what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from chat.api.request import NotOffered
+from chat.models import Turn
+
+TEXTS = ("input_text", "output_text", "text", "reasoning_text", "summary_text")
+
+NEEDED = {
+    "message": ("role", "content"),
+    "function_call": ("call_id", "name", "arguments"),
+    "function_call_output": ("call_id", "output"),
+    "reasoning": (),
+    "item_reference": ("id",),
+}
+"""The kinds of items that are read, and what each must hold."""
+
+
+class Part(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    text: str | None = None
+    refusal: str | None = None
+
+    @property
+    def words(self) -> str:
+        """Raises NotOffered for images, files and sound."""
+        said = self.refusal if self.type == "refusal" else self.text if self.type in TEXTS else None
+        if said is None:
+            raise NotOffered(f"This model reads text only: a part of type {self.type!r} cannot be used.", "input")
+        return said
+
+
+Content = str | list[Part]
+
+
+class Item(BaseModel):
+    """One item of the input."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = "message"
+    id: str | None = None
+    role: str | None = None
+    content: Content | None = None
+    summary: list[Part] | None = None
+    call_id: str | None = Field(None, max_length=256)
+    name: str | None = Field(None, min_length=1, max_length=256)
+    arguments: str | None = None
+    output: Content | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _untyped(cls, item: Any) -> Any:
+        """A reference may come as nothing but its id, a message without its type."""
+        if isinstance(item, dict) and item.get("type") is None:
+            return item | {"type": "message" if "role" in item or "content" in item else "item_reference"}
+        return item
+
+    @model_validator(mode="after")
+    def _whole(self) -> Item:
+        if missing := next((name for name in NEEDED.get(self.type, ()) if getattr(self, name) is None), None):
+            raise ValueError(f"an item of type {self.type!r} needs {missing}")
+        if self.type == "message" and self.role not in ("system", "developer", "user", "assistant"):
+            raise ValueError(f"a message's role is system, developer, user or assistant, not {self.role!r}")
+        return self
+
+
+def text(content: Content | None, between: str) -> str:
+    return content if isinstance(content, str) else between.join(part.words for part in content or ())
+
+
+def messages(items: Iterable[Item], referred: Callable[[str], list[Item]]) -> list[dict[str, Any]]:
+    """The same in chat completions' shape. All that a model said between two others is one message there.
+
+    `referred` finds the items that an id stands for. Raises NotOffered for items of other kinds.
+    """
+    said: list[dict[str, Any]] = []
+    for item in items:
+        if item.type == "item_reference":
+            for kept in referred(item.id or ""):
+                tell(said, kept)
+        elif item.type in NEEDED:
+            tell(said, item)
+        else:
+            raise NotOffered(f"Items of type {item.type!r} are not understood here.", "input")
+    return said
+
+
+def tell(said: list[dict[str, Any]], item: Item) -> None:
+    """Add what an item says to the messages so far."""
+    if item.type == "function_call_output":
+        output = text(item.output, "\n")
+        said.append({"role": "tool", "tool_call_id": item.call_id, "content": output})
+        return
+    if item.type == "message" and item.role != "assistant":
+        # `instructions` alone become the system message: those of a request do not outlast it.
+        role = "developer" if item.role == "system" else item.role
+        said.append({"role": role, "content": text(item.content, "\n")})
+        return
+    if not said or said[-1]["role"] != "assistant":
+        said.append({"role": "assistant", "content": ""})
+    reply = said[-1]
+    if item.type == "function_call":
+        function = {"name": item.name, "arguments": item.arguments}
+        reply.setdefault("tool_calls", []).append({"id": item.call_id, "type": "function", "function": function})
+    elif item.type == "reasoning":
+        thought = text(item.content, "") or text(item.summary, "\n\n")
+        if thought:
+            reply["reasoning_content"] = reply.get("reasoning_content", "") + thought
+    else:
+        reply["content"] += text(item.content, "")
+
+
+def core(turn: Turn) -> str:
+    """What the ids of a reply's items have in common with its own."""
+    return turn.completion_id.rpartition("_")[2]
+
+
+def reasoning(turn: Turn, words: str, *, summed_up: bool, number: int = 0, status: str = "completed") -> dict[str, Any]:
+    """`summed_up`: the client asked for a summary, which is where it shows what a model thinks."""
+    item: dict[str, Any] = {"id": name("rs", turn, number), "type": "reasoning", "status": status, "summary": []}
+    if summed_up:
+        return item | {"summary": [{"type": "summary_text", "text": words}]}
+    return item | {"content": [{"type": "reasoning_text", "text": words}]}
+
+
+def message(turn: Turn, words: str, *, number: int = 0, status: str = "completed") -> dict[str, Any]:
+    head = {"id": name("msg", turn, number), "type": "message", "role": "assistant", "status": status}
+    return head | {"content": [output_text(words)]}
+
+
+def output_text(words: str) -> dict[str, Any]:
+    return {"type": "output_text", "text": words, "annotations": [], "logprobs": []}
+
+
+def function_call(
+    turn: Turn, number: int, call_id: str, called: str, arguments: str, status: str = "completed"
+) -> dict[str, Any]:
+    head = {"id": name("fc", turn, number), "type": "function_call", "status": status}
+    return head | {"call_id": call_id, "name": called, "arguments": arguments}
+
+
+def name(kind: str, turn: Turn, number: int) -> str:
+    return f"{kind}_{core(turn)}" + (f"_{number}" if number else "")
+
+
+def output(turn: Turn, *, summed_up: bool) -> list[dict[str, Any]]:
+    """The kept reply as items: what it thought, said and called. There is always one."""
+    said = turn.message or {"content": turn.text}
+    last = "completed" if turn.is_whole and turn.finish_reason != "length" else "incomplete"
+    items = []
+    if thought := said.get("reasoning_content"):
+        items.append(reasoning(turn, thought, summed_up=summed_up))
+    calls: Sequence[dict[str, Any]] = said.get("tool_calls") or ()
+    if said.get("content") or not (calls or thought):
+        items.append(message(turn, said.get("content") or ""))
+    for number, call in enumerate(calls):
+        function = call["function"]
+        items.append(function_call(turn, number, call["id"], function["name"], function["arguments"]))
+    items[-1]["status"] = last
+    return items

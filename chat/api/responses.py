@@ -1,0 +1,358 @@
+"""OpenAI's Responses, plain and streaming. docs/protocols.md says what becomes of every parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from django.http import HttpRequest
+from ninja import Router
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from chat import asking, replies, turns
+from chat.api import response_items, streaming
+from chat.api.access import Bearer
+from chat.api.addressing import Addressed
+from chat.api.catalog import chosen
+from chat.api.request import MOST_TOOLS, NAME, NotOffered
+from chat.api.response_events import ResponseEvents, ending, response, usage
+from chat.api.response_items import Item
+from chat.api.wire import EventStream
+from chat.asking import Ask
+from chat.models import ApiKey, Turn
+from chat.turns import TurnUnfinished
+from core.errors import TalkbackError
+from gpu_workers import engines
+from gpu_workers.types import Sampling, storable
+
+
+class ResponseNotFound(TalkbackError):
+    code, status = "response_not_found", 404
+
+
+class PreviousNotFound(TalkbackError):
+    """The reply that a request continues is none of this key's."""
+
+    code, status = "previous_response_not_found", 404
+
+
+class Tool(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    name: str | None = Field(None, pattern=NAME)
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+    @model_validator(mode="after")
+    def _named(self) -> Tool:
+        if self.type == "function" and not self.name:
+            raise ValueError("a function needs a name")
+        return self
+
+    def plain(self) -> dict[str, Any]:
+        """In chat completions' shape. Raises NotOffered for what OpenAI's own servers bring."""
+        if self.type != "function":
+            raise NotOffered(f"Tools of type {self.type!r} are not offered here: only functions are.", "tools")
+        return {"type": "function", "function": self.model_dump(exclude_none=True, exclude={"type"})}
+
+
+class OneTool(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    type: str
+    name: str | None = None
+
+
+class ToolChoice(OneTool):
+    """The one function that must be called, or those that may be."""
+
+    mode: Literal["auto", "required"] = "auto"
+    tools: list[OneTool] | None = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> ToolChoice:
+        if self.type == "function" and not self.name:
+            raise ValueError("tool_choice of type 'function' needs a name")
+        return self
+
+
+class Format(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    type: Literal["text", "json_object", "json_schema"] = "text"
+    schema_: dict[str, Any] | None = Field(None, alias="schema")
+
+    @model_validator(mode="after")
+    def _has_its_schema(self) -> Format:
+        if self.type == "json_schema" and self.schema_ is None:
+            raise ValueError("a format of type 'json_schema' needs a schema")
+        return self
+
+
+class Text(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    format: Format | None = None
+
+
+class Reasoning(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    effort: str | None = None
+    summary: str | None = None
+
+
+class Request(Addressed):
+    """What is understood of OpenAI's request."""
+
+    input: str | list[Item] = Field(min_length=1)
+    model: str | None = ""
+    instructions: str | None = None
+    previous_response_id: str | None = Field(None, max_length=200)
+    tools: list[Tool] | None = Field(None, max_length=MOST_TOOLS)
+    tool_choice: Literal["auto", "none", "required"] | ToolChoice | None = None
+    parallel_tool_calls: bool | None = True
+    max_output_tokens: int | None = Field(None, ge=1)
+    temperature: float | None = Field(None, ge=0, le=2)
+    top_p: float | None = Field(None, gt=0, le=1)
+    text: Text | None = None
+    reasoning: Reasoning | None = None
+    stream: bool | None = False
+    store: bool | None = True
+    metadata: dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]] | None = Field(
+        None, max_length=16
+    )
+    user: str | None = None
+    prompt_cache_key: str | None = None
+    truncation: Literal["auto", "disabled"] | None = None
+
+    @field_validator("tool_choice")
+    @classmethod
+    def _is_offered(cls, choice: str | ToolChoice | None, others: Any) -> str | ToolChoice | None:
+        names = {tool.name for tool in others.data.get("tools") or ()}
+        if choice == "required" and not names:
+            raise ValueError("a tool must be called, and no tools are given")
+        if isinstance(choice, ToolChoice) and choice.type == "function" and choice.name not in names:
+            raise ValueError(f"there is no tool {choice.name!r} among the tools")
+        return choice
+
+    def check_offered(self) -> None:
+        """Raises NotOffered for what would silently be something else than was asked for."""
+        for name, instead in NOT_OFFERED.items():
+            if (self.model_extra or {}).get(name):
+                raise NotOffered(f"{name} cannot be honoured here: {instead}.", name)
+        if self.truncation == "auto":
+            raise NotOffered(
+                "truncation 'auto' cannot be honoured here, since nothing is dropped unseen: leave it out, and shorten "
+                "the input where it is too long.",
+                "truncation",
+            )
+        if isinstance(self.tool_choice, ToolChoice) and self.tool_choice.type not in ("function", "allowed_tools"):
+            raise NotOffered(f"tool_choice of type {self.tool_choice.type!r} is not offered here.", "tool_choice")
+        tools = self.functions()
+        if self.schema_ and tools and self.chosen_tool != "none":
+            raise NotOffered(
+                "A reply cannot be held to a schema while it may call tools: leave text.format out, or send "
+                "tool_choice none.",
+                "text.format",
+            )
+
+    @property
+    def schema_(self) -> dict[str, Any] | None:
+        """What the reply's text must satisfy."""
+        format = self.text.format if self.text else None
+        if format is None or format.type == "text":
+            return None
+        return format.schema_ if format.type == "json_schema" else {"type": "object"}
+
+    @property
+    def chosen_tool(self) -> str:
+        """tool_choice in `Ask`'s words."""
+        if isinstance(self.tool_choice, ToolChoice):
+            return f"={self.tool_choice.name}" if self.tool_choice.type == "function" else self.tool_choice.mode
+        return self.tool_choice or "auto"
+
+    @property
+    def summed_up(self) -> bool:
+        return bool(self.reasoning and self.reasoning.summary)
+
+    def functions(self) -> list[dict[str, Any]]:
+        """The tools that may be called, in chat completions' shape. Raises NotOffered."""
+        allowed = None
+        if isinstance(self.tool_choice, ToolChoice) and self.tool_choice.type == "allowed_tools":
+            allowed = {tool.name for tool in self.tool_choice.tools or ()}
+        return [tool.plain() for tool in self.tools or () if allowed is None or tool.name in allowed]
+
+    def ask(self, request: HttpRequest, key: ApiKey) -> Ask:
+        """The request in every protocol's terms. Raises NotOffered, PreviousNotFound and TurnUnfinished."""
+        self.check_offered()
+        items = [Item(role="user", content=self.input)] if isinstance(self.input, str) else self.input
+        before = [{"role": "system", "content": self.instructions}] if self.instructions else []
+        told = response_items.messages(items, partial(referred, key))
+        return Ask(
+            messages=[*before, *history(key, self.previous_response_id), *told],
+            sampling=self.sampling(),
+            checkpoint=chosen(self.model or "", key),
+            protocol="responses",
+            prefix="resp_",
+            tools=self.functions(),
+            tool_choice=self.chosen_tool,
+            parallel_tool_calls=self.parallel_tool_calls is not False,
+            schema=self.schema_,
+            user=self.user or "",
+            prompt_cache_key=self.prompt_cache_key or "",
+            previous=self.previous_response_id or "",
+            metadata=self.metadata or {},
+            **self.address(request),
+        )
+
+    def sampling(self) -> Sampling:
+        given: dict[str, Any] = {
+            "max_new_tokens": self.max_output_tokens or turns.MAX_NEW_TOKENS,
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+        }
+        return Sampling(**{name: value for name, value in given.items() if value is not None})
+
+    def echo(self, turn: Turn) -> dict[str, Any]:
+        """What the answer repeats of the request."""
+        sent = self.model_dump(by_alias=True, exclude_none=True)
+        return {
+            "instructions": self.instructions,
+            "max_output_tokens": self.max_output_tokens,
+            "metadata": self.metadata or {},
+            "parallel_tool_calls": self.parallel_tool_calls is not False,
+            "previous_response_id": self.previous_response_id,
+            "prompt_cache_key": self.prompt_cache_key,
+            "reasoning": {"effort": None, "summary": None} | sent.get("reasoning", {}),
+            "store": self.store is not False,
+            "temperature": turn.sampling["temperature"],
+            "text": {"format": {"type": "text"}} | sent.get("text", {}),
+            "tool_choice": sent.get("tool_choice", "auto"),
+            "tools": sent.get("tools", []),
+            "top_p": turn.sampling["top_p"],
+            "truncation": "disabled",
+            "user": self.user,
+        }
+
+
+NOT_OFFERED = {
+    "background": "send the request and read the stream",
+    "conversation": "send previous_response_id, or the whole input",
+    "context_management": "shorten the input, or start a new conversation",
+    "prompt": "send instructions and input",
+    "top_logprobs": "ask /v1/chat/completions for logprobs",
+}
+
+
+def history(key: ApiKey, previous: str | None) -> list[dict[str, Any]]:
+    """The conversation up to and with the reply that is continued, without the instructions it was given."""
+    if not previous:
+        return []
+    turn = Turn.objects.filter(session__key=key, completion_id=storable(previous)).first()
+    if turn is None:
+        raise PreviousNotFound(f"There is no response {previous!r} of this key. Send the whole conversation as input.")
+    if turn.status == Turn.Status.ANSWERING:
+        raise TurnUnfinished("That reply is still being written: it can be continued when it is whole.")
+    said = list(turn.messages)
+    if turn.protocol == "responses" and said and said[0]["role"] == "system":
+        said = said[1:]
+    return [*said, turn.message or {"role": "assistant", "content": turn.text}]
+
+
+def referred(key: ApiKey, item_id: str) -> list[Item]:
+    """The item of an earlier reply to this key that goes by this id. Raises ResponseNotFound."""
+    core = item_id.partition("_")[2].partition("_")[0]
+    turn = Turn.objects.filter(session__key=key, completion_id=f"resp_{core}").first() if core else None
+    for item in response_items.output(turn, summed_up=False) if turn else ():
+        if item["id"] == item_id:
+            return [Item.model_validate(item)]
+    raise ResponseNotFound(f"There is no item {item_id!r} of this key. Send the item itself.")
+
+
+def remembered(turn: Turn) -> dict[str, Any]:
+    """What a kept answer repeats of its request, as far as that was kept."""
+    asked: Mapping[str, Any] = turn.asked
+    first: Iterable[Mapping[str, Any]] = turn.messages[:1]
+    choice = str(asked.get("tool_choice") or "auto")
+    format = {"type": "json_schema", "name": "reply", "schema": asked["schema"]} if asked.get("schema") else None
+    return {
+        "instructions": next((said["content"] for said in first if said["role"] == "system"), None),
+        "max_output_tokens": turn.sampling.get("max_new_tokens"),
+        "metadata": asked.get("metadata") or {},
+        "parallel_tool_calls": asked.get("parallel_tool_calls", True),
+        "previous_response_id": asked.get("previous") or None,
+        "reasoning": {"effort": None, "summary": None},
+        "store": True,
+        "temperature": turn.sampling.get("temperature"),
+        "text": {"format": format or {"type": "text"}},
+        "tool_choice": {"type": "function", "name": choice[1:]} if choice.startswith("=") else choice,
+        "tools": [{"type": "function", **tool["function"]} for tool in turn.tools],
+        "top_p": turn.sampling.get("top_p"),
+        "truncation": "disabled",
+        "user": asked.get("user") or None,
+    }
+
+
+def answer(turn: Turn, echo: Mapping[str, Any], *, summed_up: bool = False, thinking: int = 0) -> dict[str, Any]:
+    """A turn as it was kept, as a response."""
+    if turn.status == Turn.Status.ANSWERING:
+        return response(turn, echo, "in_progress", [])
+    output = response_items.output(turn, summed_up=summed_up)
+    if turn.finish_reason == "error":
+        ended: dict[str, Any] = {"status": "failed", "error": {"code": "server_error", "message": turn.error}}
+    else:
+        ended = ending(turn.finish_reason)
+    if ended["status"] == "completed" and turn.served_at:
+        ended["completed_at"] = int(turn.served_at.timestamp())
+    ended["usage"] = usage(len(turn.prompt_ids), len(turn.response_ids), turn.cached_tokens, thinking)
+    return response(turn, echo, ended.pop("status"), output, **ended)
+
+
+router = Router(auth=Bearer(), tags=["chat"])
+
+
+@router.post("/responses", summary="One reply, as OpenAI's Responses give it")
+async def create(request: HttpRequest, body: Request) -> Any:
+    """Answer as OpenAI does. `model` in the answer is name@number: the checkpoint that wrote it."""
+    turns = await streaming.begun(partial(begin, request, body))
+    done = body.address(request)["session_done"]
+    events = ResponseEvents(turns[0], body.echo(turns[0]), summed_up=body.summed_up)
+    if body.stream:
+        return EventStream(streaming.events(turns, events, done=done), partial(streaming.forsake, turns))
+    (kept,) = await streaming.whole(turns, done=done, heard=events.heard)
+    return answer(kept, events.echo, summed_up=body.summed_up, thinking=events.thinking)
+
+
+def begin(request: HttpRequest, body: Request) -> list[Turn]:
+    """Store the request as a turn of the session it belongs to."""
+    key: ApiKey = request.auth  # type: ignore[attr-defined]
+    return asking.begin(key, body.ask(request, key))
+
+
+@router.get("/responses/{response_id}", summary="An answer that was given before")
+async def stored(request: HttpRequest, response_id: str) -> dict[str, Any]:
+    """Of one's own turns, whichever of one's keys they came by."""
+    turn = await found(request, response_id)
+    return answer(turn, remembered(turn))
+
+
+@router.post("/responses/{response_id}/cancel", summary="Stop an answer that is being written")
+async def cancel(request: HttpRequest, response_id: str) -> dict[str, Any]:
+    """It keeps what was said, and never teaches. One that is whole stays as it is."""
+    await replies.stop(await found(request, response_id), engines.policy())
+    turn = await found(request, response_id)
+    return answer(turn, remembered(turn))
+
+
+async def found(request: HttpRequest, response_id: str) -> Turn:
+    """Raises ResponseNotFound for what is nobody's, or another's."""
+    own = Turn.objects.visible_to(request.auth.user)  # type: ignore[attr-defined]
+    named = own.filter(protocol="responses", completion_id=storable(response_id))
+    turn = await named.select_related("checkpoint", "session").afirst()
+    if turn is None:
+        raise ResponseNotFound(f"There is no response {response_id!r} here.")
+    return turn
