@@ -61,8 +61,8 @@ def light(key: ApiKey) -> Light:
     troubles = (*closed(key), *serve_only(key), *refused(key, newest))
     teaching = answered(came)
     if first := next((turn for turn in teaching[:5] if turn.is_trainable), None):
-        said = f"{counted(teaching.count(), 'turn')} can teach, the first since {moment(first.created_at)}."
-        return Light("green", f"Connected: {said}", (*troubles, *whose_words()), newest, first)
+        said = f"Connected: {counted(teaching.count(), 'turn')} can teach."
+        return Light("green", said, (*troubles, *whose_words()), newest, first)
     if newest is not None:
         reasons = (*troubles, *why_not(came))
         return Light("amber", "Requests come, and nothing of them can teach yet.", reasons, newest)
