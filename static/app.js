@@ -31,6 +31,19 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
   if (isBusy && find("input[type=checkbox]", fragment)) event.detail.shouldSwap = false;
 });
 
+// Whoever is at a thumb by keyboard stays there when its fragment is pushed anew.
+let refocus = "";
+
+document.addEventListener("htmx:oobBeforeSwap", (event) => {
+  const at = document.activeElement;
+  refocus = event.detail.target.matches(".thumbs") && event.detail.target.contains(at) ? at.id : "";
+});
+
+document.addEventListener("htmx:oobAfterSwap", () => {
+  if (refocus) document.getElementById(refocus)?.focus({ preventScroll: true });
+  refocus = "";
+});
+
 // A correction somebody is typing survives its turn being drawn again.
 function keepTyping(standing, arriving) {
   for (const area of standing.querySelectorAll("textarea")) {

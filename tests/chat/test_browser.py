@@ -145,6 +145,58 @@ async def test_thumb_and_corrections(open_tab, engine, session):
     assert (said.kind, said.text) == ("guidance", "Be brief.")
 
 
+async def stands(kind: str) -> list[Feedback]:
+    return [said async for said in Feedback.objects.standing().filter(kind=kind)]
+
+
+async def test_a_bad_reply_has_reasons_by_mouse_and_by_keyboard(open_tab, engine, session):
+    other, tab = await open_tab(), await open_tab()
+    await say(tab, "Say hello")
+    await expect(tab.locator(".reasons label")).to_have_count(0)
+    await tab.get_by_role("button", name="Bad reply").focus()
+    await tab.keyboard.press("Space")
+    await expect(tab.locator(".reasons label")).to_have_count(7)
+    await expect(tab.get_by_role("button", name="Bad reply")).to_be_focused()
+
+    # The thumbs' neighbours in the row, then the chips: each is reached with Tab and chosen with Space.
+    first = tab.get_by_role("checkbox", name="wrong")
+    for _ in range(4):
+        await tab.keyboard.press("Tab")
+        if await first.evaluate("chip => chip === document.activeElement"):
+            break
+    await expect(first).to_be_focused()
+    await tab.keyboard.press("Space")
+    await expect(other.get_by_role("checkbox", name="wrong")).to_be_checked()
+    await expect(first).to_be_focused()
+    await tab.keyboard.press("Tab")
+    await tab.keyboard.press("Space")
+    await expect(other.get_by_role("checkbox", name="too long")).to_be_checked()
+    assert [said.tags for said in await stands("thumb")] == [["wrong", "too long"]]
+
+    await other.locator(".reasons label").get_by_text("wrong").click()
+    await expect(other.get_by_role("checkbox", name="wrong")).not_to_be_checked()
+    await other.get_by_role("button", name="Undo").click()
+    await expect(other.locator(".reasons label")).to_have_count(0)
+    await expect(other.get_by_role("button", name="Bad reply")).to_have_attribute("aria-pressed", "false")
+    await expect(tab.get_by_role("button", name="Bad reply")).to_have_attribute("aria-pressed", "false")
+    await expect(tab.locator(".reasons label")).to_have_count(0)
+    assert await stands("thumb") == []
+
+
+async def test_reasons_chosen_quickly_are_all_kept(open_tab, engine, session):
+    tab, other = await open_tab(), await open_tab()
+    await say(tab, "Say hello")
+    await tab.get_by_role("button", name="Bad reply").click()
+    await expect(tab.locator(".reasons label")).to_have_count(7)
+    await tab.evaluate("document.querySelectorAll('.reasons label').forEach((label) => label.click())")
+    await expect(other.locator(".reasons input:checked")).to_have_count(7)
+    await expect(tab.locator(".reasons input:checked")).to_have_count(7)
+    assert [len(said.tags) for said in await stands("thumb")] == [7]
+    await tab.get_by_role("button", name="Good reply").click()
+    await expect(tab.locator(".reasons label")).to_have_count(0)
+    assert [(said.value, said.tags) for said in await stands("thumb")] == [(1, [])]
+
+
 async def test_what_is_being_typed_survives_what_happens_meanwhile(open_tab, engine, session):
     tab = await open_tab()
     await say(tab, "Say hello")
