@@ -31,13 +31,15 @@ BASE = "base"
 
 def chosen(model: str, key: ApiKey | None = None) -> Checkpoint:
     """The checkpoint a request asks for: by the plain name the one that its key is pinned to, else the live one; by
-    name@number (or name@base, number 0) another that may answer. Raises ModelNotFound."""
+    name@number (or name@base, number 0) another that may answer. A pinned key has no other. Raises ModelNotFound."""
     name, _, number = model.partition("@")
     if name in ("", settings.MODEL_NAME) and not number:
         return key.checkpoint if key and key.checkpoint else Checkpoint.live()
     number = "0" if number == BASE else number
     numbered = name == settings.MODEL_NAME and re.fullmatch("[0-9]{1,9}", number)
     found = answering().filter(number=int(number)).first() if numbered else None
+    if found is not None and key and key.checkpoint and found != key.checkpoint:
+        raise ModelNotFound(f"This API key is answered by {key.checkpoint} alone: ask for {settings.MODEL_NAME!r}.")
     if found is not None:
         return found
     raise ModelNotFound(f"There is no model {shortened(model)!r} here. GET /v1/models lists those that answer.")
@@ -53,7 +55,8 @@ def answering() -> QuerySet[Checkpoint]:
 
 def named(key: ApiKey) -> dict[str, Checkpoint]:
     """Every name that may be asked for, and who answers to it."""
-    numbered = {str(checkpoint): checkpoint for checkpoint in answering()}
+    offered = answering().filter(pk=key.checkpoint_id) if key.checkpoint_id else answering()
+    numbered = {str(checkpoint): checkpoint for checkpoint in offered}
     base = {f"{settings.MODEL_NAME}@{BASE}": found for found in numbered.values() if found.number == 0}
     return {settings.MODEL_NAME: chosen("", key), **numbered, **base}
 

@@ -20,6 +20,7 @@ from chat.api import access
 from chat.models import ApiKey, Spending, Turn
 from tests.chat.conftest import open_turn, reply_to, user
 from tests.conftest import free_port
+from training.models import Checkpoint
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
@@ -148,6 +149,28 @@ async def test_a_key_that_only_serves_opens_turns_that_never_teach(knock, key):
     turn = await Turn.objects.select_related("session").aget()
     assert not turn.learns
     assert not turn.is_trainable
+
+
+async def test_a_pinned_key_is_answered_by_its_checkpoint_and_no_other(async_client, key, engine):
+    base = await Checkpoint.objects.aget(number=0)
+    await sync_to_async(base.move)("retired")
+    live = await Checkpoint.objects.acreate(number=3, status="live", parent=base)
+    other = await Checkpoint.objects.acreate(number=4, status="retired", parent=base)
+    await change(key, checkpoint=base)
+    headers = {"Authorization": f"Bearer {key.secret}"}
+
+    async def ask(model):
+        body = json.dumps(HI | {"model": model})
+        return await async_client.post("/v1/chat/completions", body, content_type="application/json", headers=headers)
+
+    for name in ("talkback", "talkback@0", "talkback@base", ""):
+        assert (await ask(name)).json()["model"] == "talkback@0"
+    for name in (str(live), str(other)):
+        status, code, message = await refusal(await ask(name))
+        assert (status, code) == (404, "model_not_found")
+        assert "answered by talkback@0 alone" in message
+    listed = (await async_client.get("/v1/models", headers=headers)).json()["data"]
+    assert {model["root"] for model in listed} == {"talkback@0"}
 
 
 async def test_what_was_refused_is_remembered_with_the_key(knock, key):
