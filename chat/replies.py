@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -16,7 +17,9 @@ from asgiref.sync import sync_to_async
 from django.db import transaction
 from django.utils import timezone
 
-from chat import limits, sessions
+from chat import limits, retries, sessions
+from chat.beats import Writing
+from chat.flow import Flow
 from chat.models import Turn
 from chat.reading import Piece, Reader
 from core.errors import IllegalMove, TalkbackError
@@ -38,6 +41,9 @@ SILENCE_S = 60.0
 
 PATIENCE_S = 60.0
 """How long a reply waits for an engine that does not answer, as long as nothing of it was said."""
+
+arrived_at: ContextVar[float] = ContextVar("arrived_at")
+"""When the request that is being answered arrived, on the monotonic clock."""
 
 
 @dataclass(frozen=True)
@@ -62,36 +68,50 @@ class Spoken:
 async def reply(turn: Turn, engine: Engine) -> AsyncGenerator[Spoken, None]:
     """The reply, as it is sampled; the row keeps ids, log-probs and text exactly as the engine gave them.
 
-    The last piece comes after the row is SERVED, so whoever reads it may speak of the turn at once. Leaving early
-    aborts the engine and closes the turn, as does `stop`; a failure closes it with its sentence and raises.
+    What the engine says faster than it is read comes in one piece; an empty piece says that it is silent. The last
+    piece comes after the row is SERVED, so whoever reads it may speak of the turn at once. Leaving early aborts the
+    engine and closes the turn, as does `stop`; a failure closes it with its sentence and raises.
     """
-    turn = await Turn.objects.select_related("checkpoint").aget(pk=turn.pk)
+    if turn.repeated:
+        async with aclosing(retries.replay(turn)) as again:
+            async for spoken in again:
+                yield spoken
+                if spoken.finish_reason:
+                    return
+    if turn.repeated or turn.get_deferred_fields() or not Turn.checkpoint.is_cached(turn):
+        turn = await Turn.objects.select_related("checkpoint").aget(pk=turn.pk)
     reader = Reader(tools=turn.tools)
-    text = ""
     ids: list[int] = []
     logprobs: list[float] = []
+    first_token_s: float | None = None
     settled = False
+    flow = Flow(attempts(turn, engine), BEAT_S)
+    writing = Writing(turn, BEAT_S, flow.rouse)
 
     async def settle(status: str, reason: str, **fields: object) -> None:
         nonlocal settled
         settled = True
-        said: dict[str, object] = {"text": text, "response_ids": ids, "logprobs": logprobs, "finish_reason": reason}
-        said |= {"message": reader.message, "marks": reader.marks}
-        await sync_to_async(finish)(turn, status, said | fields)
+        said: dict[str, object] = {"text": "".join(writing.words), "response_ids": ids, "logprobs": logprobs}
+        said |= {"finish_reason": reason, "message": reader.message, "marks": reader.marks}
+        await sync_to_async(finish)(turn, status, said | {"first_token_s": first_token_s} | fields)
 
     try:
-        async with aclosing(beating(attempts(turn, engine), BEAT_S)) as deltas:
-            async for delta in deltas:
+        async with writing, flow:
+            while not settled:
+                delta = await flow.take()
+                if not writing.is_wanted:
+                    await settle(Turn.Status.CLOSED, "abort")
+                    yield Spoken(finish_reason="abort")
+                    return
                 if delta is None:
-                    if not await still_wanted(turn, text):
-                        await settle(Turn.Status.CLOSED, "abort")
-                        yield Spoken(finish_reason="abort")
-                        return
                     yield Spoken()
                     continue
                 if len(delta.ids) != len(delta.logprobs):
                     raise EngineRefused(f"The engine gave {len(delta.logprobs)} log-probs for {len(delta.ids)} tokens.")
-                ids, logprobs = [*ids, *delta.ids], [*logprobs, *delta.logprobs]
+                if first_token_s is None and delta.ids:
+                    first_token_s = waited_s(turn)
+                ids += delta.ids
+                logprobs += delta.logprobs
                 pieces = reader.feed(delta.text)
                 finish_reason = delta.finish_reason
                 if finish_reason:
@@ -99,7 +119,7 @@ async def reply(turn: Turn, engine: Engine) -> AsyncGenerator[Spoken, None]:
                     whole = finish_reason in ("stop", "length")
                     if finish_reason == "stop" and "tool_calls" in reader.message:
                         finish_reason = "tool_calls"
-                text += "".join(piece.text for piece in pieces if piece.kind == "content")
+                writing.words += [piece.text for piece in pieces if piece.kind == "content"]
                 if finish_reason:
                     await settle(
                         Turn.Status.SERVED if whole else Turn.Status.CLOSED,
@@ -109,8 +129,6 @@ async def reply(turn: Turn, engine: Engine) -> AsyncGenerator[Spoken, None]:
                     )
                 top = getattr(delta, "top", ())
                 yield Spoken(tuple(pieces), delta.ids, delta.logprobs, finish_reason, top, delta.cached_tokens)
-                if settled:
-                    return
     except TalkbackError as failure:
         if not settled:
             await settle(Turn.Status.CLOSED, "error", error=str(failure))
@@ -122,6 +140,12 @@ async def reply(turn: Turn, engine: Engine) -> AsyncGenerator[Spoken, None]:
     finally:
         if not settled:  # the reader left, or the process is going down
             await asyncio.shield(settle(Turn.Status.CLOSED, "abort"))
+
+
+def waited_s(turn: Turn) -> float:
+    """Seconds since the request arrived; where that is not known, since the turn began to wait for its reply."""
+    at = arrived_at.get(None)
+    return monotonic() - at if at is not None else (timezone.now() - turn.moved_at).total_seconds()
 
 
 async def stop(turn: Turn, engine: Engine) -> None:
@@ -159,7 +183,7 @@ def finish(turn: Turn, status: str, said: dict[str, Any]) -> None:
         said["served_at"] = timezone.now()
         if turn.line == Turn.Line.MAIN:
             message = said.get("message") or {"role": "assistant", "content": said["text"]}
-            said["chain"] = sessions.chain([*turn.messages, message])
+            said["chain"] = sessions.chain([*turn.messages, message], turn.client)
     try:
         with transaction.atomic():
             turn.move(status, **said)
@@ -192,34 +216,3 @@ async def attempts(turn: Turn, engine: Engine) -> AsyncGenerator[Delta, None]:
                 raise
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, 4.0)
-
-
-async def beating(stream: AsyncGenerator[Delta, None], every_s: float) -> AsyncGenerator[Delta | None, None]:
-    """The stream's items, and None whenever `every_s` seconds have passed since the last None."""
-    coming: asyncio.Task[Delta] | None = None
-    beat = monotonic() + every_s
-    try:
-        while True:
-            coming = coming or asyncio.ensure_future(anext(stream))
-            await asyncio.wait({coming}, timeout=max(0.0, beat - monotonic()))
-            if monotonic() >= beat:
-                beat = monotonic() + every_s
-                yield None
-            if coming.done():
-                done, coming = coming, None
-                try:
-                    item = done.result()
-                except StopAsyncIteration:
-                    return
-                yield item
-    finally:
-        if coming is not None:
-            coming.cancel()
-            await asyncio.gather(coming, return_exceptions=True)
-        await stream.aclose()
-
-
-async def still_wanted(turn: Turn, text: str) -> bool:
-    """Say that this reply is being written, and keep what there is of it. False: it was stopped, or deleted."""
-    wanted = Turn.objects.filter(pk=turn.pk, status=Turn.Status.ANSWERING, finish_reason="")
-    return bool(await wanted.aupdate(moved_at=timezone.now(), text=text))

@@ -15,6 +15,7 @@ atexit.register(shutil.rmtree, DATA_DIR, ignore_errors=True)
 STATIC_ROOT = DATA_DIR / "static"
 STATIC_ROOT.mkdir()
 DATABASES["default"]["CONN_MAX_AGE"] = 0  # noqa: F405  a test that ends leaves no connection open
+DATABASE_THREADS = 0  # nor one in a thread of the process
 SECRET_KEY = "only-for-tests"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CELERY_BROKER_URL = "memory://"

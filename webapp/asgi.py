@@ -8,12 +8,25 @@ from django.core.asgi import get_asgi_application
 
 django = get_asgi_application()
 
+from typing import Any
+
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator
 
+from webapp.handler import ApiHandler, Receive, Scope, Send
 from webapp.urls import websocket_urlpatterns
 
+api = ApiHandler()
+
+
+async def http(scope: Scope, receive: Receive, send: Send) -> None:
+    """The API by the short way; its page, as all pages, by the ordinary one."""
+    path: str = scope["path"]
+    handler: Any = api if path.startswith("/v1/") and not path.startswith("/v1/docs") else django
+    await handler(scope, receive, send)
+
+
 application = ProtocolTypeRouter(
-    {"http": django, "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))}
+    {"http": http, "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))}
 )

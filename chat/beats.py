@@ -1,0 +1,122 @@
+"""Replies under way say together that somebody is writing them, and hear which of them nobody wants any more."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Callable
+from uuid import UUID
+from weakref import WeakKeyDictionary
+
+from asgiref.sync import sync_to_async
+from django.db import DatabaseError, close_old_connections, transaction
+from django.utils import timezone
+
+from chat.models import Turn
+from core import threads
+
+log = logging.getLogger(__name__)
+
+TOGETHER = 25
+"""Rows that one transaction touches: nobody waits long for so many."""
+
+
+class Writing:
+    """A reply under way."""
+
+    def __init__(self, turn: Turn, every_s: float, rouse: Callable[[], None]) -> None:
+        """`rouse` is called once nobody wants it any more: it was stopped elsewhere, or deleted."""
+        self.pk: UUID = turn.pk
+        self.every_s, self.rouse = every_s, rouse
+        self.is_wanted = True
+        self.words: list[str] = []
+        """What was said so far, in pieces."""
+        self.noted = 0
+        """How many of them the row has."""
+
+    async def __aenter__(self) -> Writing:
+        self._beats = Beats.of_this_loop()
+        self._beats.add(self)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """When this is left, no beat speaks of the turn any more."""
+        await self._beats.discard(self)
+
+
+class Beats:
+    """One task an event loop, as long as any reply is under way on it."""
+
+    _all: WeakKeyDictionary[asyncio.AbstractEventLoop, Beats] = WeakKeyDictionary()
+
+    def __init__(self) -> None:
+        self._writing: dict[UUID, Writing] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._idle = asyncio.Event()
+        """Set while no row is touched."""
+        self._idle.set()
+
+    @classmethod
+    def of_this_loop(cls) -> Beats:
+        loop = asyncio.get_running_loop()
+        if loop not in cls._all:
+            cls._all[loop] = cls()
+        return cls._all[loop]
+
+    def add(self, writing: Writing) -> None:
+        self._writing[writing.pk] = writing
+        if self._task is None or self._task.done():
+            # A fresh context: the request that came first takes its thread for database work with it when it ends.
+            self._task = asyncio.get_running_loop().create_task(self._beat(), context=contextvars.Context())
+
+    async def discard(self, writing: Writing) -> None:
+        if self._writing.get(writing.pk) is writing:
+            del self._writing[writing.pk]
+        if not self._idle.is_set():
+            await self._idle.wait()
+        if not self._writing and self._task is not None:
+            self._task.cancel()
+
+    async def _beat(self) -> None:
+        kept = threads.kept()
+        while self._writing:
+            await asyncio.sleep(min(writing.every_s for writing in self._writing.values()))
+            everyone = list(self._writing.values())
+            for start in range(0, len(everyone), TOGETHER):
+                some = [one for one in everyone[start : start + TOGETHER] if one.pk in self._writing]
+                said = {one.pk: "".join(one.words) if len(one.words) > one.noted else None for one in some}
+                lengths = {one.pk: len(one.words) for one in some}
+                self._idle.clear()
+                try:
+                    wanted = await sync_to_async(noted if kept else noted_once)(said)
+                except DatabaseError as error:  # a beat is missed; the next one tries again
+                    log.warning("%d replies could not say that they are being written: %s", len(some), error)
+                    continue
+                finally:
+                    self._idle.set()
+                for one in some:
+                    one.noted = lengths[one.pk]
+                    if one.pk not in wanted:
+                        one.is_wanted = False
+                        one.rouse()
+
+
+def noted(said: dict[UUID, str | None]) -> set[UUID]:
+    """Say that these replies are being written, and keep their text where it has grown. Those still wanted."""
+    with transaction.atomic():
+        rows = Turn.objects.filter(pk__in=said, status=Turn.Status.ANSWERING, finish_reason="")
+        rows.update(moved_at=timezone.now())
+        wanted = set(rows.order_by().values_list("pk", flat=True))
+        for pk, text in said.items():
+            if text is not None and pk in wanted:
+                Turn.objects.filter(pk=pk).update(text=text)
+    return wanted
+
+
+def noted_once(said: dict[UUID, str | None]) -> set[UUID]:
+    """`noted`, in a thread that keeps no connection."""
+    try:
+        return noted(said)
+    finally:
+        close_old_connections()

@@ -1,0 +1,122 @@
+"""The API's requests, handled with nothing that only pages need: no session, no cookies, no forms, no middleware that
+hops to a thread and back. What is answered is what Django's ordinary stack would answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from io import BytesIO
+from time import monotonic
+from typing import IO, Any, cast
+
+from asgiref.sync import ThreadSensitiveContext, sync_to_async
+from django.conf import settings
+from django.core.exceptions import RequestAborted, RequestDataTooBig
+from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
+from django.core.handlers.exception import convert_exception_to_response
+from django.db import close_old_connections
+from django.http import HttpRequest
+from django.http.response import HttpResponse, HttpResponseBase
+from django.urls import set_script_prefix
+
+from chat.replies import arrived_at
+from core import threads
+from webapp.errors import bad_request
+from webapp.headers import stamped
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": settings.SECURE_REFERRER_POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "X-Frame-Options": settings.X_FRAME_OPTIONS,
+}
+"""What the ordinary stack's middleware says of every response."""
+
+
+class ApiHandler(ASGIHandler):
+    """Django's handler without MIDDLEWARE, and with database work in threads that are kept."""
+
+    def load_middleware(self, is_async: bool = False) -> None:
+        async def answered(request: HttpRequest) -> HttpResponse:
+            request.get_host()  # raises DisallowedHost
+            response: HttpResponse = await self._get_response_async(request)  # type: ignore[attr-defined]
+            for name, value in HEADERS.items():
+                response.headers.setdefault(name, value)
+            return stamped(response)
+
+        self._view_middleware: list[Any] = []
+        self._template_response_middleware: list[Any] = []
+        self._exception_middleware: list[Any] = []
+        self._middleware_chain = convert_exception_to_response(answered)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        arrived_at.set(monotonic())
+        if threads.kept():
+            await self.handle(scope, receive, send)
+            return
+        async with ThreadSensitiveContext():
+            try:
+                await self.handle(scope, receive, send)
+            finally:
+                await asyncio.shield(sync_to_async(close_old_connections)())
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, and stop answering the moment the client leaves."""
+        try:
+            body = await self.read_body(receive)
+        except RequestAborted:
+            return
+        except RequestDataTooBig as error:
+            await self.send_response(bad_request(ASGIRequest(scope, BytesIO()), error), send)
+            return
+        set_script_prefix(get_script_prefix(scope))
+        request, refusal = self.create_request(scope, body)
+        if request is None:
+            await self.send_response(cast(HttpResponse, refusal), send)
+            return
+        answering = asyncio.create_task(self.answer(request, send))
+        leaving = asyncio.create_task(self.listen_for_disconnect(receive))
+        await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+        for task in (leaving, answering):
+            task.cancel()
+        _, failure = await asyncio.gather(leaving, answering, return_exceptions=True)
+        if isinstance(failure, Exception):
+            raise failure
+
+    async def answer(self, request: HttpRequest, send: Send) -> None:
+        response = await self.run_get_response(request)
+        try:
+            await self.send_response(response, send)
+        except BaseException:  # the client left, or the connection broke: nobody else will close it
+            await asyncio.shield(sync_to_async(response.close)())
+            raise
+
+    async def read_body(self, receive: Receive) -> IO[bytes]:
+        """The body, kept in memory: a disk has no place on the event loop. Raises RequestDataTooBig."""
+        body = BytesIO()
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise RequestAborted
+            body.write(message.get("body", b""))
+            if body.tell() > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
+                raise RequestDataTooBig
+            if not message.get("more_body", False):
+                body.seek(0)
+                return body
+
+    async def send_response(self, response: HttpResponseBase, send: Send) -> None:  # type: ignore[override]
+        headers = [(name.encode("ascii").lower(), value.encode("latin1")) for name, value in response.items()]
+        await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+        if not response.streaming:
+            await send({"type": "http.response.body", "body": cast(HttpResponse, response).content})
+            return
+        async with aclosing(aiter(cast(AsyncIterable[bytes], response))) as parts:  # type: ignore[type-var]
+            async for part in parts:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body"})
