@@ -17,7 +17,7 @@ import httpx
 
 from gpu_workers.connections import Connections
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused
-from gpu_workers.types import Completion, Delta, Sampling, Scored, storable
+from gpu_workers.types import Completion, Delta, Sampling, Scored, Top, storable
 
 PauseMode = Literal["abort", "retract", "in_place"]
 
@@ -63,6 +63,7 @@ class Engine:
             prompt_tokens=meta["prompt_tokens"],
             cached_tokens=meta.get("cached_tokens", 0),
             weight_version=str(meta.get("weight_version", "")),
+            top=_top(meta, 0, len(ids)),
         )
 
     async def stream(
@@ -110,6 +111,7 @@ class Engine:
                             prompt_tokens=meta["prompt_tokens"],
                             cached_tokens=meta.get("cached_tokens", 0),
                             weight_version=str(meta.get("weight_version", "")),
+                            top=_top(meta, skip, len(ids)),
                         )
                         if finish:
                             return
@@ -255,12 +257,20 @@ class Engine:
             params["stop_token_ids"] = list(sampling.stop_token_ids)
         if sampling.seed is not None:
             params["sampling_seed"] = sampling.seed
+        if not sampling.skip_special_tokens:
+            params["skip_special_tokens"] = False
+        if sampling.json_schema:
+            params["json_schema"] = sampling.json_schema
+        if sampling.regex:
+            params["regex"] = sampling.regex
         body: dict[str, Any] = {
             "input_ids": list(ids),
             "sampling_params": params,
             "return_logprob": True,
             "rid": request_id or uuid4().hex,
         }
+        if sampling.top_logprobs:
+            body["top_logprobs_num"] = sampling.top_logprobs
         if adapter:
             body["lora_path"] = adapter
         if priority:
@@ -379,6 +389,14 @@ def _finish(meta: Mapping[str, Any]) -> str | None:
 
 def _logprobs(entries: Sequence[Sequence[Any]]) -> tuple[float, ...]:
     return tuple(float(entry[0]) for entry in entries)
+
+
+def _top(meta: Mapping[str, Any], skip: int, count: int) -> Top:
+    """The likeliest tokens beside each drawn one; a token that could not come has no log-prob and is left out."""
+    rows = (meta.get("output_top_logprobs") or ())[skip:]
+    if rows and len(rows) != count:
+        raise EngineRefused(f"The engine returned {len(rows)} lists of likely tokens for {count} tokens.")
+    return tuple(tuple((int(id), float(logprob)) for logprob, id, *_ in row if logprob is not None) for row in rows)
 
 
 def _agree(ids: Sequence[int], logprobs: Sequence[float]) -> None:

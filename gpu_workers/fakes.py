@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 
 from gpu_workers.engine import PauseMode
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
-from gpu_workers.types import Completion, Delta, Sampling, Scored
+from gpu_workers.types import Completion, Delta, Sampling, Scored, Top
 
 Logprobs = Callable[[Sequence[int], Sequence[int], str | None], Sequence[float]]
 
@@ -117,13 +117,15 @@ class FakeEngine:
         line = self._answer("generate", prompt_ids, sampling, adapter, request_id, priority)
         await self._wait()
         ids, reason = self._tokens(line, sampling)
+        logprobs = tuple(self.logprobs(prompt_ids, ids, adapter))
         return Completion(
             text=self._decode(ids),
             ids=tuple(ids),
-            logprobs=tuple(self.logprobs(prompt_ids, ids, adapter)),
+            logprobs=logprobs,
             finish_reason=reason,
             prompt_tokens=len(prompt_ids),
             weight_version=self.weight_version,
+            top=self._top(ids, logprobs, sampling),
         )
 
     async def stream(
@@ -158,6 +160,7 @@ class FakeEngine:
                     finish_reason=reason if last else None,
                     prompt_tokens=len(prompt_ids),
                     weight_version=self.weight_version,
+                    top=self._top(ids[n : n + 1], logprobs[n : n + 1], sampling),
                 )
                 await asyncio.sleep(0)
         finally:
@@ -290,6 +293,15 @@ class FakeEngine:
         if len(ids) > sampling.max_new_tokens:
             return ids[: sampling.max_new_tokens], "length"
         return ids, line.finish_reason
+
+    def _top(self, ids: Sequence[int], logprobs: Sequence[float], sampling: Sampling) -> Top:
+        """Made-up rivals: the token drawn is the likeliest, the ids behind it are each 1 less likely."""
+        size, count = self.tokenizer.get_vocab_size(), range(sampling.top_logprobs)
+        if not count:
+            return ()
+        return tuple(
+            tuple(((id + n) % size, logprob - n) for n in count) for id, logprob in zip(ids, logprobs, strict=True)
+        )
 
     def _decode(self, ids: Sequence[int]) -> str:
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))

@@ -22,6 +22,18 @@ class Sampling:
     repetition_penalty: float = 1.0
     ignore_eos: bool = False
     seed: int | None = None
+    skip_special_tokens: bool = True
+    """False: control tokens are a part of the text; some models write their tool calls with one."""
+    json_schema: str = ""
+    """A JSON schema, as JSON text, that the reply must satisfy; only what it allows is ever drawn."""
+    regex: str = ""
+    """A regular expression that the whole reply must match."""
+    top_logprobs: int = 0
+    """How many of the likeliest tokens are wanted beside each one that is drawn."""
+
+
+Top = tuple[tuple[tuple[int, float], ...], ...]
+"""For each token drawn the likeliest ones at its place with their log-probs, likeliest first."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +47,7 @@ class Delta:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     weight_version: str = ""
+    top: Top = ()  # one entry an id, where Sampling.top_logprobs asked for them
 
 
 @dataclass(frozen=True)
@@ -48,6 +61,7 @@ class Completion:
     prompt_tokens: int
     cached_tokens: int = 0
     weight_version: str = ""
+    top: Top = ()  # one entry an id, where Sampling.top_logprobs asked for them
 
 
 @dataclass(frozen=True)

@@ -16,5 +16,5 @@ On purpose it differs in this, and each is a test:
 - Priority is always heeded, larger first. SGLang needs --enable-priority-scheduling.
 - /health costs no token and stays 200 while paused. (/ready is 503 while paused on both.)
 
-Not served: grammars, stop_regex, sessions, embeddings, the OpenAI routes beyond /v1/models.
+Not served: grammars but json_schema and regex, stop_regex, sessions, embeddings, the OpenAI routes beyond /v1/models.
 """

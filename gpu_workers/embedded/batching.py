@@ -23,6 +23,7 @@ from torch import Tensor
 
 from gpu_workers.embedded.adapters import Adapter
 from gpu_workers.embedded.cache import KV, PrefixCache, shared_length
+from gpu_workers.embedded.grammar import Grammar
 from gpu_workers.embedded.metrics import Metrics
 from gpu_workers.embedded.model import Model, Piece
 from gpu_workers.embedded.requests import Ask
@@ -69,6 +70,7 @@ class Strand:
     dice: Dice
     tokens: np.ndarray
     length: int
+    grammar: Grammar | None = None
     counts: Counter[int] = field(default_factory=Counter)
     kv: KV | None = None
     generation: int = -1  # of the weights that computed all of kv; -1: mixed
@@ -163,10 +165,13 @@ class Batcher:
         if self._thread.is_alive():
             self._thread.join()
 
-    def submit(self, asks: Sequence[tuple[Ask, Callable[[News], None]]]) -> list[Strand]:
-        """Queue these; sinks are called on the model's thread. Raises KeyError naming an adapter that is not held."""
+    def submit(
+        self, asks: Sequence[tuple[Ask, Callable[[News], None]]], grammars: Sequence[Grammar | None] = ()
+    ) -> list[Strand]:
+        """Queue these; sinks are called on the model's thread. `grammars` are one an ask, or none at all. Raises
+        KeyError naming an adapter that is not held."""
         made = []
-        for ask, sink in asks:
+        for (ask, sink), grammar in zip(asks, grammars or [None] * len(asks), strict=True):
             adapter = None if ask.adapter is None else self._adapters[ask.adapter]
             p = ask.params
             self._orders += 1
@@ -174,7 +179,8 @@ class Batcher:
             tokens[: len(ask.ids)] = ask.ids
             decode = self._decoder(p.skip_special_tokens, p.spaces_between_special_tokens)
             text = Text(decode, p.stop, p.no_stop_trim)
-            strand = Strand(ask, adapter, sink, self._orders, text, Dice(p.sampling_seed), tokens, len(ask.ids))
+            dice = Dice(p.sampling_seed)
+            strand = Strand(ask, adapter, sink, self._orders, text, dice, tokens, len(ask.ids), grammar)
             if ask.logprob_start >= 0:  # nothing precedes the first of these tokens: its log-prob is null
                 strand.prompt_logprobs.append((None, ask.ids[ask.logprob_start]))
                 strand.prompt_tops.append(None)
@@ -496,11 +502,19 @@ class Batcher:
 
     def _draw(self, drawing: list[tuple[Strand, int]], logits: Tensor) -> None:
         rows = []
-        for strand, _ in drawing:
+        for strand, at in list(drawing):
             p = strand.ask.params
-            early = strand.output_length < p.min_new_tokens
+            early = strand.output_length < p.min_new_tokens and strand.grammar is None
             barred = (self._model.eos_ids | p.stop_token_ids) if early else frozenset()
-            rows.append(Row(p, strand.dice, strand.counts, barred))
+            try:
+                outside = None if strand.grammar is None else strand.grammar.barred()
+            except ValueError as error:
+                drawing.remove((strand, at))
+                self._end(strand, beyond(error))
+                continue
+            rows.append(Row(p, strand.dice, strand.counts, barred, outside))
+        if not rows:
+            return
         ids, logprobs = draw(logits[[at for _, at in drawing]], rows, original=self._original)
         now = time.time()
         for n, (strand, _) in enumerate(drawing):
@@ -521,6 +535,11 @@ class Batcher:
                 if ask.token_ids_logprob:
                     news.chosen = _chosen(logprobs[n : n + 1], ask.token_ids_logprob)
             finish = self._finish(strand, token)
+            if strand.grammar is not None and finish is None:
+                try:
+                    strand.grammar.take(token)
+                except ValueError as error:
+                    finish = beyond(error)
             if finish is not None:
                 self._end(strand, finish, news)
             else:
@@ -530,7 +549,8 @@ class Batcher:
     def _finish(self, strand: Strand, token: int) -> Finish | None:
         """A stop string comes before a stop token, and that before the length: SGLang's order."""
         p = strand.ask.params
-        is_stop = not p.ignore_eos and (token in self._model.eos_ids or token in p.stop_token_ids)
+        heeded = not p.ignore_eos or strand.grammar is not None  # behind the end of a grammar nothing can come
+        is_stop = heeded and (token in self._model.eos_ids or token in p.stop_token_ids)
         if not is_stop or p.no_stop_trim:
             matched = strand.text.add(token)
             if matched is not None:
@@ -612,6 +632,12 @@ class Batcher:
 
 
 _NONE = object()
+
+
+def beyond(error: ValueError) -> Finish:
+    """A grammar that compiled and then asked for more than is borne."""
+    message = f"The grammar of this reply could not be followed: {' '.join(str(error).split())[:300]}"
+    return {"type": "abort", "message": message, "status_code": 400, "err_type": None}
 
 
 def _promise() -> Future[Any]:

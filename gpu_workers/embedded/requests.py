@@ -11,7 +11,8 @@ from uuid import uuid4
 from gpu_workers.embedded.sampling import Params
 
 KNOWN_PARAMS = frozenset(field.name for field in fields(Params)) | {"n", "stream_interval", "custom_params"}
-CONSTRAINTS = ("json_schema", "regex", "ebnf", "structural_tag", "choice", "stop_regex", "beam_width")
+GRAMMARS = ("json_schema", "regex")
+UNSERVED = ("ebnf", "structural_tag", "choice", "stop_regex", "beam_width")
 
 
 class Malformed(ValueError):
@@ -149,10 +150,10 @@ def _params(given: Any) -> tuple[Params, int]:
     """The checked parameters and how many replies are wanted."""
     if not isinstance(given, dict):
         raise UnknownParameter("invalid type: sampling_params must be an object")
-    for name in CONSTRAINTS:
+    for name in UNSERVED:
         if given.get(name):
             raise ValueError(f"{name} is not served by the embedded engine.")
-    allowed = KNOWN_PARAMS | set(CONSTRAINTS)
+    allowed = KNOWN_PARAMS | set(UNSERVED)
     if unknown := sorted(given.keys() - allowed):
         raise UnknownParameter(f"unknown field `{unknown[0]}`, expected one of {', '.join(sorted(allowed))}")
     values = {name: value for name, value in given.items() if value is not None and name in KNOWN_PARAMS}
@@ -174,6 +175,9 @@ def _params(given: Any) -> tuple[Params, int]:
     for name in ("max_new_tokens", "min_new_tokens", "top_k", "sampling_seed"):
         if name in values and type(values[name]) is not int:
             raise UnknownParameter(f"invalid type: {name} must be a whole number")
+    for name in GRAMMARS:
+        if name in values and not isinstance(values[name], str):
+            raise UnknownParameter(f"invalid type: {name} must be a string")
     for name in ("temperature", "top_p", "min_p", "frequency_penalty", "presence_penalty", "repetition_penalty"):
         if name in values and (isinstance(values[name], bool) or not isinstance(values[name], int | float)):
             raise UnknownParameter(f"invalid type: {name} must be a number")
@@ -183,6 +187,8 @@ def _params(given: Any) -> tuple[Params, int]:
 
 
 def _verify(params: Params) -> None:
+    if params.json_schema and params.regex:
+        raise ValueError("Only one of json_schema and regex can be set.")
     if not math.isfinite(params.temperature) or params.temperature < 0:
         raise ValueError(f"temperature must be a non-negative finite number, got {params.temperature}.")
     if not 0 < params.top_p <= 1:

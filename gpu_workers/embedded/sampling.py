@@ -35,6 +35,13 @@ class Params:
     no_stop_trim: bool = False
     sampling_seed: int | None = None
     logit_bias: Mapping[int, float] = field(default_factory=dict)
+    json_schema: str = ""
+    regex: str = ""
+
+    @property
+    def is_constrained(self) -> bool:
+        """True when a grammar decides what may come."""
+        return bool(self.json_schema or self.regex)
 
     @property
     def is_greedy(self) -> bool:
@@ -62,20 +69,22 @@ class Dice:
 
 @dataclass(frozen=True)
 class Row:
-    """What drawing must know of one request; `counts` are its output tokens so far, `barred` may not come now."""
+    """What drawing must know of one request; `counts` are its output tokens so far, `barred` may not come now, and
+    `outside` (V,) is true for what its grammar does not allow."""
 
     params: Params
     dice: Dice
     counts: Counter[int]
     barred: frozenset[int] = frozenset()
+    outside: Tensor | None = None
 
 
 @torch.inference_mode()
 def draw(logits: Tensor, rows: Sequence[Row], *, original: bool = False) -> tuple[list[int], Tensor]:
     """Draw one token for each row of float32 logits (B, V), which may be changed.
 
-    Returns the tokens and log-probs (B, V) of log softmax(logits / temperature) with penalties, as SGLang reports
-    them; with `original`, of the logits as the model gave them.
+    Returns the tokens and log-probs (B, V) of log softmax(logits / temperature) with penalties and within the
+    grammar, as SGLang reports them; with `original`, of the logits as the model gave them.
     """
     raw = logits.log_softmax(-1) if original else None
     for n, row in enumerate(rows):
@@ -83,6 +92,8 @@ def draw(logits: Tensor, rows: Sequence[Row], *, original: bool = False) -> tupl
             _penalise(logits[n], row)
         if row.barred:
             logits[n, list(row.barred)] = -math.inf
+        if row.outside is not None:
+            logits[n].masked_fill_(row.outside, -math.inf)
     temperatures = [1.0 if row.params.is_greedy else row.params.temperature for row in rows]
     if any(t != 1.0 for t in temperatures):
         logits = logits / torch.tensor(temperatures)[:, None]

@@ -21,6 +21,7 @@ from starlette.types import Receive, Scope, Send
 
 from gpu_workers.embedded.adapters import read_adapter
 from gpu_workers.embedded.batching import Batcher, Entry, News, Strand
+from gpu_workers.embedded.grammar import Grammar, Grammars
 from gpu_workers.embedded.model import Model, Unservable
 from gpu_workers.embedded.requests import Ask, Body, Limits, Malformed, UnknownParameter, read_body
 from gpu_workers.errors import AdapterInvalid
@@ -61,6 +62,7 @@ class Server:
         self.model, self.tokenizer, self.batcher, self.settings = model, tokenizer, batcher, settings
         self.served_name, self.model_path = settings.served_name, model.folder
         self.limits = Limits(model.vocabulary, model.context_length, batcher.max_tokens)
+        self.grammars = Grammars(tokenizer, model.vocabulary, model.eos_ids)
         self._loading = asyncio.Lock()
 
     def app(self) -> Any:
@@ -96,7 +98,7 @@ class Server:
             content = await _json(request)
             streams = isinstance(content, dict) and bool(content.get("stream"))
             body = read_body(content, self.limits, lambda text: self.tokenizer.encode(text, add_special_tokens=True))
-            replies = self._start(body)
+            replies = self._start(body, await self._grammars(body))
         except UnknownParameter as error:
             return JSONResponse({"error": str(error)}, 400)
         except Malformed:
@@ -107,12 +109,24 @@ class Server:
             return StreamingResponse(self._stream(replies, body), media_type="text/event-stream")
         return await self._whole(request, replies, body)
 
-    def _start(self, body: Body) -> list[_Reply]:
+    async def _grammars(self, body: Body) -> list[Grammar | None]:
+        """One an ask. Raises ValueError when one cannot be used."""
+
+        def start(ask: Ask) -> Grammar | None:
+            if not ask.params.is_constrained:
+                return None
+            return self.grammars.start(json_schema=ask.params.json_schema, regex=ask.params.regex)
+
+        if not any(ask.params.is_constrained for ask in body.asks):
+            return []
+        return await asyncio.to_thread(lambda: [start(ask) for ask in body.asks])
+
+    def _start(self, body: Body, grammars: list[Grammar | None]) -> list[_Reply]:
         loop = asyncio.get_running_loop()
         arrivals: asyncio.Queue[tuple[_Reply, News]] = asyncio.Queue()
         replies = [_Reply(ask, arrivals, self.tokenizer) for ask in body.asks]
         try:
-            strands = self.batcher.submit([(reply.ask, reply.sink(loop)) for reply in replies])
+            strands = self.batcher.submit([(reply.ask, reply.sink(loop)) for reply in replies], grammars)
         except KeyError as missing:
             held = list(self.batcher.adapters())
             raise ValueError(

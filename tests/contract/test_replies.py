@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -119,6 +121,70 @@ async def test_logprobs_of_chosen_tokens_come_with_each_token(wire: httpx.AsyncC
     wanted = reference.logits(PROMPT)[-1].log_softmax(-1)[torch.tensor([5, 6])]
     assert [entry[1] for entry in first] == [5, 6]
     assert [entry[0] for entry in first] == pytest.approx(wanted.tolist(), abs=CLOSE)
+
+
+async def test_the_likeliest_tokens_come_with_each_token(client: Engine) -> None:
+    sampling = Sampling(max_new_tokens=6, temperature=0, ignore_eos=True, top_logprobs=3)
+    whole = await client.generate(PROMPT, sampling)
+    pieces = [piece async for piece in client.stream(PROMPT, sampling)]
+
+    assert [len(row) for row in whole.top] == [3] * 6
+    assert [row[0][0] for row in whole.top] == list(whole.ids)  # greedy draws the likeliest
+    assert [row[0][1] for row in whole.top] == pytest.approx(whole.logprobs, abs=CLOSE)
+    assert all(a[1] >= b[1] for row in whole.top for a, b in pairwise(row))
+    assert [[id for id, _ in row] for piece in pieces for row in piece.top] == [
+        [id for id, _ in row] for row in whole.top
+    ]
+    assert (await client.generate(PROMPT, Sampling(max_new_tokens=2))).top == ()
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"enum": ["read", "write"]}, "yes": {"type": "boolean"}},
+    "required": ["name", "yes"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize("temperature", [0, 1.0])
+async def test_a_reply_is_held_to_a_json_schema(client: Engine, temperature: float) -> None:
+    sampling = Sampling(max_new_tokens=200, temperature=temperature, json_schema=json.dumps(SCHEMA))
+    reply = await client.generate(PROMPT, sampling)
+
+    said = json.loads(reply.text)
+    assert said["name"] in ("read", "write")
+    assert type(said["yes"]) is bool
+    assert (reply.finish_reason, reply.ids[-1]) == ("stop", 2)  # the end token, as in any other reply
+    assert reply.logprobs[-1] == pytest.approx(0, abs=CLOSE)  # log-probs are of what the grammar left: only the end
+
+
+async def test_a_stream_is_held_to_a_json_schema(client: Engine) -> None:
+    sampling = Sampling(max_new_tokens=200, temperature=0, json_schema=json.dumps(SCHEMA))
+    whole = await client.generate(PROMPT, sampling)
+    pieces = [piece async for piece in client.stream(PROMPT, sampling)]
+
+    assert "".join(piece.text for piece in pieces) == whole.text
+    assert pieces[-1].finish_reason == "stop"
+
+
+async def test_a_reply_is_held_to_a_regular_expression(client: Engine) -> None:
+    reply = await client.generate(PROMPT, Sampling(max_new_tokens=50, temperature=1.0, regex="(yes|no), [0-9]{3}"))
+
+    assert re.fullmatch("(yes|no), [0-9]{3}", reply.text)
+    assert reply.finish_reason == "stop"
+
+
+async def test_a_grammar_ends_at_the_length_too(client: Engine) -> None:
+    reply = await client.generate(PROMPT, Sampling(max_new_tokens=2, json_schema=json.dumps(SCHEMA)))
+    assert (len(reply.ids), reply.finish_reason) == (2, "length")
+
+
+@pytest.mark.parametrize("sampling", [Sampling(json_schema='{"type": "nonsense"}'), Sampling(json_schema="{")])
+async def test_a_schema_that_is_none_is_refused(client: Engine, sampling: Sampling) -> None:
+    with pytest.raises(EngineRefused):
+        await client.generate(PROMPT, sampling)
+    with pytest.raises(EngineRefused):
+        await anext(client.stream(PROMPT, sampling))
 
 
 async def test_a_list_is_answered_by_a_list_in_its_order(wire: httpx.AsyncClient) -> None:

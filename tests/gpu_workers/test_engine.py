@@ -197,15 +197,37 @@ async def test_only_what_is_asked_is_sent() -> None:
 
     engine = Scripted(answer)
     await engine.generate((1, 2), Sampling())
-    await engine.generate(
-        (1, 2), Sampling(stop=("x",), stop_token_ids=(3,), seed=4), adapter="m-1", request_id="r", priority=10
-    )
+    asked = {"stop": ("x",), "stop_token_ids": (3,), "json_schema": "{}", "regex": "a", "skip_special_tokens": False}
+    await engine.generate((1, 2), Sampling(**asked, seed=4, top_logprobs=5), adapter="m-1", request_id="r", priority=10)
 
     plain, full = bodies
-    assert not {"lora_path", "priority"} & plain.keys()
-    assert not {"stop", "stop_token_ids", "sampling_seed"} & plain["sampling_params"].keys()
-    assert (full["lora_path"], full["priority"], full["rid"]) == ("m-1", 10, "r")
-    assert full["sampling_params"].items() >= {"stop": ["x"], "stop_token_ids": [3], "sampling_seed": 4}.items()
+    assert not {"lora_path", "priority", "top_logprobs_num"} & plain.keys()
+    assert not {*asked, "sampling_seed"} & plain["sampling_params"].keys()
+    assert (full["lora_path"], full["priority"], full["rid"], full["top_logprobs_num"]) == ("m-1", 10, "r", 5)
+    sent = asked | {"stop": ["x"], "stop_token_ids": [3], "sampling_seed": 4}
+    assert full["sampling_params"].items() >= sent.items()
+
+
+async def test_likely_tokens_that_do_not_match_the_tokens_raise() -> None:
+    content = {
+        "text": "a",
+        "output_ids": [1],
+        "meta_info": meta(1, "stop", [[-0.5, 1, None]]) | {"output_top_logprobs": [[], []]},
+    }
+    engine = Scripted(lambda request: httpx.Response(200, json=content))
+    with pytest.raises(EngineRefused, match="likely tokens"):
+        await engine.generate((1, 2), Sampling(top_logprobs=2))
+
+
+async def test_a_token_that_could_not_come_is_not_among_the_likely_ones() -> None:
+    rows = [[[-0.5, 1, None], [None, 7, None]]]
+    content = {
+        "text": "a",
+        "output_ids": [1],
+        "meta_info": meta(1, "stop", [[-0.5, 1, None]]) | {"output_top_logprobs": rows},
+    }
+    engine = Scripted(lambda request: httpx.Response(200, json=content))
+    assert (await engine.generate((1, 2), Sampling(top_logprobs=2))).top == (((1, -0.5),),)
 
 
 async def test_a_chat_server_answers_with_text() -> None:

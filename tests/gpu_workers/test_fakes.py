@@ -43,6 +43,18 @@ async def test_it_says_what_it_was_told_in_order_and_then_something_else(fake: F
     assert len(hello.ids) == len(hello.logprobs)
 
 
+async def test_likely_tokens_are_made_up_and_what_a_reply_is_held_to_is_recorded(fake: FakeEngine) -> None:
+    asked = Sampling(top_logprobs=2, json_schema="{}")
+    whole = await fake.generate([5], asked)
+    pieces = [piece async for piece in fake.stream([5], asked)]
+
+    assert tuple(row for piece in pieces for row in piece.top) == whole.top
+    assert [row[0] for row in whole.top] == list(zip(whole.ids, whole.logprobs, strict=True))
+    assert {len(row) for row in whole.top} == {2}
+    assert fake.asked("generate")[0].sampling == asked
+    assert (await fake.generate([5], Sampling())).top == ()
+
+
 async def test_an_unscripted_question_can_be_an_error(fake: FakeEngine) -> None:
     fake.otherwise = None
     with pytest.raises(AssertionError, match="nothing is scripted"):
