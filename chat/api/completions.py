@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from urllib.parse import quote
 
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, JsonResponse
+from django.http.response import HttpResponseBase
 from ninja import Router
 
 from chat import asking
@@ -30,7 +31,7 @@ router = Router(auth=Bearer(), tags=["chat"])
     by_alias=True,
     openapi_extra=STREAMED,
 )
-async def complete(request: HttpRequest, body: Request) -> HttpResponse:
+async def complete(request: HttpRequest, body: Request) -> HttpResponseBase:
     """Answer as OpenAI does. `model` in the answer is name@number: the checkpoint that wrote it.
 
     A reader that leaves stops the engine, whether it waits for a stream or for the whole.
@@ -40,9 +41,8 @@ async def complete(request: HttpRequest, body: Request) -> HttpResponse:
     done = body.address(request)["session_done"]
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)
-        response: HttpResponse = EventStream(  # type: ignore[assignment]
-            streaming.events(turns, Chunks(turns, counted, usage=usage), done=done), partial(streaming.forsake, turns)
-        )
+        chunks = streaming.events(turns, Chunks(turns, counted, usage=usage), done=done)
+        response: HttpResponseBase = EventStream(chunks, partial(streaming.forsake, turns))
     else:
         kept = await streaming.whole(turns, done=done, heard=lambda choice, spoken: counted[choice].add(spoken))
         response = JsonResponse(answer(kept, counted))

@@ -55,10 +55,12 @@ async def begun(begin: Callable[[], list[Turn]]) -> list[Turn]:
 
 
 def forsake(turns: Sequence[Turn]) -> None:
-    """Nobody waits for these replies any more: those that were never begun are closed, as a reply closes itself."""
+    """Nobody waits for these replies any more: those that were never begun are closed, as a reply closes itself.
+    One that is `repeated` belongs to the request that came first."""
     for turn in turns:
-        with suppress(IllegalMove):
-            turn.move(Turn.Status.CLOSED, finish_reason="abort")
+        if not turn.repeated:
+            with suppress(IllegalMove):
+                turn.move(Turn.Status.CLOSED, finish_reason="abort")
 
 
 async def events(turns: Sequence[Turn], encoder: Encoder, *, done: bool = False) -> AsyncGenerator[bytes, None]:

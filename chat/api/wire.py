@@ -49,11 +49,11 @@ def storable(value: Any, depth: int = 0) -> Any:
 class EventStream(StreamingHttpResponse):
     """Server-sent events, closed at their source the moment the reader leaves.
 
-    Django would wrap the source once more and leave it to the garbage collector. `unread` is called, in a thread,
-    when the reader left before the source was begun.
+    Django would wrap the source once more and leave it to the garbage collector.
     """
 
     def __init__(self, source: AsyncGenerator[bytes, None], unread: Callable[[], None] | None = None) -> None:
+        """`unread` is called when this is closed before the source was begun: the reader left that early."""
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         super().__init__(source, content_type="text/event-stream; charset=utf-8", headers=headers)
         self.source, self.unread = source, unread

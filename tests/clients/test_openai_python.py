@@ -1,0 +1,444 @@
+"""OpenAI's own Python client against a live server: what it must be pleased with, it is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pydantic
+import pytest
+from django.utils import timezone
+
+from chat import replies
+from chat.models import ApiKey, Turn
+from feedback.models import Feedback
+from tests.chat.conftest import until
+
+pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+
+HI: Any = [{"role": "user", "content": "Say hello"}]
+WEATHER: Any = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "description": "What the weather is like in a town.",
+        "parameters": {"type": "object", "properties": {"town": {"type": "string"}}, "required": ["town"]},
+    },
+}
+
+
+def called(town: str) -> str:
+    return f'<tool_call>\n{{"name": "weather", "arguments": {{"town": "{town}"}}}}\n</tool_call>'
+
+
+@pytest.fixture
+def client(site, key) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{site}/v1", api_key=key.secret, max_retries=0, timeout=20) as client:
+        yield client
+
+
+@pytest.fixture
+def say(client):
+    def say(messages: Any = HI, **more: Any) -> Any:
+        return client.chat.completions.create(**{"model": "talkback", "messages": messages} | more)
+
+    return say
+
+
+def wait_until(claim, what: str) -> None:
+    """A condition on rows or on the engine, looked at often."""
+
+    async def looked() -> bool:
+        return await asyncio.to_thread(claim)
+
+    asyncio.run(until(looked, what))
+
+
+def test_plain(say, engine):
+    engine.says("Hello, captain.")
+    answer = say()
+    assert answer.choices[0].message.content == "Hello, captain."
+    assert answer.choices[0].finish_reason == "stop"
+    assert answer.choices[0].logprobs is None
+    assert answer.model == "talkback@0"
+    assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
+    assert answer.usage.prompt_tokens_details.cached_tokens == 0
+
+
+def test_streaming_comes_token_by_token(say, engine):
+    engine.says("Hello, captain.")
+    engine.hold(after=3)
+    texts = []
+    for chunk in say(stream=True, stream_options={"include_usage": True}):
+        if chunk.choices:
+            assert chunk.usage is None
+            texts.append(chunk.choices[0].delta.content or "")
+        if engine.holding.is_set() and "".join(texts):
+            engine.release()  # the first words were here before the last were sampled
+    assert "".join(texts) == "Hello, captain."
+    assert chunk.usage.completion_tokens > 3
+
+
+def test_the_clients_own_stream_puts_the_answer_together(client, engine):
+    engine.says(f"One moment.\n{called('Lisbon')}")
+    tools = [openai.pydantic_function_tool(Weather, name="weather")]
+    with client.chat.completions.stream(model="talkback", messages=HI, tools=tools) as stream:
+        kinds = {event.type for event in stream}
+        whole = stream.get_final_completion().choices[0]
+    assert {"content.delta", "tool_calls.function.arguments.delta", "tool_calls.function.arguments.done"} <= kinds
+    assert whole.message.content.strip() == "One moment."
+    assert whole.message.tool_calls[0].function.parsed_arguments == Weather(town="Lisbon")
+    assert whole.finish_reason == "tool_calls"
+
+
+def test_a_tool_is_called_and_its_result_taken(say, engine):
+    engine.says(called("Lisbon"))
+    answer = say(tools=[WEATHER]).choices[0]
+    [call] = answer.message.tool_calls
+    assert (answer.finish_reason, call.type, call.function.name) == ("tool_calls", "function", "weather")
+    assert json.loads(call.function.arguments) == {"town": "Lisbon"}
+    assert answer.message.content is None
+
+    engine.says("It is warm.")
+    result = {"role": "tool", "tool_call_id": call.id, "content": "31 degrees"}
+    after = say([*HI, answer.message, result], tools=[WEATHER]).choices[0]
+    assert (after.message.content, after.finish_reason) == ("It is warm.", "stop")
+    first, second = Turn.objects.order_by("position")
+    assert second.follows_id == first.pk
+    assert [message["role"] for message in first.next_state] == ["tool"]
+
+
+def test_tools_that_run_in_parallel(say, engine):
+    engine.says(f"{called('Lisbon')}\n{called('Porto')}")
+    calls = say(tools=[WEATHER]).choices[0].message.tool_calls
+    assert [json.loads(call.function.arguments)["town"] for call in calls] == ["Lisbon", "Porto"]
+    assert len({call.id for call in calls}) == 2
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_one_call_where_only_one_may_run(say, engine, stream):
+    engine.says(f"{called('Lisbon')}\n{called('Porto')}")
+    answer = say(tools=[WEATHER], parallel_tool_calls=False, stream=stream)
+    if stream:
+        deltas = [chunk.choices[0].delta for chunk in answer]
+        names = [call.function.name for delta in deltas for call in delta.tool_calls or [] if call.function.name]
+        assert names == ["weather"]
+    else:
+        assert len(answer.choices[0].message.tool_calls) == 1
+    assert len(Turn.objects.get().message["tool_calls"]) == 1
+
+
+def test_calls_are_streamed_as_openai_streams_them(say, engine):
+    engine.says(f"{called('Lisbon')}\n{called('Porto')}")
+    chunks = [chunk.choices[0] for chunk in say(tools=[WEATHER], stream=True)]
+    pieces = [call for chunk in chunks for call in chunk.delta.tool_calls or []]
+    heads = [piece for piece in pieces if piece.id]
+    assert [(head.index, head.type, head.function.name) for head in heads] == [
+        (0, "function", "weather"),
+        (1, "function", "weather"),
+    ]
+    for index, town in enumerate(("Lisbon", "Porto")):
+        mine = [piece for piece in pieces if piece.index == index]
+        assert mine[0].id
+        assert not any(piece.id or piece.type or piece.function.name for piece in mine[1:])
+        assert json.loads("".join(piece.function.arguments for piece in mine)) == {"town": town}
+    assert [chunk.finish_reason for chunk in chunks if chunk.finish_reason] == ["tool_calls"]
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "weather"}}])
+def test_a_tool_that_must_be_called_is(say, engine, choice):
+    engine.says('{"name": "weather", "arguments": {"town": "Lisbon"}}\n</tool_call>')
+    message = say(tools=[WEATHER], tool_choice=choice).choices[0].message
+    assert [call.function.name for call in message.tool_calls] == ["weather"]
+    [asked] = engine.asked("stream")
+    assert "weather" in (asked.sampling.json_schema or "")
+
+
+def test_a_tool_that_must_not_be_called_is_not_shown(say, engine):
+    say(tools=[WEATHER], tool_choice="none")
+    assert "weather" not in engine.asked("stream")[0].prompt
+
+
+def test_reasoning_comes_apart_from_the_words(say, engine):
+    engine.says("<think>\nShort, then.\n</think>\n\nHello.", times=2)
+    message = say().choices[0].message
+    assert (message.reasoning_content.strip(), message.content) == ("Short, then.", "Hello.")
+    deltas = [chunk.choices[0].delta for chunk in say([*HI, {"role": "user", "content": "Again"}], stream=True)]
+    assert "".join(getattr(delta, "reasoning_content", None) or "" for delta in deltas).strip() == "Short, then."
+    assert "".join(delta.content or "" for delta in deltas) == "Hello."
+
+
+class Weather(pydantic.BaseModel):
+    town: str
+
+
+def test_a_reply_is_held_to_a_schema(client, engine):
+    engine.says('{"town": "Lisbon"}')
+    answer = client.chat.completions.parse(model="talkback", messages=HI, response_format=Weather)
+    assert answer.choices[0].message.parsed == Weather(town="Lisbon")
+    [asked] = engine.asked("stream")
+    assert json.loads(asked.sampling.json_schema)["properties"] == {"town": {"title": "Town", "type": "string"}}
+
+
+def test_any_json_object_will_do(say, engine):
+    engine.says("{}")
+    assert say(response_format={"type": "json_object"}).choices[0].message.content == "{}"
+    assert json.loads(engine.asked("stream")[0].sampling.json_schema) == {"type": "object"}
+
+
+def test_several_choices(say, engine):
+    for text in ("Hello.", "Good day.", "Hi there, captain."):
+        engine.says(text)
+    answer = say(n=3)
+    assert [choice.index for choice in answer.choices] == [0, 1, 2]
+    assert {choice.message.content for choice in answer.choices} == {"Hello.", "Good day.", "Hi there, captain."}
+    turns = list(Turn.objects.all())
+    assert answer.usage.prompt_tokens == len(turns[0].prompt_ids)
+    assert answer.usage.completion_tokens == sum(len(turn.response_ids) for turn in turns)
+    assert {turn.completion_id for turn in turns} == {answer.id, f"{answer.id}.1", f"{answer.id}.2"}
+
+
+def test_several_choices_in_one_stream(say, engine):
+    engine.says("Hello.", times=2)
+    texts, ends = ["", ""], []
+    for chunk in say(n=2, stream=True):
+        for choice in chunk.choices:
+            texts[choice.index] += choice.delta.content or ""
+            ends += [choice.index] if choice.finish_reason else []
+    assert texts == ["Hello.", "Hello."]
+    assert sorted(ends) == [0, 1]
+
+
+def test_log_probs(say, engine):
+    engine.says("Hello, captain.", times=2)
+    answer = say(logprobs=True).choices[0]
+    assert "".join(entry.token for entry in answer.logprobs.content) == "Hello, captain."
+    assert b"".join(bytes(entry.bytes) for entry in answer.logprobs.content) == b"Hello, captain."
+    turn = Turn.objects.get()
+    assert [entry.logprob for entry in answer.logprobs.content] == turn.logprobs[: len(answer.logprobs.content)]
+
+    chunks = say([*HI, {"role": "user", "content": "Again"}], logprobs=True, stream=True)
+    entries = [entry for chunk in chunks if chunk.choices[0].logprobs for entry in chunk.choices[0].logprobs.content]
+    assert "".join(entry.token for entry in entries) == "Hello, captain."
+
+
+def test_the_likeliest_tokens_stand_beside_each(say, engine):
+    engine.says("Hello.")
+    for entry in say(logprobs=True, top_logprobs=2).choices[0].logprobs.content:
+        assert len(entry.top_logprobs) == 2
+        assert entry.top_logprobs[0].logprob >= entry.top_logprobs[1].logprob
+    assert engine.asked("stream")[0].sampling.top_logprobs == 2
+
+
+def test_what_is_not_to_be_stored_is_not_learned_from(say):
+    say(store=False)
+    assert Turn.objects.get().learns is False
+
+
+def test_a_client_that_hangs_up_stops_the_engine(say, client, engine):
+    engine.says("Hello, captain, and welcome.")
+    engine.hold(after=3)
+    stream = say(stream=True)
+    for chunk in stream:
+        if chunk.choices[0].delta.content:
+            break
+    stream.close()
+    wait_until(lambda: engine.aborted, "the engine hears that the reader left")
+    wait_until(lambda: not Turn.objects.filter(status=Turn.Status.ANSWERING).exists(), "the turn is closed")
+    turn = Turn.objects.get()
+    assert (turn.status, turn.finish_reason, turn.is_whole) == (Turn.Status.CLOSED, "abort", False)
+    assert engine.aborted == [turn.completion_id]
+
+
+def test_one_that_gives_up_waiting_for_a_whole_answer_stops_it_too(client, engine):
+    engine.says("Hello, captain, and welcome.")
+    engine.hold(after=3)
+    with pytest.raises(openai.APITimeoutError):
+        client.with_options(timeout=1).chat.completions.create(model="talkback", messages=HI)
+    wait_until(lambda: engine.aborted, "the engine hears that the reader left")
+    wait_until(lambda: not Turn.objects.filter(status=Turn.Status.ANSWERING).exists(), "the turn is closed")
+    assert Turn.objects.get().finish_reason == "abort"
+
+
+def test_a_cancelled_task_stops_the_engine(site, key, engine):
+    engine.says("Hello, captain, and welcome.")
+    engine.hold(after=3)
+
+    async def hang_up() -> None:
+        async with openai.AsyncOpenAI(base_url=f"{site}/v1", api_key=key.secret, max_retries=0) as client:
+            asking = asyncio.create_task(client.chat.completions.create(model="talkback", messages=HI))
+            await until(lambda: asyncio.to_thread(engine.holding.is_set), "the engine is at work")
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+
+    asyncio.run(hang_up())
+    wait_until(lambda: engine.aborted, "the engine hears that the reader left")
+
+
+def test_models(client):
+    assert [model.id for model in client.models.list()] == ["talkback", "talkback@0", "talkback@base"]
+    base = client.models.retrieve("talkback@base")
+    assert (base.id, base.root, base.context_window) == ("talkback@base", "talkback@0", 2048)
+
+
+def refused(error: type[openai.APIStatusError], say: Any, **more: Any) -> openai.APIStatusError:
+    with pytest.raises(error) as caught:
+        say(**more)
+    assert caught.value.body["message"]
+    return caught.value
+
+
+def test_a_request_at_fault_says_where(say):
+    fault = refused(openai.BadRequestError, say, messages=[{"role": "user", "content": [{"type": "text", "text": 5}]}])
+    assert (fault.code, fault.param) == ("invalid_request", "messages.0.content.0.text")
+    fault = refused(openai.BadRequestError, say, tools=[{"type": "function", "function": {"name": "two words"}}])
+    assert fault.param == "tools.0.function.name"
+
+
+def test_a_conversation_that_does_not_fit_says_what_to_set(say):
+    fault = refused(openai.BadRequestError, say, messages=[{"role": "user", "content": "word " * 3000}])
+    assert fault.code == "context_length_exceeded"
+    assert "This model's maximum context length is 2048 tokens. However, you requested " in fault.message
+    assert "MODEL=" in fault.message
+
+
+def test_an_unknown_model_is_not_found(say):
+    assert refused(openai.NotFoundError, say, model="gpt-4o").code == "model_not_found"
+
+
+def test_a_wrong_key_is_refused(site):
+    stranger = openai.OpenAI(base_url=f"{site}/v1", api_key="tb-wrong", max_retries=0)
+    with stranger, pytest.raises(openai.AuthenticationError) as refusal:
+        stranger.models.list()
+    assert refusal.value.code == "invalid_api_key"
+
+
+def test_a_revoked_key_is_refused_at_once(say, key):
+    say()
+    ApiKey.objects.update(revoked_at=timezone.now())
+    assert refused(openai.AuthenticationError, say).code == "invalid_api_key"
+
+
+def test_a_key_for_something_else_is_refused(say, key):
+    ApiKey.objects.update(scopes=["feedback"])
+    assert refused(openai.PermissionDeniedError, say).code == "insufficient_scope"
+
+
+def test_a_key_that_spent_its_tokens_hears_when_there_are_more(say, key):
+    ApiKey.objects.update(tokens_per_day=1)
+    say()
+    fault = refused(openai.RateLimitError, say, messages=[{"role": "user", "content": "More"}])
+    assert fault.code == "rate_limit_exceeded"
+    assert int(fault.response.headers["Retry-After"]) > 0
+
+
+def test_no_engine_says_when_to_ask_again(say, engine):
+    engine.goes_down()
+    fault = refused(openai.InternalServerError, say)
+    assert (fault.status_code, fault.code) == (503, "engine_unavailable")
+    assert fault.response.headers["Retry-After"]
+
+
+def test_an_engine_that_fails_in_mid_stream_is_an_error_of_the_clients(say, engine):
+    engine.goes_down()
+    with pytest.raises(openai.APIError) as failure:
+        list(say(stream=True))
+    assert failure.value.body["code"] == "engine_unavailable"
+
+
+def test_a_client_may_try_again_by_itself(client, engine, monkeypatch):
+    """The client's own retries: the engine is back at the second attempt."""
+    monkeypatch.setattr(replies, "PATIENCE_S", 0.0)
+    engine.goes_down()
+    heard: list[int] = []
+
+    def coming_back(*args: Any, **kwargs: Any) -> Any:
+        heard.append(1)
+        if len(heard) == 2:
+            engine.comes_back()
+        return original(*args, **kwargs)
+
+    original, engine.stream = engine.stream, coming_back
+    engine.says("Hello again.")
+    answer = client.with_options(max_retries=2).chat.completions.create(model="talkback", messages=HI)
+    assert answer.choices[0].message.content == "Hello again."
+    assert len(heard) == 2
+
+
+def test_a_session_by_name_is_named_back(client, engine):
+    raw = client.chat.completions.with_raw_response.create(
+        model="talkback", messages=HI, extra_headers={"X-Session-Id": "s1"}, stream=False
+    )
+    assert raw.headers["X-Session-Id"] == "s1"
+    assert raw.parse().session_id == "s1"
+
+
+def test_feedback_on_a_completion(client, say):
+    answer = say()
+    said = {"completion_id": answer.id, "thumb": "down", "guidance": "Be brief."}
+    assert client.post("/feedback", body=said, cast_to=dict)["thumb"] == "down"
+    assert Feedback.objects.standing().count() == 2
+    assert Turn.objects.get().status == Turn.Status.OBSERVED
+
+
+async def test_two_hundred_streams_at_once_all_end_whole(site, key, engine):
+    engine.says("Hello, captain.", times=None)
+    async with openai.AsyncOpenAI(base_url=f"{site}/v1", api_key=key.secret, max_retries=0, timeout=120) as client:
+
+        async def talk(number: int) -> str:
+            messages: Any = [{"role": "user", "content": f"Say hello, number {number}"}]
+            stream = await client.chat.completions.create(model="talkback", messages=messages, stream=True)
+            return "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
+
+        said = await asyncio.gather(*(talk(number) for number in range(200)))
+    assert said == ["Hello, captain."] * 200
+    assert await Turn.objects.filter(status=Turn.Status.SERVED).acount() == 200
+
+
+async def test_readers_that_leave_at_any_moment_leave_no_turn_behind(site, key, engine):
+    engine.says("Hello, captain, and welcome on board of this ship.", times=None)
+    engine.hold(after=2)
+
+    async def leave(number: int) -> None:
+        async with openai.AsyncOpenAI(base_url=f"{site}/v1", api_key=key.secret, max_retries=0, timeout=60) as client:
+            messages: Any = [{"role": "user", "content": f"Say hello, number {number}"}]
+            ask = client.chat.completions.create(model="talkback", messages=messages, stream=bool(number % 3))
+            with pytest.raises((TimeoutError, openai.APITimeoutError)):
+                async with asyncio.timeout(0.02 * number):
+                    stream = await ask
+                    async for _ in stream:
+                        pass
+
+    await asyncio.gather(*(leave(number) for number in range(1, 41)))
+
+    async def all_closed() -> bool:
+        return not await Turn.objects.filter(status=Turn.Status.ANSWERING).aexists()
+
+    await until(all_closed, "no turn waits for a reader", within_s=20)
+    engine.release()
+    assert {turn.finish_reason async for turn in Turn.objects.all()} <= {"abort"}
+
+
+def test_a_reader_that_takes_its_time_gets_every_word(site, key, engine):
+    words = " ".join(f"word{number}" for number in range(200))
+    engine.says(words)
+    body = json.dumps({"messages": HI, "stream": True, "max_tokens": 1800}).encode()
+    port = int(site.rpartition(":")[2])
+    with socket.socket() as reader:
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        reader.settimeout(60)
+        reader.connect(("127.0.0.1", port))
+        reader.sendall(
+            b"POST /v1/chat/completions HTTP/1.0\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %b\r\n"
+            b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (key.secret.encode(), len(body), body)
+        )
+        heard = b""
+        while piece := reader.recv(128):
+            heard += piece
+    events = [line.removeprefix(b"data: ") for line in heard.splitlines() if line.startswith(b"data: ")]
+    assert events.pop() == b"[DONE]"
+    assert "".join(json.loads(event)["choices"][0]["delta"].get("content", "") for event in events) == words
