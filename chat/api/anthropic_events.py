@@ -38,6 +38,13 @@ BLOCKS: Mapping[str, Mapping[str, Any]] = {
 }
 """How a block begins, by the kind of its pieces."""
 
+DELTAS = {
+    "content": '"text_delta", "text": ',
+    "reasoning": '"thinking_delta", "thinking": ',
+    "call": '"input_json_delta", "partial_json": ',
+}
+"""How more of it is said."""
+
 
 def shape(error: TalkbackError) -> dict[str, Any]:
     """A failure as Anthropic's clients read it; they compact a conversation on the words of a prompt too long."""
@@ -105,8 +112,8 @@ def stopped_at(stops: Sequence[str], ids: Sequence[int]) -> str | None:
 
 def arguments(text: str) -> dict[str, Any]:
     """A tool call's arguments as the object that Anthropic's clients expect."""
-    with suppress(ValueError):
-        value = json.loads(text)
+    with suppress(ValueError, RecursionError):
+        value = json.loads(text, parse_constant=str)  # a model may write NaN, which is no JSON
         return value if isinstance(value, dict) else {"arguments": value}
     return {"arguments": text} if text.strip() else {}
 
@@ -118,6 +125,7 @@ class MessageEvents:
         self._turn = turn
         self._index = -1
         self._open = ""
+        self._before = ""
         self._ids: list[int] = []
         self._finish: str | None = None
         self._cached = 0
@@ -137,11 +145,9 @@ class MessageEvents:
         if piece.kind == "call":
             start = {"type": "tool_use", "id": piece.id, "name": piece.name, "input": {}}
             return self._shut() + self._start("call", start)
-        if piece.kind == "arguments":
-            return self._delta({"type": "input_json_delta", "partial_json": piece.text})
-        field = "thinking" if piece.kind == "reasoning" else "text"
-        begun = b"" if self._open == piece.kind else self._shut() + self._start(piece.kind, BLOCKS[piece.kind])
-        return begun + self._delta({"type": f"{field}_delta", field: piece.text})
+        if piece.kind in ("arguments", self._open):
+            return self._more(piece.text)
+        return self._shut() + self._start(piece.kind, BLOCKS[piece.kind]) + self._more(piece.text)
 
     def end(self) -> bytes:
         why = reason(self._turn, self._finish, self._ids)
@@ -154,16 +160,19 @@ class MessageEvents:
 
     def _start(self, kind: str, block: Mapping[str, Any]) -> bytes:
         self._open, self._index = kind, self._index + 1
+        event = '{"type": "content_block_delta", "index": '
+        self._before = f'event: content_block_delta\ndata: {event}{self._index}, "delta": {{"type": {DELTAS[kind]}'
         return named({"type": "content_block_start", "index": self._index, "content_block": block})
 
-    def _delta(self, delta: Mapping[str, Any]) -> bytes:
-        return named({"type": "content_block_delta", "index": self._index, "delta": delta})
+    def _more(self, text: str) -> bytes:
+        return f"{self._before}{json.dumps(text)}}}}}\n\n".encode()  # what deltas have in common is written once
 
     def _shut(self) -> bytes:
         if not self._open:
             return b""
         signed = b""
         if self._open == "reasoning":  # clients replay no thinking without one
-            signed = self._delta({"type": "signature_delta", "signature": self._turn.completion_id})
+            delta = {"type": "signature_delta", "signature": self._turn.completion_id}
+            signed = named({"type": "content_block_delta", "index": self._index, "delta": delta})
         self._open = ""
         return signed + named({"type": "content_block_stop", "index": self._index})

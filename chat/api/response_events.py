@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from time import time
 from typing import Any
@@ -68,6 +69,7 @@ class ResponseEvents:
         self._kind = ""  # of the item that is open
         self._call: Piece | None = None
         self._words: list[str] = []
+        self._before = ""
         self._where: dict[str, Any] = {}  # the open item's place, in each of its events
 
     def begin(self) -> bytes:
@@ -117,6 +119,9 @@ class ResponseEvents:
             item["content"] = []
         elif kind == "reasoning":
             item |= {"summary": []} | ({} if self.summed_up else {"content": []})
+        type = f"response.{self._channel}.delta"
+        same = json.dumps({"type": type, **self._place, **self._likely})[:-1]
+        self._before = f'event: {type}\ndata: {same}, "sequence_number": '  # what deltas have in common, written once
         added = self._event("response.output_item.added", output_index=len(self._done), item=item)
         return before + added + self._part("added", "")
 
@@ -144,7 +149,8 @@ class ResponseEvents:
     def _delta(self, text: str) -> bytes:
         if text:
             self._words.append(text)
-        return self._event(f"response.{self._channel}.delta", **self._place, delta=text, **self._likely)
+        self._number += 1
+        return f'{self._before}{self._number}, "delta": {json.dumps(text)}}}\n\n'.encode()
 
     def _part(self, what: str, words: str) -> bytes:
         """The beginning or the end of the one part that a message or a thought has; a call has none."""

@@ -315,3 +315,20 @@ async def test_a_stream_waits_with_pings(ask, engine):
             engine.release()
     assert told(seen)[-1]["type"] == "message_stop"
     await until(sync_to_async(Turn.objects.filter(status=Turn.Status.SERVED).exists), "the turn is served")
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_a_retry_of_a_whole_reply_is_the_same_message(ask, engine, streaming):
+    engine.says("Hello, captain.")
+
+    async def asked() -> Any:
+        response = await ask(HI | {"stream": streaming}, **{"Idempotency-Key": "1"})
+        if not streaming:
+            return response.json()
+        sent = told([frame async for frame in response])
+        words = "".join(event["delta"]["text"] for event in sent if event["type"] == "content_block_delta")
+        return sent[0]["message"]["id"], words, sent[-2]
+
+    assert await asked() == await asked()
+    assert await Turn.objects.acount() == 1
+    assert len(engine.asked("stream")) == 1
