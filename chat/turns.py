@@ -46,8 +46,8 @@ class ContextTooLong(TalkbackError):
     def __init__(self, window: int, asked: int) -> None:
         super().__init__(
             f"This model's maximum context length is {window} tokens. However, you requested {asked} tokens. "
-            "Shorten the messages, or set MODEL= to a model with a larger window; OpenClaw's own prompt fits a small "
-            "one with tools.allow and without skills."
+            "Shorten the messages, or start a new conversation. MODEL= sets a model with a larger window; OpenClaw's own "
+            "prompt fits a small one with tools.allow and without skills."
         )
         self.window, self.asked = window, asked
 
