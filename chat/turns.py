@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from chat import clients, sessions
+from chat import calling, clients, sessions
 from chat.clients.sorting import SHARED
 from chat.models import Session, Turn
 from chat.rendering import Renderer
@@ -46,8 +46,8 @@ class ContextTooLong(TalkbackError):
     def __init__(self, window: int, asked: int) -> None:
         super().__init__(
             f"This model's maximum context length is {window} tokens. However, you requested {asked} tokens. "
-            "Shorten the messages, or start a new conversation. MODEL= sets a model with a larger window; OpenClaw's own "
-            "prompt fits a small one with tools.allow and without skills."
+            "Shorten the messages, or start a new conversation. MODEL= sets a model with a larger window; OpenClaw's "
+            "own prompt fits a small one with tools.allow and without skills."
         )
         self.window, self.asked = window, asked
 
@@ -76,18 +76,20 @@ def lay_out(
     tools: Sequence[dict[str, Any]] = (),
     asked: Mapping[str, Any] | None = None,
 ) -> Prompt:
-    """Render and tokenise. Raises ContextTooLong, MessagesRefused or NothingSaid."""
+    """Render and tokenise. Raises ContextTooLong, MessagesRefused, NothingSaid or ToolMissing."""
     given = [dict(message) for message in messages]
     if not any(message["role"] in sessions.NEXT_STATE for message in given):
         raise NothingSaid("There is nothing to reply to: give at least one message of a user.")
     renderer = Renderer.for_model(settings.MODEL)
-    prompt_ids = renderer.prompt_ids(given, list(tools) or None)
+    form = calling.form(renderer.style, renderer.opening, tools, asked or {})
+    prompt_ids = renderer.prompt_ids(given, form.tools or None, form.opened)
     room = renderer.context_length - len(prompt_ids)
     if room < 1:
         raise ContextTooLong(renderer.context_length, len(prompt_ids) + 1)
     sampling = sampling or Sampling(max_new_tokens=MAX_NEW_TOKENS)
-    drawn = asdict(sampling) | {"max_new_tokens": min(sampling.max_new_tokens, room)}
-    return Prompt(given, list(tools), prompt_ids, drawn, dict(asked or {}))
+    drawn = asdict(sampling) | {"max_new_tokens": min(sampling.max_new_tokens, room)} | form.sampling
+    drawn["stop"] = [*sampling.stop, *form.stop]
+    return Prompt(given, list(tools), prompt_ids, drawn, dict(asked or {}) | form.asked)
 
 
 def open_turn(
