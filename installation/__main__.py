@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -97,8 +96,14 @@ def serve() -> None:
         settings["API_KEY"] = manage(environment, "create_key", "--name", "make up", "--keep")
         link = manage(environment, "sign_in_link", "--address", address(settings))
         write_settings(settings)
+        pasted = json.loads(
+            manage(
+                environment | {"API_KEY": settings["API_KEY"]},
+                *("connect", "curl", "openclaw", "--json", "--address", address(settings)),
+            )
+        )
         wait_until_ready(settings, supervisor)
-        say(welcome(settings, link))
+        say(welcome(settings, link, pasted))
         while outlast(supervisor):  # it ended, and not because we asked
             say("  the supervisor ended unexpectedly: starting everything again")
             stop_left_running()
@@ -137,17 +142,8 @@ def manage(environment: dict[str, str], *arguments: str) -> str:
     return outcome.stdout.strip()
 
 
-def welcome(settings: dict[str, str], link: str) -> str:
-    """What a person needs now: one line to open, one curl, one openclaw.json."""
-    url, key, name = address(settings), settings["API_KEY"], settings.get("MODEL_NAME", "talkback")
-    window = context_length(Path(settings["MODEL"]))
-    model = {"id": name, "name": name, "reasoning": False, "contextWindow": window, "maxTokens": min(1024, window // 4)}
-    provider = {"baseUrl": f"{url}/v1", "apiKey": key, "api": "openai-completions", "models": [model]}
-    openclaw = {
-        "models": {"mode": "replace", "providers": {"talkback": provider}},
-        "agents": {"defaults": {"model": {"primary": f"talkback/{name}"}}},
-    }
-    body = json.dumps({"model": name, "messages": [{"role": "user", "content": "Hello!"}]})
+def welcome(settings: dict[str, str], link: str, pasted: dict[str, str]) -> str:
+    """What a person needs now: one line to open, one curl, one openclaw.json, and where the rest is."""
     return f"""
 Open this once; it signs you in as the administrator:
 
@@ -155,21 +151,16 @@ Open this once; it signs you in as the administrator:
 
 Ask it from a shell:
 
-  curl {url}/v1/chat/completions -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' \\
-    -d '{body}'
+  {pasted["curl"]}
 
 Or from OpenClaw, in openclaw.json:
 
-{json.dumps(openclaw, indent=2)}
+{pasted["openclaw"]}
+
+{address(settings)}/connect/ has the same for other clients, more keys, and a light that says whether turns can teach.
 
 Logs are in {LOGS}. Ctrl-C stops everything.
 """
-
-
-def context_length(model: Path) -> int:
-    configuration = json.loads((model / "config.json").read_text())
-    configuration = configuration.get("text_config", configuration)
-    return int(configuration.get("max_position_embeddings", 8192))
 
 
 def down() -> None:

@@ -127,6 +127,8 @@ def test_what_it_prints_works_and_ctrl_c_stops_all_of_it_and_nothing_else(
     with httpx.Client(follow_redirects=True) as browser:
         assert browser.get(link[0]).status_code == 200
         assert browser.get(f"{address}/console/").status_code == 200
+        assert f"\n{address}/connect/ " in text
+        assert browser.get(f"{address}/connect/").status_code == 200
     assert httpx.get(link[0]).status_code == 410
 
     # the curl, as it stands

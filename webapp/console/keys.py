@@ -56,7 +56,7 @@ class KeyForm(forms.Form):
     )
 
     def __init__(self, user: User, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
         self.user = user
         offered = [scope for scope in SCOPES if scope != "admin" or user.is_staff]
         self.fields["scopes"].choices = [(scope, f"{scope}: {ABOUT_SCOPES[scope]}") for scope in offered]  # type: ignore[attr-defined]
