@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from core.errors import TalkbackError
+
 THINK, UNTHINK = "<think>", "</think>"
 FUNCTION = "<function="
 
@@ -69,14 +71,68 @@ def unthought(opening: str) -> str:
     return f"\n{UNTHINK}\n\n" if opening.rfind(THINK) > opening.rfind(UNTHINK) else ""
 
 
+class ToolMissing(TalkbackError):
+    """A tool must be called, and there is none, or none of that name."""
+
+    code, status = "invalid_tool_choice", 400
+
+
+@dataclass(frozen=True)
+class Form:
+    """The form that a reply is asked for in, and how it will be read."""
+
+    tools: list[dict[str, Any]]
+    """Those the model is shown."""
+    style: str
+    opening: str
+    """What the template writes of the reply."""
+    opened: str = ""
+    """What we write of it, behind that, at the end of the prompt."""
+    schema: str = ""
+    """A JSON schema, as JSON text, that what the model writes must satisfy."""
+    stop: tuple[str, ...] = ()
+    """What ends the reply besides what the client said."""
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The part of `Turn.asked` that its reader needs."""
+        said = {"style": self.style if self.tools else "", "opening": self.opening, "opened": self.opened}
+        return {name: value for name, value in said.items() if value} | ({"grammar": True} if self.schema else {})
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """What the engine must be told of it, as fields of `Sampling`."""
+        told: dict[str, Any] = {"json_schema": self.schema} if self.schema else {}
+        if self.tools and STYLES[self.style].is_special:
+            told["skip_special_tokens"] = False
+        return told
+
+
+def form(style: str, opening: str, tools: Sequence[dict[str, Any]], asked: Mapping[str, Any]) -> Form:
+    """The form that `asked` (tool_choice, schema, parallel_tool_calls) means for a model. Raises ToolMissing.
+
+    A schema holds only where no tool may be called: what is a call and what an answer is the model's choice then.
+    """
+    choice = asked.get("tool_choice") or "auto"
+    shown = [] if choice == "none" else list(tools)
+    if choice == "required" or choice.startswith("="):
+        opened, schema = forced(style, shown, choice, opening)
+        return Form(shown, style, opening, opened, schema)
+    if asked.get("schema") and not shown:
+        return Form(shown, style, opening, unthought(opening), json.dumps(asked["schema"], ensure_ascii=False))
+    closer = STYLES[style].closer if shown and asked.get("parallel_tool_calls") is False else ""
+    return Form(shown, style, opening, stop=(closer,) if closer else ())
+
+
 def forced(style: str, tools: Sequence[Mapping[str, Any]], choice: str, opening: str = "") -> tuple[str, str]:
     """For tool_choice `required` or `=NAME`: how the prompt opens the reply, after the template's own `opening`,
-    and the JSON schema that the reply's text must satisfy. Raises KeyError when no tool has that name."""
+    and the JSON schema that the reply's text must satisfy. Raises ToolMissing."""
     functions = [tool["function"] for tool in tools]
     if choice.startswith("="):
         functions = [function for function in functions if function["name"] == choice[1:]]
-        if not functions:
-            raise KeyError(choice[1:])
+    if not functions:
+        named = f"the tool {choice[1:]!r}" if choice.startswith("=") else "a tool"
+        raise ToolMissing(f"tool_choice asks for {named}, which is not among the tools of this request.")
     kind = STYLES.get(style) or STYLES[USUAL]
     calls = [
         {

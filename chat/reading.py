@@ -75,6 +75,16 @@ class Reader:
             self._at_edge = True
             self._pieces, self._content, self._reasoning, self._opener, self._space = [], [], [], "", ""
 
+    @classmethod
+    def of(cls, tools: Sequence[Mapping[str, Any]], asked: Mapping[str, Any]) -> Reader:
+        """The reader of a turn's reply, by its `tools` and what it `asked` for."""
+        shown = () if asked.get("tool_choice") == "none" else tools
+        opened = asked.get("opening", "") + asked.get("opened", "")
+        reader = cls(style=asked.get("style", ""), tools=shown, opened=opened)
+        if asked.get("grammar"):
+            reader.marks.append("grammar")  # its log-probs are of what a schema left of the vocabulary
+        return reader
+
     def feed(self, text: str) -> list[Piece]:
         """What this text brings to light."""
         self._held += text

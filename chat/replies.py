@@ -80,7 +80,7 @@ async def reply(turn: Turn, engine: Engine) -> AsyncGenerator[Spoken, None]:
                     return
     if turn.repeated or turn.get_deferred_fields() or not Turn.checkpoint.is_cached(turn):
         turn = await Turn.objects.select_related("checkpoint").aget(pk=turn.pk)
-    reader = Reader(tools=turn.tools)
+    reader = Reader.of(turn.tools, turn.asked)
     ids: list[int] = []
     logprobs: list[float] = []
     first_token_s: float | None = None

@@ -54,11 +54,12 @@ def hinted_prompt(turn: Turn, hint: str, renderer: Renderer) -> tuple[int, ...]:
     Raises Unreadable when the messages no longer give the prompt that was served: then the hint would not be the
     only difference between student and teacher.
     """
-    tools = turn.tools or None
+    tools = None if turn.asked.get("tool_choice") == "none" else turn.tools or None
+    opened = turn.asked.get("opened", "")
     try:
-        if renderer.prompt_ids(turn.messages, tools) != list(turn.prompt_ids):
+        if renderer.prompt_ids(turn.messages, tools, opened) != list(turn.prompt_ids):
             raise Unreadable("The model's chat template lays this conversation out differently now.")
-        prompt_ids = renderer.prompt_ids(hints.placed(turn.messages, hint), tools)
+        prompt_ids = renderer.prompt_ids(hints.placed(turn.messages, hint), tools, opened)
     except MessagesRefused as error:
         raise Unreadable(str(error)) from error
     room = renderer.context_length - len(turn.response_ids)

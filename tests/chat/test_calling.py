@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.calling import STYLES, forced, style_of
+from chat.calling import STYLES, ToolMissing, forced, form, style_of
 from chat.reading import Reader
 from chat.rendering import MessagesRefused, Renderer
 from tests.chat.templates import LLAMA3, MISTRAL, QWEN3, QWEN35
@@ -206,10 +206,54 @@ def test_a_forced_call_is_read_as_one(style):
 def test_one_named_tool_is_the_only_one():
     schema = json.loads(forced("hermes", TOOLS, "=write")[1])
     assert schema["properties"]["name"] == {"const": "write"}
-    with pytest.raises(KeyError, match="fly"):
+    with pytest.raises(ToolMissing, match="the tool 'fly'"):
         forced("hermes", TOOLS, "=fly")
+    with pytest.raises(ToolMissing, match="a tool"):
+        forced("hermes", [], "required")
 
 
 def test_a_forced_call_ends_the_thinking_first():
     assert forced("xml", TOOLS, "required", "<think>\n")[0] == "\n</think>\n\n<tool_call>\n"
     assert forced("hermes", TOOLS, "required", "<think>\n\n</think>\n\n")[0] == "<tool_call>\n"
+
+
+def test_no_tool_is_shown_where_none_may_be_called():
+    held = form("hermes", "", TOOLS, {"tool_choice": "none"})
+    assert (held.tools, held.opened, held.schema) == ([], "", "")
+    reader = Reader.of(TOOLS, {"tool_choice": "none"} | held.asked)
+    reader.feed("<tool_call>{}</tool_call>")
+    assert reader.message["content"] == "<tool_call>{}</tool_call>"
+
+
+def test_a_schema_holds_where_no_tool_may_be_called():
+    schema = {"type": "object"}
+    held = form("hermes", "<think>\n", [], {"schema": schema})
+    assert (held.opened, json.loads(held.schema)) == ("\n</think>\n\n", schema)
+    assert held.sampling == {"json_schema": held.schema}
+    assert Reader.of([], held.asked).marks == ["grammar"]
+    assert form("hermes", "", TOOLS, {"schema": schema}).schema == ""
+
+
+def test_one_call_at_a_time_ends_with_its_closer():
+    assert form("xml", "", TOOLS, {"parallel_tool_calls": False}).stop == ("</tool_call>",)
+    assert form("xml", "", [], {"parallel_tool_calls": False}).stop == ()
+    reader = Reader(style="hermes", tools=TOOLS)
+    reader.feed('<tool_call>\n{"name": "read", "arguments": {"path": "x"}}\n')  # the engine cuts a stop string off
+    reader.end()
+    assert len(reader.message["tool_calls"]) == 1
+
+
+def test_a_control_token_that_begins_a_call_is_asked_for():
+    assert form("mistral", "", TOOLS, {}).sampling == {"skip_special_tokens": False}
+    assert form("mistral", "", [], {}).sampling == {}
+
+
+def test_a_turn_is_opened_as_it_was_asked_for(renderers):
+    plain = renderers["plain"]
+    held = form(plain.style, plain.opening, TOOLS, {"tool_choice": "=read"})
+    ids = plain.prompt_ids([{"role": "user", "content": "Hi"}], held.tools, held.opened)
+    assert plain._tokenizer.decode(ids, skip_special_tokens=False).endswith("<|im_start|>assistant\n<tool_call>\n")
+    reader = Reader.of(TOOLS, {"tool_choice": "=read"} | held.asked)
+    reader.feed('{"name": "read", "arguments": {}}')
+    reader.end()
+    assert reader.message["tool_calls"][0]["function"]["name"] == "read"
