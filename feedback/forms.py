@@ -25,7 +25,8 @@ class TagsField(forms.Field):
         try:
             return reasons.tidied(value) if value else None
         except ValueError as error:
-            raise forms.ValidationError(f"{str(error).capitalize()}.") from error
+            words = str(error)
+            raise forms.ValidationError(f"{words[:1].upper()}{words[1:]}.") from error
 
 
 class FeedbackForm(forms.Form):

@@ -43,6 +43,41 @@ def test_a_thumb_sends_what_the_person_saw_so_that_a_double_click_takes_nothing_
     assert 'value="1" title="Good reply"' in say(kind="thumb", value=0).content.decode()
 
 
+def reasons():
+    return [row.tags for row in Feedback.objects.standing().filter(kind="thumb")]
+
+
+def test_a_thumb_down_offers_reasons_and_keeps_those_chosen(say):
+    assert "What was wrong?" not in say(kind="thumb", value=1).content.decode()
+    html = say(kind="thumb", value=-1).content.decode()
+    assert html.count('type="checkbox"') == 7
+    assert "checked" not in html.split('class="reasons"')[1]
+    html = say(kind="thumb", value=-1, tags=["", "too long", "tone"]).content.decode()
+    assert 'value="too long" checked' in html
+    assert reasons() == [["too long", "tone"]]
+
+
+def test_reasons_are_what_is_chosen_now_and_another_thumb_leaves_them(say):
+    say(kind="thumb", value=-1, tags=["", "too long", "tone"])
+    say(kind="thumb", value=-1, tags=["", "tone"])
+    assert reasons() == [["tone"]]
+    say(kind="thumb", value=-1)  # a thumb alone speaks of no reasons
+    assert reasons() == [["tone"]]
+    say(kind="thumb", value=-1, tags=[""])
+    assert reasons() == [[]]
+    say(kind="thumb", value=-1, tags=["", "wrong"])
+    say(kind="thumb", value=0)
+    say(kind="thumb", value=-1)
+    assert reasons() == [[]]
+
+
+def test_a_reason_of_ones_own_stays_among_those_offered(say, turn, ana):
+    Feedback.objects.give(turn, by=ana, kind="thumb", value=-1, tags=["<b>mine</b>"])
+    html = say(kind="thumb", value=-1, tags=["", "<b>mine</b>", "tone"]).content.decode()
+    assert 'value="&lt;b&gt;mine&lt;/b&gt;" checked' in html
+    assert html.count('type="checkbox"') == 8
+
+
 def test_a_correction_is_given_changed_and_taken_back(say):
     assert "Corrected" in say(kind="guidance", text="Be brief.").content.decode()
     say(kind="guidance", text="Be very brief.")
@@ -63,6 +98,8 @@ def test_the_rewrite_box_starts_with_the_reply(say):
     [
         ({"kind": "guidance", "text": "x" * 8001}, "at most 8000 characters; this has 8001"),
         ({"kind": "applause"}, "not one of the available choices"),
+        ({"kind": "verdict", "value": 1}, "not one of the available choices"),
+        ({"kind": "thumb", "value": -1, "tags": ["x" * 41]}, "A tag has at most 40 characters"),
         ({"kind": "thumb"}, "A thumb is up"),
         ({"kind": "rewrite", "text": "Five."}, "That is what the reply said"),
         ({"kind": "thumb", "value": 5}, "not one of the available choices"),

@@ -8,10 +8,13 @@ import pytest
 from django.utils import timezone
 
 from chat.models import ApiKey, Session, Turn
+from chat.rendering import Renderer
 from feedback.models import Feedback
+from judge import judges, verdicts
 from judge.models import Judgement, Vote
 from judge.samples import Reason
 from training import config
+from training.config import Recipe
 from training.models import Checkpoint, Run, Sample
 from webapp import learning
 
@@ -239,6 +242,33 @@ def test_it_asks_the_same_few_questions_whatever_there_is(
     for asked in (turn, make_lesson().turn):
         with django_assert_max_num_queries(7):
             assert learning.told(key, asked.completion_id)["id"] == asked.completion_id
+
+
+def test_from_a_reply_by_a_tests_verdict_into_the_batch(client, key, became, engine, tiny_model, settings):
+    settings.MODEL = str(tiny_model)
+    headers = {"Authorization": f"Bearer {key.secret}"}
+
+    def post(path, body):
+        answer = client.post(path, json.dumps(body), content_type="application/json", headers=headers)
+        assert answer.status_code == 200, answer.content
+        return answer.json()
+
+    engine.says("Five.")
+    completion = post("/v1/chat/completions", {"messages": [{"role": "user", "content": "2 + 2?"}]})
+    turn = Turn.objects.get(completion_id=completion["id"])
+    assert became(turn)["stage"] == "served"
+    said = {"id": completion["id"], "exit_code": 1, "output": "assert 5 == 4", "thumb": "down", "tags": ["wrong"]}
+    assert post("/v1/feedback", said)["learning"]["stage"] == "judging"
+    assert post("/v1/feedback", {"id": completion["id"], "thumb": None})["learning"]["stage"] == "judging"
+
+    renderer = Renderer.for_model(tiny_model)
+    assert verdicts.judge(str(turn.pk), who=judges.judge(), engine=engine, renderer=renderer, recipe=Recipe())
+
+    told = became(turn)
+    assert (told["stage"], told["sample"]["place"], told["reason"]) == ("batch", 1, None)
+    assert (told["verdict"]["reward"], told["verdict"]["reward_from"]) == (-1, "test")
+    assert told["detail"].startswith("Judged bad by a test. It is number 1 of the ")
+    assert post("/v1/feedback", said | {"thumb": "up", "tags": []})["learning"]["stage"] == "judging"
 
 
 def test_other_peoples_turns_are_not_there(make_turn, get, operator):
