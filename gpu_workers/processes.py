@@ -30,6 +30,7 @@ def sglang_command(
         *("--max-loras-per-batch", "8", "--max-loaded-loras", "16"),
         *("--enable-metrics", "--enable-cache-report", "--enable-priority-scheduling"),
         *("--default-priority-value", "0"),
+        "--constrained-json-disable-any-whitespace",  # or a schema is answered with blanks without end
         *("--weight-version", "base", "--incremental-streaming-output"),
         *("--api-key", api_key, "--admin-api-key", admin_key),
         *more,

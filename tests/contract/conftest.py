@@ -65,7 +65,7 @@ def sglang_cpu_command(model: Path, port: int) -> list[str]:
         *("--lora-target-modules", *LORA_TARGETS, "--max-loras-per-batch", "8", "--max-loaded-loras", "16"),
         *("--enable-metrics", "--enable-cache-report", "--enable-priority-scheduling"),
         *("--default-priority-value", "0", "--weight-version", "base"),
-        "--incremental-streaming-output",
+        *("--incremental-streaming-output", "--constrained-json-disable-any-whitespace"),
     ]
 
 
