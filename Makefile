@@ -41,11 +41,13 @@ install: ## the environment with all that developers need
 test: install ## the tests, on SQLite and PostgreSQL; the last lines name what was left out
 	@$(INSTALLATION) packages
 	@-$(INSTALLATION) model
+	@-$(VENV)/python tests/clients/javascript/install.py
 	@status=0; $(ON_POSTGRES) $(ARGS) || status=1; $(PYTEST) -m "not processes and not sglang" $(ARGS) || status=1; exit $$status
 
 test-all: install ## the tests, those that start and kill real processes, and those against the real SGLang
 	@$(INSTALLATION) packages
 	@-$(INSTALLATION) model
+	@-$(VENV)/python tests/clients/javascript/install.py
 	@status=0; $(ON_POSTGRES) $(ARGS) || status=1; $(PYTEST) $(ARGS) || status=1; exit $$status
 
 test-sglang: install ## the engine's contract, held by the real SGLang on the CPU and by ours

@@ -15,6 +15,8 @@ import pytest
 
 from installation.findings import chromium, postgres_programs
 from installation.places import DEFAULT_MODEL, ROOT
+from tests.clients.javascript.install import installed as javascript_installed
+from tests.clients.javascript.install import node as javascript_node
 
 
 class Need(NamedTuple):
@@ -36,8 +38,15 @@ def sglang_is_there() -> bool:
     return bool(os.environ.get("SGLANG_URL")) or (ROOT / ".venvs" / "sglang" / "bin" / "python").exists()
 
 
+def javascript_is_there() -> bool:
+    return javascript_node() is not None and javascript_installed()
+
+
 NEEDS = {
     "browser": Need("a Chromium", browser_is_there, "sudo apt-get install chromium"),
+    "javascript": Need(
+        "the official JavaScript clients", javascript_is_there, ".venv/bin/python tests/clients/javascript/install.py"
+    ),
     "postgres": Need("PostgreSQL's server programs", postgres_is_there, "sudo apt-get install postgresql"),
     "real_model": Need("the real small model", (DEFAULT_MODEL / "manifest.json").exists, "make model"),
     "sglang": Need("the real SGLang", sglang_is_there, "make test-sglang"),
