@@ -96,8 +96,7 @@ def check_spending(key: ApiKey) -> None:
 
 def spent(key: ApiKey, at: datetime) -> int:
     """The tokens spent with this key on the day of `at`. They are counted only while the key has a limit."""
-    spending = Spending.objects.filter(key=key, day=at.date()).values_list("tokens", flat=True)
-    return spending.first() or 0
+    return next(iter(Spending.objects.filter(key=key, day=at.date()).values_list("tokens", flat=True)), 0)
 
 
 def spend(turn: Turn) -> None:

@@ -115,4 +115,4 @@ def passed(secret: str) -> ApiKey | None:
         pk = signing.loads(secret.removeprefix(PASS), salt=PASS, max_age=PASS_S)
     except signing.BadSignature:
         return None
-    return ApiKey.objects.select_related("user", "checkpoint").filter(pk=pk).first()
+    return ApiKey.objects.select_related("user").filter(pk=pk).first()
