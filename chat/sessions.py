@@ -224,13 +224,13 @@ def rewritten(turns: QuerySet[Turn], story: Story) -> tuple[Turn, int] | None:
     if story.is_compacted:
         newest = turns.filter(line=Turn.Line.MAIN).order_by("-position").only(*NARROW, "next_state").first()
         if newest is not None and newest.chain and not newest.next_state:
-            return newest, max(len(story.kept) - 1, 0)
+            return newest, min(1, len(story.kept))
         return None
     if story.end < 2:
         return None
     reply = story.kept[story.end - 1][1]["content"]
     recent = whole.only("id", "text", "message", "position", "session_id")[:RECENT]
-    alike = [turn.pk for turn in recent if reply.endswith(bare(story.rules.reply(turn.text)))]
+    alike = [turn.pk for turn in recent if reply.endswith(bare(story.rules.reply(unthought(turn.text))))]
     common: list[tuple[int, Turn]] = []
     for turn in whole.filter(pk__in=alike).only(*NARROW, "messages", "text", "message")[:LOOKED_BACK]:
         whole_story = Story([*turn.messages, replied(turn)], story.client)
