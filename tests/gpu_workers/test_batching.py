@@ -141,6 +141,24 @@ def test_a_prefix_that_several_share_is_computed_once(make_desk: Callable[..., D
     assert sorted(reader.cached_tokens for reader in readers) == [0, 300, 300, 300, 300]
 
 
+def test_a_long_prefix_is_computed_once_however_the_end_changes(make_desk: Callable[..., Desk]) -> None:
+    """OpenClaw puts a message behind the user's words that is gone, or another, in the next request."""
+    desk = make_desk(max_tokens=16384)  # two such conversations fit, not three
+    told = [n % 500 + 5 for n in range(6000)]  # system prompt and tools
+    shared = 0
+    for turn in range(4):
+        said = told + [turn + 7] * 20
+        context = [300 + turn] * 60
+        reader = desk.ask(said + context, max_new_tokens=4)
+        reply = reader.wait()
+        if turn:
+            assert reader.cached_tokens == shared  # the last reply stood behind another context
+            computed = sum(len(piece.ids) for forward in desk.forwards for piece in forward)
+            assert computed <= len(said) + len(context) - reader.cached_tokens + len(reply)
+        told, shared = said + reply, len(said)  # without the context
+        desk.forwards.clear()
+
+
 def test_what_was_computed_for_one_adapter_serves_no_other(
     make_desk: Callable[..., Desk], model: Model, tmp_path: Path
 ) -> None:
