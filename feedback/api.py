@@ -19,6 +19,7 @@ from core.errors import TalkbackError
 from feedback import reasons
 from feedback.forms import LONGEST
 from feedback.models import Feedback, Receipt
+from feedback.shapes import Given
 
 OUTPUT_KEPT = 8000
 """Characters of a test's output that are kept: its end, which says what failed."""
@@ -132,7 +133,7 @@ def routes(follows: Callable[[Turn], dict[str, Any]]) -> Router:
     """The routes of this room. `follows` tells how far a turn has come, which only those above this room know."""
     router = Router(auth=Bearer("feedback"), tags=["feedback"])
 
-    @router.post("/feedback", summary="A thumb, a correction, guidance or a test's verdict on one completion")
+    @router.post("/feedback", summary="What somebody, or a test, says of one completion", response=Given)
     async def give(request: HttpRequest, body: Saying) -> dict[str, Any]:
         """Sending the same again changes nothing; with an `Idempotency-Key`, even after something else was said.
 

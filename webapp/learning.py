@@ -19,7 +19,7 @@ from judge import samples
 from judge.models import Judgement
 from judge.samples import Reason
 from training.models import Checkpoint, Run, Sample
-from webapp import journey
+from webapp import journey, shapes
 from webapp.journey import Ballot, Batch, Journey
 
 MOST_TURNS = 100
@@ -31,14 +31,14 @@ HEAVY = ("prompt_ids", "logprobs", "tools", "text", "message")
 router = Router(auth=Bearer("feedback"), tags=["feedback"])
 
 
-@router.get("/completions/{completion_id}/learning", summary="What became of one completion")
+@router.get("/completions/{completion_id}/learning", summary="What became of one completion", response=shapes.Learning)
 async def learning(request: HttpRequest, completion_id: str) -> dict[str, Any]:
     """Where it stands on its way into a checkpoint, what decided it, and which checkpoints it has reached."""
     key: ApiKey = request.auth  # type: ignore[attr-defined]
     return await sync_to_async(told)(key, completion_id)
 
 
-@router.get("/sessions/{path:session}", summary="One session and how far its turns have come")
+@router.get("/sessions/{path:session}", summary="One session and its turns", response=shapes.Session)
 async def session(request: HttpRequest, session: str) -> dict[str, Any]:
     """By our id, or by the client's own name for it. The newest turns, at most a hundred."""
     key: ApiKey = request.auth  # type: ignore[attr-defined]
@@ -46,8 +46,11 @@ async def session(request: HttpRequest, session: str) -> dict[str, Any]:
 
 
 def follows(turn: Turn) -> dict[str, Any]:
-    """How far a turn has come, as every answer of the API says it."""
-    return in_brief(journey.journey(turn))
+    """How far a turn has come, as the answer to feedback says it, and which checkpoints it reached: whoever takes
+    back what was learned sees where it is."""
+    known = journey.known([turn])
+    judgement = known.judgements.get(turn.pk)
+    return in_brief(known.journey(turn)) | {"checkpoints": [row["name"] for row in reached(judgement)]}
 
 
 def in_brief(far: Journey) -> dict[str, Any]:
@@ -129,6 +132,7 @@ def verdict(judgement: Judgement | None) -> dict[str, Any] | None:
         "confidence": judgement.confidence,
         "hint": judgement.hint or None,
         "hint_from": judgement.hint_from or None,
+        "note": noted(judgement.reason) if judgement.reason else None,
         "judged": int(judgement.judged_at.timestamp()),
     }
 
@@ -145,13 +149,18 @@ def reason(turn: Turn, judgement: Judgement | None) -> dict[str, str] | None:
     if turn.status == Turn.Status.ANSWERING:
         return worded("writing", "the reply is being written")
     if turn.status == Turn.Status.JUDGED and judgement is not None and judgement.reason:
-        known = next((one for one in Reason if one == judgement.reason), None)
-        return worded(known.name.lower() if known else "unreadable", judgement.reason)
+        return noted(judgement.reason)
     if unfit := samples.unfit(turn):
         return worded(unfit.name.lower(), unfit)
     if turn.status == Turn.Status.OBSERVED:
         return worded("judging", "what came back is being judged")
     return worded("unanswered", "nothing came back after it")
+
+
+def noted(said: str) -> dict[str, str]:
+    """A verdict's note, with its word: why it made no sample, or what of the evidence did not go into one."""
+    known = next((one for one in Reason if one == said), None)
+    return worded(known.name.lower() if known else "unreadable", said)
 
 
 def worded(code: str, sentence: str) -> dict[str, str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
+from typing import Any, Literal
 
 from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 from ninja import Router
+from pydantic import BaseModel, Field
 
 from chat import sessions
 from chat.api.access import Bearer, check_scope
@@ -22,10 +23,26 @@ class SessionNotFound(TalkbackError):
     code, status = "session_not_found", 404
 
 
+class Described(BaseModel):
+    object: Literal["session"]
+    id: str
+    name: str | None = Field(description="The client's own name for it.")
+    client: str | None = Field(description="The rule file that knew the client.")
+    named_by: str | None = Field(description="How it was found: header, user, history …")
+    created: int
+    closed_at: int | None
+
+
+class Closed(Described):
+    turns: int
+    closed: int = Field(description="Replies that nothing had come back to, closed by this very request.")
+    still_writing: int
+
+
 router = Router(auth=Bearer(None), tags=["sessions"])
 
 
-@router.post("/sessions/{path:session}/close", summary="A session is over")
+@router.post("/sessions/{path:session}/close", summary="A session is over", response=Closed)
 async def close(request: HttpRequest, session: str) -> dict[str, Any]:
     """By our id, or by the client's own name for it. Replies that nothing came back to are closed; feedback on them,
     or another message, opens them again. Closing a closed session changes nothing."""

@@ -9,14 +9,16 @@ from django.utils import timezone
 
 from chat.models import ApiKey, Session, Turn
 from chat.rendering import Renderer
+from feedback import reasons
 from feedback.models import Feedback
 from judge import judges, verdicts
 from judge.models import Judgement, Vote
 from judge.samples import Reason
+from tests.conftest import ROOT
 from training import config
 from training.config import Recipe
 from training.models import Checkpoint, Run, Sample
-from webapp import learning
+from webapp import learning, shapes
 
 
 @pytest.fixture
@@ -123,6 +125,7 @@ def test_a_sample_in_the_batch_has_its_place_and_no_reason(make_lesson, became):
         "confidence": 1.0,
         "hint": "Say it in one word.",
         "hint_from": "guidance",
+        "note": None,
     }
 
 
@@ -190,6 +193,27 @@ def test_what_was_learned_before_late_feedback_counts_as_reached(trained, make_l
     told = became(turn)
     assert told["stage"] == "batch"
     assert [one["number"] for one in told["checkpoints"]] == [first.number]
+
+
+def test_who_takes_back_what_was_learned_is_told_where_it_is(trained, client, key, talker):
+    turn, first = trained()
+    Feedback.objects.create(turn=turn, by=talker, kind="thumb", value=-1)
+    answer = client.post(
+        "/v1/feedback",
+        json.dumps({"completion_id": turn.completion_id, "withdraw": True}),
+        content_type="application/json",
+        headers={"Authorization": f"Bearer {key.secret}"},
+    ).json()
+    assert answer["thumb"] is None
+    assert answer["learning"]["checkpoints"] == [first.name]
+
+
+def test_what_of_the_evidence_was_not_used_is_noted_beside_a_sample(make_lesson, became):
+    lesson = make_lesson()
+    Judgement.objects.update(reason=Reason.HINT_WAITS)
+    told = became(lesson.turn)
+    assert told["reason"] is None
+    assert told["verdict"]["note"] == {"code": "hint_waits", "sentence": str(Reason.HINT_WAITS)}
 
 
 def test_what_was_said_and_what_came_back_stand_in_it(make_turn, became, talker, operator):
@@ -289,6 +313,13 @@ def test_every_answer_is_json_that_a_client_can_read_whatever_the_turn_holds(mak
     turn = make_turn("judged", next_state=[{"content": "no role"}], rule="</script>")
     Judgement.objects.create(turn=turn, hint="\ufffd</script>", reason="x" * 200)
     json.dumps(became(turn))
+
+
+def test_the_page_about_it_names_every_reason_and_every_stage():
+    page = (ROOT / "docs" / "feedback.md").read_text()
+    stages = shapes.Far.model_fields["stage"].annotation.__args__
+    for word in (*shapes.CODES, *stages, *shapes.Learning.model_fields, *reasons.KNOWN):
+        assert f"`{word}`" in page, word
 
 
 # Sessions

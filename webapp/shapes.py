@@ -1,0 +1,117 @@
+"""What is told of turns and sessions, for the schema."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from chat.api.sessions import Described
+from feedback.shapes import Far, Standing
+from judge.samples import Reason
+
+CODES = ("writing", "unanswered", "judging", "stale", "unreadable", *(reason.name.lower() for reason in Reason))
+"""Why a turn makes no sample, each in a word."""
+
+
+class Noted(BaseModel):
+    code: str = Field(description=f"One of {', '.join(CODES)}.")
+    sentence: str
+
+
+class Sorted(BaseModel):
+    line: Literal["main", "side"]
+    kind: str | None = Field(description="In its rule file's words: main, title, recap, heartbeat …")
+    rule: str | None = Field(description="The rule that said so, as client/rule.")
+    by: Literal["rule", "person"]
+    learns: bool = Field(description="False: served only, whatever comes back.")
+
+
+class NextState(BaseModel):
+    role: Literal["user", "tool"]
+    messages: int
+
+
+class Scores(BaseModel):
+    good: int
+    bad: int
+    neutral: int
+    failed: int
+
+
+class Hints(BaseModel):
+    offered: int
+    none: int
+    failed: int
+
+
+class Votes(BaseModel):
+    score: Scores
+    hint: Hints
+
+
+class Verdict(BaseModel):
+    reward: int | None = Field(description="-1, 0 or 1; null: nobody could say.")
+    reward_from: str | None = Field(description="thumb, test or votes: the first of these that there is.")
+    confidence: float | None
+    hint: str | None
+    hint_from: str | None = Field(description="guidance, rewrite or votes.")
+    note: Noted | None = Field(description="Why it made no sample, or what of the evidence went into none.")
+    judged: int
+
+
+class Sample(BaseModel):
+    status: Literal["ready", "claimed", "trained", "stale"]
+    reward: float
+    has_hint: bool
+    place: int | None = Field(description="Among those that wait for the next batch, from 1.")
+    batch_size: int | None
+
+
+class Run(BaseModel):
+    id: int
+    status: Literal["queued", "running", "finished", "failed"]
+    phase: str | None
+    done: int | None
+    total: int | None
+    eta_s: float | None
+
+
+class Reached(BaseModel):
+    number: int
+    name: str
+    status: Literal["candidate", "passed", "approved", "live", "retired", "rejected"]
+    learned_here: bool = Field(description="False: it was trained on from one that learned the turn.")
+    live_since: int | None
+
+
+class Learning(Far):
+    object: Literal["completion.learning"]
+    id: str
+    created: int
+    model: str
+    session: Described
+    status: Literal["answering", "served", "observed", "judged", "closed"]
+    finish_reason: str | None
+    sorted: Sorted
+    next_state: NextState | None = Field(description="What came back after the reply; null while nothing has.")
+    feedback: Standing
+    votes: Votes
+    verdict: Verdict | None
+    reason: Noted | None = Field(description="Why there is no sample that teaches; null where there is one.")
+    sample: Sample | None
+    run: Run | None
+    checkpoints: list[Reached]
+
+
+class Turn(Far):
+    id: str
+    created: int
+    model: str
+    line: Literal["main", "side"]
+    kind: str | None
+    status: Literal["answering", "served", "observed", "judged", "closed"]
+
+
+class Session(Described):
+    turns: list[Turn] = Field(description="The newest, at most a hundred.")
