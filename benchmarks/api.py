@@ -2,15 +2,17 @@
 
     python -m benchmarks.api [--parts first throughput leaving streams growth slow] [--json]
 
-A scripted engine (gpu_workers.scripted) emits 50 tokens a second a stream; the web process runs as `make up` starts it,
-on a fresh SQLite database and a real Redis; this process reads. Engine and web are asked side by side in one run, by the
-same readers with the same token ids. A reader sends what a stock client sends: no session header, the whole history.
+A scripted engine (gpu_workers.scripted) emits 50 tokens a second a stream; the web process runs as `make up` starts
+it, on a fresh SQLite database and a real Redis; this process reads. Engine and web are asked side by side in one run,
+by the same readers with the same token ids. A reader sends what a stock client sends: no session header, the whole
+history. Processor time is the web process's own, which other work on the machine hardly changes.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import os
 import random
@@ -35,7 +37,7 @@ from gpu_workers.processes import ONE_THREAD
 ROOT = Path(__file__).parents[1]
 PARTS = ("first", "throughput", "leaving", "streams", "growth", "slow")
 PACE = 50.0
-REPLY = 32
+REPLY = 100
 """Tokens of a reply where the time to its first one is measured."""
 
 
@@ -300,23 +302,18 @@ class Bench:
         """Each stream's answers, turn by turn. Streams begin one after another over one reply's time, so that they
         are spread as those of people are; each asks again as soon as it was answered."""
         talks = [Talk(base + number, history, self.said(tokens)) for number in range(streams)]
+        asked = [[self.request(through, talk.next(), tokens) for _ in range(turns)] for talk in talks]
         draw = random.Random(streams)
 
-        async def one(talk: Talk) -> list[Answer]:
+        async def one(requests: list[tuple[str, bytes]]) -> list[Answer]:
             reader = self.reader(through)
-            answers = []
-            prepared = self.request(through, talk.next(), tokens)
             await asyncio.sleep(draw.random() * tokens / self.stack.pace if self.stack.pace else 0)
-            for turn in range(turns):
-                answer = await reader.begin(*prepared)
-                if turn + 1 < turns:  # while the reply comes: what is asked next must not wait for this process
-                    prepared = self.request(through, talk.next(), tokens)
-                await reader.end()
-                answers.append(answer)
+            answers = [await reader.ask(*request) for request in requests]
             reader.leave()
             return answers
 
-        return list(await asyncio.gather(*(one(talk) for talk in talks)))
+        gc.freeze()  # what was prepared is not looked through while the clock runs
+        return list(await asyncio.gather(*(one(requests) for requests in asked)))
 
 
 def middle(values: Sequence[float]) -> float:
@@ -329,22 +326,42 @@ def worst(values: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
+class Cost:
+    """Processor time of the processes while something is measured."""
+
+    def __init__(self, running: Stack) -> None:
+        self._running = running
+
+    def __enter__(self) -> Cost:
+        self._before = self._now()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        now = self._now()
+        self.seconds = {name: now[name] - self._before[name] for name in now}
+        wall = self.seconds.pop("wall")
+        self.cores = {name: round(spent / wall, 2) for name, spent in self.seconds.items()}
+
+    def _now(self) -> dict[str, float]:
+        spent = {name: self._running.cpu_s(name) for name in ("web", "engine", "redis")}
+        return spent | {"reader": time.process_time(), "wall": time.perf_counter()}
+
+
 def first_tokens(bench: Bench, streams: int, turns: int, history: int, base: int) -> dict[str, Any]:
     """Time to the first token, direct and through; the first turn of each stream apart, as nothing of it is known."""
     found: dict[str, Any] = {"streams": streams, "history_tokens": history, "turns": turns}
     for name, through in (("direct", False), ("through", True)):
-        before = {one: bench.stack.cpu_s(one) for one in ("web", "engine")}
-        own, began = time.process_time(), time.perf_counter()
-        answers = asyncio.run(bench.converse(through, streams, turns, REPLY, history, base=base))
-        wall = time.perf_counter() - began
+        with Cost(bench.stack) as cost:
+            answers = asyncio.run(bench.converse(through, streams, turns, REPLY, history, base=base))
         first, later = [one[0].first_s for one in answers], [a.first_s for one in answers for a in one[1:]]
         found[name] = {
             "p50_ms": round(1e3 * middle(later), 2),
             "p95_ms": round(1e3 * worst(later, 0.95), 2),
             "first_turn_p50_ms": round(1e3 * middle(first), 2),
-            "cores": {one: round((bench.stack.cpu_s(one) - before[one]) / wall, 2) for one in before}
-            | {"reader": round((time.process_time() - own) / wall, 2)},
+            "cores": cost.cores,
         }
+        if through:
+            found["web_cpu_ms_a_turn"] = round(1e3 * cost.seconds["web"] / (streams * turns), 2)
     found["added_p50_ms"] = round(found["through"]["p50_ms"] - found["direct"]["p50_ms"], 2)
     return found
 
@@ -353,30 +370,24 @@ def throughput(bench: Bench, streams: int, tokens: int, rounds: int) -> dict[str
     """Tokens a second of all streams together, in turns: direct, through, direct, ..."""
     rates: dict[str, list[float]] = {"direct": [], "through": []}
     gaps: dict[str, list[float]] = {"direct": [], "through": []}
-    cores: dict[str, float] = {}
     for n in range(rounds):
         for name, through in (("direct", False), ("through", True)):
-            before = {one: bench.stack.cpu_s(one) for one in ("web", "engine")}
-            own, began = time.process_time(), time.perf_counter()
-            answers = asyncio.run(bench.converse(through, streams, 1, tokens, 0, base=50_000 + 1000 * n))
-            wall = time.perf_counter() - began
+            with Cost(bench.stack) as cost:
+                answers = asyncio.run(bench.converse(through, streams, 1, tokens, 0, base=50_000 + 1000 * n))
             flat = [answer for one in answers for answer in one]
             begins, ends = min(a.began for a in flat), max(a.end or 0 for a in flat)
             rates[name].append(sum(a.tokens for a in flat) / (ends - begins))
             gaps[name] += [a.longest_gap for a in flat]
-            if through:
-                cores = {one: round((bench.stack.cpu_s(one) - before[one]) / wall, 2) for one in before}
-                cores["reader"] = round((time.process_time() - own) / wall, 2)
-    direct, through_ = middle(rates["direct"]), middle(rates["through"])
     return {
         "streams": streams,
         "tokens": tokens,
         "rounds": rounds,
-        "direct_tokens_s": round(direct, 1),
-        "through_tokens_s": round(through_, 1),
+        "direct_tokens_s": round(middle(rates["direct"]), 1),
+        "through_tokens_s": round(middle(rates["through"]), 1),
         "kept": round(middle([t / d for t, d in zip(rates["through"], rates["direct"], strict=True)]), 4),
         "longest_gap_ms": {name: round(1e3 * middle(values), 1) for name, values in gaps.items()},
-        "cores": cores,
+        "web_cpu_us_a_token": round(1e6 * cost.seconds["web"] / (streams * tokens), 1),
+        "cores": cost.cores,
     }
 
 
@@ -411,7 +422,7 @@ def leaving(bench: Bench, trials: int, beside: int) -> dict[str, Any]:
     left = sorted(asyncio.run(all_trials()))
     told = bench.stack.calls()
     stopped = sorted(one["at"] for one in told["aborted"][already:])
-    # Both in order: with four trials a time the nth to leave need not be the nth to be stopped, so the worst is a bound.
+    # Both in order: with four trials a time the nth to leave need not be the nth to be stopped.
     took = [1e3 * (at - went) for went, at in zip(left, stopped, strict=False)]
     return {
         "trials": trials,
@@ -526,7 +537,8 @@ def measure(model: Path, options: argparse.Namespace) -> dict[str, Any]:
             found["streams"] = streams_at_once(bench, 200)
         if "growth" in options.parts:
             found["growth"] = growth(bench, 2000, 20)
-        found["web_log"] = (running.folder / "web.log").read_text()[-2000:]
+        if options.log:
+            shutil.copy(running.folder / "web.log", options.log)
     if "slow" in options.parts:
         with stack(model, pace=0) as running:
             found["slow"] = slow_readers(Bench(running), 20, 20_000)
@@ -548,6 +560,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--turns", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--trials", type=int, default=40)
+    parser.add_argument("--log", help="where to keep the web process's output")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")

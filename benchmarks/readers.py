@@ -70,7 +70,8 @@ class Reader(asyncio.Protocol):
 
     async def first(self) -> Answer:
         """Wait for the first token."""
-        assert self._first is not None and self._answer is not None
+        assert self._first is not None
+        assert self._answer is not None
         await self._first
         return self._answer
 
@@ -121,7 +122,8 @@ class Reader(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         answer, done = self._answer, self._done
-        assert answer is not None and done is not None
+        assert answer is not None
+        assert done is not None
         answer.end = perf_counter()
         status = self._parser.get_status_code()
         try:

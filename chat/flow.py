@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -98,18 +99,16 @@ class Flow:
 def joined(deltas: Sequence[Delta]) -> Delta:
     """Pieces that follow each other as one.
 
-    >>> joined([Delta("a", (1,), (-1.0,)), Delta("b", (2,), (-2.0,), "stop")])
-    Delta(text='ab', ids=(1, 2), logprobs=(-1.0, -2.0), finish_reason='stop', prompt_tokens=0, cached_tokens=0, \
-weight_version='')
+    >>> both = joined([Delta("a", (1,), (-1.0,)), Delta("b", (2,), (-2.0,), "stop")])
+    >>> both.text, both.ids, both.logprobs, both.finish_reason
+    ('ab', (1, 2), (-1.0, -2.0), 'stop')
     """
     if len(deltas) == 1:
         return deltas[0]
-    last = deltas[-1]
-    return type(last)(
-        **vars(last)
-        | {
-            "text": "".join([delta.text for delta in deltas]),
-            "ids": tuple([one for delta in deltas for one in delta.ids]),
-            "logprobs": tuple([one for delta in deltas for one in delta.logprobs]),
-        }
+    return replace(
+        deltas[-1],
+        text="".join([delta.text for delta in deltas]),
+        ids=tuple([one for delta in deltas for one in delta.ids]),
+        logprobs=tuple([one for delta in deltas for one in delta.logprobs]),
+        top=tuple([one for delta in deltas for one in delta.top]),
     )

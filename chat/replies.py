@@ -127,8 +127,7 @@ async def reply(turn: Turn, engine: Engine) -> AsyncGenerator[Spoken, None]:
                         cached_tokens=delta.cached_tokens,
                         weight_version=delta.weight_version,
                     )
-                top = getattr(delta, "top", ())
-                yield Spoken(tuple(pieces), delta.ids, delta.logprobs, finish_reason, top, delta.cached_tokens)
+                yield Spoken(tuple(pieces), delta.ids, delta.logprobs, finish_reason, delta.top, delta.cached_tokens)
     except TalkbackError as failure:
         if not settled:
             await settle(Turn.Status.CLOSED, "error", error=str(failure))

@@ -6,20 +6,29 @@ tests (tests/contract/) hold both to it.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, Literal
 from uuid import uuid4
 
-import httpx
+import aiohttp
+import orjson
 
+from core.errors import TalkbackError
 from gpu_workers.connections import Connections
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused
 from gpu_workers.types import Completion, Delta, Sampling, Scored, Top, storable
 
 PauseMode = Literal["abort", "retract", "in_place"]
+
+KEPT_S = 4.0
+"""How long an idle connection is kept: less than the 5 s after which the engine's server closes it."""
+
+JSON = {"Content-Type": "application/json"}
+
+Failures = (aiohttp.ClientError, TimeoutError, OSError)
+"""How a network fails."""
 
 
 class Engine:
@@ -34,11 +43,13 @@ class Engine:
         self.url = url.rstrip("/")
         self._api_key = api_key
         self._admin_key = admin_key or api_key
-        timeout = httpx.Timeout(timeout_s, connect=5.0)
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
-        self._connections = Connections(
-            lambda: httpx.AsyncClient(base_url=self.url, timeout=timeout, limits=limits, trust_env=False)
-        )
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=timeout_s)
+
+        def opened() -> aiohttp.ClientSession:
+            pool = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEPT_S)
+            return aiohttp.ClientSession(connector=pool, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar())
+
+        self._connections = Connections(opened, close=aiohttp.ClientSession.close, forget=_forget)
 
     async def generate(
         self,
@@ -77,47 +88,61 @@ class Engine:
     ) -> AsyncGenerator[Delta, None]:
         """The reply, piece by piece, as it is sampled. Closing the iterator aborts the request on the engine.
 
-        Pieces hold whole characters and never a part of a stop string. The last one carries the finish reason.
+        Pieces hold whole characters and never a part of a stop string; what arrived at once is one piece. The last one
+        carries the finish reason.
         """
         body = self._request(prompt_ids, sampling, adapter, request_id, priority) | {"stream": True}
         cut = _Cut(sampling.stop)
         seen = 0  # tokens handed out so far
-        try:
-            async with self._client().stream("POST", "/generate", json=body, headers=self._auth()) as response:
-                if response.status_code != 200:
-                    await response.aread()
-                    raise _refusal(response)
-                async with aclosing(_events(response)) as events:
-                    async for event in events:
-                        meta = event["meta_info"]
+        async with aclosing(self._events("/generate", body)) as arrivals:
+            async for events in arrivals:
+                text: list[str] = []
+                ids: list[int] = []
+                logprobs: list[float] = []
+                top: list[Any] = []
+                finish: str | None = None
+                failure: TalkbackError | None = None
+                for event in events:
+                    meta = event["meta_info"]
+                    # The server may send all tokens so far, or only the new ones; the total tells which.
+                    total, given = meta["completion_tokens"], len(event["output_ids"])
+                    is_cumulative = given == total
+                    skip = seen if is_cumulative else 0
+                    new = event["output_ids"][skip:] if skip else event["output_ids"]
+                    try:
                         finish = _finish(meta)
-                        # The server may send all tokens so far, or only the new ones; the total tells which.
-                        total, given = meta["completion_tokens"], len(event["output_ids"])
-                        cumulative = given == total
-                        if not cumulative and seen + given != total:
+                        if not is_cumulative and seen + given != total:
                             raise EngineRefused(f"The stream broke: {seen} + {given} tokens are not {total}.")
-                        skip = seen if cumulative else 0
-                        ids = tuple(event["output_ids"][skip:])
-                        logprobs = _logprobs(meta["output_token_logprobs"][skip:])
-                        _agree(ids, logprobs)
-                        piece = storable(event["text"])
-                        text = cut.whole(piece) if cumulative else cut.more(piece)
-                        seen = total
-                        yield Delta(
-                            text=text + (cut.rest() if finish else ""),
-                            ids=ids,
-                            logprobs=logprobs,
-                            finish_reason=finish,
-                            prompt_tokens=meta["prompt_tokens"],
-                            cached_tokens=meta.get("cached_tokens", 0),
-                            weight_version=str(meta.get("weight_version", "")),
-                            top=_top(meta, skip, len(ids)),
-                        )
-                        if finish:
-                            return
-            raise EngineUnavailable("The engine ended the reply before it was finished.")
-        except httpx.HTTPError as error:
-            raise _unreachable(self.url, error) from error
+                        values = _logprobs(meta["output_token_logprobs"][skip:])
+                        _agree(new, values)
+                        likely = _top(meta, skip, len(new))
+                    except TalkbackError as error:  # what came before it in the same breath is said first
+                        failure = error
+                        break
+                    ids += new
+                    logprobs += values
+                    top += likely
+                    piece = storable(event["text"])
+                    text.append(cut.whole(piece) if is_cumulative else cut.more(piece))
+                    seen = total
+                    if finish:
+                        break
+                if ids or finish or failure is None:
+                    yield Delta(
+                        text="".join(text) + (cut.rest() if finish else ""),
+                        ids=tuple(ids),
+                        logprobs=tuple(logprobs),
+                        finish_reason=finish,
+                        prompt_tokens=meta["prompt_tokens"],
+                        cached_tokens=meta.get("cached_tokens", 0),
+                        weight_version=str(meta.get("weight_version", "")),
+                        top=tuple(top),
+                    )
+                if failure is not None:
+                    raise failure
+                if finish:
+                    return
+        raise EngineUnavailable("The engine ended the reply before it was finished.")
 
     async def score(
         self,
@@ -193,8 +218,10 @@ class Engine:
     async def ready(self) -> bool:
         """True when the engine takes new requests: not while it is paused, or down. Never raises."""
         try:
-            return (await self._client().get("/ready", timeout=5.0)).status_code == 200
-        except httpx.HTTPError:
+            timeout = aiohttp.ClientTimeout(total=5.0)
+            async with self._session().get(f"{self.url}/ready", timeout=timeout) as response:
+                return response.status == 200
+        except Failures:
             return False
 
     async def info(self) -> dict[str, Any]:
@@ -207,17 +234,14 @@ class Engine:
 
     async def metrics(self) -> dict[str, float]:
         """Prometheus samples, summed over their labels, without SGLang's prefix; empty when they are switched off."""
-        try:
-            response = await self._client().get("/metrics")
-        except httpx.HTTPError as error:
-            raise _unreachable(self.url, error) from error
-        return _samples(response.text) if response.status_code == 200 else {}
+        status, content = await self._asked("GET", "/metrics", {})
+        return _samples(content.decode(errors="replace")) if status == 200 else {}
 
     async def aclose(self) -> None:
         """Close this event loop's connections."""
         await self._connections.close()
 
-    def _client(self) -> httpx.AsyncClient:
+    def _session(self) -> aiohttp.ClientSession:
         return self._connections.client()
 
     def _auth(self, admin: bool = False) -> dict[str, str]:
@@ -225,18 +249,48 @@ class Engine:
         return {"Authorization": f"Bearer {key}"} if key else {}
 
     async def _post(self, path: str, body: Mapping[str, Any], admin: bool = False) -> Any:
-        try:
-            response = await self._client().post(path, json=body, headers=self._auth(admin))
-        except httpx.HTTPError as error:
-            raise _unreachable(self.url, error) from error
-        return _content(response)
+        headers = self._auth(admin) | JSON
+        return _content(*await self._asked("POST", path, headers, orjson.dumps(body)))
 
     async def _get(self, path: str) -> Any:
+        return _content(*await self._asked("GET", path, self._auth()))
+
+    async def _asked(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None = None
+    ) -> tuple[int, bytes]:
+        """The status and the whole content."""
         try:
-            response = await self._client().get(path, headers=self._auth())
-        except httpx.HTTPError as error:
+            async with self._session().request(method, self.url + path, data=body, headers=headers) as response:
+                return response.status, await response.read()
+        except Failures as error:
             raise _unreachable(self.url, error) from error
-        return _content(response)
+
+    @asynccontextmanager
+    async def _streamed(
+        self, path: str, headers: Mapping[str, str], body: bytes
+    ) -> AsyncGenerator[tuple[int, AsyncIterable[bytes]], None]:
+        """The status, and the content as it arrives. Leaving early closes the connection."""
+        async with self._session().post(self.url + path, data=body, headers=headers) as response:
+            yield response.status, response.content.iter_any()
+
+    async def _events(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[list[dict[str, Any]], None]:
+        """The JSON objects of an SSE stream up to [DONE], all that have arrived at once; an error among them raises."""
+        try:
+            async with self._streamed(path, self._auth() | JSON, orjson.dumps(body)) as (status, arrivals):
+                if status != 200:
+                    raise _refusal(status, b"".join([part async for part in arrivals]))
+                rest = b""
+                async for arrived in arrivals:
+                    *lines, rest = (rest + arrived).split(b"\n") if rest else arrived.split(b"\n")
+                    events, end = _read(lines)
+                    if events:
+                        yield events
+                    if end is not None:
+                        if isinstance(end, Exception):
+                            raise end
+                        return
+        except Failures as error:
+            raise _unreachable(self.url, error) from error
 
     def _request(
         self, ids: Sequence[int], sampling: Sampling, adapter: str | None, request_id: str | None, priority: int
@@ -306,37 +360,42 @@ class _Cut:
         return self._text[start : self._given]
 
 
-async def _events(response: httpx.Response) -> AsyncGenerator[dict[str, Any], None]:
-    """The JSON objects of an SSE stream up to [DONE]; an error among them raises."""
-    async for line in response.aiter_lines():
-        if not line.startswith("data:"):
+def _read(lines: Iterable[bytes]) -> tuple[list[dict[str, Any]], Exception | Literal["done"] | None]:
+    """The events in these lines, and what ended them: [DONE], or an error among them."""
+    events: list[dict[str, Any]] = []
+    for line in lines:
+        if not line.startswith(b"data:"):
             continue
         data = line[5:].strip()
-        if data == "[DONE]":
-            return
-        event = json.loads(data)
+        if data == b"[DONE]":
+            return events, "done"
+        try:
+            event = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            return events, EngineRefused(f"The engine's stream is not JSON: {data[:200].decode(errors='replace')}")
         if "error" in event:
             error = event["error"]
             code = error.get("code") if isinstance(error, dict) else None
-            raise _failure(code if isinstance(code, int) else 400, _message(event))
-        yield event
+            return events, _failure(code if isinstance(code, int) else 400, _message(event))
+        events.append(event)
+    return events, None
 
 
-def _content(response: httpx.Response) -> Any:
-    if response.status_code != 200:
-        raise _refusal(response)
+def _content(status: int, content: bytes) -> Any:
+    if status != 200:
+        raise _refusal(status, content)
     try:
-        return response.json()
-    except json.JSONDecodeError:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError:
         return None  # some admin routes answer with a line of text, or with nothing
 
 
-def _refusal(response: httpx.Response) -> EngineRefused | EngineUnavailable:
+def _refusal(status: int, content: bytes) -> EngineRefused | EngineUnavailable:
     try:
-        message = _message(response.json())
-    except json.JSONDecodeError:
-        message = response.text.strip()
-    return _failure(response.status_code, message)
+        message = _message(orjson.loads(content))
+    except orjson.JSONDecodeError:
+        message = content.decode(errors="replace").strip()
+    return _failure(status, message)
 
 
 def _message(content: Any) -> str:
@@ -372,7 +431,16 @@ def _failure(status: int, message: str) -> EngineRefused | EngineUnavailable:
     return EngineRefused(message or f"The engine answered {status}.")
 
 
-def _unreachable(url: str, error: httpx.HTTPError) -> EngineUnavailable:
+def _forget(session: aiohttp.ClientSession) -> None:
+    """Let go of connections whose event loop has ended: there is nothing left to close them with."""
+    connector = session.connector
+    session.detach()
+    if connector is not None:
+        with suppress(StopIteration):
+            next(connector.close().__await__())
+
+
+def _unreachable(url: str, error: Exception) -> EngineUnavailable:
     reason = str(error) or type(error).__name__
     return EngineUnavailable(f"The engine at {url} does not answer ({reason}).")
 

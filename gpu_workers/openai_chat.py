@@ -35,7 +35,7 @@ class OpenAIChat:
         self.model = model
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         timeout = httpx.Timeout(timeout_s, connect=5.0)
-        self._connections = Connections(lambda: httpx.AsyncClient(timeout=timeout))
+        self._connections = Connections(lambda: httpx.AsyncClient(timeout=timeout), close=httpx.AsyncClient.aclose)
 
     async def chat(
         self, messages: Sequence[Mapping[str, Any]], sampling: Sampling, *, seed: int | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
@@ -16,14 +17,25 @@ from gpu_workers.types import Sampling
 
 
 class Scripted(Engine):
-    """The client, with a function where the network would be."""
+    """The client, with a function where the network would be. Events arrive one by one, or all `at_once`."""
 
-    def __init__(self, answer: Callable[[httpx.Request], httpx.Response]) -> None:
+    def __init__(self, answer: Callable[[httpx.Request], httpx.Response], *, at_once: bool = False) -> None:
         super().__init__("http://engine", api_key="plain", admin_key="admin")
-        self._scripted = httpx.AsyncClient(transport=httpx.MockTransport(answer), base_url=self.url)
+        self.answer, self.at_once = answer, at_once
 
-    def _client(self) -> httpx.AsyncClient:
-        return self._scripted
+    async def _asked(self, method, path, headers, body=None):
+        response = self.answer(httpx.Request(method, self.url + path, headers=headers, content=body))
+        return response.status_code, response.content
+
+    @asynccontextmanager
+    async def _streamed(self, path, headers, body):
+        status, content = await self._asked("POST", path, headers, body)
+
+        async def arrivals():
+            for part in [content] if self.at_once else content.splitlines(keepends=True):
+                yield part
+
+        yield status, arrivals()
 
 
 def meta(total: int, finish: str | None = None, logprobs: list[list[Any]] | None = None) -> dict[str, Any]:
@@ -68,6 +80,52 @@ async def test_both_ways_of_streaming_give_the_same_pieces(chunks: list[dict[str
         ("b", (2,), (-2.0,), None),
         ("c", (3,), (-3.0,), "stop"),
     ]
+
+
+@pytest.mark.parametrize("chunks", [CUMULATIVE, INCREMENTAL], ids=["cumulative", "incremental"])
+async def test_what_arrives_at_once_is_one_piece(chunks: list[dict[str, Any]]) -> None:
+    engine = Scripted(lambda request: events(*chunks), at_once=True)
+
+    [piece] = [piece async for piece in engine.stream((8, 9), Sampling())]
+
+    assert (piece.text, piece.ids, piece.logprobs, piece.finish_reason) == (
+        "abc",
+        (1, 2, 3),
+        (-1.0, -2.0, -3.0),
+        "stop",
+    )
+
+
+async def test_an_event_that_comes_in_two_parts_is_read_whole() -> None:
+    content = events(*INCREMENTAL).content
+
+    class Halved(Scripted):
+        @asynccontextmanager
+        async def _streamed(self, path, headers, body):
+            async def arrivals():
+                for start in range(0, len(content), 7):
+                    yield content[start : start + 7]
+
+            yield 200, arrivals()
+
+    engine = Halved(lambda request: httpx.Response(200))
+    assert "".join([piece.text async for piece in engine.stream((8,), Sampling())]) == "abc"
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize("broken", ["an error", "an abort", "no JSON"])
+async def test_what_came_before_a_failure_is_said_first(broken: str, at_once: bool) -> None:
+    gone = meta(2) | {"finish_reason": {"type": "abort", "message": "gone", "status_code": 503}}
+    last = {"text": "", "output_ids": [], "meta_info": gone} if broken == "an abort" else {"error": {"message": "gone"}}
+    content = events(INCREMENTAL[0], last).content
+    if broken == "no JSON":
+        content = content.replace(b'"message"', b"message")
+    pieces = Scripted(lambda request: httpx.Response(200, content=content), at_once=at_once).stream((8,), Sampling())
+
+    piece = await anext(pieces)
+    with pytest.raises((EngineRefused, EngineUnavailable), match="gone"):
+        await anext(pieces)
+    assert (piece.text, piece.ids) == ("a", (1,))
 
 
 async def test_what_may_become_a_stop_string_is_held_back() -> None:
