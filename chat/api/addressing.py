@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
+from urllib.parse import quote
 
 from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from chat.api.access import CREDENTIALS
 from chat.api.wire import storable
+from chat.models import Session
+
+Answer = TypeVar("Answer", bound=HttpResponseBase)
 
 
 class Addressed(BaseModel):
@@ -36,3 +41,10 @@ class Addressed(BaseModel):
             "session_done": bool(self.session_done) if done is None else done.lower() in ("1", "true", "yes"),
             "body": request.body,
         }
+
+
+def addressed(response: Answer, session: Session) -> Answer:
+    """The answer, with the name that the client gave its session."""
+    if session.external_id:
+        response.headers["X-Session-Id"] = quote(session.external_id, safe=" :/@+=,;~!()[]{}|'")
+    return response
