@@ -1,0 +1,134 @@
+"""What the real client sent, replayed without it: sorted, paired and taught from as a reader of the requests would."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from chat.models import Session, Turn
+from chat.rendering import Renderer
+from judge.models import Judgement
+from judge.tasks import judge_turn
+from tests.tiny import write_tiny_model
+
+SCENES = sorted((Path(__file__).parent / "recorded").glob("*.json"))
+WINDOW = 65536
+
+pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+
+
+@pytest.fixture(scope="session")
+def roomy_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny model with a window that a whole agent fits."""
+    folder = write_tiny_model(tmp_path_factory.mktemp("models") / "roomy")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"max_position_embeddings": WINDOW}))
+    return folder
+
+
+@pytest.fixture
+def replay(site, engine, key, settings, roomy_model) -> Callable[[str], list[tuple[dict[str, Any], Turn]]]:
+    """Send a scene's requests in their order; each with the turn that it became."""
+    settings.MODEL = str(roomy_model)
+
+    def replay(scene: str) -> list[tuple[dict[str, Any], Turn]]:
+        requests = json.loads((Path(__file__).parent / "recorded" / f"{scene}.json").read_text())["requests"]
+        known: set[Any] = set()
+        played = []
+        with httpx.Client(base_url=f"{site}/v1", timeout=30) as client:
+            for request in requests:
+                answer = request["answer"]
+                if answer.get("fails") in ("error", "cut"):
+                    engine.goes_down()
+                else:
+                    engine.says(spelled(answer))
+                headers = request["headers"] | {"authorization": f"Bearer {key.secret}"}
+                with client.stream("POST", "/chat/completions", json=request["body"], headers=headers) as reply:
+                    said = reply.read().decode()
+                engine.comes_back()
+                assert reply.status_code == 200, said
+                turn = Turn.objects.exclude(pk__in=known).select_related("session", "follows").get()
+                known.add(turn.pk)
+                played.append((request, turn))
+        for _, turn in played:
+            turn.refresh_from_db()
+        return played
+
+    return replay
+
+
+def spelled(answer: dict[str, Any]) -> str:
+    """The recorded answer as a model writes it."""
+    thoughts = f"<think>\n{answer['reasoning']}\n</think>\n\n" if "reasoning" in answer else ""
+    calls = [f"<tool_call>\n{json.dumps(call)}\n</tool_call>" for call in answer.get("calls", ())]
+    return thoughts + "\n".join([answer.get("content", ""), *calls]).strip("\n")
+
+
+@pytest.mark.parametrize("scene", [path.stem for path in SCENES])
+def test_the_clients_requests_are_sorted_and_paired_as_a_reader_would(replay, scene: str) -> None:
+    played = replay(scene)
+
+    read = [(n, request["kind"], request["continues"]) for n, (request, _) in enumerate(played)]
+    order = {turn.pk: n for n, (_, turn) in enumerate(played)}
+    seen = [(n, turn.kind, order.get(turn.follows_id)) for n, (_, turn) in enumerate(played)]
+    assert [kind for _, kind, _ in seen] == [kind for _, kind, _ in read]
+    main = [n for n, kind, _ in read if kind == "main"]
+    assert [seen[n] for n in main] == [read[n] for n in main]
+    assert {turn.line for _, turn in played if turn.kind == "main"} <= {Turn.Line.MAIN}
+    assert {turn.line for _, turn in played if turn.kind != "main"} <= {Turn.Line.SIDE}
+
+
+@pytest.mark.parametrize("scene", [path.stem for path in SCENES])
+def test_every_main_reply_is_judged_by_what_followed_it_and_by_nothing_else(replay, scene: str) -> None:
+    played = replay(scene)
+
+    came_back: dict[int, list[str]] = {n: [] for n in range(len(played))}
+    for request, _ in played:
+        if request["kind"] == "main" and request["continues"] is not None:
+            came_back[request["continues"]] = request["says"]
+    for n, (request, turn) in enumerate(played):
+        wanted = came_back[n] if request["kind"] == "main" else []
+        heard = [str(message.get("content")) for message in turn.next_state]
+        assert len(heard) == len(wanted), (n, wanted, heard)
+        assert all(words in text for words, text in zip(wanted, heard, strict=True)), (n, wanted, heard)
+
+
+@pytest.mark.parametrize("scene", [path.stem for path in SCENES])
+def test_a_thumb_makes_a_sample_of_each_main_reply_and_of_no_other(
+    replay, site, key, settings, roomy_model, scene: str
+) -> None:
+    settings.JUDGE_TEACHES = False
+    played = replay(scene)
+
+    whole = [turn for _, turn in played if turn.is_whole]
+    with httpx.Client(base_url=f"{site}/v1", headers={"authorization": f"Bearer {key.secret}"}) as client:
+        for turn in whole:
+            said = client.post("/feedback", json={"completion_id": turn.completion_id, "thumb": "up"})
+            assert said.status_code == 200, said.text
+    for turn in whole:
+        judge_turn(str(turn.pk))
+
+    taught = set(Judgement.objects.exclude(sample=None).values_list("turn_id", flat=True))
+    assert taught == {turn.pk for request, turn in played if request["kind"] == "main" and turn.is_whole}
+    assert taught, "a scene without a lesson" if scene != "cron" else ""
+
+
+@pytest.mark.parametrize("scene", ["chat", "tools", "gateway", "helper", "compaction", "recovery", "commands"])
+def test_one_conversation_is_one_session_whatever_the_client_did_in_between(replay, scene: str) -> None:
+    played = replay(scene)
+
+    assert len({turn.session_id for request, turn in played if request["kind"] == "main"}) == 1
+    assert Session.objects.filter(turns__line=Turn.Line.MAIN).distinct().get().client == "openclaw"
+
+
+def test_what_the_engine_sampled_is_what_is_kept(replay, roomy_model) -> None:
+    renderer = Renderer.for_model(roomy_model)
+
+    for request, turn in replay("tools"):
+        assert renderer.decode(turn.response_ids) == spelled(request["answer"])
+        assert len(turn.logprobs) == len(turn.response_ids)
