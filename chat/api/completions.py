@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from urllib.parse import quote
 
 from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
@@ -12,9 +11,10 @@ from ninja import Router
 from chat import asking
 from chat.api import streaming
 from chat.api.access import Bearer
+from chat.api.addressing import addressed
 from chat.api.catalog import chosen
 from chat.api.chunks import Chunks, answer, counts
-from chat.api.request import NotOffered, Request
+from chat.api.request import ChatRequest, NotOffered
 from chat.api.shapes import STREAMED, Answer
 from chat.api.wire import EventStream
 from chat.models import ApiKey, Turn
@@ -31,7 +31,7 @@ router = Router(auth=Bearer(), tags=["chat"])
     by_alias=True,
     openapi_extra=STREAMED,
 )
-async def complete(request: HttpRequest, body: Request) -> HttpResponseBase:
+async def complete(request: HttpRequest, body: ChatRequest) -> HttpResponseBase:
     """Answer as OpenAI does. `model` in the answer is name@number: the checkpoint that wrote it.
 
     A reader that leaves stops the engine, whether it waits for a stream or for the whole.
@@ -46,12 +46,10 @@ async def complete(request: HttpRequest, body: Request) -> HttpResponseBase:
     else:
         kept = await streaming.whole(turns, done=done, heard=lambda choice, spoken: counted[choice].add(spoken))
         response = JsonResponse(answer(kept, counted))
-    if name := turns[0].session.external_id:
-        response.headers["X-Session-Id"] = quote(name, safe=" :/@+=,;~!()[]{}|'")
-    return response
+    return addressed(response, turns[0].session)
 
 
-def begin(request: HttpRequest, body: Request) -> list[Turn]:
+def begin(request: HttpRequest, body: ChatRequest) -> list[Turn]:
     """Store the request as turns of the session it belongs to."""
     key: ApiKey = request.auth  # type: ignore[attr-defined]
     return asking.begin(key, body.ask(request, chosen(body.model or "", key)))

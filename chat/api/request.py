@@ -34,7 +34,7 @@ class NotOffered(TalkbackError):
         self.param = param
 
 
-class Part(BaseModel):
+class ChatPart(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     type: str
@@ -47,7 +47,7 @@ class Part(BaseModel):
         return self.text if self.type in ("text", "input_text", "output_text") else self.refusal
 
 
-class Called(BaseModel):
+class ChatCalled(BaseModel):
     """The function of a tool call in the history; arguments that are no text yet become JSON text."""
 
     model_config = ConfigDict(extra="allow")
@@ -61,28 +61,28 @@ class Called(BaseModel):
         return json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, dict) else arguments or ""
 
 
-class Call(BaseModel):
+class ChatCall(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     id: str = Field("", max_length=256)
     type: Literal["function"] = "function"
-    function: Called
+    function: ChatCalled
 
 
-class Message(BaseModel):
+class ChatMessage(BaseModel):
     """One message of the conversation; content as text or as a list of text parts."""
 
     model_config = ConfigDict(extra="allow")
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[Part] | None = None
+    content: str | list[ChatPart] | None = None
     name: str | None = None
     reasoning_content: str | None = None
-    tool_calls: list[Call] | None = None
+    tool_calls: list[ChatCall] | None = None
     tool_call_id: str | None = None
 
     @model_validator(mode="after")
-    def _says_something(self) -> Message:
+    def _says_something(self) -> ChatMessage:
         if self.content is None and self.role in ("system", "developer", "user"):
             raise ValueError(f"a {self.role} message needs content")
         return self
@@ -103,7 +103,7 @@ class Message(BaseModel):
         return said
 
 
-class Function(BaseModel):
+class ChatFunction(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     name: Name
@@ -113,11 +113,11 @@ class Function(BaseModel):
     strict: bool | None = None
 
 
-class Tool(BaseModel):
+class ChatTool(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     type: Literal["function"]
-    function: Function
+    function: ChatFunction
 
     @field_validator("type", mode="before")
     @classmethod
@@ -127,18 +127,18 @@ class Tool(BaseModel):
         return type
 
 
-class Named(BaseModel):
+class ChatNamed(BaseModel):
     name: Name
 
 
-class ToolChoice(BaseModel):
+class ChatToolChoice(BaseModel):
     """The one function that must be called."""
 
     type: Literal["function"]
-    function: Named
+    function: ChatNamed
 
 
-class Schema(BaseModel):
+class ChatSchema(BaseModel):
     """The outer shape of OpenAI's json_schema; the schema itself is the engine's to understand."""
 
     name: Name
@@ -149,7 +149,7 @@ class Schema(BaseModel):
 
 class ResponseFormat(BaseModel):
     type: Literal["text", "json_object", "json_schema"]
-    json_schema: Schema | None = None
+    json_schema: ChatSchema | None = None
 
     @model_validator(mode="after")
     def _has_its_schema(self) -> ResponseFormat:
@@ -199,12 +199,12 @@ EXAMPLES: list[Any] = [
 ]
 
 
-class Request(Addressed):
+class ChatRequest(Addressed):
     """OpenAI's chat completion request."""
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"examples": EXAMPLES})
 
-    messages: list[Message] = Field(min_length=1)
+    messages: list[ChatMessage] = Field(min_length=1)
     model: str | None = ""
     stream: bool | None = False
     stream_options: StreamOptions | None = None
@@ -221,8 +221,8 @@ class Request(Addressed):
     n: int | None = Field(None, ge=1, le=MOST_CHOICES)
     logprobs: bool | None = False
     top_logprobs: int | None = Field(None, ge=0, le=20)
-    tools: list[Tool] | None = Field(None, max_length=MOST_TOOLS)
-    tool_choice: Literal["auto", "none", "required"] | ToolChoice | None = None
+    tools: list[ChatTool] | None = Field(None, max_length=MOST_TOOLS)
+    tool_choice: Literal["auto", "none", "required"] | ChatToolChoice | None = None
     parallel_tool_calls: bool | None = True
     response_format: ResponseFormat | None = None
     user: str | None = None
@@ -256,13 +256,13 @@ class Request(Addressed):
 
     @field_validator("tool_choice")
     @classmethod
-    def _is_offered(cls, choice: str | ToolChoice | None, others: Any) -> str | ToolChoice | None:
+    def _is_offered(cls, choice: str | ChatToolChoice | None, others: Any) -> str | ChatToolChoice | None:
         tools = others.data.get("tools") or []
-        if choice in ("required",) or isinstance(choice, ToolChoice):
-            if not tools:
-                raise ValueError("a tool must be called, and no tools are given")
-            if isinstance(choice, ToolChoice) and choice.function.name not in {tool.function.name for tool in tools}:
-                raise ValueError(f"there is no tool {choice.function.name!r} among the tools")
+        named = choice.function.name if isinstance(choice, ChatToolChoice) else ""
+        if (choice == "required" or named) and not tools:
+            raise ValueError("a tool must be called, and no tools are given")
+        if named and all(tool.function.name != named for tool in tools):
+            raise ValueError(f"there is no tool {named!r} among the tools")
         return choice
 
     def check_offered(self) -> None:
@@ -287,7 +287,7 @@ class Request(Addressed):
     @property
     def chosen_tool(self) -> str:
         """tool_choice in `Ask`'s words."""
-        if isinstance(self.tool_choice, ToolChoice):
+        if isinstance(self.tool_choice, ChatToolChoice):
             return f"={self.tool_choice.function.name}"
         return self.tool_choice or "auto"
 

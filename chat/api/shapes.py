@@ -8,35 +8,35 @@ from pydantic import BaseModel, Field
 
 
 class Usage(BaseModel):
-    class Prompt(BaseModel):
+    class PromptDetails(BaseModel):
         cached_tokens: int
 
-    class Reply(BaseModel):
+    class ReplyDetails(BaseModel):
         reasoning_tokens: int
 
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
-    prompt_tokens_details: Prompt
-    completion_tokens_details: Reply
+    prompt_tokens_details: PromptDetails
+    completion_tokens_details: ReplyDetails
 
 
-class Function(BaseModel):
+class ToolCallFunction(BaseModel):
     name: str
     arguments: str = Field(description="JSON, as the model wrote it.")
 
 
-class Call(BaseModel):
+class ToolCall(BaseModel):
     id: str
     type: Literal["function"]
-    function: Function
+    function: ToolCallFunction
 
 
 class Said(BaseModel):
     role: Literal["assistant"]
     content: str | None
     reasoning_content: str | None = None
-    tool_calls: list[Call] | None = None
+    tool_calls: list[ToolCall] | None = None
     refusal: None = None
 
 
