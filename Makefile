@@ -8,12 +8,12 @@ INSTALLATION = $(if $(PYTHON),$(PYTHON) -m installation,$(error Talkback needs P
 VENV = .venv/bin
 ONE_THREAD = OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
 PYTEST = $(ONE_THREAD) $(VENV)/python -m pytest -q
-ROOMS = not browser and not real_model and not processes and not sglang
+ROOMS = not browser and not real_model and not processes and not sglang and not openclaw
 ON_POSTGRES = $(ONE_THREAD) $(VENV)/python -m tests.postgres -q -m "$(ROOMS)"
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help up down doctor model install test test-all test-sglang lint types bench clean
+.PHONY: help up down doctor model install test test-all test-sglang test-openclaw lint types bench clean
 
 help: ## say what each target does
 	@echo "Talkback: make TARGET [SETTING=value ...]"
@@ -42,18 +42,23 @@ test: install ## the tests, on SQLite and PostgreSQL; the last lines name what w
 	@$(INSTALLATION) packages
 	@-$(INSTALLATION) model
 	@-$(VENV)/python tests/clients/javascript/install.py
-	@status=0; $(ON_POSTGRES) $(ARGS) || status=1; $(PYTEST) -m "not processes and not sglang" $(ARGS) || status=1; exit $$status
+	@status=0; $(ON_POSTGRES) $(ARGS) || status=1; $(PYTEST) -m "not processes and not sglang and not openclaw" $(ARGS) || status=1; exit $$status
 
 test-all: install ## the tests, those that start and kill real processes, and those against the real SGLang
 	@$(INSTALLATION) packages
 	@-$(INSTALLATION) model
 	@-$(VENV)/python tests/clients/javascript/install.py
-	@status=0; $(ON_POSTGRES) $(ARGS) || status=1; $(PYTEST) $(ARGS) || status=1; exit $$status
+	@status=0; $(ON_POSTGRES) $(ARGS) || status=1; $(PYTEST) -m "not openclaw" $(ARGS) || status=1; exit $$status
 
 test-sglang: install ## the engine's contract, held by the real SGLang on the CPU and by ours
 	@$(INSTALLATION) model
 	@$(VENV)/python docker/sglang_cpu/install.py
 	@$(PYTEST) tests/contract $(ARGS)
+
+test-openclaw: install ## the real OpenClaw client against a live Talkback; brings the client, 770 MB
+	@-$(INSTALLATION) model
+	@$(VENV)/python tests/clients/openclaw/install.py
+	@$(PYTEST) tests/clients/openclaw $(ARGS)
 
 lint: install ## style, layers, templates
 	@$(VENV)/ruff check .

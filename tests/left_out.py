@@ -17,6 +17,7 @@ from installation.findings import chromium, postgres_programs
 from installation.places import DEFAULT_MODEL, ROOT
 from tests.clients.javascript.install import installed as javascript_installed
 from tests.clients.javascript.install import node as javascript_node
+from tests.clients.openclaw.install import installed, node_folder
 
 
 class Need(NamedTuple):
@@ -42,11 +43,16 @@ def javascript_is_there() -> bool:
     return javascript_node() is not None and javascript_installed()
 
 
+def openclaw_is_there() -> bool:
+    return node_folder() is not None and installed()
+
+
 NEEDS = {
     "browser": Need("a Chromium", browser_is_there, "sudo apt-get install chromium"),
     "javascript": Need(
         "the official JavaScript clients", javascript_is_there, ".venv/bin/python tests/clients/javascript/install.py"
     ),
+    "openclaw": Need("the real OpenClaw client", openclaw_is_there, "make test-openclaw"),
     "postgres": Need("PostgreSQL's server programs", postgres_is_there, "sudo apt-get install postgresql"),
     "real_model": Need("the real small model", (DEFAULT_MODEL / "manifest.json").exists, "make model"),
     "sglang": Need("the real SGLang", sglang_is_there, "make test-sglang"),
@@ -54,6 +60,7 @@ NEEDS = {
 
 
 ELSEWHERE = {
+    "openclaw": ("that run the real OpenClaw client", "make test-openclaw"),
     "processes": ("that start and kill real processes", "make test-all"),
     "sglang": ("against the real SGLang", "make test-sglang"),
 }
