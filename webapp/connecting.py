@@ -80,8 +80,9 @@ def openclaw(place: Place) -> dict[str, Any]:
         "agents": {"defaults": defaults},
     }
     if place.is_small:
-        defaults |= {"skipBootstrap": True, "skills": []}
-        config["tools"] = {"allow": ["read", "exec"]}
+        defaults |= {"skipBootstrap": True, "contextInjection": "never", "skills": []}
+        defaults["compaction"] = {"memoryFlush": {"enabled": False}}  # it would come after nearly every reply
+        config["tools"] = {"allow": ["read", "exec"], "toolSearch": False}
     return config
 
 

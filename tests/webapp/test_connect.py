@@ -88,7 +88,7 @@ def test_openclaws_block_says_the_truth(place):
 
 def test_for_a_small_window_openclaws_agent_is_trimmed():
     config = openclaw(Place("http://x", window=ROOMY - 1))
-    assert config["tools"] == {"allow": ["read", "exec"]}
+    assert config["tools"] == {"allow": ["read", "exec"], "toolSearch": False}
     assert config["agents"]["defaults"]["skipBootstrap"] is True
     assert config["agents"]["defaults"]["skills"] == []
     roomy = openclaw(Place("http://x", window=ROOMY))
