@@ -155,7 +155,9 @@ def say(key: ApiKey, body: Saying, retry: str = "") -> Turn:
     `retry` is the request's Idempotency-Key: one that was carried out before is not carried out again, whatever was
     said since. Raises CompletionNotFound, KeyReused, ThumbMissing or TurnUnfinished.
     """
-    turn = Turn.objects.visible_to(key.user).filter(completion_id=body.completion_id).first()
+    # The turn first: whatever is written of it points to it, and two who hold on to it both could not lock it after.
+    found = Turn.objects.visible_to(key.user).select_for_update(of=("self",))
+    turn = found.filter(completion_id=body.completion_id).first()
     if turn is None:
         raise CompletionNotFound(f"There is no completion {body.completion_id!r} that this key may speak of.")
     saying = body.model_dump_json(exclude_unset=True).encode()
