@@ -134,46 +134,84 @@ def forced(style: str, tools: Sequence[Mapping[str, Any]], choice: str, opening:
         named = f"the tool {choice[1:]!r}" if choice.startswith("=") else "a tool"
         raise ToolMissing(f"tool_choice asks for {named}, which is not among the tools of this request.")
     kind = STYLES.get(style) or STYLES[USUAL]
-    calls = [
-        {
-            "type": "object",
-            "properties": {"name": {"const": function["name"]}, kind.arguments: parameters(function)},
-            "required": ["name", kind.arguments],
-            "additionalProperties": False,
-        }
-        for function in functions
-    ]
+    definitions: dict[str, Any] = {}
+    calls = []
+    for n, function in enumerate(functions):
+        arguments = parameters(function)
+        if refers(arguments):  # its references are from its own root
+            definitions[str(n)] = moved(arguments, f"#/$defs/{n}")
+            arguments = {"$ref": f"#/$defs/{n}"}
+        calls.append(
+            {
+                "type": "object",
+                "properties": {"name": {"const": function["name"]}, kind.arguments: arguments},
+                "required": ["name", kind.arguments],
+                "additionalProperties": False,
+            }
+        )
     schema: dict[str, Any] = calls[0] if len(calls) == 1 else {"anyOf": calls}
     if kind.is_listed:
         schema = {"type": "array", "items": schema, "minItems": 1, "maxItems": 1}
+    if definitions:
+        schema = {"$defs": definitions} | schema
     opened = "" if kind.is_bare else kind.opener if kind.is_listed else kind.opener + "\n"
     return unthought(opening) + opened, json.dumps(schema, ensure_ascii=False)
 
 
 def parameters(function: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of a function's arguments, an object whatever the client left out."""
-    given = function.get("parameters") or {}
-    return {"properties": {}} | dict(given) | {"type": "object"}
+    """The schema of a function's arguments: an object whatever the client left out, and one that comes to an end."""
+    given = function.get("parameters")
+    schema = {"properties": {}} | (dict(given) if isinstance(given, Mapping) else {}) | {"type": "object"}
+    if not schema.keys() & {"anyOf", "oneOf", "allOf", "$ref", "patternProperties"}:
+        schema.setdefault("additionalProperties", False)
+    return schema
+
+
+def refers(schema: Any) -> bool:
+    """Whether a schema points to a part of itself."""
+    if isinstance(schema, Mapping):
+        return isinstance(schema.get("$ref"), str) or any(map(refers, schema.values()))
+    return isinstance(schema, list) and any(map(refers, schema))
+
+
+def moved(schema: Any, root: str) -> Any:
+    """The schema as it points to its parts when it stands at `root`."""
+    if isinstance(schema, Mapping):
+        return {
+            key: root + value[1:]
+            if key == "$ref" and isinstance(value, str) and value.startswith("#")
+            else moved(value, root)
+            for key, value in schema.items()
+        }
+    return [moved(inner, root) for inner in schema] if isinstance(schema, list) else schema
 
 
 def kinds(function: Mapping[str, Any]) -> dict[str, str]:
     """What each parameter is: "string", "text" (a string, or null or something else), or another JSON type; "" where
     nobody said."""
     found = {}
-    properties = (function.get("parameters") or {}).get("properties") or {}
-    for name, schema in properties.items() if isinstance(properties, Mapping) else ():
+    for name, schema in mapping(mapping(function.get("parameters")).get("properties")).items():
         types = types_of(schema)
         found[name] = "string" if types == {"string"} else "text" if "string" in types else " ".join(sorted(types))
     return found
 
 
 def types_of(schema: Any) -> set[str]:
-    if not isinstance(schema, Mapping):
-        return set()
-    given = schema.get("type", [])
-    types = {given} if isinstance(given, str) else {one for one in given if isinstance(one, str)}
-    for branch in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
+    schema = mapping(schema)
+    given = schema.get("type")
+    types = {given} if isinstance(given, str) else {one for one in listed(given) if isinstance(one, str)}
+    for branch in listed(schema.get("anyOf")) + listed(schema.get("oneOf")):
         types |= types_of(branch)
-    if not types and (values := [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else ())]):
+    if not types:
+        values = listed(schema.get("enum")) + ([schema["const"]] if "const" in schema else [])
         types = {"string" if isinstance(value, str) else "other" for value in values}
     return types
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """What a client sent where an object belongs; an empty one where it is none."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

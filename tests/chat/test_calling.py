@@ -195,7 +195,7 @@ def test_a_forced_call_is_read_as_one(style):
     wanted = wanted.get("items", wanted)["anyOf"]
     member = STYLES[style].arguments
     assert [one["properties"]["name"]["const"] for one in wanted] == ["read", "write"]
-    assert wanted[0]["properties"][member] == TOOLS[0]["function"]["parameters"]
+    assert wanted[0]["properties"][member] == TOOLS[0]["function"]["parameters"] | {"additionalProperties": False}
     said = json.dumps({"name": "read", member: {"path": "x"}})
     reader = Reader(style=style, tools=TOOLS, opened=opened)
     reader.feed(f"[{said}]" if style == "mistral" else said)
@@ -210,6 +210,36 @@ def test_one_named_tool_is_the_only_one():
         forced("hermes", TOOLS, "=fly")
     with pytest.raises(ToolMissing, match="a tool"):
         forced("hermes", [], "required")
+
+
+def test_a_schema_that_points_to_its_own_parts_still_does():
+    parameters = {
+        "$defs": {"N": {"type": "integer"}},
+        "properties": {"n": {"$ref": "#/$defs/N"}, "more": {"$ref": "#"}},
+    }
+    tools = [*TOOLS, {"type": "function", "function": {"name": "count", "parameters": parameters}}]
+    schema = json.loads(forced("hermes", tools, "required")[1])
+    assert schema["anyOf"][2]["properties"]["arguments"] == {"$ref": "#/$defs/2"}
+    held = schema["$defs"]["2"]
+    assert held["properties"] == {"n": {"$ref": "#/$defs/2/$defs/N"}, "more": {"$ref": "#/$defs/2"}}
+    assert held["$defs"] == parameters["$defs"]
+
+
+@given(
+    parameters=st.recursive(
+        st.none() | st.text(max_size=3) | st.integers(),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["type", "properties", "anyOf", "enum", "const", "$ref", "a"]), inner, max_size=4
+            )
+        ),
+    )
+)
+def test_whatever_a_client_says_of_its_parameters_is_borne(parameters):
+    tools = [{"type": "function", "function": {"name": "x", "parameters": parameters}}]
+    json.loads(forced("xml", tools, "=x")[1])
+    Reader(style="xml", tools=tools).feed("<tool_call><function=x><parameter=a>1</parameter></function>")
 
 
 def test_a_forced_call_ends_the_thinking_first():

@@ -327,3 +327,35 @@ def test_a_failing_model_ends_every_request_with_an_error(make_desk: Callable[..
     assert reader.ending["status_code"] == 500
     assert told.wait(DEADLINE_S)
     assert isinstance(desk.batcher.failed, RuntimeError)
+
+
+class Failing:
+    """A grammar that grows beyond its limits, before or behind its second token."""
+
+    def __init__(self, where: str) -> None:
+        self._where, self._taken = where, 0
+
+    def barred(self) -> torch.Tensor:
+        if self._where == "barred" and self._taken:
+            raise ValueError("too many items")
+        return torch.zeros(512, dtype=torch.bool)
+
+    def take(self, token: int) -> None:
+        self._taken += 1
+        if self._where == "take" and self._taken == 2:
+            raise ValueError("too many items")
+
+
+@pytest.mark.parametrize("where", ["barred", "take"])
+def test_a_grammar_that_fails_ends_its_own_reply_alone(make_desk: Callable[..., Desk], where: str) -> None:
+    desk = make_desk()
+    other, failed = Reader(), Reader()
+    params = Params(max_new_tokens=8, ignore_eos=True)
+    asks = [(Ask("other", (5, 6), params), other), (Ask("failed", (5, 7), params), failed)]
+    desk.batcher.submit(asks, [None, Failing(where)])  # type: ignore[list-item]
+
+    failed.wait()
+    assert (failed.ending["type"], failed.ending["status_code"]) == ("abort", 400)
+    assert "too many items" in failed.ending["message"]
+    assert len(other.wait()) == 8
+    assert desk.batcher.failed is None
