@@ -11,16 +11,18 @@ from typing import Any, Literal
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.http import HttpRequest
+from django.http import HttpRequest, JsonResponse
+from django.http.response import HttpResponseBase
 from ninja import Router
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from chat import asking
 from chat.api import streaming
 from chat.api.access import Bearer
-from chat.api.addressing import Addressed
-from chat.api.anthropic_events import MessageEvents, answer
+from chat.api.addressing import Addressed, addressed
+from chat.api.anthropic_events import PING, MessageEvents, answer
 from chat.api.catalog import chosen
+from chat.api.protocol_shapes import MessageAnswer, TokensCounted, events_of
 from chat.api.request import MOST_TOOLS, NotOffered
 from chat.api.wire import EventStream
 from chat.asking import Ask
@@ -34,7 +36,26 @@ NEEDED = {"text": "text", "thinking": "thinking", "tool_use": "name", "tool_resu
 LEFT_OUT = ("redacted_thinking",)
 
 
-class Block(BaseModel):
+EXAMPLES: list[Any] = [
+    {"model": settings.MODEL_NAME, "max_tokens": 200, "messages": [{"role": "user", "content": "What is a rainbow?"}]},
+    {
+        "model": settings.MODEL_NAME,
+        "max_tokens": 200,
+        "stream": True,
+        "system": "Answer in one short sentence.",
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "How warm is it in Lisbon?"}]}],
+        "tools": [
+            {
+                "name": "weather",
+                "description": "The weather in a town.",
+                "input_schema": {"type": "object", "properties": {"town": {"type": "string"}}, "required": ["town"]},
+            }
+        ],
+    },
+]
+
+
+class AnthropicBlock(BaseModel):
     """One block of a message's content."""
 
     model_config = ConfigDict(extra="allow")
@@ -46,11 +67,11 @@ class Block(BaseModel):
     name: str | None = None
     input: dict[str, Any] | None = None
     tool_use_id: str | None = None
-    content: str | list[Block] | None = None
+    content: str | list[AnthropicBlock] | None = None
     is_error: bool | None = None
 
     @model_validator(mode="after")
-    def _whole(self) -> Block:
+    def _whole(self) -> AnthropicBlock:
         needed = NEEDED.get(self.type)
         if needed and getattr(self, needed) is None:
             raise ValueError(f"a block of type {self.type!r} needs {needed}")
@@ -63,15 +84,15 @@ class Block(BaseModel):
         return self.text or ""
 
 
-def joined(content: str | Sequence[Block] | None) -> str:
+def joined(content: str | Sequence[AnthropicBlock] | None) -> str:
     return content if isinstance(content, str) else "\n".join(block.words() for block in content or ())
 
 
-class Message(BaseModel):
+class AnthropicMessage(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     role: Literal["user", "assistant", "system"]
-    content: str | list[Block]
+    content: str | list[AnthropicBlock]
 
     def plain(self) -> list[dict[str, Any]]:
         """The same in chat completions' shape: a user's message may hold several tools' results."""
@@ -80,7 +101,7 @@ class Message(BaseModel):
         return [reply(self.content)] if self.role == "assistant" else list(heard(self.role, self.content))
 
 
-def reply(blocks: Sequence[Block]) -> dict[str, Any]:
+def reply(blocks: Sequence[AnthropicBlock]) -> dict[str, Any]:
     """An assistant's message. What the model wrote in one piece comes back in blocks: they are put together again."""
     said: dict[str, Any] = {"role": "assistant", "content": ""}
     calls: list[dict[str, Any]] = []
@@ -95,7 +116,7 @@ def reply(blocks: Sequence[Block]) -> dict[str, Any]:
     return said | ({"tool_calls": calls} if calls else {})
 
 
-def heard(role: str, blocks: Sequence[Block]) -> list[dict[str, Any]]:
+def heard(role: str, blocks: Sequence[AnthropicBlock]) -> list[dict[str, Any]]:
     """What a user and the tools said, in its order; texts side by side are one message."""
     messages: list[dict[str, Any]] = []
     for block in blocks:
@@ -111,7 +132,7 @@ def heard(role: str, blocks: Sequence[Block]) -> list[dict[str, Any]]:
     return messages
 
 
-class Tool(BaseModel):
+class AnthropicTool(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     name: str = Field(min_length=1, max_length=128)
@@ -129,7 +150,7 @@ class Tool(BaseModel):
         return {"type": "function", "function": function}
 
 
-class ToolChoice(BaseModel):
+class AnthropicToolChoice(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     type: Literal["auto", "any", "tool", "none"] = "auto"
@@ -137,7 +158,7 @@ class ToolChoice(BaseModel):
     disable_parallel_tool_use: bool = False
 
     @model_validator(mode="after")
-    def _named(self) -> ToolChoice:
+    def _named(self) -> AnthropicToolChoice:
         if self.type == "tool" and not self.name:
             raise ValueError("tool_choice of type 'tool' needs a name")
         return self
@@ -146,36 +167,36 @@ class ToolChoice(BaseModel):
         return {"any": "required", "tool": f"={self.name}"}.get(self.type, self.type)
 
 
-class Metadata(BaseModel):
+class AnthropicMetadata(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     user_id: str | None = None
 
 
-class Format(BaseModel):
+class AnthropicFormat(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     type: Literal["json_schema"]
     schema_: dict[str, Any] = Field(alias="schema")
 
 
-class OutputConfig(BaseModel):
+class AnthropicOutput(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
-    format: Format | None = None
+    format: AnthropicFormat | None = None
 
 
-class Counted(Addressed):
+class AnthropicPrompt(Addressed):
     """What a prompt is made of."""
 
-    messages: list[Message] = Field(min_length=1)
+    messages: list[AnthropicMessage] = Field(min_length=1)
     model: str = ""
-    system: str | list[Block] | None = None
-    tools: list[Tool] | None = Field(None, max_length=MOST_TOOLS)
-    tool_choice: ToolChoice = ToolChoice()
+    system: str | list[AnthropicBlock] | None = None
+    tools: list[AnthropicTool] | None = Field(None, max_length=MOST_TOOLS)
+    tool_choice: AnthropicToolChoice = AnthropicToolChoice()
 
     @model_validator(mode="after")
-    def _sensible(self) -> Counted:
+    def _sensible(self) -> AnthropicPrompt:
         if self.messages[-1].role == "assistant":
             raise ValueError("a reply cannot be begun for the model: the last message must be a user's")
         if self.tool_choice.type == "any" and not self.tools:
@@ -194,8 +215,10 @@ class Counted(Addressed):
         return [tool.plain() for tool in self.tools or ()]
 
 
-class Request(Counted):
+class AnthropicRequest(AnthropicPrompt):
     """What is understood of Anthropic's request."""
+
+    model_config = ConfigDict(extra="allow", json_schema_extra={"examples": EXAMPLES})
 
     max_tokens: int = Field(ge=1)
     stream: bool = False
@@ -203,8 +226,8 @@ class Request(Counted):
     top_p: float | None = Field(None, gt=0, le=1)
     top_k: int | None = Field(None, ge=0)
     stop_sequences: list[str] | None = None
-    metadata: Metadata | None = None
-    output_config: OutputConfig | None = None
+    metadata: AnthropicMetadata | None = None
+    output_config: AnthropicOutput | None = None
 
     @field_validator("stop_sequences")
     @classmethod
@@ -262,26 +285,36 @@ def conversation(user_id: str) -> str:
 router = Router(auth=Bearer(), tags=["chat"])
 
 
-@router.post("/messages", summary="One reply, as Anthropic's Messages give it")
-async def create(request: HttpRequest, body: Request) -> Any:
-    """Answer as Anthropic does. `model` in the answer is name@number: the checkpoint that wrote it."""
+@router.post(
+    "/messages",
+    summary="One reply, as Anthropic's Messages give it",
+    response=MessageAnswer,
+    openapi_extra=events_of("its events, as Anthropic names them.", PING),
+)
+async def create(request: HttpRequest, body: AnthropicRequest) -> HttpResponseBase:
+    """Answer as Anthropic does. `model` in the answer is name@number: the checkpoint that wrote it.
+
+    A reader that leaves stops the engine, whether it waits for a stream or for the whole.
+    """
     turns = await streaming.begun(partial(begin, request, body))
     done = body.address(request)["session_done"]
     if body.stream:
         events = streaming.events(turns, MessageEvents(turns[0]), done=done)
-        return EventStream(events, partial(streaming.forsake, turns))
-    (kept,) = await streaming.whole(turns, done=done)
-    return answer(kept)
+        response: HttpResponseBase = EventStream(events, partial(streaming.forsake, turns))
+    else:
+        (kept,) = await streaming.whole(turns, done=done)
+        response = JsonResponse(answer(kept))
+    return addressed(response, turns[0].session)
 
 
-def begin(request: HttpRequest, body: Request) -> list[Turn]:
+def begin(request: HttpRequest, body: AnthropicRequest) -> list[Turn]:
     """Store the request as a turn of the session it belongs to."""
     key: ApiKey = request.auth  # type: ignore[attr-defined]
     return asking.begin(key, body.ask(request, key))
 
 
-@router.post("/messages/count_tokens", summary="How long a prompt is")
-async def count(request: HttpRequest, body: Counted) -> dict[str, int]:
+@router.post("/messages/count_tokens", summary="How long a prompt is", response=TokensCounted)
+async def count(request: HttpRequest, body: AnthropicPrompt) -> dict[str, int]:
     """Nothing is stored, and no engine is asked."""
 
     def counted() -> int:

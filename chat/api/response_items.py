@@ -22,7 +22,7 @@ NEEDED = {
 """The kinds of items that are read, and what each must hold."""
 
 
-class Part(BaseModel):
+class ResponsesPart(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     type: str
@@ -38,10 +38,10 @@ class Part(BaseModel):
         return said
 
 
-Content = str | list[Part]
+Content = str | list[ResponsesPart]
 
 
-class Item(BaseModel):
+class ResponsesItem(BaseModel):
     """One item of the input."""
 
     model_config = ConfigDict(extra="allow")
@@ -50,7 +50,7 @@ class Item(BaseModel):
     id: str | None = None
     role: str | None = None
     content: Content | None = None
-    summary: list[Part] | None = None
+    summary: list[ResponsesPart] | None = None
     call_id: str | None = Field(None, max_length=256)
     name: str | None = Field(None, min_length=1, max_length=256)
     arguments: str | None = None
@@ -65,7 +65,7 @@ class Item(BaseModel):
         return item
 
     @model_validator(mode="after")
-    def _whole(self) -> Item:
+    def _whole(self) -> ResponsesItem:
         if missing := next((name for name in NEEDED.get(self.type, ()) if getattr(self, name) is None), None):
             raise ValueError(f"an item of type {self.type!r} needs {missing}")
         if self.type == "message" and self.role not in ("system", "developer", "user", "assistant"):
@@ -77,7 +77,7 @@ def text(content: Content | None, between: str) -> str:
     return content if isinstance(content, str) else between.join(part.words for part in content or ())
 
 
-def messages(items: Iterable[Item], referred: Callable[[str], list[Item]]) -> list[dict[str, Any]]:
+def messages(items: Iterable[ResponsesItem], referred: Callable[[str], list[ResponsesItem]]) -> list[dict[str, Any]]:
     """The same in chat completions' shape. All that a model said between two others is one message there.
 
     `referred` finds the items that an id stands for. Raises NotOffered for items of other kinds.
@@ -94,7 +94,7 @@ def messages(items: Iterable[Item], referred: Callable[[str], list[Item]]) -> li
     return said
 
 
-def tell(said: list[dict[str, Any]], item: Item) -> None:
+def tell(said: list[dict[str, Any]], item: ResponsesItem) -> None:
     """Add what an item says to the messages so far."""
     if item.type == "function_call_output":
         output = text(item.output, "\n")

@@ -6,18 +6,21 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from django.http import HttpRequest
+from django.http import HttpRequest, JsonResponse
+from django.http.response import HttpResponseBase
 from ninja import Router
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from chat import asking, replies, turns
 from chat.api import response_items, streaming
 from chat.api.access import Bearer
-from chat.api.addressing import Addressed
+from chat.api.addressing import Addressed, addressed
 from chat.api.catalog import chosen
+from chat.api.protocol_shapes import ResponseAnswer, events_of
 from chat.api.request import MOST_TOOLS, NAME, NotOffered
 from chat.api.response_events import ResponseEvents, ending, response, usage
-from chat.api.response_items import Item
+from chat.api.response_items import ResponsesItem
+from chat.api.streaming import named
 from chat.api.wire import EventStream
 from chat.asking import Ask
 from chat.models import ApiKey, Turn
@@ -37,7 +40,7 @@ class PreviousNotFound(TalkbackError):
     code, status = "previous_response_not_found", 404
 
 
-class Tool(BaseModel):
+class ResponsesTool(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     type: str
@@ -47,7 +50,7 @@ class Tool(BaseModel):
     strict: bool | None = None
 
     @model_validator(mode="after")
-    def _named(self) -> Tool:
+    def _named(self) -> ResponsesTool:
         if self.type == "function" and not self.name:
             raise ValueError("a function needs a name")
         return self
@@ -59,67 +62,67 @@ class Tool(BaseModel):
         return {"type": "function", "function": self.model_dump(exclude_none=True, exclude={"type"})}
 
 
-class OneTool(BaseModel):
+class ResponsesAllowed(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     type: str
     name: str | None = None
 
 
-class ToolChoice(OneTool):
+class ResponsesToolChoice(ResponsesAllowed):
     """The one function that must be called, or those that may be."""
 
     mode: Literal["auto", "required"] = "auto"
-    tools: list[OneTool] | None = None
+    tools: list[ResponsesAllowed] | None = None
 
     @model_validator(mode="after")
-    def _whole(self) -> ToolChoice:
+    def _whole(self) -> ResponsesToolChoice:
         if self.type == "function" and not self.name:
             raise ValueError("tool_choice of type 'function' needs a name")
         return self
 
 
-class Format(BaseModel):
+class TextFormat(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     type: Literal["text", "json_object", "json_schema"] = "text"
     schema_: dict[str, Any] | None = Field(None, alias="schema")
 
     @model_validator(mode="after")
-    def _has_its_schema(self) -> Format:
+    def _has_its_schema(self) -> TextFormat:
         if self.type == "json_schema" and self.schema_ is None:
             raise ValueError("a format of type 'json_schema' needs a schema")
         return self
 
 
-class Text(BaseModel):
+class ResponsesText(BaseModel):
     model_config = ConfigDict(extra="allow")
 
-    format: Format | None = None
+    format: TextFormat | None = None
 
 
-class Reasoning(BaseModel):
+class ResponsesReasoning(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     effort: str | None = None
     summary: str | None = None
 
 
-class Request(Addressed):
+class ResponsesRequest(Addressed):
     """What is understood of OpenAI's request."""
 
-    input: str | list[Item] = Field(min_length=1)
+    input: str | list[ResponsesItem] = Field(min_length=1)
     model: str | None = ""
     instructions: str | None = None
     previous_response_id: str | None = Field(None, max_length=200)
-    tools: list[Tool] | None = Field(None, max_length=MOST_TOOLS)
-    tool_choice: Literal["auto", "none", "required"] | ToolChoice | None = None
+    tools: list[ResponsesTool] | None = Field(None, max_length=MOST_TOOLS)
+    tool_choice: Literal["auto", "none", "required"] | ResponsesToolChoice | None = None
     parallel_tool_calls: bool | None = True
     max_output_tokens: int | None = Field(None, ge=1)
     temperature: float | None = Field(None, ge=0, le=2)
     top_p: float | None = Field(None, gt=0, le=1)
-    text: Text | None = None
-    reasoning: Reasoning | None = None
+    text: ResponsesText | None = None
+    reasoning: ResponsesReasoning | None = None
     stream: bool | None = False
     store: bool | None = True
     metadata: dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]] | None = Field(
@@ -131,11 +134,11 @@ class Request(Addressed):
 
     @field_validator("tool_choice")
     @classmethod
-    def _is_offered(cls, choice: str | ToolChoice | None, others: Any) -> str | ToolChoice | None:
+    def _is_offered(cls, choice: str | ResponsesToolChoice | None, others: Any) -> str | ResponsesToolChoice | None:
         names = {tool.name for tool in others.data.get("tools") or ()}
         if choice == "required" and not names:
             raise ValueError("a tool must be called, and no tools are given")
-        if isinstance(choice, ToolChoice) and choice.type == "function" and choice.name not in names:
+        if isinstance(choice, ResponsesToolChoice) and choice.type == "function" and choice.name not in names:
             raise ValueError(f"there is no tool {choice.name!r} among the tools")
         return choice
 
@@ -150,7 +153,10 @@ class Request(Addressed):
                 "the input where it is too long.",
                 "truncation",
             )
-        if isinstance(self.tool_choice, ToolChoice) and self.tool_choice.type not in ("function", "allowed_tools"):
+        if isinstance(self.tool_choice, ResponsesToolChoice) and self.tool_choice.type not in (
+            "function",
+            "allowed_tools",
+        ):
             raise NotOffered(f"tool_choice of type {self.tool_choice.type!r} is not offered here.", "tool_choice")
         tools = self.functions()
         if self.schema_ and tools and self.chosen_tool != "none":
@@ -171,7 +177,7 @@ class Request(Addressed):
     @property
     def chosen_tool(self) -> str:
         """tool_choice in `Ask`'s words."""
-        if isinstance(self.tool_choice, ToolChoice):
+        if isinstance(self.tool_choice, ResponsesToolChoice):
             return f"={self.tool_choice.name}" if self.tool_choice.type == "function" else self.tool_choice.mode
         return self.tool_choice or "auto"
 
@@ -182,14 +188,14 @@ class Request(Addressed):
     def functions(self) -> list[dict[str, Any]]:
         """The tools that may be called, in chat completions' shape. Raises NotOffered."""
         allowed = None
-        if isinstance(self.tool_choice, ToolChoice) and self.tool_choice.type == "allowed_tools":
+        if isinstance(self.tool_choice, ResponsesToolChoice) and self.tool_choice.type == "allowed_tools":
             allowed = {tool.name for tool in self.tool_choice.tools or ()}
         return [tool.plain() for tool in self.tools or () if allowed is None or tool.name in allowed]
 
     def ask(self, request: HttpRequest, key: ApiKey) -> Ask:
         """The request in every protocol's terms. Raises NotOffered, PreviousNotFound and TurnUnfinished."""
         self.check_offered()
-        items = [Item(role="user", content=self.input)] if isinstance(self.input, str) else self.input
+        items = [ResponsesItem(role="user", content=self.input)] if isinstance(self.input, str) else self.input
         before = [{"role": "system", "content": self.instructions}] if self.instructions else []
         told = response_items.messages(items, partial(referred, key))
         return Ask(
@@ -248,6 +254,9 @@ NOT_OFFERED = {
 }
 
 
+EXAMPLE = named({"type": "response.output_text.delta", "item_id": "msg_…", "delta": "A rainbow"})
+
+
 def history(key: ApiKey, previous: str | None) -> list[dict[str, Any]]:
     """The conversation up to and with the reply that is continued, without the instructions it was given."""
     if not previous:
@@ -263,13 +272,13 @@ def history(key: ApiKey, previous: str | None) -> list[dict[str, Any]]:
     return [*said, turn.message or {"role": "assistant", "content": turn.text}]
 
 
-def referred(key: ApiKey, item_id: str) -> list[Item]:
+def referred(key: ApiKey, item_id: str) -> list[ResponsesItem]:
     """The item of an earlier reply to this key that goes by this id. Raises ResponseNotFound."""
     core = item_id.partition("_")[2].partition("_")[0]
     turn = Turn.objects.filter(session__key=key, completion_id=f"resp_{core}").first() if core else None
     for item in response_items.output(turn, summed_up=False) if turn else ():
         if item["id"] == item_id:
-            return [Item.model_validate(item)]
+            return [ResponsesItem.model_validate(item)]
     raise ResponseNotFound(f"There is no item {item_id!r} of this key. Send the item itself.")
 
 
@@ -315,37 +324,48 @@ def answer(turn: Turn, echo: Mapping[str, Any], *, summed_up: bool = False, thin
 router = Router(auth=Bearer(), tags=["chat"])
 
 
-@router.post("/responses", summary="One reply, as OpenAI's Responses give it")
-async def create(request: HttpRequest, body: Request) -> Any:
-    """Answer as OpenAI does. `model` in the answer is name@number: the checkpoint that wrote it."""
+@router.post(
+    "/responses",
+    summary="One reply, as OpenAI's Responses give it",
+    response=ResponseAnswer,
+    openapi_extra=events_of("its events, as OpenAI names them.", EXAMPLE),
+)
+async def create(request: HttpRequest, body: ResponsesRequest) -> HttpResponseBase:
+    """Answer as OpenAI does. `model` in the answer is name@number: the checkpoint that wrote it.
+
+    A reader that leaves stops the engine, whether it waits for a stream or for the whole.
+    """
     turns = await streaming.begun(partial(begin, request, body))
     done = body.address(request)["session_done"]
     events = ResponseEvents(turns[0], body.echo(turns[0]), summed_up=body.summed_up)
     if body.stream:
-        return EventStream(streaming.events(turns, events, done=done), partial(streaming.forsake, turns))
-    (kept,) = await streaming.whole(turns, done=done, heard=events.heard)
-    return answer(kept, events.echo, summed_up=body.summed_up, thinking=events.thinking)
+        stream = streaming.events(turns, events, done=done)
+        given: HttpResponseBase = EventStream(stream, partial(streaming.forsake, turns))
+    else:
+        (kept,) = await streaming.whole(turns, done=done, heard=events.heard)
+        given = JsonResponse(answer(kept, events.echo, summed_up=body.summed_up, thinking=events.thinking))
+    return addressed(given, turns[0].session)
 
 
-def begin(request: HttpRequest, body: Request) -> list[Turn]:
+def begin(request: HttpRequest, body: ResponsesRequest) -> list[Turn]:
     """Store the request as a turn of the session it belongs to."""
     key: ApiKey = request.auth  # type: ignore[attr-defined]
     return asking.begin(key, body.ask(request, key))
 
 
-@router.get("/responses/{response_id}", summary="An answer that was given before")
-async def stored(request: HttpRequest, response_id: str) -> dict[str, Any]:
+@router.get("/responses/{response_id}", summary="An answer that was given before", response=ResponseAnswer)
+async def stored(request: HttpRequest, response_id: str) -> JsonResponse:
     """Of one's own turns, whichever of one's keys they came by."""
     turn = await found(request, response_id)
-    return answer(turn, remembered(turn))
+    return JsonResponse(answer(turn, remembered(turn)))
 
 
-@router.post("/responses/{response_id}/cancel", summary="Stop an answer that is being written")
-async def cancel(request: HttpRequest, response_id: str) -> dict[str, Any]:
+@router.post("/responses/{response_id}/cancel", summary="Stop an answer that is being written", response=ResponseAnswer)
+async def cancel(request: HttpRequest, response_id: str) -> JsonResponse:
     """It keeps what was said, and never teaches. One that is whole stays as it is."""
     await replies.stop(await found(request, response_id), engines.policy())
     turn = await found(request, response_id)
-    return answer(turn, remembered(turn))
+    return JsonResponse(answer(turn, remembered(turn)))
 
 
 async def found(request: HttpRequest, response_id: str) -> Turn:

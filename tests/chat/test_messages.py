@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from chat.api import anthropic_events
 from chat.api.anthropic_events import PING, MessageEvents, answer
-from chat.api.messages import Request
+from chat.api.messages import AnthropicRequest
 from chat.api.request import NotOffered
 from chat.models import Session, Turn
 from chat.reading import Piece
@@ -29,7 +29,7 @@ CALL = {"id": "toolu_1", "type": "function", "function": {"name": "weather", "ar
 
 
 def read(*messages: Any, **more: Any) -> list[dict[str, Any]]:
-    return Request.model_validate({"max_tokens": 9, "messages": list(messages)} | more).plain()
+    return AnthropicRequest.model_validate({"max_tokens": 9, "messages": list(messages)} | more).plain()
 
 
 def test_system_and_text_come_as_words_or_as_blocks():
@@ -107,7 +107,7 @@ def test_what_is_no_text_is_refused_by_name(kind):
 def test_what_makes_no_sense_is_refused_in_words(body, said):
     whole = {"max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]} | body
     with pytest.raises(ValidationError, match=said):
-        Request.model_validate(whole)
+        AnthropicRequest.model_validate(whole)
 
 
 def turn_of(**fields: Any) -> Turn:

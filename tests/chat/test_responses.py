@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from chat.api import response_items
 from chat.api.request import NotOffered
 from chat.api.response_events import ResponseEvents
-from chat.api.response_items import Item
-from chat.api.responses import Request, answer
+from chat.api.response_items import ResponsesItem
+from chat.api.responses import ResponsesRequest, answer
 from chat.models import Session, Turn
 from chat.replies import Spoken
 from core.errors import TalkbackError
@@ -25,7 +25,7 @@ CALL = {"type": "function_call", "call_id": "call_1", "name": "weather", "argume
 
 
 def read(*items: Any) -> list[dict[str, Any]]:
-    return response_items.messages([Item.model_validate(item) for item in items], lambda name: [])
+    return response_items.messages([ResponsesItem.model_validate(item) for item in items], lambda name: [])
 
 
 def test_items_become_chat_messages():
@@ -86,7 +86,7 @@ def test_other_items_are_refused_by_name(kind):
 )
 def test_what_makes_no_sense_is_refused_in_words(body, said):
     with pytest.raises(ValidationError, match=said):
-        Request.model_validate({"input": "Hi"} | body)
+        ResponsesRequest.model_validate({"input": "Hi"} | body)
 
 
 @pytest.mark.parametrize(
@@ -108,13 +108,13 @@ def test_what_makes_no_sense_is_refused_in_words(body, said):
 )
 def test_what_cannot_be_honoured_is_refused_by_name(body, said):
     with pytest.raises(NotOffered, match=said):
-        Request.model_validate({"input": "Hi"} | body).check_offered()
+        ResponsesRequest.model_validate({"input": "Hi"} | body).check_offered()
 
 
 def test_only_the_allowed_tools_are_shown():
     tools = [{"type": "function", "name": name} for name in ("read", "write")]
     choice = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "read"}]}
-    request = Request.model_validate({"input": "Hi", "tools": tools, "tool_choice": choice})
+    request = ResponsesRequest.model_validate({"input": "Hi", "tools": tools, "tool_choice": choice})
     assert [tool["function"]["name"] for tool in request.functions()] == ["read"]
     assert request.chosen_tool == "required"
 
