@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = ("torch", "transformers", "peft")
+HEAVY = ("torch", "transformers", "peft", "llguidance")
 IMPORTS = {
     "web": "import webapp.asgi, webapp.urls; from django.urls import get_resolver; get_resolver().url_patterns",
     "judge worker": "from webapp.celery import app; app.loader.import_default_modules(); "
