@@ -37,7 +37,7 @@ async def complete(request: HttpRequest, body: ChatRequest) -> HttpResponseBase:
     A reader that leaves stops the engine, whether it waits for a stream or for the whole.
     """
     turns = await streaming.begun(partial(begin, request, body))
-    counted = counts(turns, logprobs=bool(body.logprobs))
+    counted = counts(turns, logprobs=bool(body.logprobs or body.top_logprobs))
     done = body.address(request)["session_done"]
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)

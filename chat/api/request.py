@@ -247,13 +247,6 @@ class ChatRequest(Addressed):
             raise ValueError("metadata takes keys of up to 64 characters and values of up to 512")
         return metadata
 
-    @field_validator("top_logprobs")
-    @classmethod
-    def _with_logprobs(cls, count: int | None, others: Any) -> int | None:
-        if count is not None and not others.data.get("logprobs"):
-            raise ValueError("top_logprobs needs logprobs: true")
-        return count
-
     @field_validator("tool_choice")
     @classmethod
     def _is_offered(cls, choice: str | ChatToolChoice | None, others: Any) -> str | ChatToolChoice | None:

@@ -119,17 +119,12 @@ def test_tools_that_run_in_parallel(say, engine):
     assert len({call.id for call in calls}) == 2
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_one_call_where_only_one_may_run(say, engine, stream):
-    engine.says(f"{called('Lisbon')}\n{called('Porto')}")
-    answer = say(tools=[WEATHER], parallel_tool_calls=False, stream=stream)
-    if stream:
-        deltas = [chunk.choices[0].delta for chunk in answer]
-        names = [call.function.name for delta in deltas for call in delta.tool_calls or [] if call.function.name]
-        assert names == ["weather"]
-    else:
-        assert len(answer.choices[0].message.tool_calls) == 1
-    assert len(Turn.objects.get().message["tool_calls"]) == 1
+def test_one_call_where_only_one_may_run(say, engine):
+    engine.says(called("Lisbon").removesuffix("</tool_call>"))  # as an engine leaves it that stops there
+    answer = say(tools=[WEATHER], parallel_tool_calls=False).choices[0]
+    assert [json.loads(call.function.arguments) for call in answer.message.tool_calls] == [{"town": "Lisbon"}]
+    assert answer.finish_reason == "tool_calls"
+    assert "</tool_call>" in engine.asked("stream")[0].sampling.stop
 
 
 def test_calls_are_streamed_as_openai_streams_them(say, engine):

@@ -1,0 +1,76 @@
+"""Whatever is sent, the API answers as its own schema says, and never breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from pydantic import BaseModel
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from webapp.api import api
+
+pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+
+schema = schemathesis.openapi.from_dict(api.get_openapi_schema())
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+
+
+@schema.parametrize()
+@settings(
+    max_examples=10,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+def test_every_answer_is_one_that_the_schema_foresees(case, site, key):
+    case.headers = {**(case.headers or {}), "Authorization": f"Bearer {key.secret}"}
+    case.call_and_validate(base_url=site, checks=CHECKS, timeout=30)
+
+
+def test_no_two_shapes_go_by_one_name():
+    """The schema knows a shape by its name alone, wherever it stands."""
+    named: dict[str, type] = {}
+    for model in shapes():
+        assert named.setdefault(model.__name__, model) is model, model
+
+
+def shapes() -> Iterator[type[BaseModel]]:
+    """Every shape of every operation, and those inside."""
+    waiting: list[Any] = [
+        model
+        for bound in api._get_bound_routers()
+        for view in bound.path_operations.values()
+        for operation in view.operations
+        for model in (*operation.models, *operation.response_models.values())
+    ]
+    seen = set()
+    while waiting:
+        kind = waiting.pop()
+        waiting += get_args(kind)
+        if isinstance(kind, type) and issubclass(kind, BaseModel) and kind not in seen:
+            seen.add(kind)
+            waiting += [field.annotation for field in kind.model_fields.values()]
+            if kind.__module__.partition(".")[0] in ("chat", "feedback", "webapp"):
+                yield kind
+
+
+def test_the_page_loads_nothing_from_elsewhere(client):
+    page = client.get("/v1/docs").content.decode()
+    assert "/v1/openapi.json" in page
+    assert "://" not in page
+    assert "<script>" not in page
+    said = client.get("/v1/openapi.json").json()
+    assert said["paths"]["/v1/chat/completions"]["post"]["security"]
+    assert "text/event-stream" in said["paths"]["/v1/chat/completions"]["post"]["responses"]["200"]["content"]
+    assert all("4XX" in operation["responses"] for path in said["paths"].values() for operation in path.values())
