@@ -184,10 +184,11 @@ def locked(pk: UUID) -> Session:
     return Session.objects.select_for_update().get(pk=pk)
 
 
-def within(session: Session, story: Story, *, by_name: bool) -> Place:
+def within(session: Session, story: Story, *, by_name: bool, apart_from: UUID | None = None) -> Place:
     """Which turn of this session the request continues: the one whose history it extends or, where the session's
     name stands for one conversation (`by_name`), the one whose last exchange it still shows."""
     turns = Turn.objects.filter(session=session)
+    turns = turns if apart_from is None else turns.exclude(pk=apart_from)
     if found := continued(turns, story):
         return Place(session, *found)
     if by_name and (resumed := rewritten(turns, story)):

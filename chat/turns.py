@@ -170,7 +170,7 @@ def store(
         for n, completion_id in enumerate(completion_ids)
     ]
     if follows is not None and line == Turn.Line.MAIN and said:
-        observe(follows, said)
+        observe(follows, said, session=session)
     session.active_at, session.closed_at = timezone.now(), None
     session.title = session.title or title_of(clients.stripped(said or sessions.split(story.messages)[1], story.client))
     session.save(update_fields=["active_at", "closed_at", "title"])
@@ -224,14 +224,15 @@ def marked(turn: Turn, mark: str) -> list[str]:
     return marks if mark in marks else [*marks, mark]
 
 
-def observe(turn: Turn, messages: Sequence[Message]) -> None:
+def observe(turn: Turn, messages: Sequence[Message], *, session: Session | None = None) -> None:
     """These messages came back after the reply. Only the first ones count: another try, an edit of the same
-    message or a branch says nothing new of this reply. A reply that was stopped or failed is not observed."""
-    with transaction.atomic():
-        turn = locked(turn)
-        if turn.next_state or turn.line == Turn.Line.SIDE or not turn.is_whole:
-            return
-        reopen(turn, next_state=[dict(message) for message in messages])
+    message or a branch says nothing new of this reply. A reply that was stopped or failed is not observed.
+
+    `session` is the turn's, where the caller has locked it already."""
+    with transaction.atomic(savepoint=False):
+        held = locked(turn, session)
+        if not held.next_state and held.line == Turn.Line.MAIN and held.is_whole:
+            _reopen(held, next_state=[dict(message) for message in messages])
 
 
 def reopen(turn: Turn, **fields: object) -> None:
@@ -241,21 +242,24 @@ def reopen(turn: Turn, **fields: object) -> None:
     What is off the record keeps its fields and is never judged. Raises TurnUnfinished before the reply is whole.
     """
     with transaction.atomic():
-        turn = locked(turn)
-        fields["observed_at"] = timezone.now()
-        if turn.status == Turn.Status.ANSWERING:
-            raise TurnUnfinished("This reply is still being written: it can be judged when it is whole.")
-        if turn.status == Turn.Status.OBSERVED or not (turn.learns and turn.session.learns):
-            Turn.objects.filter(pk=turn.pk).update(**fields)
-            turn.announce()
-        else:
-            turn.move(Turn.Status.OBSERVED, **fields)
+        _reopen(locked(turn), **fields)
 
 
-def locked(turn: Turn) -> Turn:
+def _reopen(held: Turn, **fields: object) -> None:
+    fields["observed_at"] = timezone.now()
+    if held.status == Turn.Status.ANSWERING:
+        raise TurnUnfinished("This reply is still being written: it can be judged when it is whole.")
+    if held.status == Turn.Status.OBSERVED or not (held.learns and held.session.learns):
+        Turn.objects.filter(pk=held.pk).update(**fields)
+        held.announce()
+    else:
+        held.move(Turn.Status.OBSERVED, **fields)
+
+
+def locked(turn: Turn, session: Session | None = None) -> Turn:
     """The turn as it is now, until the transaction ends this caller's alone; its session first, as everywhere, so
     that of two who want both one waits for the other."""
-    session = sessions.locked(turn.session_id)
+    session = session or sessions.locked(turn.session_id)
     held = Turn.objects.select_for_update().defer(*LONG).get(pk=turn.pk)
     held.session = session
     return held

@@ -12,6 +12,7 @@ from django.http import HttpRequest
 from ninja import Router
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from chat import turns
 from chat.api.access import Bearer
 from chat.api.wire import storable
 from chat.models import ApiKey, Turn
@@ -155,11 +156,11 @@ def say(key: ApiKey, body: Saying, retry: str = "") -> Turn:
     `retry` is the request's Idempotency-Key: one that was carried out before is not carried out again, whatever was
     said since. Raises CompletionNotFound, KeyReused, ThumbMissing or TurnUnfinished.
     """
-    # The turn first: whatever is written of it points to it, and two who hold on to it both could not lock it after.
-    found = Turn.objects.visible_to(key.user).select_for_update(of=("self",))
-    turn = found.filter(completion_id=body.completion_id).first()
+    turn = Turn.objects.visible_to(key.user).only("session_id").filter(completion_id=body.completion_id).first()
     if turn is None:
         raise CompletionNotFound(f"There is no completion {body.completion_id!r} that this key may speak of.")
+    # The turn first: whatever is written of it points to it, and two who hold on to it both could not lock it after.
+    turn = turns.locked(turn)
     saying = body.model_dump_json(exclude_unset=True).encode()
     if retry and not Receipt.objects.is_new(turn, key=f"{key.pk} {retry}", body=saying):
         return turn

@@ -45,7 +45,7 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
         sample is the judge's to see: this room knows nothing of samples, and only the judge looks at turn and sample
         at one moment. It then sets `late`. Raises TurnUnfinished before the reply is whole.
         """
-        turn = Turn.objects.select_for_update().get(pk=turn.pk)
+        turn = turns.locked(turn)
         before = self.standing().filter(turn=turn, by=by, kind=kind).first()
         kept = before if before is not None and before.value == value else Feedback()
         said = {
@@ -64,7 +64,7 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
     @transaction.atomic
     def withdraw(self, turn: Turn, *, by: User, kind: str) -> bool:
         """Take back what this person said of that kind. False when nothing stood."""
-        Turn.objects.select_for_update().get(pk=turn.pk)
+        turns.locked(turn)
         if not self.standing().filter(turn=turn, by=by, kind=kind).update(withdrawn_at=timezone.now()):
             return False
         turns.reopen(turn)

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from chat import clients
 from chat.models import Turn
 from feedback.models import Feedback
 from judge import hints
@@ -135,9 +136,9 @@ def of(turn: Turn) -> Evidence:
     tests = [f for f in standing if f.kind == Feedback.Kind.VERDICT]
     disliked = [f for f in standing if f.kind == Feedback.Kind.THUMB and f.value < 0]
     return Evidence(
-        request=tuple(asked(turn.messages)),
-        reply=turn.text,
-        next_state=tuple(spoken(turn.next_state)[:MOST_RESULTS]),
+        request=tuple(asked(clients.stripped(turn.messages, turn.client))),
+        reply=text_of({"content": turn.text, "tool_calls": turn.message.get("tool_calls")}),
+        next_state=tuple(spoken(clients.stripped(turn.next_state, turn.client))[:MOST_RESULTS]),
         thumb=sign_of(f.value for f in standing if f.kind == Feedback.Kind.THUMB),
         guidance="\n".join(f.text for f in standing if f.kind == Feedback.Kind.GUIDANCE),
         rewrite=next((f.text for f in reversed(standing) if f.kind == Feedback.Kind.REWRITE), ""),

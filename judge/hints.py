@@ -6,7 +6,7 @@ The benchmark that chose the default recipe uses these very functions, so what w
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -47,11 +47,12 @@ def is_rewrite(hint: str) -> bool:
     return WANTED.partition("{")[0] in hint
 
 
-def placed(messages: Sequence[Message], hint: str) -> list[dict[str, Any]]:
+def placed(messages: Sequence[Message], hint: str, said: Collection[int] | None = None) -> list[dict[str, Any]]:
     """The served messages with the hint in them; the originals are left as they were.
 
     In a tool loop (the prompt ended with tool results) it comes after those results, as a message of its own.
-    Otherwise it stands at the end of the last user message.
+    Otherwise it stands at the end of the last user message. `said` are the places of the messages that count, where
+    a client put notes of its own among them (chat.clients.said); left out: all.
 
     >>> placed([{"role": "user", "content": "Why?"}], "Be brief.")[-1]["content"]
     'Why?\\n\\n(Guidance: Be brief.)'
@@ -62,9 +63,11 @@ def placed(messages: Sequence[Message], hint: str) -> list[dict[str, Any]]:
         raise ValueError("an empty hint has no place in a prompt")
     guidance = GUIDANCE.format(hint=hint)
     copies = [dict(message) for message in messages]
-    last_user = max((n for n, message in enumerate(copies) if message["role"] == "user"), default=None)
-    if last_user is None or copies[-1]["role"] == "tool":
-        return [*copies, {"role": "user", "content": guidance}]
+    counting = sorted(range(len(copies)) if said is None else said)
+    last_user = max((n for n in counting if copies[n]["role"] == "user"), default=None)
+    if last_user is None or copies[counting[-1]]["role"] == "tool":
+        after = counting[-1] + 1 if counting else len(copies)
+        return [*copies[:after], {"role": "user", "content": guidance}, *copies[after:]]
     content = copies[last_user].get("content")
     copies[last_user]["content"] = (
         [*content, {"type": "text", "text": guidance}]

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
+from chat import clients
 from chat.models import Turn
 from judge import heldout
 from judge.evidence import text_of
@@ -56,7 +57,8 @@ def unfit(turn: Turn) -> Reason | None:
         return Reason.STOPPED
     if not turn.response_ids:
         return Reason.EMPTY
-    if any(message.get("role") == "user" and heldout.holds(text_of(message)) for message in turn.messages[-1:]):
+    last = clients.stripped(turn.messages, turn.client)[-1:]
+    if any(message["role"] == "user" and heldout.holds(text_of(message)) for message in last):
         return Reason.HELD_OUT
     return None
 

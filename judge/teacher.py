@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from chat import clients
 from chat.models import Turn
 from chat.rendering import MessagesRefused, Renderer
 from core.errors import TalkbackError
@@ -59,7 +60,9 @@ def hinted_prompt(turn: Turn, hint: str, renderer: Renderer) -> tuple[int, ...]:
     try:
         if renderer.prompt_ids(turn.messages, tools, opened) != list(turn.prompt_ids):
             raise Unreadable("The model's chat template lays this conversation out differently now.")
-        prompt_ids = renderer.prompt_ids(hints.placed(turn.messages, hint), tools, opened)
+        prompt_ids = renderer.prompt_ids(
+            hints.placed(turn.messages, hint, clients.said(turn.messages, turn.client)), tools, opened
+        )
     except MessagesRefused as error:
         raise Unreadable(str(error)) from error
     room = renderer.context_length - len(turn.response_ids)

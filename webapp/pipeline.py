@@ -10,11 +10,12 @@ from typing import Any
 
 from asgiref.sync import async_to_sync
 from celery import Task
+from django.conf import settings
 from django.db.models import Model, QuerySet
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from chat import replies
+from chat import replies, sessions
 from chat.models import Turn
 from core.errors import TalkbackError
 from core.states import Stateful, moved
@@ -77,7 +78,7 @@ def sweep() -> int:
     with sitting("sweep", for_s=3 * REPAIR_S) as seat:
         if seat is None:
             return 0
-        for part in (replies.close_stranded, runs.recover, async_to_sync(_repair), _vote):
+        for part in (replies.close_stranded, _close_idle, runs.recover, async_to_sync(_repair), _vote):
             try:
                 part()
             except (TalkbackError, TimeoutError) as error:
@@ -102,6 +103,10 @@ async def _repair() -> None:
             await promotion.repair()
     finally:
         await engines.policy().aclose()  # this event loop ends here, and its connections with it
+
+
+def _close_idle() -> None:
+    sessions.close_idle(settings.SESSION_IDLE_S)
 
 
 def _vote() -> None:

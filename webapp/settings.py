@@ -148,6 +148,8 @@ CELERY_TASK_ROUTES = {
     "training.tasks.*": {"queue": "learn"},
     "judge.tasks.*": {"queue": "judge"},
 }
+SESSION_IDLE_S = float(env("SESSION_IDLE_S", str(6 * 3600)))
+"""A conversation through the API that nobody continues for so long is closed. A message opens it again."""
 SWEEP_S = 20
 """How often the sweep looks for rows that are due; the longest an emptied Redis can hold anything up."""
 

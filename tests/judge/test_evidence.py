@@ -154,3 +154,21 @@ def test_the_evidence_of_each_kind_reads_as_a_short_page():
         "What the person says of the reply (next time, do this):\n| Check the order.\n"
         "What the person says the reply should have been:\n| a b"
     )
+
+
+def test_a_judge_reads_words_and_nothing_that_their_client_put_around_them(serve):
+    line = "Runtime: agent=main | session=agent:main:main | sessionId=s1 | host=vm"
+    note = {"role": "user", "content": "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\nsecret note"}
+    turn = serve(next_state="[Fri 2026-11-20 10:05 UTC] No, shorter.", rule="openclaw/main")
+    turn.messages = [{"role": "user", "content": f"[Fri 2026-11-20 10:04 UTC] What is 2 and 2?\n\n{line}"}, note]
+
+    seen = evidence.of(turn)
+
+    assert seen.request == (("user", "What is 2 and 2?"),)
+    assert seen.next_state == (("user", "No, shorter."),)
+
+
+def test_a_judge_reads_the_calls_of_a_reply(serve):
+    call = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": '{"path": "x"}'}}
+    turn = serve(reply="", next_state="42", role="tool", message={"role": "assistant", "tool_calls": [call]})
+    assert evidence.of(turn).reply == 'calls read({"path": "x"})'

@@ -81,3 +81,19 @@ def test_gain_is_measured_in_the_wanted_direction():
     assert hints.gain([-1.0, -1.0], [-2.0, -0.0], reward=None) == 1.0
     with pytest.raises(ValueError, match="longer"):
         hints.gain([-1.0], [-1.0, -2.0], reward=1)
+
+
+def test_a_clients_own_note_at_the_end_does_not_carry_the_hint():
+    note = {"role": "user", "content": "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>> none"}
+    asked = [{"role": "user", "content": "Why?"}, note]
+    assert [m["content"] for m in hints.placed(asked, "Be brief.", said=[0])] == [
+        "Why?\n\n(Guidance: Be brief.)",
+        note["content"],
+    ]
+    loop = [{"role": "user", "content": "ls"}, {"role": "tool", "content": "a b"}, note]
+    assert [m["content"] for m in hints.placed(loop, "Sort it.", said=[0, 1])] == [
+        "ls",
+        "a b",
+        "(Guidance: Sort it.)",
+        note["content"],
+    ]

@@ -11,7 +11,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from chat import replies
-from chat.models import Session, Turn
+from chat.models import ApiKey, Session, Turn
 from gpu_workers.errors import EngineUnavailable
 from training import promotion, runs
 from training.models import Checkpoint, Run, Sample
@@ -153,3 +153,18 @@ def test_an_engine_that_is_away_keeps_nothing_else_waiting(sent, engine, monkeyp
     turn = make_turn("observed")
     age(turn, 100)
     assert pipeline.sweep() == 1
+
+
+def test_the_sweep_closes_conversations_that_nobody_continues(quiet, settings, django_user_model):
+    settings.SESSION_IDLE_S = 60
+    ana = django_user_model.objects.create_user("ana")
+    key, _ = ApiKey.objects.issue(ana, "laptop")
+    long_ago = timezone.now() - timedelta(seconds=61)
+    idle = Session.objects.create(user=ana, key=key, active_at=long_ago)
+    fresh = Session.objects.create(user=ana, key=key)
+    open_in_browser = Session.objects.create(user=ana, active_at=long_ago)
+
+    pipeline.sweep()
+
+    closed = {session.pk: session.closed_at is not None for session in Session.objects.all()}
+    assert closed == {idle.pk: True, fresh.pk: False, open_in_browser.pk: False}
