@@ -48,9 +48,7 @@ class RateLimited(TalkbackError):
     def __init__(self, sentence: str, retry_after_s: float, **headers: str) -> None:
         super().__init__(sentence)
         self.retry_after_s = retry_after_s
-        self.headers = {"Retry-After": str(math.ceil(retry_after_s))} | {
-            f"x-ratelimit-{name.replace('_', '-')}": value for name, value in headers.items()
-        }
+        self.headers = {f"x-ratelimit-{name.replace('_', '-')}": value for name, value in headers.items()}
         """What OpenAI's clients look for beside the status."""
 
 
