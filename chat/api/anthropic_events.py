@@ -55,8 +55,8 @@ def shape(error: TalkbackError) -> dict[str, Any]:
     return {"type": "error", "error": {"type": kind, "message": words, "code": error.code}}
 
 
-def answer(turn: Turn) -> dict[str, Any]:
-    """The whole reply as one message."""
+def answer(turn: Turn, stops: Sequence[str] = ()) -> dict[str, Any]:
+    """The whole reply as one message; `stops` are the stop sequences that the client gave."""
     said = turn.message or {"content": turn.text}
     content: list[dict[str, Any]] = []
     if reasoning := said.get("reasoning_content"):
@@ -68,7 +68,7 @@ def answer(turn: Turn) -> dict[str, Any]:
         given = {"id": call["id"], "name": function["name"], "input": arguments(function["arguments"])}
         content.append({"type": "tool_use", **given})
     used = usage(len(turn.prompt_ids), len(turn.response_ids), turn.cached_tokens)
-    return opening(turn) | {"content": content, "usage": used} | reason(turn, turn.finish_reason, turn.response_ids)
+    return opening(turn) | {"content": content, "usage": used} | reason(stops, turn.finish_reason, turn.response_ids)
 
 
 def opening(turn: Turn) -> dict[str, Any]:
@@ -94,9 +94,9 @@ def usage(prompt: int, reply: int, cached: int) -> dict[str, Any]:
     }
 
 
-def reason(turn: Turn, finish: str | None, ids: Sequence[int]) -> dict[str, Any]:
+def reason(stops: Sequence[str], finish: str | None, ids: Sequence[int]) -> dict[str, Any]:
     """Why the reply ended, and at which stop sequence."""
-    hit = stopped_at(turn.sampling.get("stop") or (), ids) if finish == "stop" else None
+    hit = stopped_at(stops, ids) if finish == "stop" else None
     return {"stop_reason": "stop_sequence" if hit else REASONS.get(finish or "", "end_turn"), "stop_sequence": hit}
 
 
@@ -121,8 +121,8 @@ def arguments(text: str) -> dict[str, Any]:
 class MessageEvents:
     """The reply as server-sent events: message_start, blocks one after another, message_delta, message_stop."""
 
-    def __init__(self, turn: Turn) -> None:
-        self._turn = turn
+    def __init__(self, turn: Turn, stops: Sequence[str] = ()) -> None:
+        self._turn, self._stops = turn, stops
         self._index = -1
         self._open = ""
         self._before = ""
@@ -150,7 +150,7 @@ class MessageEvents:
         return self._shut() + self._start(piece.kind, BLOCKS[piece.kind]) + self._more(piece.text)
 
     def end(self) -> bytes:
-        why = reason(self._turn, self._finish, self._ids)
+        why = reason(self._stops, self._finish, self._ids)
         used = usage(len(self._turn.prompt_ids), len(self._ids), self._cached)
         delta = named({"type": "message_delta", "delta": why, "usage": used})
         return self._shut() + delta + named({"type": "message_stop"})

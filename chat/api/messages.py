@@ -16,7 +16,7 @@ from django.http.response import HttpResponseBase
 from ninja import Router
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from chat import asking
+from chat import asking, calling
 from chat.api import streaming
 from chat.api.access import Bearer
 from chat.api.addressing import Addressed, addressed
@@ -250,6 +250,12 @@ class AnthropicRequest(AnthropicPrompt):
     def ask(self, request: HttpRequest, key: ApiKey) -> Ask:
         """The request in every protocol's terms. Raises ModelNotFound and NotOffered."""
         format = self.output_config.format if self.output_config else None
+        if format and self.tools and self.tool_choice.type != "none":
+            raise NotOffered(
+                "A reply cannot be held to a schema while it may call tools: leave output_config.format out, or send "
+                "tool_choice none.",
+                "output_config.format",
+            )
         return Ask(
             messages=self.plain(),
             sampling=self.sampling(),
@@ -297,13 +303,13 @@ async def create(request: HttpRequest, body: AnthropicRequest) -> HttpResponseBa
     A reader that leaves stops the engine, whether it waits for a stream or for the whole.
     """
     turns = await streaming.begun(partial(begin, request, body))
-    done = body.address(request)["session_done"]
+    done, stops = body.address(request)["session_done"], body.stop_sequences or []
     if body.stream:
-        events = streaming.events(turns, MessageEvents(turns[0]), done=done)
+        events = streaming.events(turns, MessageEvents(turns[0], stops), done=done)
         response: HttpResponseBase = EventStream(events, partial(streaming.forsake, turns))
     else:
         (kept,) = await streaming.whole(turns, done=done)
-        response = JsonResponse(answer(kept))
+        response = JsonResponse(answer(kept, stops))
     return addressed(response, turns[0].session)
 
 
@@ -319,7 +325,9 @@ async def count(request: HttpRequest, body: AnthropicPrompt) -> dict[str, int]:
 
     def counted() -> int:
         chosen(body.model, request.auth)  # type: ignore[attr-defined]
-        tools = None if body.tool_choice.type == "none" else body.functions()
-        return len(Renderer.for_model(settings.MODEL).prompt_ids(body.plain(), tools or None))
+        renderer = Renderer.for_model(settings.MODEL)
+        asked = {"tool_choice": body.tool_choice.plain()}
+        form = calling.form(renderer.style, renderer.opening, body.functions(), asked)
+        return len(renderer.prompt_ids(body.plain(), form.tools or None, form.opened))
 
     return {"input_tokens": await sync_to_async(counted)()}

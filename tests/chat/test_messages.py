@@ -114,7 +114,6 @@ def turn_of(**fields: Any) -> Turn:
     given: dict[str, Any] = {
         "completion_id": "msg_1",
         "prompt_ids": [1, 2, 3],
-        "sampling": {"stop": []},
         "checkpoint": Checkpoint(number=0),
     }
     return Turn(**given | fields)
@@ -202,10 +201,10 @@ def test_reasons(finish, stop):
 
 def test_the_stop_sequence_that_was_hit_is_named(engine):
     ids = engine.tokenizer.encode("One, two, END it", add_special_tokens=False).ids
-    sampling = {"stop": ["STOP", "END", "ND i"]}
-    cut = answer(turn_of(text="One, two, ", response_ids=ids, finish_reason="stop", sampling=sampling))
+    stops = ["STOP", "END", "ND i"]
+    cut = answer(turn_of(text="One, two, ", response_ids=ids, finish_reason="stop"), stops)
     assert (cut["stop_reason"], cut["stop_sequence"]) == ("stop_sequence", "END")
-    whole = answer(turn_of(text="One", response_ids=ids[:2], finish_reason="stop", sampling=sampling))
+    whole = answer(turn_of(text="One", response_ids=ids[:2], finish_reason="stop"), stops)
     assert (whole["stop_reason"], whole["stop_sequence"]) == ("end_turn", None)
 
 
@@ -332,3 +331,21 @@ async def test_a_retry_of_a_whole_reply_is_the_same_message(ask, engine, streami
     assert await asked() == await asked()
     assert await Turn.objects.acount() == 1
     assert len(engine.asked("stream")) == 1
+
+
+async def test_a_schema_and_tools_are_not_asked_for_at_once(ask, engine):
+    tools = [{"name": "weather", "input_schema": {"type": "object"}}]
+    body = HI | {"output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}}
+    assert "while it may call tools" in (await ask(body | {"tools": tools})).json()["error"]["message"]
+    assert (await ask(body | {"tools": tools, "tool_choice": {"type": "none"}})).status_code == 200
+    assert engine.asked("stream")[0].sampling.json_schema == '{"type": "object"}'
+
+
+@pytest.mark.parametrize("choice", ["auto", "any", "none"])
+async def test_what_is_counted_is_what_is_asked(ask, engine, choice):
+    body = HI | {
+        "tools": [{"name": "weather", "description": "d", "input_schema": {}}],
+        "tool_choice": {"type": choice},
+    }
+    count = (await ask(body, "/v1/messages/count_tokens")).json()["input_tokens"]
+    assert (await ask(body)).json()["usage"]["input_tokens"] == count
