@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -23,6 +23,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer
 
 from chat import calling
+from chat.tokens import Tokens, pieces, spelling
 from core.errors import TalkbackError
 from gpu_workers.types import storable
 
@@ -60,6 +61,7 @@ class Renderer:
         self._plain = Tokenizer.from_str(
             json.dumps(layout | {"added_tokens": [], "post_processor": None, "truncation": None, "padding": None})
         )
+        self._tokens, self._plain_tokens = Tokens(self._tokenizer, added), Tokens(self._plain)
         self._controls = spelling(token["content"] for token in added)
         self._control_ids = {token["id"] for token in added}
         self._specials = spelling(token["content"] for token in added if token.get("special"))
@@ -147,16 +149,16 @@ class Renderer:
 
     def _ids(self, text: str, mark: str) -> list[int]:
         if mark not in text:
-            return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+            return self._tokens.ids(text)
         ids: list[int] = []
         for piece in pieces(text, self._controls):
             if mark in piece:
-                plain = self._plain.encode(piece.replace(mark, ""), add_special_tokens=False).ids
+                plain = self._plain_tokens.ids(piece.replace(mark, ""))
                 if not self._control_ids.isdisjoint(plain):
                     raise MessagesRefused("The tokenizer cannot write a control token in this text as plain text.")
                 ids += plain
             else:
-                ids += self._tokenizer.encode(piece, add_special_tokens=False).ids
+                ids += self._tokens.ids(piece)
         return ids
 
     def _shield(self, message: Message, mark: str) -> dict[str, Any]:
@@ -307,24 +309,6 @@ def template_of(folder: Path, options: Mapping[str, Any]) -> str:
     if not template:
         raise ModelUnreadable(f"MODEL={folder} has no chat template: it is not a model that was taught to chat.")
     return str(template)
-
-
-def spelling(tokens: Iterator[str] | Sequence[str]) -> re.Pattern[str] | None:
-    """A pattern that finds any of these tokens in text, longest first."""
-    ordered = sorted(set(tokens), key=len, reverse=True)
-    return re.compile("|".join(re.escape(token) for token in ordered)) if ordered else None
-
-
-def pieces(text: str, pattern: re.Pattern[str] | None) -> Iterator[str]:
-    """The text cut before and after each match of `pattern`; nothing is lost."""
-    start = 0
-    for match in pattern.finditer(text) if pattern else ():
-        if match.start() > start:
-            yield text[start : match.start()]
-        yield match[0]
-        start = match.end()
-    if start < len(text):
-        yield text[start:]
 
 
 def unused(*values: object) -> str:

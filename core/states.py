@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, ClassVar
 
 from django.db import models, transaction
@@ -14,6 +17,20 @@ moved = Signal()
 """A row entered a state, and the transaction that did it has committed.
 
 Sent with `sender` the model, `pk`, and `status` the state it entered (creation included)."""
+
+Tell = Callable[[type[models.Model], object, str], None]
+_later: ContextVar[Tell | None] = ContextVar("moved_later", default=None)
+
+
+@contextmanager
+def told_later(tell: Tell) -> Iterator[None]:
+    """Within this, moves are handed to `tell` in place of the signal, which it must send soon: nobody waits for those
+    who listen. The row is the truth in any case; whoever was not told finds it by looking."""
+    token = _later.set(tell)
+    try:
+        yield
+    finally:
+        _later.reset(token)
 
 
 class Stateful(models.Model):
@@ -53,4 +70,7 @@ class Stateful(models.Model):
     def announce(self) -> None:
         """Tell whoever listens that this row is in its present state, once it is committed."""
         model, pk, status = type(self), self.pk, str(self.status)
-        transaction.on_commit(lambda: moved.send(sender=model, pk=pk, status=status))
+        if (tell := _later.get()) is not None:
+            transaction.on_commit(lambda: tell(model, pk, status))
+        else:
+            transaction.on_commit(lambda: moved.send(sender=model, pk=pk, status=status))

@@ -22,6 +22,8 @@ from django.urls import set_script_prefix
 
 from chat.replies import arrived_at
 from core import threads
+from core.states import told_later
+from webapp.afterwards import Afterwards
 from webapp.errors import bad_request
 from webapp.headers import stamped
 
@@ -57,7 +59,8 @@ class ApiHandler(ASGIHandler):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         arrived_at.set(monotonic())
         if threads.kept():
-            await self.handle(scope, receive, send)
+            with told_later(Afterwards.of_this_loop().note):
+                await self.handle(scope, receive, send)
             return
         async with ThreadSensitiveContext():
             try:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 from uuid import UUID
 
@@ -26,23 +28,53 @@ WHOLE = (Turn.Status.ANSWERING, Turn.Status.SERVED, Turn.Status.CLOSED)
 """States in which the turn itself looks different, and not its chip alone."""
 
 
+Event = tuple[str, dict[str, Any]]
+_gathered: ContextVar[list[Event] | None] = ContextVar("gathered", default=None)
+
+
 def follow(sender: type[Model], pk: Any, status: str, **kwargs: object) -> None:
     """Tell the pages whose turns this row speaks of. A page that is not told shows it when it is next loaded."""
+    gathered = _gathered.get()
     try:
-        for group, event in events(sender, pk, status):
-            async_to_sync(get_channel_layer().group_send)(group, event)
+        found = list(events(sender, pk, status))
+        if gathered is not None:
+            gathered += found
+        else:
+            async_to_sync(send)(found)
     except Exception as error:  # however Redis is away: the row has moved, and that must stand
         log.warning("no page hears that %s %s is %s: %s", sender.__name__, pk, status, error)
 
 
-def events(sender: type[Model], pk: Any, status: str) -> Iterable[tuple[str, dict[str, Any]]]:
+@contextmanager
+def together() -> Iterator[None]:
+    """Tell of all moves within this at its end, each thing once."""
+    gathered: list[Event] = []
+    token = _gathered.set(gathered)
+    try:
+        yield
+    finally:
+        _gathered.reset(token)
+    once = [event for n, event in enumerate(gathered) if event not in gathered[n + 1 :]]
+    try:
+        async_to_sync(send)(once)
+    except Exception as error:
+        log.warning("no page hears of %d moves: %s", len(once), error)
+
+
+async def send(events: Sequence[Event]) -> None:
+    layer = get_channel_layer()
+    for group, event in events:
+        await layer.group_send(group, event)
+
+
+def events(sender: type[Model], pk: Any, status: str) -> Iterable[Event]:
     """Group and event for the board, where every move shows, and for each session that this one shows in."""
     yield BOARD, {"type": "board.changed"}
     if sender is Checkpoint and status == Checkpoint.Status.LIVE:
         yield EVERYONE, {"type": "live.changed"}
     if sender is Turn and status in WHOLE:
-        for session in Session.objects.filter(turns=pk):
-            yield session.group, {"type": "turn.changed", "turn": str(pk), "status": status}
+        for session_pk in Turn.objects.filter(pk=pk).values_list("session", flat=True):
+            yield Session(pk=session_pk).group, {"type": "turn.changed", "turn": str(pk), "status": status}
         return
     turns: dict[UUID, list[str]] = defaultdict(list)
     for session_pk, turn_pk in touched(sender, pk, status).values_list("session", "pk").distinct():

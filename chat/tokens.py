@@ -1,0 +1,117 @@
+"""Text to token ids, with a memory: what was tokenised once is not tokenised again.
+
+A rendered conversation is cut at its control tokens. What stands between two of them is tokenised by itself, as the
+tokenizer itself does it, so the ids of each part can be kept: a conversation that has grown by a message costs that
+message. Where a tokenizer looks beyond its control tokens, nothing is kept and everything is tokenised each time.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from threading import Lock
+from typing import Any
+
+from tokenizers import Tokenizer
+
+ROOM = 64 * 2**20
+"""Bytes that the kept ids may take: sixteen million tokens."""
+
+OVERHEAD = 250
+"""Bytes that a part takes besides its ids."""
+
+PROBES = ("Hello there", " two  blanks ", "\n", "\n\nlines\n", "né", "word", "'s", "12", " ", "\t{}", "日本 語")
+"""What is put between control tokens to see whether they part a text: beginnings and ends that tokenizers treat."""
+
+
+class Tokens:
+    """One tokenizer and what it gave. Safe to share between threads."""
+
+    def __init__(self, tokenizer: Tokenizer, added: Sequence[Mapping[str, Any]] = (), *, room: int = ROOM) -> None:
+        """`added` are the tokenizer's added tokens, as tokenizer.json has them."""
+        self._tokenizer, self._room = tokenizer, room
+        self._kept: OrderedDict[bytes, array[int]] = OrderedDict()
+        self._taken = 0
+        self._lock = Lock()
+        self._ids = {token["content"]: int(token["id"]) for token in added if not token.get("normalized")}
+        self._cuts = spelling(self._ids)
+        bends = any(token.get(flag) for token in added for flag in ("lstrip", "rstrip", "single_word"))
+        self.keeps = not bends and self._is_parted()
+        """Whether the tokenizer treats what stands between control tokens by itself."""
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    @property
+    def taken(self) -> int:
+        """Bytes that are in use, about."""
+        return self._taken
+
+    def ids(self, text: str) -> list[int]:
+        """What the tokenizer gives for `text`; control tokens in it count as such."""
+        if not self.keeps:
+            return self._encoded(text)
+        ids: list[int] = []
+        for part in pieces(text, self._cuts):
+            control = self._ids.get(part)
+            if control is not None:
+                ids.append(control)
+            else:
+                ids += self._part(part)
+        return ids
+
+    def _part(self, text: str) -> array[int]:
+        data = text.encode("utf-8", "surrogatepass")
+        key = blake2b(data, digest_size=16).digest()
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+                return found
+        ids = array("I", self._encoded(text))  # outside the lock: others need not wait for a long text
+        size = len(ids) * ids.itemsize + OVERHEAD
+        if size > self._room // 4:
+            return ids
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = ids
+                self._taken += size
+                while self._taken > self._room:
+                    _, oldest = self._kept.popitem(last=False)
+                    self._taken -= len(oldest) * oldest.itemsize + OVERHEAD
+        return ids
+
+    def _encoded(self, text: str) -> list[int]:
+        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def _is_parted(self) -> bool:
+        """Ask the tokenizer itself, for every control token and every probe on either side of it."""
+        for control, id in self._ids.items():
+            text = control.join(["", *PROBES, "", ""])
+            wanted: list[int] = []
+            for part in pieces(text, self._cuts):
+                wanted += [id] if part == control else self._encoded(part)
+            if self._encoded(text) != wanted:
+                return False
+        return True
+
+
+def spelling(tokens: Iterator[str] | Sequence[str] | Mapping[str, Any]) -> re.Pattern[str] | None:
+    """A pattern that finds any of these tokens in text, longest first."""
+    ordered = sorted(set(tokens), key=len, reverse=True)
+    return re.compile("|".join(re.escape(token) for token in ordered)) if ordered else None
+
+
+def pieces(text: str, pattern: re.Pattern[str] | None) -> Iterator[str]:
+    """The text cut before and after each match of `pattern`; nothing is lost."""
+    start = 0
+    for match in pattern.finditer(text) if pattern else ():
+        if match.start() > start:
+            yield text[start : match.start()]
+        yield match[0]
+        start = match.end()
+    if start < len(text):
+        yield text[start:]
