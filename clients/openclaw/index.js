@@ -6,6 +6,7 @@ const PROVIDER = "talkback"; // the provider's name in openclaw.json
 const MOST_SESSIONS = 1000;
 const LIMIT_MS = 10_000;
 const ENDINGS = new Set(["new", "reset", "idle", "daily", "deleted"]); // a compaction or a restart ends no conversation
+const NOTE = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>"; // comes last, and nobody said it
 const SIDE_KEYS = /:(subagent|cron|internal-session-effects):/;
 
 /** What a message says; its content is a text or a list of parts. */
@@ -14,11 +15,12 @@ function wordsOf(message) {
   return typeof content === "string" ? content : (content ?? []).map((part) => part.text ?? "").join("\n");
 }
 
-/** Whether the last user message of this request is what the run was started with: a memory flush carries the same
- * session id and asks something else. */
+/** Whether the last user message of this request, the client's own note aside, is what the run was started with: a
+ * memory flush carries the same session id and asks something else. */
 function isAskedBy(run, context) {
-  const last = context.messages.findLast((message) => message.role === "user");
-  return Boolean(run?.prompt) && last !== undefined && wordsOf(last).includes(run.prompt);
+  const said = context.messages.filter(({ role }) => role === "user").map(wordsOf);
+  const last = said.findLast((words) => !words.trimStart().startsWith(NOTE));
+  return Boolean(run?.prompt) && last !== undefined && last.includes(run.prompt);
 }
 
 /** main, side, or nothing where only the request's content can tell. */
