@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from django.conf import settings
@@ -230,7 +229,6 @@ class ChatRequest(Addressed):
     store: bool | None = None
     """false: answered, and never learned from."""
     prompt_cache_key: str | None = None
-    chat_template_kwargs: dict[str, Any] | None = None
 
     @field_validator("stop")
     @classmethod
@@ -283,13 +281,6 @@ class ChatRequest(Addressed):
         if isinstance(self.tool_choice, ChatToolChoice):
             return f"={self.tool_choice.function.name}"
         return self.tool_choice or "auto"
-
-    @property
-    def template(self) -> Mapping[str, Any]:
-        """What the chat template is told besides messages and tools."""
-        extra = self.model_extra or {}
-        given = {name: extra[name] for name in ("enable_thinking", "reasoning_effort") if extra.get(name) is not None}
-        return given | (self.chat_template_kwargs or {})
 
     def ask(self, request: HttpRequest, checkpoint: Checkpoint) -> Ask:
         """The request in every protocol's terms. Raises NotOffered."""

@@ -109,7 +109,11 @@ STREAMED: dict[str, Any] = {
             "description": "The whole reply, or with `stream: true` its chunks as they are written.",
             "content": {
                 "text/event-stream": {
-                    "schema": {"type": "string"},
+                    "schema": {  # of one event
+                        "type": "object",
+                        "properties": {"data": {"type": "string", "description": "A chunk as JSON, or [DONE]."}},
+                        "required": ["data"],
+                    },
                     "example": 'data: {"id": "chatcmpl-…", "object": "chat.completion.chunk", "choices": [{"index": 0, '
                     '"delta": {"content": "A rainbow"}, "logprobs": null, "finish_reason": null}]}\n\ndata: [DONE]\n\n',
                 }
