@@ -18,6 +18,7 @@ from ninja.errors import HttpError, ValidationError
 
 from chat.api import anthropic_events
 from chat.api.wire import shape
+from chat.models import ApiKey
 from core.errors import TalkbackError
 
 log = logging.getLogger(__name__)
@@ -54,8 +55,17 @@ def answer(request: HttpRequest, error: TalkbackError) -> HttpResponse:
         response.headers["Retry-After"] = str(math.ceil(after_s))
     for name, value in getattr(error, "headers", {}).items():
         response.headers[name] = value
-    response.refusal = error  # type: ignore[attr-defined]  # webapp.refusals keeps it with the key
+    response.refusal = error  # type: ignore[attr-defined]
     return response
+
+
+def refused(request: HttpRequest, response: HttpResponse) -> tuple[ApiKey, TalkbackError] | None:
+    """Whose request was refused, and why; None where it was not, or nobody knows whose it was.
+
+    A refusal leaves no turn: the key remembers the last one, for the page that says how connecting goes.
+    """
+    key, refusal = getattr(request, "api_key", None), getattr(response, "refusal", None)
+    return (key, refusal) if key and refusal and response.status_code < 500 else None
 
 
 def connect(api: NinjaAPI) -> None:

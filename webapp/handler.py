@@ -20,11 +20,12 @@ from django.http import HttpRequest
 from django.http.response import HttpResponse, HttpResponseBase
 from django.urls import set_script_prefix
 
+from chat.api.access import note_refusal
 from chat.replies import arrived_at
 from core import threads
 from core.states import told_later
 from webapp.afterwards import Afterwards
-from webapp.errors import bad_request
+from webapp.errors import bad_request, refused
 from webapp.headers import stamped
 
 Scope = dict[str, Any]
@@ -47,6 +48,8 @@ class ApiHandler(ASGIHandler):
         async def answered(request: HttpRequest) -> HttpResponse:
             request.get_host()  # raises DisallowedHost
             response: HttpResponse = await self._get_response_async(request)  # type: ignore[attr-defined]
+            if refusal := refused(request, response):
+                await sync_to_async(note_refusal)(*refusal)
             for name, value in HEADERS.items():
                 response.headers.setdefault(name, value)
             return stamped(response)

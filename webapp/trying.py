@@ -115,4 +115,5 @@ async def sent(path: str, headers: dict[str, str], body: bytes) -> AsyncGenerato
                 return
     finally:
         left.set()
-        await asyncio.wait([answering])
+        await asyncio.wait([answering], timeout=PATIENCE_S)
+        answering.cancel()
