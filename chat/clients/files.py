@@ -73,7 +73,7 @@ def headers() -> set[str]:
 
 def stacked(own: dict[str, Rules]) -> tuple[Rules, ...]:
     """Own files before shipped ones, of which they replace those of the same name; generic comes last."""
-    every = own | {name: rules for name, rules in shipped().items() if name not in own}
+    every = dict(sorted(own.items())) | {name: rules for name, rules in shipped().items() if name not in own}
     return tuple(sorted(every.values(), key=lambda rules: rules.client == GENERIC))
 
 

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from webapp.console import views
+from webapp.console import clients, views
 
 app_name = "console"
 urlpatterns = [
@@ -16,4 +16,5 @@ urlpatterns = [
     path("runs/<int:pk>/", views.run, name="run"),
     path("runs/<int:pk>/cancel/", views.cancel, name="cancel"),
     path("turns/<uuid:pk>/", views.turn, name="turn"),
+    *clients.urls,
 ]

@@ -8,6 +8,7 @@ from typing import Any
 from django import template
 from django.utils import timezone
 
+from chat import clients
 from chat.models import Turn
 from judge.models import Judgement
 from training.models import Run, Sample
@@ -50,6 +51,21 @@ def said(turn: Turn) -> str:
         if text := text_of(message):
             return text
     return ""
+
+
+@register.filter
+def said_bare(turn: Turn) -> str:
+    """What the reply answers, without what a client put around and after it."""
+    for message in reversed(clients.stripped(turn.messages or [], turn.client)):
+        if text := text_of(message):
+            return text
+    return ""
+
+
+@register.filter
+def rule_name(rule: str) -> str:
+    """A rule without its client: "openclaw/title" is "title"."""
+    return rule.partition("/")[2]
 
 
 def text_of(message: dict[str, Any]) -> str:
