@@ -103,7 +103,8 @@ def spend(turn: Turn) -> None:
     key = metered.only("pk").first()
     if key is None:
         return
-    tokens = len(turn.prompt_ids) + len(turn.response_ids)
+    is_first = "." not in turn.completion_id  # further choices of one request share its prompt, as its usage says
+    tokens = len(turn.response_ids) + (len(turn.prompt_ids) if is_first else 0)
     today, _ = Spending.objects.get_or_create(key=key, day=timezone.now().date())
     Spending.objects.filter(pk=today.pk).update(tokens=F("tokens") + tokens)
 

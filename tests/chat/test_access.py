@@ -347,6 +347,15 @@ async def test_a_reply_that_was_stopped_counts_what_it_took(key, session, engine
     assert (await Spending.objects.aget(key=key)).tokens == len(done.prompt_ids) + len(done.response_ids)
 
 
+async def test_several_choices_count_their_prompt_once(async_client, key, engine):
+    await change(key, tokens_per_day=10**6)
+    headers = {"Authorization": f"Bearer {key.secret}"}
+    body = json.dumps(HI | {"n": 3})
+    answer = await async_client.post("/v1/chat/completions", body, content_type="application/json", headers=headers)
+    assert len(answer.json()["choices"]) == 3
+    assert (await Spending.objects.aget(key=key)).tokens == answer.json()["usage"]["total_tokens"]
+
+
 async def test_tokens_are_not_counted_for_a_key_without_a_limit(knock):
     assert (await knock()).status_code == 200
     assert not await Spending.objects.aexists()

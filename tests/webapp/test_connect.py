@@ -297,6 +297,18 @@ outlives = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
 
 @outlives
+async def test_a_prompt_too_large_for_the_window_leaves_no_turn_and_shows_on_the_light(key, engine):
+    body = {"messages": [{"role": "user", "content": "word " * 4000}]}
+    headers = {"authorization": f"Bearer {key.secret}", "content-type": "application/json"}
+    [answer] = [event async for event in trying.sent(trying.PATH, headers, json.dumps(body).encode())]
+    assert answer["error"]["code"] == "context_length_exceeded"
+    shown = await sync_to_async(light)(await ApiKey.objects.select_related("user").aget(pk=key.pk))
+    assert (shown.color, shown.newest) == ("amber", None)
+    assert "maximum context length is 2048 tokens" in shown.reasons[0].words
+    assert "trims the agent" in shown.reasons[0].advice
+
+
+@outlives
 async def test_a_test_goes_through_the_door_and_teaches_nothing(key, engine):
     engine.says("Hello.")
     trial = await try_out(key)
