@@ -37,13 +37,20 @@ STYLES: Mapping[str, Style] = {
     "mistral": Style("[TOOL_CALLS]", is_listed=True, is_special=True),
 }
 USUAL = "hermes"
-SIGNS = ((FUNCTION, "xml"), ("<tool_call>", "hermes"), ("[TOOL_CALLS]", "mistral"), ('"parameters": ', "llama"))
-"""What a chat template holds that knows a style, the surest sign first."""
+SIGNS = (
+    ("", ("<arg_key>",)),
+    ("", ("<tool_calls>[",)),
+    ("xml", ("<tool_call>", FUNCTION)),
+    ("hermes", ("<tool_call>",)),
+    ("mistral", ("[TOOL_CALLS]",)),
+    ("llama", ('{"name": function name, "parameters"',)),
+)
+"""What a chat template holds that teaches a style, the surest signs first."""
 
 
 def style_of(template: str) -> str:
-    """The style a chat template teaches; the usual one where it teaches none."""
-    return next((style for sign, style in SIGNS if sign in template), USUAL)
+    """The style a chat template teaches; empty where it teaches none that is read here."""
+    return next((style for style, signs in SIGNS if all(sign in template for sign in signs)), "")
 
 
 def described(tools: Sequence[Mapping[str, Any]]) -> str:

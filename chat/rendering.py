@@ -73,9 +73,11 @@ class Renderer:
             if (value := options.get(name))
         }
         self.knows_developer = "developer" in source
-        self.takes_tools = self._takes_tools(source)
-        """Whether the template has a place for tools; where it has none they are described in the system message."""
-        self.style = calling.style_of(source) if self.takes_tools else calling.USUAL
+        style = calling.style_of(source)
+        self.takes_tools = bool(style) and self._takes_tools(source)
+        """Whether the template has a place for tools, and teaches a way to call them that is read here; where it has
+        none they are described in the system message."""
+        self.style = style if self.takes_tools else calling.USUAL
         """How this model writes a tool call: a name in chat.calling.STYLES."""
         self.opening = self._opening()
         """What the template itself writes of the reply: an opened <think>, or one that is closed at once."""
@@ -107,11 +109,19 @@ class Renderer:
     def _laid_out(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | None) -> str:
         """The conversation as the template has it, or as the template can bear it."""
         refusal: Exception | None = None
+        fallback = ""
         for arrange in ARRANGEMENTS:
+            arranged = arrange(messages)
             try:
-                return self._rendered(arrange(messages), tools)
+                text = self._rendered(arranged, tools)
             except (TemplateError, SecurityError, TypeError, KeyError, ValueError) as error:
                 refusal = refusal or error
+                continue
+            if all(words in text for words in asked(arranged)):
+                return text
+            fallback = fallback or text  # some templates pass over a second system message
+        if fallback:
+            return fallback
         raise MessagesRefused(f"The model's chat template refuses these messages: {refusal}") from refusal
 
     def _rendered(self, messages: Sequence[Message], tools: Any = None, reply: bool = True) -> str:
@@ -227,6 +237,11 @@ def spelled_out(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]])
     return spelled
 
 
+def asked(messages: Sequence[Message]) -> list[str]:
+    """What a person or an operator wrote, as it must be found in the prompt."""
+    return [message["content"].strip() for message in messages if message["role"] not in ("assistant", "tool")]
+
+
 def as_given(messages: Sequence[Message]) -> Sequence[Message]:
     return messages
 
@@ -243,7 +258,7 @@ def eased(messages: Sequence[Message]) -> list[dict[str, Any]]:
             results.setdefault(id, []).append({**message, "tool_call_id": id})
     arranged: list[dict[str, Any]] = []
     for message in messages:
-        if message["role"] == "system" and arranged:
+        if message["role"] in ("system", "developer") and arranged:
             arranged.append({**message, "role": "user"})
         elif message["role"] == "tool":
             left = results.get(short(str(message.get("tool_call_id", ""))))
@@ -275,6 +290,32 @@ def alternating(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return arranged
 
 
+def without_system(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """For templates that know no system: what it says begins the first message of the user."""
+    first, *rest = messages
+    if first["role"] == "system":
+        if not (rest and rest[0]["role"] == "user"):
+            rest.insert(0, {"role": "user", "content": ""})
+        words = "\n\n".join(filter(None, [first["content"], rest[0]["content"]]))
+        return alternating([{**rest[0], "content": words}, *rest[1:]])
+    return alternating(messages)
+
+
+def in_words(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """For templates that want a call's arguments as JSON text."""
+
+    def spelled(call: Mapping[str, Any]) -> dict[str, Any]:
+        arguments = json.dumps(call["function"]["arguments"], ensure_ascii=False)
+        return {**call, "function": {**call["function"], "arguments": arguments}}
+
+    return [
+        {**message, "tool_calls": [spelled(call) for call in message["tool_calls"]]}
+        if "tool_calls" in message
+        else dict(message)
+        for message in messages
+    ]
+
+
 JOINED = {("user", "user"), ("assistant", "assistant"), ("tool", "user")}
 
 
@@ -283,7 +324,14 @@ def short(id: str) -> str:
     return hashlib.sha256(id.encode()).hexdigest()[:9]
 
 
-ARRANGEMENTS: tuple[Callable[[Sequence[Message]], Sequence[Message]], ...] = (as_given, eased, alternating)
+ARRANGEMENTS: tuple[Callable[[Sequence[Message]], Sequence[Message]], ...] = (
+    as_given,
+    eased,
+    alternating,
+    without_system,
+    in_words,
+    lambda messages: in_words(without_system(messages)),
+)
 """Ways of laying messages out, tried in this order until the template takes one."""
 
 

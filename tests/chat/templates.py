@@ -125,3 +125,30 @@ MISTRAL = """{%- if tools %}{{- '[AVAILABLE_TOOLS]' + tools | tojson + '[/AVAILA
     {%- else %}{{- '[INST]' + message.content + '[/INST]' }}
     {%- endif %}
 {%- endfor %}"""
+
+
+# No system at all, and turns in strict order.
+GEMMA = """{%- if messages[0].role == 'system' %}{{- raise_exception('System role not supported') }}{%- endif %}
+{%- for message in messages %}
+    {%- if (message.role == 'user') != (loop.index0 % 2 == 0) %}
+        {{- raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}
+    {%- endif %}
+    {{- '<|im_start|>' + message.role + '\\n' + message.content | trim + '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>model\\n' }}{%- endif %}"""
+
+# One system message, the last, and arguments as text; calls in a way that is not read here.
+DEEPSEEK = """{%- set last = namespace(system='') %}
+{%- for message in messages %}{%- if message.role == 'system' %}{%- set last.system = message.content %}{%- endif %}{%- endfor %}
+{{- last.system }}
+{%- for message in messages %}
+    {%- if message.role == 'user' %}{{- '<|im_start|>user\\n' + message.content + '<|im_end|>' }}
+    {%- elif message.role == 'assistant' %}
+        {{- '<|im_start|>assistant\\n' + message.content }}
+        {%- for call in message.tool_calls or [] %}
+            {{- '<calls>' + call.function.name + '```json' + call.function.arguments + '```' }}
+        {%- endfor %}
+        {{- '<|im_end|>' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n<think>\\n' }}{%- endif %}"""

@@ -11,10 +11,18 @@ from hypothesis import strategies as st
 from chat.calling import STYLES, ToolMissing, forced, form, style_of
 from chat.reading import Reader
 from chat.rendering import MessagesRefused, Renderer
-from tests.chat.templates import LLAMA3, MISTRAL, QWEN3, QWEN35
+from tests.chat.templates import DEEPSEEK, GEMMA, LLAMA3, MISTRAL, QWEN3, QWEN35
 from tests.tiny import TEMPLATE, write_tiny_model
 
-TEMPLATES = {"plain": TEMPLATE, "qwen3": QWEN3, "qwen3.5": QWEN35, "llama3": LLAMA3, "mistral": MISTRAL}
+TEMPLATES = {
+    "plain": TEMPLATE,
+    "qwen3": QWEN3,
+    "qwen3.5": QWEN35,
+    "llama3": LLAMA3,
+    "mistral": MISTRAL,
+    "gemma": GEMMA,
+    "deepseek": DEEPSEEK,
+}
 TOOLS = [
     {
         "type": "function",
@@ -103,8 +111,24 @@ def test_styles_are_known_by_their_templates(renderers):
         "qwen3.5": "xml",
         "llama3": "llama",
         "mistral": "mistral",
+        "gemma": "hermes",
+        "deepseek": "hermes",
     }
-    assert style_of("nothing of the kind") == "hermes"
+
+
+def test_a_way_of_calling_that_is_not_read_here_is_not_taught_to_the_model():
+    assert style_of("{{ tools }} <|tool_call_begin|>") == style_of("<tool_call>{name}<arg_key>") == ""
+
+
+def test_a_message_that_the_template_would_pass_over_is_said_by_the_user(renderers):
+    text = laid_out(renderers["deepseek"], [*CONVERSATION[:2], {"role": "system", "content": "Be brief."}])
+    assert text.startswith("You help.")
+    assert "<|im_start|>user\nBe brief.<|im_end|>" in text
+
+
+def test_what_the_system_says_begins_the_users_words_where_there_is_no_system(renderers):
+    text = laid_out(renderers["gemma"], CONVERSATION[:2])
+    assert text == "<|im_start|>user\nYou help.\n\nRead a and b.<|im_end|>\n<|im_start|>model\n"
 
 
 def test_tools_stand_in_the_system_message_where_the_template_has_no_place(renderers):
@@ -138,8 +162,8 @@ def test_thoughts_in_the_history_go_to_templates_that_know_them(renderers):
 
 
 def test_what_the_template_opens_is_known(renderers):
-    openings = {name: renderer.opening for name, renderer in renderers.items()}
-    assert openings == {"plain": "", "qwen3": "", "qwen3.5": "<think>\n", "llama3": "", "mistral": ""}
+    openings = {name: renderer.opening for name, renderer in renderers.items() if renderer.opening}
+    assert openings == {"qwen3.5": "<think>\n", "deepseek": "<think>\n"}
 
 
 def test_what_is_opened_ends_the_prompt(renderers):

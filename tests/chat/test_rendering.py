@@ -125,7 +125,7 @@ def test_generation_marks_and_loop_controls_are_understood(tiny_model, tmp_path)
     template = "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% break %}{% endfor %}"
     folder = copy_with(tiny_model, tmp_path / "training", template)
     renderer = Renderer(folder)
-    twice = [{"role": "user", "content": "once"}, {"role": "user", "content": "never"}]
+    twice = [{"role": "user", "content": "once"}, {"role": "assistant", "content": "never"}]
     assert renderer.decode(renderer.prompt_ids(twice)) == "once"
 
 
