@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -17,7 +16,7 @@ from chat.rendering import Renderer
 from chat.replies import Spoken
 from core.errors import TalkbackError
 
-quoted = partial(json.dumps, ensure_ascii=False)
+quoted = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Count:
@@ -57,11 +56,11 @@ class Chunks:
     def __init__(self, turns: Sequence[Turn], counts: Sequence[Count], *, usage: bool = False) -> None:
         self.turns, self.counts, self.usage = turns, counts, usage
         self.head = head(turns[0], "chat.completion.chunk") | ({"usage": None} if usage else {})
-        opened = json.dumps(self.head)[:-1]
-        self._openings = [f'data: {opened}, "choices": [{{"index": {choice}, "delta": ' for choice in range(len(turns))]
+        opened = quoted(self.head)[:-1]
+        self._openings = [f'data: {opened},"choices":[{{"index":{choice},"delta":' for choice in range(len(turns))]
 
     def begin(self) -> bytes:
-        return b"".join(self._chunk(n, '{"role": "assistant", "content": ""}') for n in range(len(self.turns)))
+        return b"".join(self._chunk(n, '{"role":"assistant","content":""}') for n in range(len(self.turns)))
 
     def piece(self, choice: int, spoken: Spoken) -> bytes:
         count = self.counts[choice]
@@ -87,21 +86,21 @@ class Chunks:
 
     def _chunk(self, choice: int, delta: str, logprobs: str = "null", finish: str = "null") -> bytes:
         opening = self._openings[choice]
-        return f'{opening}{delta}, "logprobs": {logprobs}, "finish_reason": {finish}}}]}}\n\n'.encode()
+        return f'{opening}{delta},"logprobs":{logprobs},"finish_reason":{finish}}}]}}\n\n'.encode()
 
 
 def delta(piece: Piece) -> str:
     """What a chunk adds, as JSON.
 
     >>> delta(Piece("content", 'Say "hi".')), delta(Piece("arguments", '{"x', index=1))
-    ('{"content": "Say \\\\"hi\\\\"."}', '{"tool_calls": [{"index": 1, "function": {"arguments": "{\\\\"x"}}]}')
+    ('{"content":"Say \\\\"hi\\\\"."}', '{"tool_calls":[{"index":1,"function":{"arguments":"{\\\\"x"}}]}')
     """
     if piece.kind == "content":
-        return f'{{"content": {quoted(piece.text)}}}'
+        return f'{{"content":{quoted(piece.text)}}}'
     if piece.kind == "reasoning":
-        return f'{{"reasoning_content": {quoted(piece.text)}}}'
+        return f'{{"reasoning_content":{quoted(piece.text)}}}'
     if piece.kind == "arguments":
-        return f'{{"tool_calls": [{{"index": {piece.index}, "function": {{"arguments": {quoted(piece.text)}}}}}]}}'
+        return f'{{"tool_calls":[{{"index":{piece.index},"function":{{"arguments":{quoted(piece.text)}}}}}]}}'
     function = {"name": piece.name, "arguments": piece.text}
     return quoted({"tool_calls": [{"index": piece.index, "id": piece.id, "type": "function", "function": function}]})
 

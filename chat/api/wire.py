@@ -33,16 +33,17 @@ def storable(value: Any, depth: int = 0) -> Any:
     """
     if depth > DEEPEST:
         raise ValueError(f"lists and objects are nested more than {DEEPEST} deep")
-    if isinstance(value, str):
+    kind = type(value)
+    if kind is str:
         return storable_text(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError("NaN and Infinity are no JSON numbers")
-    if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        raise ValueError("a whole number is beyond 64 bits")
-    if isinstance(value, dict):
-        return {storable(key): storable(inner, depth + 1) for key, inner in value.items()}
-    if isinstance(value, list):
+    if kind is dict:
+        return {storable_text(key): storable(inner, depth + 1) for key, inner in value.items()}
+    if kind is list:
         return [storable(inner, depth + 1) for inner in value]
+    if kind is float and not math.isfinite(value):
+        raise ValueError("NaN and Infinity are no JSON numbers")
+    if kind is int and not -(2**63) <= value < 2**64:
+        raise ValueError("a whole number is beyond 64 bits")
     return value
 
 
