@@ -87,7 +87,7 @@ def again(key: ApiKey, ask: Ask, prompt: turns.Prompt, checkpoint: Checkpoint) -
         return []
     named, counted = bool(ask.headers.get("idempotency-key", "").strip()), is_counted(ask)
     if named:  # two that come at once must be told apart before either is stored
-        ApiKey.objects.select_for_update().only("pk").get(pk=key.pk)
+        ApiKey.objects.select_for_update(no_key=True).only("pk").get(pk=key.pk)
     since = timezone.now() - timedelta(seconds=KEPT_S if named else COUNTED_S if counted else ALIKE_S)
     same = Turn.objects.filter(request_key=digest, session__key=key, created_at__gte=since)
     known = list(same.only(*NARROW, "asked").order_by("-created_at", "-position")[:16])

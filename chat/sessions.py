@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -37,6 +37,9 @@ LOOKED_BACK = 8
 
 RECENT = 50
 """Among how many of a session's newest replies one is looked for whose history was rewritten."""
+
+SHORT = 2000
+"""Characters of a message whose essence is remembered."""
 
 NARROW = ("id", "session_id", "follows_id", "position", "status", "line", "chain", "finish_reason", "completion_id")
 """What is read of a turn to decide what continues it; the rest may be as long as a book."""
@@ -115,9 +118,9 @@ class Story:
 
     @property
     def is_compacted(self) -> bool:
-        """Old turns were replaced by a summary, and no reply is left to go by."""
+        """Old turns were replaced by a summary, and of the replies none is left, or the last one alone."""
         first = next((words(m) for m in self.messages if m["role"] == "user"), "")
-        return self.end == 0 and self.rules.said.summary.are_in(self.rules.words(first))
+        return self.end in (0, 2) and self.rules.said.summary.are_in(self.rules.words(first))
 
 
 @dataclass(frozen=True)
@@ -219,17 +222,20 @@ def rewritten(turns: QuerySet[Turn], story: Story) -> tuple[Turn, int] | None:
     """Of one conversation's turns the one that a rewritten history still shows: its reply is the last reply there,
     after the same message. Of several the one with the longest common ending; where two have the same, none.
 
-    Where a compaction left no reply at all it is the newest whole one, if nobody has answered it yet.
+    Where a compaction left no reply, or the last one without the message before it, it is the newest whole one, if
+    nobody has answered it yet.
     """
     whole = turns.filter(line=Turn.Line.MAIN).exclude(chain="").order_by("-position")
+    reply = story.kept[story.end - 1][1]["content"] if story.end else ""
     if story.is_compacted:
-        newest = turns.filter(line=Turn.Line.MAIN).order_by("-position").only(*NARROW, "next_state").first()
+        newest = turns.filter(line=Turn.Line.MAIN).order_by("-position").only(*NARROW, "next_state", "text").first()
         if newest is not None and newest.chain and not newest.next_state:
-            return newest, min(1, len(story.kept))
-        return None
+            if not story.end:
+                return newest, min(1, len(story.kept))
+            if reply == bare(story.rules.reply(unthought(newest.text))):
+                return newest, story.end
     if story.end < 2:
         return None
-    reply = story.kept[story.end - 1][1]["content"]
     recent = whole.only("id", "text", "message", "position", "session_id")[:RECENT]
     alike = [turn.pk for turn in recent if reply.endswith(bare(story.rules.reply(unthought(turn.text))))]
     common: list[tuple[int, Turn]] = []
@@ -284,7 +290,7 @@ def essence(
     """
     role, text = message["role"], words(message)
     if role == "user":
-        return {"role": role, "content": said} if rules.is_said(text) and (said := bare(rules.words(text))) else None
+        return {"role": role, "content": said} if (said := surviving(rules, role, text)) else None
     if role == "tool":
         answered = stripped_id(message.get("tool_call_id"))
         return {
@@ -294,11 +300,26 @@ def essence(
         }
     if role != "assistant":
         return None
-    reply: dict[str, Any] = {"role": role, "content": bare(rules.reply(unthought(text)))}
+    reply: dict[str, Any] = {"role": role, "content": surviving(rules, role, text)}
     made = [call for call in message.get("tool_calls") or [] if stripped_id(call.get("id")) not in dropped]
     if made:
         reply["calls"] = [called(call.get("function") or {}) for call in made]
     return reply if reply["content"] or made else None
+
+
+def surviving(rules: Rules, role: str, text: str) -> str:
+    """What of a user's message or of a reply a client leaves as it is. Histories come again and again: what is short
+    is remembered."""
+    return (_surviving_short if len(text) <= SHORT else _surviving)(rules, role, text)
+
+
+def _surviving(rules: Rules, role: str, text: str) -> str:
+    if role == "user":
+        return bare(rules.words(text)) if rules.is_said(text) else ""
+    return bare(rules.reply(unthought(text)))
+
+
+_surviving_short = lru_cache(maxsize=8192)(_surviving)
 
 
 def dropped_calls(messages: Sequence[Message], rules: Rules) -> frozenset[str]:

@@ -42,6 +42,24 @@ def compiled(pattern: str) -> Any:
     return re2.compile(pattern, OPTIONS)
 
 
+@lru_cache(maxsize=1024)
+def lead(pattern: str) -> str:
+    """The word with which a line must begin for this pattern to match there; empty where there is none."""
+    found = re.match(r"\(\?m\)\^([\w :=-]{3,})", pattern)
+    has_choices = "|" in re.sub(r"\\.|\[[^\]]*\]", "", pattern)
+    return found[1][:-1] if found and not has_choices else ""  # what follows may be about the last letter
+
+
+def searched(pattern: str, text: str) -> Any:
+    """The first match, or None. A long text is not read by the pattern where its lead is not even there."""
+    if word := lead(pattern):
+        start = text.find(word)
+        if start < 0:
+            return None
+        text = text[max(start - 1, 0) :]
+    return compiled(pattern).search(text)
+
+
 def linear(pattern: str) -> str:
     if len(pattern) > LONGEST_PATTERN:
         raise ValueError(f"a pattern may have {LONGEST_PATTERN} characters, this one has {len(pattern)}")
@@ -96,7 +114,7 @@ class Phrases(Part):
         return (
             (bool(self.starts) and text.lstrip().startswith(self.starts))
             or any(word in text for word in self.contains)
-            or any(compiled(pattern).search(text) for pattern in self.matches)
+            or any(searched(pattern, text) for pattern in self.matches)
         )
 
     @property
@@ -153,7 +171,7 @@ class Finder(Part):
 
     def found(self, seen: Seen) -> str:
         for place in self.where:
-            if (text := seen.text_at(place)) and (match := compiled(self.matches).search(text)):
+            if (text := seen.text_at(place)) and (match := searched(self.matches, text)):
                 return self.trimmed(match.group("session") or "")
         return ""
 
@@ -200,6 +218,9 @@ class Rules(Part):
     """Tried in this order."""
     main: MainLine = MainLine()
     said: Said = Said()
+
+    def __hash__(self) -> int:
+        return id(self)  # one file read once is one object, and what is read by it is remembered by it
 
     @model_validator(mode="after")
     def _names_differ(self) -> Rules:

@@ -303,3 +303,24 @@ def test_every_request_is_sorted(conversation, name):
     assert found.client
     assert found.kind
     assert len(found.rule) <= 80
+
+
+@pytest.mark.parametrize(
+    ("pattern", "lead"),
+    [
+        (r"(?m)^Runtime: agent=[^|\n]*\| session=", "Runtime: agent"),
+        (r"(?m)^Runtime?", "Runtim"),
+        (r"(?m)^Runtime|Else", ""),
+        (r"(?m)^(?:Runtime|Else)", ""),
+        (r"^Runtime", ""),
+    ],
+)
+def test_a_long_text_is_read_only_where_the_lead_is(pattern, lead):
+    assert rules.lead(pattern) == lead
+
+
+@given(st.text(alphabet="Run time:\n", max_size=60))
+def test_looking_for_the_lead_first_changes_no_match(text):
+    pattern = r"(?m)^Run(?P<rest>[^\n]*)$"
+    found, plain = rules.searched(pattern, text), rules.compiled(pattern).search(text)
+    assert (found and found.group("rest")) == (plain and plain.group("rest"))
