@@ -65,7 +65,7 @@ ANSWERS: list[tuple[str, dict[str, Any]]] = [
     ),
     ("read it back", {"calls": [call("read", path="note.txt")]}),
     ("Ask a helper", {"calls": [call("tool_call", id="sessions_spawn", args={"task": "Say hello."})]}),
-    ("Tell me of", {"content": "Roses are grown in gardens. " * 60}),
+    ("Tell me of", {"content": "They are grown in gardens. " * 110}),
 ]
 
 
@@ -128,6 +128,10 @@ class Recorder:
             made = {"index": index, "id": f"call_{number}_{index}", "type": "function", "function": asked}
             chunk(tool_calls=[made])
         chunk(finish="tool_calls" if answer.get("calls") else "stop")
+        prompt = len(json.dumps(body)) // 4
+        counted = {"prompt_tokens": prompt, "completion_tokens": 10, "total_tokens": prompt + 10}
+        usage = {"id": f"chatcmpl-{number}", "object": "chat.completion.chunk", "choices": [], "usage": counted}
+        handler.wfile.write(f"data: {json.dumps(usage)}\n\n".encode())
         handler.wfile.write(b"data: [DONE]\n\n")
 
 
@@ -251,10 +255,12 @@ def recovery(stage: Stage) -> None:
 
 
 def compaction(stage: Stage) -> None:
-    flowers = ("roses", "tulips", "lilies", "daisies", "poppies", "irises", "asters", "peonies", "violets", "pansies")
     with stage.client.gateway():
-        for flower in flowers:
+        for flower in ("roses", "tulips", "lilies", "daisies", "poppies", "irises", "asters", "peonies", "violets"):
             stage.client.says(f"Tell me of {flower}.", session="garden", local=False)
+            if any("context summarization" in text_of(r["body"]["messages"][0]) for r in stage.recorder.requests):
+                break
+        stage.client.says("Thank you.", session="garden", local=False)
 
 
 def commands(stage: Stage) -> None:

@@ -47,8 +47,9 @@ def replay(site, engine, key, settings, roomy_model) -> Callable[[str], list[tup
                     engine.goes_down()
                 else:
                     engine.says(spelled(answer))
+                body = request["body"] | {"max_completion_tokens": WINDOW // 2}  # counted in another model's tokens
                 headers = request["headers"] | {"authorization": f"Bearer {key.secret}"}
-                with client.stream("POST", "/chat/completions", json=request["body"], headers=headers) as reply:
+                with client.stream("POST", "/chat/completions", json=body, headers=headers) as reply:
                     said = reply.read().decode()
                 engine.comes_back()
                 assert reply.status_code == 200, said
