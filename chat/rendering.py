@@ -117,7 +117,7 @@ class Renderer:
             except (TemplateError, SecurityError, TypeError, KeyError, ValueError) as error:
                 refusal = refusal or error
                 continue
-            if all(words in text for words in asked(arranged)):
+            if all(words in text for words in orders(arranged)):
                 return text
             fallback = fallback or text  # some templates pass over a second system message
         if fallback:
@@ -237,9 +237,9 @@ def spelled_out(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]])
     return spelled
 
 
-def asked(messages: Sequence[Message]) -> list[str]:
-    """What a person or an operator wrote, as it must be found in the prompt."""
-    return [message["content"].strip() for message in messages if message["role"] not in ("assistant", "tool")]
+def orders(messages: Sequence[Message]) -> list[str]:
+    """What an operator wrote, as it must be found in the prompt."""
+    return [message["content"].strip() for message in messages if message["role"] in ("system", "developer")]
 
 
 def as_given(messages: Sequence[Message]) -> Sequence[Message]:
