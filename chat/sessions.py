@@ -226,16 +226,16 @@ def rewritten(turns: QuerySet[Turn], story: Story) -> tuple[Turn, int] | None:
     nobody has answered it yet.
     """
     whole = turns.filter(line=Turn.Line.MAIN).exclude(chain="").order_by("-position")
-    reply = story.kept[story.end - 1][1]["content"] if story.end else ""
     if story.is_compacted:
-        newest = turns.filter(line=Turn.Line.MAIN).order_by("-position").only(*NARROW, "next_state", "text").first()
+        narrow = turns.filter(line=Turn.Line.MAIN).only(*NARROW, "next_state", "text", "message")
+        newest = narrow.order_by("-position").first()
         if newest is not None and newest.chain and not newest.next_state:
-            if not story.end:
-                return newest, min(1, len(story.kept))
-            if reply == bare(story.rules.reply(unthought(newest.text))):
-                return newest, story.end
+            left = [said for _, said in story.kept[1 : story.end]]
+            if not story.end or left == [said for _, said in Story([replied(newest)], story.client).kept]:
+                return newest, story.end or min(1, len(story.kept))
     if story.end < 2:
         return None
+    reply = story.kept[story.end - 1][1]["content"]
     recent = whole.only("id", "text", "message", "position", "session_id")[:RECENT]
     alike = [turn.pk for turn in recent if reply.endswith(bare(story.rules.reply(unthought(turn.text))))]
     common: list[tuple[int, Turn]] = []

@@ -73,6 +73,8 @@ class Client:
     """What was said to a reply that never came, and stays in the history."""
     compacted: int | None = None
     """From which exchange on the history is still there word for word."""
+    is_halved: bool = False
+    """Of that exchange only the reply is left."""
     minute: int = 0
 
     def words(self, text: str) -> Message:
@@ -90,8 +92,9 @@ class Client:
                 "The conversation history before this point was compacted into the following summary: ## Decisions"
             )
             messages.append(user(summary))
-        for exchange in path[since:]:
-            messages += [*exchange.said, self.replayed(exchange.reply)]
+        for n, exchange in enumerate(path[since:]):
+            halved = self.is_halved and n == 0
+            messages += [*([] if halved else exchange.said), self.replayed(exchange.reply)]
         messages += said
         if self.kind == "openclaw":
             first = next(n for n, message in enumerate(messages) if message["role"] == "user")
@@ -212,7 +215,10 @@ class World:
         if client.pending:
             return
         keep = self.choose((0, 1, 2))
-        client.compacted = max(len(client.path) - keep, client.compacted or 0)
+        client.compacted, client.is_halved = (
+            max(len(client.path) - keep, client.compacted or 0),
+            self.choose((True, False)),
+        )
 
     def side(self, key: ApiKey, client: Client) -> None:
         messages = [{"role": "system", "content": "Generate a concise session title"}, user("Hello")]
@@ -272,7 +278,7 @@ class World:
         true = (unfollowed or twins)[-1]  # of turns that nobody can tell apart, the newest that was not continued
         if since is not None and turns[0].follows_id is None:
             self.unsure.add(true.pk)  # it may say nothing where it cannot know, and only there
-            assert since == len(path) or self.looks_alike(path, since)
+            assert true.pk in self.next_states or since == len(path) or self.looks_alike(path, since)
             return
         self.followed.add(true.pk)
         self.next_states.setdefault(true.pk, list(said))
