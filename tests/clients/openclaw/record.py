@@ -341,7 +341,7 @@ def bare(tool: dict[str, Any]) -> dict[str, Any]:
     """A tool by name and parameters' names alone."""
     function = tool["function"]
     names = list(function["parameters"].get("properties", {}))
-    properties = {name: {} for name in names}
+    properties: dict[str, Any] = {name: {} for name in names}
     return {
         "type": "function",
         "function": {"name": function["name"], "parameters": {"type": "object", "properties": properties}},

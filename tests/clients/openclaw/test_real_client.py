@@ -88,7 +88,7 @@ class Talkback(Stack):
             rows = database.execute(
                 f"SELECT {columns}, j.reward, t.rule FROM {joined} ORDER BY t.created_at"
             ).fetchall()
-        return [Turn(*row[:6], json.loads(row[6]), *row[7:]) for row in rows]
+        return [Turn(*(json.loads(field) if n == 6 else field for n, field in enumerate(row))) for row in rows]
 
     def of(self, session: str, kind: str = "main") -> list[Turn]:
         return [turn for turn in self.turns() if turn.session == session and turn.kind == kind]
@@ -142,9 +142,9 @@ def client(talkback: Talkback, key: str, tmp_path: Path) -> Callable[..., OpenCl
 def taught(talkback: Talkback, session: str, count: int) -> list[Turn]:
     """The main turns of a session, once `count` of them are samples."""
 
-    def look() -> list[Turn] | None:
+    def look() -> list[Turn]:
         turns = talkback.of(session)
-        return turns if sum(turn.sample is not None for turn in turns) >= count else None
+        return turns if sum(turn.sample is not None for turn in turns) >= count else []
 
     return wait_for(f"{count} samples of {session}", look, 120, every_s=1)
 
