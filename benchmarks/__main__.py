@@ -8,6 +8,7 @@ YARDSTICKS = {
     "engine": "tokens a second beside plain transformers",
     "learner": "a step beside a plain PEFT loop",
     "swap": "twenty swaps under load",
+    "api": "what the API adds to an engine asked directly",
     "loop": "from a person's word to weights that answer",
 }
 

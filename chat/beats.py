@@ -79,7 +79,8 @@ class Beats:
             self._task.cancel()
 
     async def _beat(self) -> None:
-        kept = threads.kept()
+        # Where no thread is kept, one of its own: the usual one may wait for a view, which waits for this to end.
+        beat = sync_to_async(noted) if threads.kept() else sync_to_async(noted_once, thread_sensitive=False)
         while self._writing:
             await asyncio.sleep(min(writing.every_s for writing in self._writing.values()))
             everyone = list(self._writing.values())
@@ -89,7 +90,7 @@ class Beats:
                 lengths = {one.pk: len(one.words) for one in some}
                 self._idle.clear()
                 try:
-                    wanted = await sync_to_async(noted if kept else noted_once)(said)
+                    wanted = await beat(said)
                 except DatabaseError as error:  # a beat is missed; the next one tries again
                     log.warning("%d replies could not say that they are being written: %s", len(some), error)
                     continue

@@ -48,6 +48,7 @@ def programs(settings: dict[str, str]) -> list[Program]:
         engine = [python, "-m", "gpu_workers.serving", settings["PROFILE"], "--model", settings["MODEL"]]
         processes.append(Program("engine", [*engine, "--port", settings["ENGINE_PORT"]], priority=2))
     serve = ["--host", settings["HOST"], "--port", settings["PORT"], "--timeout-graceful-shutdown", "5"]
+    serve += ["--no-access-log"]  # a line of text for each request, written on the event loop; what fails is logged
     judge = ["worker", "-Q", "judge", "--pool", "threads", "-c", "2", "-n", "judge@%h", "--loglevel", "INFO"]
     learn = ["worker", "-Q", "learn", "--pool", "solo", "-n", "learn@%h", "--loglevel", "INFO"]
     beat = ["beat", "--schedule", str(DATA_DIR / "beat"), "--pidfile", "", "--loglevel", "INFO"]

@@ -1,6 +1,8 @@
 """HTTP and WebSocket, in one ASGI application."""
 
+import gc
 import os
+import sys
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 
@@ -30,3 +32,9 @@ async def http(scope: Scope, receive: Receive, send: Send) -> None:
 application = ProtocolTypeRouter(
     {"http": http, "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))}
 )
+
+sys.setswitchinterval(0.0005)
+"""Seconds after which a thread that computes lets another one compute: the event loop must not wait 5 ms for each."""
+
+gc.freeze()
+"""What was imported stays: the collector need not look at it again and again while replies are on their way."""

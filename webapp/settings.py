@@ -118,9 +118,9 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
         "transaction_mode": "IMMEDIATE",  # a writer waits its turn at BEGIN, and never fails half-way
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
     }
-DATABASE_THREADS = int(env("DATABASE_THREADS", "4"))
+DATABASE_THREADS = int(env("DATABASE_THREADS", "1" if DATABASES["default"]["ENGINE"].endswith("sqlite3") else "4"))
 """Threads of the web process that do the API's database work, each with a connection that it keeps; 0: as Django has
-it, a thread and a connection for each request."""
+it, a thread and a connection for each request. SQLite has one writer at a time, and a second thread would only wait."""
 
 REDIS_URL = env("REDIS_URL", "redis://127.0.0.1:6379/0")
 CHANNEL_LAYERS = {
