@@ -8,6 +8,7 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from chat.models import ApiKey, Session, Turn
+from gpu_workers.errors import EngineRefused
 from tests.chat.conftest import assistant, user
 from training.models import Checkpoint
 
@@ -15,6 +16,9 @@ pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
 PATH = "/v1/chat/completions"
 HI = [user("Say hello")]
+TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+PART = "messages.0.content.1.type"
+FORCED = {"type": "function", "function": {"name": "other"}}
 
 
 @pytest.fixture
@@ -191,6 +195,14 @@ async def test_what_is_no_json_or_too_deep_is_refused(ask, value):
         ({"modalities": ["text", "audio"]}, 400, "unsupported_parameter", "modalities"),
         ({"logprobs": True, "top_logprobs": 21}, 400, "invalid_request", "top_logprobs"),
         ({"metadata": {"k": "x" * 513}}, 400, "invalid_request", "metadata"),
+        ({"messages": [{"role": "user", "content": None}]}, 400, "invalid_request", "needs content"),
+        ({"messages": [user("a"), assistant("b") | {"tool_calls": "all"}]}, 400, "invalid_request", "tool_calls"),
+        ({"tools": [TOOL | {"type": "custom"}]}, 400, "invalid_request", "'custom'"),
+        ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, 400, "invalid_request", "tools.0"),
+        ({"tools": [TOOL] * 257}, 400, "invalid_request", "tools"),
+        ({"tool_choice": "required"}, 400, "invalid_request", "no tools are given"),
+        ({"tools": [TOOL], "tool_choice": FORCED}, 400, "invalid_request", "no tool 'other'"),
+        ({"tools": [TOOL], "response_format": {"type": "json_object"}}, 400, "unsupported_parameter", "call tools"),
         ({"seed": 2**64}, 400, "invalid_request", "64 bits"),
         ({"temperature": 3}, 400, "invalid_request", "temperature"),
         ({"temperature": "hot"}, 400, "invalid_request", "temperature"),
@@ -258,6 +270,72 @@ async def test_unknown_paths_answer_in_the_same_shape(async_client):
     answer = await async_client.get("/v1/nothing")
     assert answer.status_code == 404
     assert answer.json()["error"]["code"] == "not_found"
+
+
+async def test_a_failure_names_the_field_that_is_at_fault(ask):
+    for body, param in (
+        ({"temperature": 3}, "temperature"),
+        ({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": 5}]}]}, PART),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages"),
+        ({"logit_bias": {"5": 1}}, "logit_bias"),
+        ({"tools": [TOOL, {"type": "function"}]}, "tools.1.function"),
+    ):
+        assert (await ask(body)).json()["error"]["param"] == param
+
+
+async def test_a_schema_that_the_engine_does_not_understand_is_the_requests_fault(ask, engine):
+    body = {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "odd"}}}}
+    engine.goes_down(EngineRefused("The schema cannot be held to: unknown type 'odd'."))
+    answer = await ask(body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+    *_, error, done = await chunks(await ask(body | {"stream": True}))
+    assert (error["error"]["code"], done) == ("invalid_request", "[DONE]")
+
+
+async def test_what_clients_leave_out_of_a_history_is_no_fault(ask):
+    messages = [
+        user("Hi"),
+        {"role": "assistant", "content": None, "refusal": None, "tool_calls": None},
+        {"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]},
+        {"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "x", "arguments": {"town": "Bonn"}}}]},
+        {"role": "tool", "tool_call_id": "a"},
+        user("Well?"),
+    ]
+    assert (await ask({"messages": messages})).status_code == 200
+    _, empty, refusal, call, result, _ = (await Turn.objects.aget()).messages
+    assert (empty, refusal) == (assistant(""), assistant("No."))
+    assert call["tool_calls"][0]["function"]["arguments"] == '{"town": "Bonn"}'
+    assert result["content"] == ""
+
+
+async def test_a_session_with_an_odd_name_is_named_back_safely(ask):
+    name = "s 1\r\nSet-Cookie: a=b \u2713"
+    answer = await ask({"session_id": name})
+    assert answer.json()["session_id"]
+    assert "\n" not in answer.headers["X-Session-Id"]
+    assert "Set-Cookie" not in answer.headers
+
+
+async def test_a_pinned_key_is_answered_by_its_checkpoint(ask, key, engine):
+    base = await sync_to_async(Checkpoint.live)()
+    await sync_to_async(base.move)(Checkpoint.Status.RETIRED)
+    live = await Checkpoint.objects.acreate(number=1, status="live", adapter="talkback-1-x", path="x")
+    await engine.load_adapter(live.adapter, str(live.folder))
+    await ApiKey.objects.aupdate(checkpoint=base)
+
+    assert (await ask({})).json()["model"] == "talkback@0"
+    assert (await ask({"model": "talkback@base"})).json()["model"] == "talkback@0"
+    assert (await ask({"model": "talkback@1"})).status_code == 404
+
+
+async def test_the_weights_that_answer_are_named(ask, engine):
+    assert (await ask({})).json()["system_fingerprint"] == "base"
+
+
+async def test_thoughts_and_calls_are_counted_apart(ask, engine):
+    engine.says("<think>Short, then.</think>Hello.")
+    usage = (await ask({})).json()["usage"]
+    assert 0 < usage["completion_tokens_details"]["reasoning_tokens"] < usage["completion_tokens"]
 
 
 async def test_a_conversation_continues_with_no_header_at_all(ask, engine):
