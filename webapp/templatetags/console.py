@@ -56,8 +56,12 @@ def said(turn: Turn) -> str:
 @register.filter
 def said_bare(turn: Turn) -> str:
     """What the reply answers, without what a client put around and after it."""
-    for message in reversed(clients.stripped(turn.messages or [], turn.client)):
-        if text := text_of(message):
+    rules = clients.of(turn.client)
+    for message in reversed(turn.messages or []):
+        text = text_of(message)
+        if message.get("role") == "user":
+            text = "" if rules.is_internal(text) else rules.words(text) or text
+        if text:
             return text
     return ""
 
