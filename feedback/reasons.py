@@ -7,7 +7,7 @@ from collections.abc import Iterable
 KNOWN = ("wrong", "too long", "too short", "tone", "off topic", "unsafe", "format")
 """What the page offers under a thumb down."""
 
-MOST = 8
+MOST = 12
 """Tags of one thumb."""
 
 LONGEST = 40

@@ -31,6 +31,11 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
   if (isBusy && find("input[type=checkbox]", fragment)) event.detail.shouldSwap = false;
 });
 
+// A reason that was not taken is not left looking as if it were.
+document.addEventListener("htmx:afterRequest", (event) => {
+  if (event.target.matches(".reasons form") && !event.detail.successful) refresh();
+});
+
 // Whoever is at a thumb by keyboard stays there when its fragment is pushed anew.
 let refocus = "";
 

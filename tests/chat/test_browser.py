@@ -197,6 +197,17 @@ async def test_reasons_chosen_quickly_are_all_kept(open_tab, engine, session):
     assert [(said.value, said.tags) for said in await stands("thumb")] == [(1, [])]
 
 
+async def test_a_reason_that_was_not_taken_does_not_look_as_if_it_were(open_tab, engine, session):
+    tab = await open_tab()
+    await say(tab, "Say hello")
+    await tab.get_by_role("button", name="Bad reply").click()
+    await expect(tab.locator(".reasons label")).to_have_count(7)
+    await Turn.objects.aupdate(status=Turn.Status.ANSWERING)  # tried again elsewhere: nothing can be said of it now
+    await tab.locator(".reasons label").get_by_text("wrong").click()
+    await expect(tab.locator(".reasons input:checked")).to_have_count(0)
+    assert [said.tags for said in await stands("thumb")] == [[]]
+
+
 async def test_what_is_being_typed_survives_what_happens_meanwhile(open_tab, engine, session):
     tab = await open_tab()
     await say(tab, "Say hello")

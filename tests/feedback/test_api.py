@@ -212,7 +212,7 @@ async def test_feedback_on_what_never_teaches_is_kept_and_says_so(say, fields, l
         ({"thumb": "none", "tags": ["wrong"]}, 400, "tags go with a thumb"),
         ({"thumb": "down", "tags": "wrong"}, 400, "tags"),
         ({"thumb": "down", "tags": ["x" * 41]}, 400, "at most 40 characters"),
-        ({"thumb": "down", "tags": [str(n) for n in range(9)]}, 400, "at most 8 tags"),
+        ({"thumb": "down", "tags": [str(n) for n in range(13)]}, 400, "at most 12 tags"),
         ({"guidance": "x" * 8001}, 400, "guidance"),
         ({"verdict": "maybe"}, 400, "verdict"),
         ({"output": "ok"}, 400, "output goes with a verdict"),
