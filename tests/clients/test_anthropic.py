@@ -48,6 +48,10 @@ def test_plain(client, engine):
     assert (turn.protocol, turn.line, turn.status) == ("messages", Turn.Line.MAIN, Turn.Status.SERVED)
 
 
+def test_the_models_that_answer_can_be_listed(client):
+    assert [model.id for model in client.models.list()][:2] == ["talkback", "talkback@0"]
+
+
 def test_a_bearers_token_opens_as_well(site, key, engine):
     engine.says("Hello, captain.")
     with anthropic.Anthropic(base_url=site, auth_token=key.secret, api_key=None, max_retries=0) as client:
