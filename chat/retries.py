@@ -55,7 +55,7 @@ ANEW: dict[str, Any] = {
 class KeyReused(TalkbackError):
     """An Idempotency-Key that stood for another request."""
 
-    code, status = "idempotency_key_reused", 422
+    code, status = "idempotency_key_reused", 409
 
 
 def body_key(ask: Ask) -> str:
