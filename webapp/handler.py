@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
 from contextlib import aclosing
+from http import HTTPStatus
 from io import BytesIO
 from time import monotonic
 from typing import IO, Any, cast
@@ -25,7 +26,7 @@ from chat.replies import arrived_at
 from core import threads
 from core.states import told_later
 from webapp.afterwards import Afterwards
-from webapp.errors import bad_request, refused
+from webapp.errors import bad_request, not_allowed, refused
 from webapp.headers import stamped
 
 Scope = dict[str, Any]
@@ -48,6 +49,8 @@ class ApiHandler(ASGIHandler):
         async def answered(request: HttpRequest) -> HttpResponse:
             request.get_host()  # raises DisallowedHost
             response: HttpResponse = await self._get_response_async(request)  # type: ignore[attr-defined]
+            if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+                response = not_allowed(request, response)
             if refusal := refused(request, response):
                 await sync_to_async(note_refusal)(*refusal)
             for name, value in HEADERS.items():
