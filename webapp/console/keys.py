@@ -32,7 +32,11 @@ ABOUT_SCOPES = {
 class KeyForm(forms.Form):
     """What a new key is to be. Administration is offered to those who run this Talkback."""
 
-    name = forms.CharField(max_length=80, label="Name", help_text="What it is for, as in: laptop, or OpenClaw.")
+    name = forms.CharField(
+        max_length=80,
+        label="Name",
+        error_messages=dict.fromkeys(("required", "max_length"), "A key's name has 1 to 80 characters."),
+    )
     scopes = forms.MultipleChoiceField(label="Opens", initial=usual_scopes, widget=forms.CheckboxSelectMultiple)
     learns = forms.BooleanField(
         label="Learn from what comes through it", initial=True, required=False, help_text="Off: served only."
