@@ -273,12 +273,19 @@ def history(key: ApiKey, previous: str | None) -> list[dict[str, Any]]:
 
 
 def referred(key: ApiKey, item_id: str) -> list[ResponsesItem]:
-    """The item of an earlier reply to this key that goes by this id. Raises ResponseNotFound."""
-    core = item_id.partition("_")[2].partition("_")[0]
+    """The item of an earlier reply to this key that goes by this id. Raises ResponseNotFound.
+
+    Words that a stream gave in two items, with a call between them, are kept as the first of them.
+    """
+    kind, _, rest = item_id.partition("_")
+    core, _, number = rest.partition("_")
     turn = Turn.objects.filter(session__key=key, completion_id=f"resp_{core}").first() if core else None
-    for item in response_items.output(turn, summed_up=False) if turn else ():
-        if item["id"] == item_id:
-            return [ResponsesItem.model_validate(item)]
+    if turn is not None:
+        for item in response_items.output(turn, summed_up=False):
+            if item["id"] == item_id:
+                return [ResponsesItem.model_validate(item)]
+        if kind in ("msg", "rs") and number:
+            return []
     raise ResponseNotFound(f"There is no item {item_id!r} of this key. Send the item itself.")
 
 

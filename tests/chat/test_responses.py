@@ -214,6 +214,13 @@ async def test_an_items_reference_is_the_item_itself(ask, engine):
     one, two = [turn async for turn in Turn.objects.order_by("position").select_related("follows")]
     assert [said["content"] for said in two.messages] == ["Hi", "Hello, captain.", "Bye"]
     assert two.follows == one
+    second = {
+        "type": "item_reference",
+        "id": reference["id"] + "_1",
+    }  # as a stream may have named the words after a call
+    more = [{"role": "user", "content": "Hi"}, reference, second, {"role": "user", "content": "Bye again"}]
+    assert (await ask({"input": more})).status_code == 200
+    assert (await Turn.objects.alatest("created_at")).messages[1]["content"] == "Hello, captain."
     unknown = await ask(
         {"input": [{"type": "item_reference", "id": "msg_nobodys"}, {"role": "user", "content": "Bye"}]}
     )
