@@ -128,7 +128,7 @@ def head(turn: Turn, kind: str) -> dict[str, Any]:
         "object": kind,
         "created": int(turn.created_at.timestamp()),
         "model": str(turn.checkpoint),
-        "system_fingerprint": turn.checkpoint.adapter or turn.weight_version or "base",
+        "system_fingerprint": turn.checkpoint.adapter or "base",
     }
 
 
