@@ -38,7 +38,10 @@ ROOT = Path(__file__).parents[1]
 PARTS = ("first", "throughput", "leaving", "streams", "growth", "slow")
 PACE = 50.0
 REPLY = 100
-"""Tokens of a reply where the time to its first one is measured."""
+"""Tokens of a reply where the time to its first one is measured: two seconds."""
+SPREAD_S = 2.0
+ENDLESS = 30_000
+"""Words of a reply that a slow reader does not take: more than the buffers between the processes hold."""
 
 
 class Stack:
@@ -77,9 +80,16 @@ class Stack:
             "engine": [
                 *(sys.executable, "-m", "gpu_workers.scripted", "--model", str(self.model)),
                 *("--port", str(self.engine_port), "--tokens-per-second", str(pace), "--otherwise", words(900, 0)),
+                *(() if pace else ("--script", str(self.endless()))),
             ],
             "web": [sys.executable, *web[1:]],
         }
+
+    def endless(self) -> Path:
+        """A script whose only line is longer than anybody reads."""
+        script = self.folder / "endless.jsonl"
+        script.write_text(json.dumps({"says": words(ENDLESS, 0), "times": None}))
+        return script
 
     def manage(self, *arguments: str) -> str:
         command = [sys.executable, str(ROOT / "manage.py"), *arguments]
@@ -299,15 +309,15 @@ class Bench:
     async def converse(
         self, through: bool, streams: int, turns: int, tokens: int, history: int, *, base: int = 0
     ) -> list[list[Answer]]:
-        """Each stream's answers, turn by turn. Streams begin one after another over one reply's time, so that they
-        are spread as those of people are; each asks again as soon as it was answered."""
+        """Each stream's answers, turn by turn. Streams begin at random within SPREAD_S, so that they are spread as
+        those of people are; each asks again as soon as it was answered."""
         talks = [Talk(base + number, history, self.said(tokens)) for number in range(streams)]
         asked = [[self.request(through, talk.next(), tokens) for _ in range(turns)] for talk in talks]
         draw = random.Random(streams)
 
         async def one(requests: list[tuple[str, bytes]]) -> list[Answer]:
             reader = self.reader(through)
-            await asyncio.sleep(draw.random() * tokens / self.stack.pace if self.stack.pace else 0)
+            await asyncio.sleep(draw.random() * min(SPREAD_S, tokens / self.stack.pace) if self.stack.pace else 0)
             answers = [await reader.ask(*request) for request in requests]
             reader.leave()
             return answers
@@ -541,7 +551,7 @@ def measure(model: Path, options: argparse.Namespace) -> dict[str, Any]:
             shutil.copy(running.folder / "web.log", options.log)
     if "slow" in options.parts:
         with stack(model, pace=0) as running:
-            found["slow"] = slow_readers(Bench(running), 20, 20_000)
+            found["slow"] = slow_readers(Bench(running), 20, ENDLESS)
     return found
 
 
