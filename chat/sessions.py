@@ -381,7 +381,7 @@ def close_idle(idle_s: float, most: int = 200) -> int:
     many were closed.
     """
     since = timezone.now() - timedelta(seconds=idle_s)
-    idle = Session.objects.filter(closed_at=None, active_at__lt=since, key__isnull=False)
+    idle = Session.objects.filter(closed_at=None, active_at__lt=since).exclude(key=None, named_by="")
     waiting = (
         idle.exclude(turns__status=Turn.Status.ANSWERING).order_by("active_at").values_list("pk", flat=True)[:most]
     )
