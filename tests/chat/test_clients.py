@@ -67,6 +67,7 @@ def summary(words="the following summary"):
 MAIN = {
     "the first turn": ask(SYSTEM, FIRST, INTERNAL),
     "without the internal note": ask(SYSTEM, FIRST),
+    "of an agent that may use no tools": ask(SYSTEM, FIRST, tools=()),
     "a later turn": ask(*TALK, said("And now?"), INTERNAL),
     "in a tool loop": ask(SYSTEM, FIRST, CALL, RESULT, INTERNAL),
     "after a compaction": ask(SYSTEM, summary(), said("Go on."), INTERNAL),
