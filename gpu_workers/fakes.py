@@ -6,6 +6,7 @@ import asyncio
 import re
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,7 @@ class FakeEngine:
         self._lock = threading.Lock()
         self._released = threading.Event()
         self._released.set()
+        self._held = ThreadPoolExecutor(256, "held")  # however many are held, the loop's own threads stay free
         self._hold_after = 0
         self.holding = threading.Event()  # set while a stream waits at a hold()
 
@@ -309,6 +311,7 @@ class FakeEngine:
     async def _wait(self) -> None:
         if not self._released.is_set():
             self.holding.set()
-            if not await asyncio.to_thread(self._released.wait, 30):
+            waiting = asyncio.get_running_loop().run_in_executor(self._held, self._released.wait, 30)
+            if not await waiting:
                 raise EngineUnavailable("The scripted engine was held for 30 s and never released.")
             self.holding.clear()

@@ -419,11 +419,10 @@ async def test_readers_that_leave_at_any_moment_leave_no_turn_behind(site, key, 
     await asyncio.gather(*(leave(number) for number in range(1, 41)))
 
     async def all_closed() -> bool:
-        return not await Turn.objects.filter(status=Turn.Status.ANSWERING).aexists()
+        return not await Turn.objects.exclude(status=Turn.Status.CLOSED, finish_reason="abort").aexists()
 
     await until(all_closed, "no turn waits for a reader", within_s=20)
     engine.release()
-    assert {turn.finish_reason async for turn in Turn.objects.all()} <= {"abort"}
 
 
 def test_a_reader_that_takes_its_time_gets_every_word(site, key, engine):
