@@ -29,6 +29,11 @@ class Connections(Generic[Client]):
     def __len__(self) -> int:
         return len(self._clients)
 
+    def __del__(self) -> None:
+        for loop, client in self._clients.items():
+            if loop.is_closed():
+                self._forget(client)
+
     def client(self) -> Client:
         """The running loop's client."""
         loop = asyncio.get_running_loop()
