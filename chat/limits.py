@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from chat.models import ApiKey, Spending, Turn, moment
 from core.errors import TalkbackError
+from core.prepared import Prepared
 
 log = logging.getLogger(__name__)
 
@@ -99,14 +100,19 @@ def spent(key: ApiKey, at: datetime) -> int:
 
 def spend(turn: Turn) -> None:
     """Count a reply that has just ended: what was read and what was said. To be called once an end."""
-    metered = ApiKey.objects.filter(sessions=turn.session_id, tokens_per_day__isnull=False)
-    key = metered.only("pk").first()
+    key = METERED.first(turn.session_id)
     if key is None:
         return
     is_first = "." not in turn.completion_id  # further choices of one request share its prompt, as its usage says
     tokens = len(turn.response_ids) + (len(turn.prompt_ids) if is_first else 0)
     today, _ = Spending.objects.get_or_create(key=key, day=timezone.now().date())
     Spending.objects.filter(pk=today.pk).update(tokens=F("tokens") + tokens)
+
+
+METERED: Prepared[ApiKey] = Prepared(
+    lambda session: ApiKey.objects.filter(sessions=session, tokens_per_day__isnull=False).only("pk").order_by()
+)
+"""The key of a session, if its tokens are counted."""
 
 
 _away_until = -math.inf

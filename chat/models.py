@@ -13,6 +13,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.db import models
 from django.utils import timezone
 
+from core.prepared import Prepared
 from core.states import Stateful
 from training.models import Checkpoint
 
@@ -40,9 +41,8 @@ class ApiKeyManager(models.Manager.from_queryset(ApiKeyQuerySet)):  # type: igno
         return self.create(user=user, name=name, prefix=secret[:8], digest=digest(secret), **terms), secret
 
     def made_as(self, secret: str) -> ApiKey | None:
-        """The key with this secret, open or not. Every request asks: one query over an index, and no more around it
-        than that (`first` would sort, and its checkpoint is wanted by few)."""
-        return next(iter(self.select_related("user").filter(digest=digest(secret))), None)
+        """The key with this secret, open or not."""
+        return KEYS.first(digest(secret))
 
     def holder(self, secret: str) -> ApiKey | None:
         """The key that this secret opens: none once it was revoked or has expired."""
@@ -102,6 +102,10 @@ class ApiKey(models.Model):
         """From the next request on this key opens nothing, for good. A reply that is being written is finished."""
         self.revoked_at = self.revoked_at or timezone.now()
         type(self).objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=self.revoked_at)
+
+
+KEYS: Prepared[ApiKey] = Prepared(lambda digest: ApiKey.objects.select_related("user").filter(digest=digest).order_by())
+"""By their secret's digest."""
 
 
 class Spending(models.Model):

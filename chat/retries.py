@@ -19,6 +19,7 @@ from chat.models import ApiKey, Turn
 from chat.reading import Piece
 from chat.sessions import NARROW
 from core.errors import IllegalMove, TalkbackError
+from core.prepared import Prepared
 from training.models import Checkpoint
 
 if TYPE_CHECKING:
@@ -89,8 +90,7 @@ def again(key: ApiKey, ask: Ask, prompt: turns.Prompt, checkpoint: Checkpoint) -
     if named:  # two that come at once must be told apart before either is stored
         ApiKey.objects.select_for_update(no_key=True).only("pk").get(pk=key.pk)
     since = timezone.now() - timedelta(seconds=KEPT_S if named else COUNTED_S if counted else ALIKE_S)
-    same = Turn.objects.filter(request_key=digest, session__key=key, created_at__gte=since)
-    known = list(same.only(*NARROW, "asked").order_by("-created_at", "-position")[:16])
+    known = SAME.ask(digest, key.pk, since)
     if not known:
         return []
     if named and known[0].asked.get("body") not in (None, body_key(ask)):
@@ -122,6 +122,16 @@ def again(key: ApiKey, ask: Ask, prompt: turns.Prompt, checkpoint: Checkpoint) -
         turn.session = session
         turn.repeated = not reopened(turn, prompt, checkpoint)
     return made
+
+
+SAME: Prepared[Turn] = Prepared(
+    lambda digest, key, since: (
+        Turn.objects.filter(request_key=digest, session__key=key, created_at__gte=since)
+        .only(*NARROW, "asked")
+        .order_by("-created_at", "-position")[:16]
+    )
+)
+"""The newest turns that one request may have made."""
 
 
 def reopened(turn: Turn, prompt: turns.Prompt | None = None, checkpoint: Checkpoint | None = None) -> bool:

@@ -26,6 +26,7 @@ from chat import clients
 from chat.clients.rules import Rules
 from chat.clients.sorting import SHARED, words
 from chat.models import ApiKey, Session, Turn
+from core.prepared import Prepared
 
 Message = Mapping[str, Any]
 
@@ -158,14 +159,13 @@ def placed(
 
     A side request belongs to a session, and continues nothing: no main turn follows it, and it follows none.
     """
-    turns = Turn.objects.filter(session__key=key)
-    if previous and (before := turns.filter(completion_id=previous).only(*NARROW).first()):
+    if previous and (before := PREVIOUS.first(key.pk, previous)):
         covered = next((n for chain, n in story.histories.items() if chain == before.chain), story.end)
         return Place(locked(before.session_id), before if is_main else None, covered)
     if external_id:
         session = named(key, external_id, client=story.client, named_by=named_by)
         return within(session, story, by_name=named_by not in SHARED) if is_main else Place(session)
-    if found := continued(turns, story):
+    if found := continued(story, OF_KEY, key.pk):
         return Place(locked(found[0].session_id), found[0] if is_main else None, found[1])
     about = {"client": story.client, "named_by": named_by or "history"}
     return Place(Session.objects.create(user=key.user, key=key, **about))
@@ -174,7 +174,7 @@ def placed(
 def named(key: ApiKey, external_id: str, *, client: str, named_by: str) -> Session:
     """The key's session of that name, locked; made if need be."""
     name = kept_name(external_id)
-    held = Session.objects.select_for_update().filter(key=key, external_id=name).first()
+    held = NAMED.first(key.pk, name)
     if held is not None:
         return held
     about = {"user": key.user, "client": client, "named_by": named_by or "history"}
@@ -184,19 +184,40 @@ def named(key: ApiKey, external_id: str, *, client: str, named_by: str) -> Sessi
 
 def locked(pk: UUID) -> Session:
     """The session, until the transaction ends this caller's alone. Whoever locks turns locks their session first."""
-    return Session.objects.select_for_update().get(pk=pk)
+    held = LOCKED.first(pk)
+    if held is None:
+        raise Session.DoesNotExist(f"Session {pk} was deleted.")
+    return held
 
 
 def within(session: Session, story: Story, *, by_name: bool, apart_from: UUID | None = None) -> Place:
     """Which turn of this session the request continues: the one whose history it extends or, where the session's
     name stands for one conversation (`by_name`), the one whose last exchange it still shows."""
+    if found := continued(story, OF_SESSION, session.pk, apart_from=apart_from):
+        return Place(session, *found)
     turns = Turn.objects.filter(session=session)
     turns = turns if apart_from is None else turns.exclude(pk=apart_from)
-    if found := continued(turns, story):
-        return Place(session, *found)
     if by_name and (resumed := rewritten(turns, story)):
         return Place(session, *resumed, is_rewritten=True)
     return Place(session)
+
+
+def matching(turns: QuerySet[Turn], histories: Sequence[str]) -> QuerySet[Turn]:
+    """Those of these turns that a story with such histories may continue, the likeliest first."""
+    followers = Turn.objects.filter(follows=OuterRef("pk"), line=Turn.Line.MAIN)
+    matches = turns.filter(chain__in=histories).annotate(is_followed=Exists(followers)).only(*NARROW)
+    return matches.order_by("is_followed", "-created_at", "-position")[:16]
+
+
+OF_KEY: Prepared[Turn] = Prepared(lambda key, histories: matching(Turn.objects.filter(session__key=key), histories))
+OF_SESSION: Prepared[Turn] = Prepared(lambda pk, histories: matching(Turn.objects.filter(session=pk), histories))
+PREVIOUS: Prepared[Turn] = Prepared(
+    lambda key, given: Turn.objects.filter(session__key=key, completion_id=given).only(*NARROW).order_by()
+)
+NAMED: Prepared[Session] = Prepared(
+    lambda key, name: Session.objects.select_for_update().filter(key=key, external_id=name).order_by()
+)
+LOCKED: Prepared[Session] = Prepared(lambda pk: Session.objects.select_for_update().filter(pk=pk).order_by())
 
 
 def kept_name(name: str) -> str:
@@ -204,16 +225,16 @@ def kept_name(name: str) -> str:
     return name if len(name) <= 200 else hashlib.sha256(name.encode()).hexdigest()
 
 
-def continued(turns: QuerySet[Turn], story: Story) -> tuple[Turn, int] | None:
+def continued(
+    story: Story, turns: Prepared[Turn], among: object, *, apart_from: UUID | None = None
+) -> tuple[Turn, int] | None:
     """Of these turns the one that the story continues (same history, same reply), and how much of it that is.
 
     The longest history first; then one that nobody has continued yet; then the newest.
     """
     if not story.histories:
         return None
-    followers = Turn.objects.filter(follows=OuterRef("pk"), line=Turn.Line.MAIN)
-    matches = turns.filter(chain__in=story.histories).annotate(is_followed=Exists(followers)).only(*NARROW)
-    newest = list(matches.order_by("is_followed", "-created_at", "-position")[:16])
+    newest = [turn for turn in turns.ask(among, list(story.histories)) if turn.pk != apart_from]
     best = max(newest, key=lambda turn: story.histories[turn.chain], default=None)
     return (best, story.histories[best.chain]) if best else None
 

@@ -17,6 +17,7 @@ from chat.models import Session, Turn
 from chat.rendering import Renderer
 from chat.sessions import Place, Story
 from core.errors import TalkbackError
+from core.prepared import Prepared
 from gpu_workers.types import Sampling
 from training.models import Checkpoint
 
@@ -179,7 +180,12 @@ def store(
 
 def recent(session: Session) -> list[Turn]:
     """The session's newest turns, newest first, as far as is needed to know what happens next."""
-    return list(session.turns.order_by("-position").only(*sessions.NARROW, "request_chain")[:LOOKED_AT])
+    return RECENT.ask(session.pk)
+
+
+RECENT: Prepared[Turn] = Prepared(
+    lambda pk: Turn.objects.filter(session=pk).order_by("-position").only(*sessions.NARROW, "request_chain")[:LOOKED_AT]
+)
 
 
 def happening(place: Place, story: Story, newest: Sequence[Turn]) -> dict[str, str]:
@@ -260,9 +266,14 @@ def locked(turn: Turn, session: Session | None = None) -> Turn:
     """The turn as it is now, until the transaction ends this caller's alone; its session first, as everywhere, so
     that of two who want both one waits for the other."""
     session = session or sessions.locked(turn.session_id)
-    held = Turn.objects.select_for_update().defer(*LONG).get(pk=turn.pk)
+    held = LOCKED.first(turn.pk)
+    if held is None:
+        raise Turn.DoesNotExist(f"Turn {turn.pk} was deleted.")
     held.session = session
     return held
+
+
+LOCKED: Prepared[Turn] = Prepared(lambda pk: Turn.objects.select_for_update().defer(*LONG).filter(pk=pk).order_by())
 
 
 @transaction.atomic

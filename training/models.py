@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db import models, transaction
 from django.utils import timezone
 
+from core.prepared import Prepared
 from core.states import Stateful
 
 
@@ -72,7 +73,10 @@ class Checkpoint(Stateful):
     @classmethod
     def live(cls) -> Checkpoint:
         """The checkpoint that answers now."""
-        return cls.objects.get(status=cls.Status.LIVE)
+        live = LIVE.first()
+        if live is None:
+            raise cls.DoesNotExist("There is no live checkpoint: run manage.py migrate.")
+        return live
 
     @transaction.atomic
     def go_live(self) -> None:
@@ -82,6 +86,9 @@ class Checkpoint(Stateful):
                 return
             live.move(self.Status.RETIRED)
         self.move(self.Status.LIVE)
+
+
+LIVE: Prepared[Checkpoint] = Prepared(lambda: Checkpoint.objects.filter(status=Checkpoint.Status.LIVE))
 
 
 class Decision(models.Model):
