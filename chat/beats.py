@@ -77,6 +77,7 @@ class Beats:
             await self._idle.wait()
         if not self._writing and self._task is not None:
             self._task.cancel()
+            self._task = None  # it is not done before the loop comes round: a reply that begins now needs another
 
     async def _beat(self) -> None:
         # Where no thread is kept, one of its own: the usual one may wait for a view, which waits for this to end.
@@ -107,8 +108,9 @@ def noted(said: dict[UUID, str | None]) -> set[UUID]:
     """Say that these replies are being written, and keep their text where it has grown. Those still wanted."""
     with transaction.atomic():
         rows = Turn.objects.filter(pk__in=said, status=Turn.Status.ANSWERING, finish_reason="")
-        rows.update(moved_at=timezone.now())
-        wanted = set(rows.order_by().values_list("pk", flat=True))
+        # In one order, as everywhere: of two who lock several turns neither has what the other waits for.
+        wanted = set(rows.select_for_update().order_by("pk").values_list("pk", flat=True))
+        Turn.objects.filter(pk__in=wanted).update(moved_at=timezone.now())
         for pk, text in said.items():
             if text is not None and pk in wanted:
                 Turn.objects.filter(pk=pk).update(text=text)

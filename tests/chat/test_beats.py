@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
-from django.db import DatabaseError
+from django.db import DatabaseError, connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from chat import beats
@@ -66,6 +68,26 @@ async def test_when_a_reply_has_ended_no_beat_speaks_of_it(two):
     await asyncio.sleep(0.05)
 
     assert (await Turn.objects.aget(pk=two[0].pk)).text == "the end"
+
+
+async def test_a_reply_that_begins_as_the_last_other_one_ends_is_beaten_for(two):
+    first, second = Writing(two[0], 0.01, lambda: None), Writing(two[1], 0.01, lambda: None)
+    async with first:
+        await asyncio.sleep(0)
+    async with second:  # the loop has not come round since
+
+        async def known() -> bool:
+            return await heard_of(two[1])
+
+        await until(known, "a beat of the second", 2)
+
+
+def test_rows_are_locked_in_one_order_before_any_is_written():
+    with CaptureQueriesContext(connection) as asked:
+        beats.noted({uuid4(): None, uuid4(): None})
+    said = [query["sql"] for query in asked if "chat_turn" in query["sql"]]
+    assert said[0].startswith("SELECT")
+    assert "ORDER BY" in said[0]
 
 
 async def test_a_beat_that_fails_is_made_up_for_by_the_next(two, monkeypatch):
