@@ -10,6 +10,7 @@ from typing import Any
 from django.db import transaction
 
 from chat import clients, retries, sessions, turns
+from chat.clients.sorting import Sorted
 from chat.models import ApiKey, Turn
 from chat.sessions import Message, Story
 from gpu_workers.types import Sampling
@@ -60,10 +61,12 @@ def begin(key: ApiKey, ask: Ask) -> list[Turn]:
     raises, and retries.KeyReused; nothing is stored then, no empty session either.
     """
     sorted_ = clients.sort(ask)
-    prompt = turns.lay_out(ask.messages, sampling=ask.sampling, tools=ask.tools, asked=noted(ask))  # no lock is held
+    prompt = turns.lay_out(
+        ask.messages, sampling=ask.sampling, tools=ask.tools, asked=noted(ask, sorted_)
+    )  # no lock is held
     story = Story(ask.messages, sorted_.client)
     with transaction.atomic():
-        if made := retries.again(key, ask, prompt, ask.checkpoint):
+        if made := retries.again(key, ask, sorted_, prompt, ask.checkpoint):
             return made
         place = sessions.placed(
             key,
@@ -83,13 +86,13 @@ def begin(key: ApiKey, ask: Ask) -> list[Turn]:
             kind=sorted_.kind,
             rule=sorted_.rule,
             protocol=ask.protocol,
-            request_key=retries.request_key(ask),
+            request_key=retries.request_key(ask, sorted_),
             learns=ask.learns and key.learns,
             checkpoint=ask.checkpoint,
         )
 
 
-def noted(ask: Ask) -> dict[str, Any]:
+def noted(ask: Ask, sorted_: Sorted) -> dict[str, Any]:
     """What else was asked for, as the turn keeps it: nothing that was left out, and of the headers only those that a
     rule looks at, so that rules can be tried on past turns."""
     headers = {name: ask.headers[name][:200] for name in clients.headers() if ask.headers.get(name)}
@@ -104,7 +107,7 @@ def noted(ask: Ask) -> dict[str, Any]:
         "turn_type": ask.turn_type,
         "headers": headers,
         "n": ask.n if ask.n > 1 else None,
-        "body": retries.body_key(ask) if ask.headers.get("idempotency-key") else "",
+        "body": retries.body_key(ask, sorted_) if ask.headers.get("idempotency-key") else "",
     }
     asked = {name: value for name, value in everything.items() if value}
     return asked | ({} if ask.parallel_tool_calls else {"parallel_tool_calls": False})

@@ -24,6 +24,7 @@ from training.models import Checkpoint
 
 if TYPE_CHECKING:
     from chat.asking import Ask
+    from chat.clients.sorting import Sorted
     from chat.replies import Spoken
 
 KEPT_S = 24 * 3600
@@ -59,16 +60,19 @@ class KeyReused(TalkbackError):
     code, status = "idempotency_key_reused", 409
 
 
-def body_key(ask: Ask) -> str:
-    """Digest of the request as it came."""
-    return hashlib.sha256(ask.body).hexdigest() if ask.body else ""
+def body_key(ask: Ask, sorted_: Sorted) -> str:
+    """Digest of the request as it came, and of what its headers make of it: the session and the line it belongs to."""
+    if not ask.body:
+        return ""
+    about = json.dumps([ask.session_id, ask.turn_type, sorted_.session, sorted_.is_main])
+    return hashlib.sha256(about.encode() + ask.body).hexdigest()
 
 
-def request_key(ask: Ask) -> str:
+def request_key(ask: Ask, sorted_: Sorted) -> str:
     """By what this request is known again: its Idempotency-Key, else its body; empty where it has neither."""
     if given := ask.headers.get("idempotency-key", "").strip():
         return hashlib.sha256(b"idempotency-key " + given.encode("utf-8", "replace")).hexdigest()
-    return body_key(ask)
+    return body_key(ask, sorted_)
 
 
 def is_counted(ask: Ask) -> bool:
@@ -77,13 +81,13 @@ def is_counted(ask: Ask) -> bool:
     return count.isascii() and count.isdecimal() and count.strip("0") != ""
 
 
-def again(key: ApiKey, ask: Ask, prompt: turns.Prompt, checkpoint: Checkpoint) -> list[Turn]:
+def again(key: ApiKey, ask: Ask, sorted_: Sorted, prompt: turns.Prompt, checkpoint: Checkpoint) -> list[Turn]:
     """The turns that this very request made before, one a choice, if it is a retry; else none.
 
     A reply that is not whole is opened anew, on its row; one that is, or that another request is writing now, is
     `repeated`. Of two retries at once one writes. Raises KeyReused. Call it inside a transaction.
     """
-    digest = request_key(ask)
+    digest = request_key(ask, sorted_)
     if not digest:
         return []
     named, counted = bool(ask.headers.get("idempotency-key", "").strip()), is_counted(ask)
@@ -93,7 +97,7 @@ def again(key: ApiKey, ask: Ask, prompt: turns.Prompt, checkpoint: Checkpoint) -
     known = SAME.ask(digest, key.pk, since)
     if not known:
         return []
-    if named and known[0].asked.get("body") not in (None, body_key(ask)):
+    if named and known[0].asked.get("body") not in (None, body_key(ask, sorted_)):
         raise KeyReused("This Idempotency-Key stood for another request: send a new key with a new request.")
     newest = known[0]
     if not named:  # the client's own count, or the circumstances, must say that nobody has the reply
@@ -111,8 +115,9 @@ def again(key: ApiKey, ask: Ask, prompt: turns.Prompt, checkpoint: Checkpoint) -
         session.turns.filter(request_key=digest, completion_id__startswith=first)
         .select_for_update(of=("self",))
         .select_related("checkpoint")
-        .order_by("position")
+        .order_by("pk")  # the order in which beats lock them
     )
+    made.sort(key=lambda turn: turn.position)
     later = session.turns.filter(position__gt=made[-1].position, line=Turn.Line.MAIN) if made else None
     if later is None or (not named and later.exists()):
         return []

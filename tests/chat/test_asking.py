@@ -118,6 +118,27 @@ def test_another_bodys_retry_is_another_turn(key):
     assert begin(key, body=b"hi, but otherwise").pk != failed.pk
 
 
+@pytest.mark.parametrize("about", [{"session_id": "s2"}, {"turn_type": "side"}])
+@pytest.mark.parametrize("headers", [{}, COUNTED])
+def test_the_same_body_for_another_session_or_line_is_another_turn(key, about, headers):
+    failed = ended(begin(key), "Half a", "abort")
+    other = begin(key, headers=headers, **about)
+    assert other.pk != failed.pk
+    assert (other.session.external_id, other.line) == (
+        about.get("session_id", "s1"),
+        about.get("turn_type", "main"),
+    )
+    failed.refresh_from_db()
+    assert (failed.session.external_id, failed.line, failed.status) == ("s1", "main", "closed")
+
+
+def test_an_idempotency_key_does_not_stand_for_the_same_body_in_another_session(key):
+    named = {"idempotency-key": "k1"}
+    ended(begin(key, headers=named))
+    with pytest.raises(KeyReused):
+        begin(key, headers=named, session_id="s2")
+
+
 def test_choices_are_turns_of_one_request(key):
     made = begin(key, n=3)
     first = made[0].completion_id
