@@ -14,7 +14,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
 
 from chat import turns
 from chat.api.access import Bearer
-from chat.api.wire import storable
+from chat.api.wire import Quick, storable
 from chat.models import ApiKey, Turn
 from core.errors import TalkbackError
 from feedback import reasons
@@ -46,7 +46,7 @@ class Saying(BaseModel):
     completion_id: str = Field(validation_alias=AliasChoices("completion_id", "id"))
     """The id of the answer it is about; `id` means the same."""
     thumb: Literal["up", "down", "none"] | None = None
-    tags: list[str] | None = None
+    tags: Quick[str] | None = None
     """Why, in a word or two each. They go with a thumb, given here or standing."""
     correction: str | None = Field(None, max_length=LONGEST)
     """What the reply should have said."""
@@ -63,6 +63,8 @@ class Saying(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _storable(cls, body: Any) -> Any:
+        if isinstance(body, dict) and len(body) > 2 * len(cls.model_fields):
+            raise ValueError(f"this has {len(body)} fields, and feedback knows {len(cls.model_fields)}")
         return storable(body)
 
     @field_validator("tags")

@@ -27,6 +27,10 @@ TRIED = {"str", "int", "float", "bool"}
 """Steps of a validation error's path that are no fields."""
 
 
+MOST_FAULTS = 64
+"""Faults of a request that are looked at: the first is told, and there may be as many as the request has room for."""
+
+
 class RequestInvalid(TalkbackError):
     """The request could not be read."""
 
@@ -122,7 +126,8 @@ def field(error: dict[str, Any]) -> str:
 def telling(errors: list[dict[str, Any]]) -> dict[str, Any]:
     """Of all that is wrong the first; where a value was tried as several types, what is wrong deepest inside."""
     first = field(errors[0])
-    about = [error for error in errors if field(error) == first or field(error).startswith(f"{first}.")]
+    near = errors[:MOST_FAULTS]
+    about = [error for error in near if field(error) == first or field(error).startswith(f"{first}.")]
     return max(about, key=lambda error: field(error).count("."))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -24,7 +23,7 @@ from chat.api.anthropic_events import PING, MessageEvents, answer
 from chat.api.catalog import chosen
 from chat.api.protocol_shapes import MessageAnswer, TokensCounted, events_of
 from chat.api.request import MOST_TOOLS, NotOffered
-from chat.api.wire import EventStream
+from chat.api.wire import EventStream, Quick
 from chat.asking import Ask
 from chat.models import ApiKey, Turn
 from chat.rendering import Renderer
@@ -35,6 +34,8 @@ NEEDED = {"text": "text", "thinking": "thinking", "tool_use": "name", "tool_resu
 
 LEFT_OUT = ("redacted_thinking",)
 
+LONGEST_USER = 1024
+"""Characters of a `metadata.user_id`."""
 
 EXAMPLES: list[Any] = [
     {"model": settings.MODEL_NAME, "max_tokens": 200, "messages": [{"role": "user", "content": "What is a rainbow?"}]},
@@ -67,7 +68,7 @@ class AnthropicBlock(BaseModel):
     name: str | None = None
     input: dict[str, Any] | None = None
     tool_use_id: str | None = None
-    content: str | list[AnthropicBlock] | None = None
+    content: str | Quick[AnthropicBlock] | None = None
     is_error: bool | None = None
 
     @model_validator(mode="after")
@@ -92,7 +93,7 @@ class AnthropicMessage(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     role: Literal["user", "assistant", "system"]
-    content: str | list[AnthropicBlock]
+    content: str | Quick[AnthropicBlock]
 
     def plain(self) -> list[dict[str, Any]]:
         """The same in chat completions' shape: a user's message may hold several tools' results."""
@@ -170,7 +171,7 @@ class AnthropicToolChoice(BaseModel):
 class AnthropicMetadata(BaseModel):
     model_config = ConfigDict(extra="allow")
 
-    user_id: str | None = None
+    user_id: str | None = Field(None, max_length=LONGEST_USER)
 
 
 class AnthropicFormat(BaseModel):
@@ -189,10 +190,10 @@ class AnthropicOutput(BaseModel):
 class AnthropicPrompt(Addressed):
     """What a prompt is made of."""
 
-    messages: list[AnthropicMessage] = Field(min_length=1)
+    messages: Quick[AnthropicMessage] = Field(min_length=1)
     model: str = ""
-    system: str | list[AnthropicBlock] | None = None
-    tools: list[AnthropicTool] | None = Field(None, max_length=MOST_TOOLS)
+    system: str | Quick[AnthropicBlock] | None = None
+    tools: Quick[AnthropicTool] | None = Field(None, max_length=MOST_TOOLS)
     tool_choice: AnthropicToolChoice = AnthropicToolChoice()
 
     @model_validator(mode="after")
@@ -225,7 +226,7 @@ class AnthropicRequest(AnthropicPrompt):
     temperature: float | None = Field(None, ge=0, le=2)
     top_p: float | None = Field(None, gt=0, le=1)
     top_k: int | None = Field(None, ge=0)
-    stop_sequences: list[str] | None = None
+    stop_sequences: Quick[str] | None = None
     metadata: AnthropicMetadata | None = None
     output_config: AnthropicOutput | None = None
 
@@ -284,8 +285,8 @@ def conversation(user_id: str) -> str:
         parts = json.loads(user_id)
         if isinstance(parts, dict) and isinstance(parts.get("session_id"), str):
             return str(parts["session_id"])
-    named = re.fullmatch(r"user_.*_account_.*_session_(.+)", user_id, re.DOTALL)
-    return named[1] if named else user_id
+    head, _, session = user_id.rpartition("_session_")
+    return session if session and head.startswith("user_") and "_account_" in head else user_id
 
 
 router = Router(auth=Bearer(), tags=["chat"])

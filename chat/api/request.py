@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from chat import turns
 from chat.api.addressing import Addressed
+from chat.api.wire import Notes, Quick
 from chat.asking import Ask
 from core.errors import TalkbackError
 from gpu_workers.types import Sampling
@@ -74,10 +75,10 @@ class ChatMessage(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[ChatPart] | None = None
+    content: str | Quick[ChatPart] | None = None
     name: str | None = None
     reasoning_content: str | None = None
-    tool_calls: list[ChatCall] | None = None
+    tool_calls: Quick[ChatCall] | None = None
     tool_call_id: str | None = None
 
     @model_validator(mode="after")
@@ -203,7 +204,7 @@ class ChatRequest(Addressed):
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"examples": EXAMPLES})
 
-    messages: list[ChatMessage] = Field(min_length=1)
+    messages: Quick[ChatMessage] = Field(min_length=1)
     model: str | None = ""
     stream: bool | None = False
     stream_options: StreamOptions | None = None
@@ -215,17 +216,17 @@ class ChatRequest(Addressed):
     frequency_penalty: float | None = Field(None, ge=-2, le=2)
     presence_penalty: float | None = Field(None, ge=-2, le=2)
     repetition_penalty: float | None = Field(None, gt=0, le=2)
-    stop: str | list[str] | None = None
+    stop: str | Quick[str] | None = None
     seed: int | None = Field(None, ge=-(2**63), lt=2**63)
     n: int | None = Field(None, ge=1, le=MOST_CHOICES)
     logprobs: bool | None = False
     top_logprobs: int | None = Field(None, ge=0, le=20)
-    tools: list[ChatTool] | None = Field(None, max_length=MOST_TOOLS)
+    tools: Quick[ChatTool] | None = Field(None, max_length=MOST_TOOLS)
     tool_choice: Literal["auto", "none", "required"] | ChatToolChoice | None = None
     parallel_tool_calls: bool | None = True
     response_format: ResponseFormat | None = None
     user: str | None = None
-    metadata: dict[str, str] | None = Field(None, max_length=16)
+    metadata: Notes | None = None
     store: bool | None = None
     """false: answered, and never learned from."""
     prompt_cache_key: str | None = None

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from chat.api.request import NotOffered
+from chat.api.wire import Quick
 from chat.models import Turn
 
 TEXTS = ("input_text", "output_text", "text", "reasoning_text", "summary_text")
@@ -38,7 +39,7 @@ class ResponsesPart(BaseModel):
         return said
 
 
-Content = str | list[ResponsesPart]
+Content = str | Quick[ResponsesPart]
 
 
 class ResponsesItem(BaseModel):
@@ -50,7 +51,7 @@ class ResponsesItem(BaseModel):
     id: str | None = None
     role: str | None = None
     content: Content | None = None
-    summary: list[ResponsesPart] | None = None
+    summary: Quick[ResponsesPart] | None = None
     call_id: str | None = Field(None, max_length=256)
     name: str | None = Field(None, min_length=1, max_length=256)
     arguments: str | None = None

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 from ninja import Router
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from chat import asking, replies, turns
 from chat.api import response_items, streaming
@@ -21,13 +21,16 @@ from chat.api.request import MOST_TOOLS, NAME, NotOffered
 from chat.api.response_events import ResponseEvents, ending, response, usage
 from chat.api.response_items import ResponsesItem
 from chat.api.streaming import named
-from chat.api.wire import EventStream
+from chat.api.wire import EventStream, Quick, few
 from chat.asking import Ask
 from chat.models import ApiKey, Turn
 from chat.turns import TurnUnfinished
 from core.errors import TalkbackError
 from gpu_workers import engines
 from gpu_workers.types import Sampling, storable
+
+NoteName = Annotated[str, Field(max_length=64)]
+Note = Annotated[str, Field(max_length=512)]
 
 
 class ResponseNotFound(TalkbackError):
@@ -73,7 +76,7 @@ class ResponsesToolChoice(ResponsesAllowed):
     """The one function that must be called, or those that may be."""
 
     mode: Literal["auto", "required"] = "auto"
-    tools: list[ResponsesAllowed] | None = None
+    tools: Quick[ResponsesAllowed] | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> ResponsesToolChoice:
@@ -111,11 +114,11 @@ class ResponsesReasoning(BaseModel):
 class ResponsesRequest(Addressed):
     """What is understood of OpenAI's request."""
 
-    input: str | list[ResponsesItem] = Field(min_length=1)
+    input: str | Quick[ResponsesItem] = Field(min_length=1)
     model: str | None = ""
     instructions: str | None = None
     previous_response_id: str | None = Field(None, max_length=200)
-    tools: list[ResponsesTool] | None = Field(None, max_length=MOST_TOOLS)
+    tools: Quick[ResponsesTool] | None = Field(None, max_length=MOST_TOOLS)
     tool_choice: Literal["auto", "none", "required"] | ResponsesToolChoice | None = None
     parallel_tool_calls: bool | None = True
     max_output_tokens: int | None = Field(None, ge=1)
@@ -125,9 +128,7 @@ class ResponsesRequest(Addressed):
     reasoning: ResponsesReasoning | None = None
     stream: bool | None = False
     store: bool | None = True
-    metadata: dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]] | None = Field(
-        None, max_length=16
-    )
+    metadata: Annotated[dict[NoteName, Note], BeforeValidator(few)] | None = None
     user: str | None = None
     prompt_cache_key: str | None = None
     truncation: Literal["auto", "disabled"] | None = None

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from chat.api import anthropic_events
 from chat.api.anthropic_events import PING, MessageEvents, answer
-from chat.api.messages import AnthropicRequest
+from chat.api.messages import AnthropicRequest, conversation
 from chat.api.request import NotOffered
 from chat.models import Session, Turn
 from chat.reading import Piece
@@ -288,6 +288,31 @@ async def test_an_agents_session_is_found_in_its_user_id(ask, engine, user_id):
     await ask(HI | {"metadata": {"user_id": user_id}, "messages": [{"role": "user", "content": "Another subagent"}]})
     session = await Session.objects.aget()
     assert session.external_id.endswith("57a1")
+
+
+@pytest.mark.parametrize(
+    "user_id", ["user_" + "_account_" * 800_000, "_session_" * 800_000, "user_x_account_y_session_" * 300_000]
+)
+async def test_a_user_id_of_megabytes_is_refused(ask, engine, user_id):
+    answer = await ask(HI | {"metadata": {"user_id": user_id}})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+    assert "metadata.user_id" in answer.json()["error"]["message"]
+    assert engine.asked("stream") == []
+
+
+@pytest.mark.parametrize(
+    ("user_id", "named"),
+    [
+        ("user_1f_account_2e_session_57a1", "57a1"),
+        ("user_1f_account_2e_session_3_session_57a1", "57a1"),
+        *(
+            (one, one)
+            for one in ("user_1f_session_57a1", "x_account_2e_session_57a1", "user_1f_account_2e_session_", "")
+        ),
+    ],
+)
+def test_a_session_is_found_only_where_an_agent_put_it(user_id, named):
+    assert conversation(user_id) == named
 
 
 async def test_a_conversation_goes_on_in_another_protocol(ask, engine):

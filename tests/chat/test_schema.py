@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -16,6 +16,10 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from chat.api.messages import AnthropicRequest
+from chat.api.request import ChatRequest
+from chat.api.responses import ResponsesRequest
+from feedback.api import Saying
 from webapp.api import api
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
@@ -74,3 +78,58 @@ def test_the_page_loads_nothing_from_elsewhere(client):
     assert said["paths"]["/v1/chat/completions"]["post"]["security"]
     assert "text/event-stream" in said["paths"]["/v1/chat/completions"]["post"]["responses"]["200"]["content"]
     assert all("4XX" in operation["responses"] for path in said["paths"].values() for operation in path.values())
+
+
+MANY = 5000
+BROKEN: list[Any] = [0] * MANY
+SAID = [{"role": "user", "content": "Hi"}]
+NOTES = {str(number): 0 for number in range(MANY)}
+CALLING = [{"role": "assistant", "tool_calls": BROKEN}]
+RESULT = [{"type": "tool_result", "tool_use_id": "a", "content": BROKEN}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        *(
+            (ChatRequest, {"messages": SAID} | more)
+            for more in (
+                {"messages": BROKEN},
+                {"messages": [{"role": "user", "content": BROKEN}]},
+                {"messages": CALLING},
+                {"tools": BROKEN},
+                {"stop": BROKEN},
+                {"metadata": NOTES},
+            )
+        ),
+        *(
+            (ResponsesRequest, {"input": "Hi"} | more)
+            for more in (
+                {"input": BROKEN},
+                {"input": [{"role": "user", "content": BROKEN}]},
+                {"input": [{"type": "reasoning", "summary": BROKEN}]},
+                {"tools": BROKEN},
+                {"tool_choice": {"type": "allowed_tools", "tools": BROKEN}},
+                {"metadata": NOTES},
+            )
+        ),
+        *(
+            (AnthropicRequest, {"messages": SAID, "max_tokens": 9} | more)
+            for more in (
+                {"messages": BROKEN},
+                {"messages": [{"role": "user", "content": BROKEN}]},
+                {"messages": [{"role": "user", "content": RESULT}]},
+                {"system": BROKEN},
+                {"tools": BROKEN},
+                {"stop_sequences": BROKEN},
+            )
+        ),
+        (Saying, {"completion_id": "a", "thumb": "up", "tags": BROKEN}),
+        (Saying, {"completion_id": "a", "thumb": "up"} | NOTES),
+    ],
+)
+def test_of_thousands_of_faults_the_first_is_the_answer(kind, body):
+    """Nobody waits while the others are found: all of them share one event loop."""
+    with pytest.raises(ValidationError) as refused:
+        kind.model_validate(body)
+    assert refused.value.error_count() <= 4  # a union tells of each type that it tried
