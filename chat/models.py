@@ -13,6 +13,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.db import models
 from django.utils import timezone
 
+from core.columns import LongJSON
 from core.prepared import Prepared
 from core.states import Stateful
 from training.models import Checkpoint
@@ -225,9 +226,9 @@ class Turn(Stateful):
     """Digest of the request, or of its idempotency key: by it a retry is known."""
     learns = models.BooleanField(default=True)
     checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, related_name="turns")
-    messages = models.JSONField()
+    messages = LongJSON()
     """The whole request as it was given, OpenAI's shape; the last ones are what the person or a tool said."""
-    tools = models.JSONField(default=list, blank=True)
+    tools = LongJSON(default=list, blank=True)
     chain = models.CharField(max_length=64, blank=True, db_index=True)
     """What a request that continues this turn has as its history (sessions.chain); empty until the reply is whole."""
     request_chain = models.CharField(max_length=64, blank=True)
@@ -240,8 +241,8 @@ class Turn(Stateful):
     """The reply as it was returned, OpenAI's shape: content, reasoning_content, tool_calls."""
     marks = models.JSONField(default=list, blank=True)
     """What was odd: call_unparsed, grammar, …"""
-    prompt_ids = models.JSONField(default=list, blank=True)
-    response_ids = models.JSONField(default=list, blank=True)
+    prompt_ids = LongJSON(default=list, blank=True)
+    response_ids = LongJSON(default=list, blank=True)
     logprobs = models.JSONField(default=list, blank=True)
     """As sampled, at `sampling["temperature"]`, one a response id."""
     sampling = models.JSONField(default=dict, blank=True)

@@ -18,6 +18,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 from uuid import UUID
 
+import orjson
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
@@ -87,7 +88,7 @@ class Story:
         """The chain of the first 0, 1, 2 … of `kept`: SHA-256, hex, each over the one before and what was said."""
         digest, digests = b"", [""]
         for _, said in self.kept:
-            digest = hashlib.sha256(digest + json.dumps(said, sort_keys=True).encode("utf-8", "replace")).digest()
+            digest = hashlib.sha256(digest + written(said)).digest()
             digests.append(digest.hex())
         return digests
 
@@ -366,6 +367,14 @@ def called(function: Mapping[str, Any]) -> list[Any]:
         values = json.loads(arguments, parse_int=float) if isinstance(arguments, str) else arguments
         arguments = json.dumps(values, sort_keys=True)
     return [function.get("name"), arguments]
+
+
+def written(said: Mapping[str, Any]) -> bytes:
+    """What was said as bytes, the same for the same."""
+    try:
+        return orjson.dumps(said, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # half a character
+        return json.dumps(said, sort_keys=True).encode("utf-8", "replace")
 
 
 def unthought(text: str) -> str:

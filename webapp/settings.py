@@ -45,6 +45,8 @@ ENGINE_URL = env("ENGINE_URL", "http://127.0.0.1:8001")
 ENGINE_API_KEY = env("ENGINE_API_KEY")
 ENGINE_ADMIN_KEY = env("ENGINE_ADMIN_KEY")
 ENGINE_PRIORITIES = env("ENGINE_PRIORITIES", "1") == "1"
+ENGINE_PATIENCE_S = float(env("ENGINE_PATIENCE_S", "600"))
+"""How long a reply waits for an engine that does not answer; only then is it an error. Large models load slowly."""
 JUDGE_URL = env("JUDGE_URL")
 JUDGE_API_KEY = env("JUDGE_API_KEY")
 JUDGE_MODEL = env("JUDGE_MODEL")
@@ -116,7 +118,9 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["OPTIONS"] = {
         "timeout": 30,
         "transaction_mode": "IMMEDIATE",  # a writer waits its turn at BEGIN, and never fails half-way
-        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
+        # The log is written back in larger parts, and what is read often stays in memory: rows hold whole prompts.
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON; "
+        "PRAGMA wal_autocheckpoint=8000; PRAGMA cache_size=-32000; PRAGMA mmap_size=268435456;",
     }
 DATABASE_THREADS = int(env("DATABASE_THREADS", "1" if DATABASES["default"]["ENGINE"].endswith("sqlite3") else "4"))
 """Threads of the web process that do the API's database work, each with a connection that it keeps; 0: as Django has
