@@ -153,9 +153,9 @@ class Renderer:
         mark = unused(text)
         return self._ids(self._shielded(text, self._controls, mark), mark)
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text of these ids, control tokens left out."""
-        return storable(self._tokenizer.decode(list(ids), skip_special_tokens=True))
+    def decode(self, ids: Sequence[int], *, controls: bool = False) -> str:
+        """The text of these ids; control tokens are left out, unless `controls` are asked for."""
+        return storable(self._tokenizer.decode(list(ids), skip_special_tokens=not controls))
 
     def _ids(self, text: str, mark: str) -> list[int]:
         if mark not in text:

@@ -15,6 +15,7 @@ from time import monotonic
 from typing import Any
 
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
@@ -23,6 +24,8 @@ from chat.beats import Writing
 from chat.flow import Flow
 from chat.models import Turn
 from chat.reading import Piece, Reader
+from chat.rendering import Renderer
+from chat.resuming import Course
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused
@@ -40,8 +43,11 @@ BEAT_S = 3.0
 SILENCE_S = 60.0
 """A reply whose writer has not been heard of for so long has none."""
 
-PATIENCE_S = 60.0
-"""How long a reply waits for an engine that does not answer, as long as nothing of it was said."""
+PATIENCE_S: float = settings.ENGINE_PATIENCE_S
+"""How long a reply waits for an engine that does not answer."""
+
+FIRST_PAUSE_S = 0.25
+"""How soon an engine that did not answer is asked again; the pauses grow to 4 s."""
 
 arrived_at: ContextVar[float] = ContextVar("arrived_at")
 """When the request that is being answered arrived, on the monotonic clock."""
@@ -85,7 +91,7 @@ async def reply(turn: Turn, engine: Engine) -> AsyncGenerator[Spoken, None]:
     ids, logprobs = array("q"), array("d")  # a quarter of the room that lists take, for as long as the reply lasts
     first_token_s: float | None = None
     settled = False
-    flow = Flow(attempts(turn, engine), BEAT_S)
+    flow = Flow(attempts(turn, engine, reader.marks), BEAT_S)
     writing = Writing(turn, BEAT_S, flow.rouse)
 
     async def settle(status: str, reason: str, **fields: object) -> None:
@@ -195,27 +201,33 @@ def finish(turn: Turn, status: str, said: dict[str, Any]) -> None:
         log.warning("reply not kept: %s", gone)
 
 
-async def attempts(turn: Turn, engine: Engine) -> AsyncGenerator[Delta, None]:
-    """The engine's stream. Until its first token an engine that is away is waited for, and weights it does not
-    hold are brought to it: swaps and restarts cost time, never a reply."""
-    checkpoint, began, pause_s = turn.checkpoint, monotonic(), 0.25
-    sampling = dict(turn.sampling)
-    sampling |= {name: tuple(sampling[name]) for name in ("stop", "stop_token_ids")}
+async def attempts(turn: Turn, engine: Engine, marks: list[str]) -> AsyncGenerator[Delta, None]:
+    """The engine's stream. An engine that is away is waited for, weights it does not hold are brought to it, and what
+    was said before it went is gone on from where that is exact: swaps and restarts cost time, never a reply."""
+    checkpoint, away_since, pause_s, is_held = turn.checkpoint, None, FIRST_PAUSE_S, True
+    drawn = dict(turn.sampling)
+    sampling = Sampling(**drawn | {name: tuple(drawn[name]) for name in ("stop", "stop_token_ids")})
+    decode = partial(Renderer.for_model(settings.MODEL).decode, controls=not sampling.skip_special_tokens)
+    course = Course(turn.prompt_ids, sampling, decode)
     ask = partial(engine.stream, adapter=checkpoint.adapter or None, request_id=turn.completion_id, priority=PRIORITY)
     while True:
-        spoken = False
         try:
-            async with aclosing(ask(turn.prompt_ids, Sampling(**sampling))) as stream:  # type: ignore[type-var]
+            if not is_held:
+                await ensure_loaded(checkpoint, engine)
+                is_held = True
+            async with aclosing(ask(*course.question())) as stream:  # type: ignore[type-var]
                 async for delta in stream:
-                    spoken = True
+                    away_since, pause_s, delta = None, FIRST_PAUSE_S, course.take(delta)
+                    if course.is_resumed and "resumed" not in marks:
+                        marks.append("resumed")
                     yield delta
+                    if delta.finish_reason:
+                        return
             return
-        except AdapterMissing:
-            if spoken or monotonic() - began > PATIENCE_S:
-                raise
-            await ensure_loaded(checkpoint, engine)
-        except EngineUnavailable as failure:
-            if spoken or isinstance(failure, KeyRefused) or monotonic() - began > PATIENCE_S:
+        except (AdapterMissing, EngineUnavailable) as failure:
+            is_held = is_held and not isinstance(failure, AdapterMissing)
+            away_since = away_since or monotonic()
+            if isinstance(failure, KeyRefused) or monotonic() - away_since > PATIENCE_S or not course.resume():
                 raise
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, 4.0)

@@ -14,7 +14,7 @@ from chat import replies, turns
 from chat.models import Session, Turn
 from chat.rendering import Renderer
 from gpu_workers.errors import EngineRefused, EngineUnavailable, KeyRefused
-from gpu_workers.types import Sampling
+from gpu_workers.types import Delta, Sampling
 from tests.chat.conftest import assistant, open_turn, reply_to, until, user
 from training.models import Checkpoint
 
@@ -273,6 +273,79 @@ async def test_an_engine_that_dies_in_mid_reply_leaves_what_was_said(session, en
     assert turn.finish_reason == "error"
     assert turn.text
     assert len(turn.response_ids) == len(turn.logprobs) > 0
+
+
+async def test_an_engine_that_restarts_in_mid_reply_goes_on_where_it_was(session, engine, tiny_model, monkeypatch):
+    monkeypatch.setattr(replies, "PATIENCE_S", 10)
+    words = "Guten Tag, schöner Regenbogen."
+    renderer = Renderer.for_model(tiny_model)
+    ids = [*renderer.encode(words), 2]
+    seam = next(n for n in range(len(ids)) if renderer.decode(ids[:n]).endswith("sch\ufffd"))  # within the ö
+
+    class Mortal(type(engine)):
+        def _tokens(self, line, sampling):
+            return ids[len(self.calls[-1].prompt_ids) - len(self.calls[0].prompt_ids) :], "stop"
+
+        async def stream(self, *args, **kwargs):
+            async for delta in super().stream(*args, **kwargs):
+                said.append(delta)
+                yield delta
+                if len(said) == seam:
+                    self.goes_down()
+
+    read: list[str] = []
+    said: list[Delta] = []
+    engine.__class__ = Mortal
+    turn = await open_turn(session, HI, sampling=Sampling(max_new_tokens=100))
+    async with aclosing(replies.reply(turn, engine)) as reply:
+        async for spoken in reply:
+            read.append(spoken.text)
+            if engine.down and not spoken.ids:  # a sign of life while it is away
+                engine.comes_back()
+
+    turn = await Turn.objects.select_related("session").aget(pk=turn.pk)
+    rest = engine.asked("stream")[-1]
+    assert "".join(read) == turn.text == words
+    assert turn.response_ids == ids
+    assert turn.logprobs == [logprob for delta in said for logprob in delta.logprobs]
+    assert list(rest.prompt_ids) == turn.prompt_ids + ids[:seam]
+    assert rest.sampling.max_new_tokens == 100 - seam
+    assert (turn.status, turn.finish_reason, turn.marks) == (Turn.Status.SERVED, "stop", ["resumed"])
+    assert turn.is_trainable
+
+
+async def test_a_reply_held_to_a_schema_ends_with_the_engine_that_wrote_it(session, engine, monkeypatch):
+    monkeypatch.setattr(replies, "PATIENCE_S", 10)
+    engine.says("Hello, captain, and welcome.")
+    turn = await open_turn(session, HI, sampling=Sampling(json_schema="{}"))
+
+    async def read() -> None:
+        async for spoken in replies.reply(turn, engine):
+            if spoken.text:
+                engine.goes_down()
+
+    with pytest.raises(EngineUnavailable):
+        await read()
+    turn = await Turn.objects.aget(pk=turn.pk)
+    assert (turn.status, turn.finish_reason, turn.marks) == (Turn.Status.CLOSED, "error", [])
+
+
+async def test_weights_that_are_gone_after_a_restart_are_brought_again(session, engine, adapted, monkeypatch):
+    monkeypatch.setattr(replies, "PATIENCE_S", 10)
+    engine.says("Hello, captain, and welcome.")
+    turn = await open_turn(session, HI)
+    async with aclosing(replies.reply(turn, engine)) as reply:
+        async for spoken in reply:
+            if spoken.text and len(engine.asked("stream")) == 2:  # the first found no adapter
+                engine.goes_down()
+            if engine.down and not spoken.ids:
+                engine.loaded.clear()
+                engine.comes_back()
+    turn = await Turn.objects.aget(pk=turn.pk)
+    assert (turn.status, turn.marks) == (Turn.Status.SERVED, ["resumed"])
+    assert list(engine.loaded) == [adapted.adapter]
+    assert [call.adapter for call in engine.asked("stream")][-1] == adapted.adapter
+    assert len(turn.response_ids) == len(turn.logprobs)
 
 
 async def test_a_reader_that_leaves_stops_the_engine(session, engine):
