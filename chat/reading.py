@@ -10,14 +10,15 @@ import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from chat.calling import FUNCTION, STYLES, THINK, UNTHINK, USUAL, Style, kinds
 
 LONG = 256
 """Characters of a call that are held back, so that one which comes to nothing can still be returned as the text it
-is. A longer one is given out as it is written."""
+is. A longer one is given out as it is written, unless the reader holds calls back whole."""
 
 MOST_BROKEN = 16
 """After so many calls that came to nothing the rest of a reply is text: reading stays quick whatever is written."""
@@ -47,16 +48,24 @@ class Piece:
 class Reader:
     """Text in, pieces out; what they add up to is `message`.
 
-    Blanks next to a tag are the format's own and are left out. A short call that cannot be read is content, word
-    for word; a long one was given out already and keeps what there is of it. Both leave the mark call_unparsed.
+    Blanks next to a tag are the format's own and are left out. A call that cannot be read is content, word for word,
+    and leaves the mark call_unparsed; a long one whose arguments came whole stays a call. Pieces of a call that were
+    given out before it broke cannot be taken back: then `message` alone says what a reader that `holds` makes of it.
     """
 
-    def __init__(self, *, style: str = "", tools: Sequence[Mapping[str, Any]] = (), opened: str = "") -> None:
+    def __init__(
+        self, *, style: str = "", tools: Sequence[Mapping[str, Any]] = (), opened: str = "", holds: bool = False
+    ) -> None:
         """`style` is a name in chat.calling.STYLES; without `tools` nothing is a call.
 
-        `opened` is what the prompt already wrote of the reply (an opened <think>, or a forced tool call).
+        `opened` is what the prompt already wrote of the reply (an opened <think>, or a forced tool call). With `holds`
+        no piece of a call is given out before the call is whole.
         """
         self.marks: list[str] = []
+        self._holds = holds
+        self._anew = partial(Reader, style=style, tools=tools, opened=opened, holds=True)
+        self._written: list[str] = []  # kept while a call may still break after pieces of it were given out
+        self._is_late = False  # one did
         self._style: Style | None = (STYLES.get(style) or STYLES[USUAL]) if tools else None
         self._types = {tool["function"]["name"]: kinds(tool["function"]) for tool in tools}
         self._content: list[str] = []
@@ -74,19 +83,22 @@ class Reader:
             self.feed(opened)
             self._at_edge = True
             self._pieces, self._content, self._reasoning, self._opener, self._space = [], [], [], "", ""
+            self._written = []
 
     @classmethod
-    def of(cls, tools: Sequence[Mapping[str, Any]], asked: Mapping[str, Any]) -> Reader:
+    def of(cls, tools: Sequence[Mapping[str, Any]], asked: Mapping[str, Any], *, holds: bool = False) -> Reader:
         """The reader of a turn's reply, by its `tools` and what it `asked` for."""
         shown = () if asked.get("tool_choice") == "none" else tools
         opened = asked.get("opening", "") + asked.get("opened", "")
-        reader = cls(style=asked.get("style", ""), tools=shown, opened=opened)
+        reader = cls(style=asked.get("style", ""), tools=shown, opened=opened, holds=holds)
         if asked.get("grammar"):
             reader.marks.append("grammar")  # its log-probs are of what a schema left of the vocabulary
         return reader
 
     def feed(self, text: str) -> list[Piece]:
         """What this text brings to light."""
+        if self._style and not self._holds:
+            self._written.append(text)
         self._held += text
         return self._pass(False)
 
@@ -98,6 +110,8 @@ class Reader:
     def message(self) -> dict[str, Any]:
         """The reply so far, as OpenAI's assistant message: role, content, and what else there is of
         reasoning_content and tool_calls."""
+        if self._is_late:
+            return self._read_anew()
         content = "".join(self._content)
         message: dict[str, Any] = {"role": "assistant", "content": content}
         if self._reasoning:
@@ -109,6 +123,19 @@ class Reader:
                 for call, arguments in self._calls
             ]
         return message
+
+    def _read_anew(self) -> dict[str, Any]:
+        """The message with the calls that broke as text; the others keep their ids."""
+        anew = self._anew()
+        anew.feed("".join(self._written))
+        anew.end()
+        given = [(call.name, "".join(arguments), call.id) for call, arguments in self._calls]
+        for n, (call, arguments) in enumerate(anew._calls):
+            same = (one for one in given if one[:2] == (call.name, "".join(arguments)))
+            if (known := next(same, None)) is not None:
+                given.remove(known)
+                anew._calls[n] = (replace(call, id=known[2]), arguments)
+        return anew.message
 
     def _pass(self, is_last: bool) -> list[Piece]:
         while self._read(is_last):
@@ -159,14 +186,20 @@ class Reader:
         self._held = call.take(text) + self._held
         if call.state == "open" and call.taken == LONG and not call.can_flow() and self._is_answer(call):
             call.state = "broken"
-        if call.state == "open" and is_last and not self._held:
+        is_over = call.state != "open" or (is_last and not self._held)
+        if is_over and call.state == "open":
             call.end()
-        if call.flows or call.state == "whole":
-            self._tell(call)
-        if call.state == "open" and (self._held or not is_last):
-            return bool(self._held)
-        if call.is_damaged or (call.flows and call.state != "whole"):
+        if is_over and call.flows and (call.is_damaged or call.state != "whole"):
             self._mark()
+            if not call.is_readable():
+                if self._holds:
+                    self._give_up(call)
+                    return True
+                self._is_late = True
+        if (call.flows and (is_over or not self._holds)) or call.state == "whole":
+            self._tell(call)
+        if not is_over:
+            return bool(self._held)
         if call.state == "whole":
             self._at_edge, self._read = True, self._called
         elif call.flows:
@@ -302,6 +335,16 @@ class _Call:
             self._find(head)
         self.flows = bool(self.name)
         return self.flows
+
+    def is_readable(self) -> bool:
+        """Whether the arguments came whole, though what stands around them is no call."""
+        if not self._start or self._end is None:
+            return False
+        try:
+            json.loads(self._body[self._start : self._end], parse_constant=refuse)
+        except (ValueError, RecursionError):
+            return False
+        return True
 
     def more(self) -> str:
         """What came of the arguments, JSON text, since this was last asked."""

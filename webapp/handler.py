@@ -121,11 +121,13 @@ class ApiHandler(ASGIHandler):
 
     async def send_response(self, response: HttpResponseBase, send: Send) -> None:  # type: ignore[override]
         headers = [(name.encode("ascii").lower(), value.encode("latin1")) for name, value in response.items()]
-        await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+        start = {"type": "http.response.start", "status": response.status_code, "headers": headers}
         if not response.streaming:
+            await send(start)
             await send({"type": "http.response.body", "body": cast(HttpResponse, response).content})
             return
         async with aclosing(aiter(cast(AsyncIterable[bytes], response))) as parts:  # type: ignore[type-var]
+            await send(start)
             async for part in parts:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body"})

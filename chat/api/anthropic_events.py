@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from time import monotonic
 from typing import Any
 
 from django.conf import settings
 
+from chat import replies
 from chat.api.streaming import named
 from chat.models import Turn
 from chat.reading import Piece
@@ -121,6 +123,8 @@ def arguments(text: str) -> dict[str, Any]:
 class MessageEvents:
     """The reply as server-sent events: message_start, blocks one after another, message_delta, message_stop."""
 
+    holds = True  # Anthropic's own clients raise on a call whose pieces add up to no JSON
+
     def __init__(self, turn: Turn, stops: Sequence[str] = ()) -> None:
         self._turn, self._stops = turn, stops
         self._index = -1
@@ -129,6 +133,7 @@ class MessageEvents:
         self._ids: list[int] = []
         self._finish: str | None = None
         self._cached = 0
+        self._spoke_at = monotonic()
 
     def begin(self) -> bytes:
         return named({"type": "message_start", "message": opening(self._turn)}) + PING
@@ -137,8 +142,12 @@ class MessageEvents:
         self._ids += spoken.ids
         if spoken.finish_reason:
             self._finish, self._cached = spoken.finish_reason, spoken.cached_tokens
-        elif not spoken.pieces and not spoken.ids:
+        elif not spoken.pieces and (not spoken.ids or monotonic() - self._spoke_at > replies.BEAT_S):
+            self._spoke_at = monotonic()
             return PING
+        if not spoken.pieces:
+            return b""
+        self._spoke_at = monotonic()
         return b"".join(self._said(piece) for piece in spoken.pieces)
 
     def _said(self, piece: Piece) -> bytes:

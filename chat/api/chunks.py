@@ -53,6 +53,8 @@ def counts(turns: Sequence[Turn], *, logprobs: bool = False) -> list[Count]:
 class Chunks:
     """An Encoder: chunks as OpenAI sends them. What they have in common is written once."""
 
+    holds = False
+
     def __init__(self, turns: Sequence[Turn], counts: Sequence[Count], *, usage: bool = False) -> None:
         self.turns, self.counts, self.usage = turns, counts, usage
         self.head = head(turns[0], "chat.completion.chunk") | ({"usage": None} if usage else {})

@@ -16,7 +16,6 @@ from chat.api.catalog import chosen
 from chat.api.chunks import Chunks, answer, counts
 from chat.api.request import ChatRequest, NotOffered
 from chat.api.shapes import STREAMED, Answer
-from chat.api.wire import EventStream
 from chat.models import ApiKey, Turn
 
 __all__ = ["NotOffered", "router"]
@@ -41,8 +40,8 @@ async def complete(request: HttpRequest, body: ChatRequest) -> HttpResponseBase:
     done = body.address(request)["session_done"]
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)
-        chunks = streaming.events(turns, Chunks(turns, counted, usage=usage), done=done)
-        response: HttpResponseBase = EventStream(chunks, partial(streaming.forsake, turns))
+        chunks = Chunks(turns, counted, usage=usage)
+        response: HttpResponseBase = await streaming.stream(turns, chunks, done=done)
     else:
         kept = await streaming.whole(turns, done=done, heard=lambda choice, spoken: counted[choice].add(spoken))
         response = JsonResponse(answer(kept, counted))

@@ -23,7 +23,7 @@ from chat.api.anthropic_events import PING, MessageEvents, answer
 from chat.api.catalog import chosen
 from chat.api.protocol_shapes import MessageAnswer, TokensCounted, events_of
 from chat.api.request import MOST_TOOLS, NotOffered
-from chat.api.wire import EventStream, Quick
+from chat.api.wire import Quick
 from chat.asking import Ask
 from chat.models import ApiKey, Turn
 from chat.rendering import Renderer
@@ -306,8 +306,7 @@ async def create(request: HttpRequest, body: AnthropicRequest) -> HttpResponseBa
     turns = await streaming.begun(partial(begin, request, body))
     done, stops = body.address(request)["session_done"], body.stop_sequences or []
     if body.stream:
-        events = streaming.events(turns, MessageEvents(turns[0], stops), done=done)
-        response: HttpResponseBase = EventStream(events, partial(streaming.forsake, turns))
+        response: HttpResponseBase = await streaming.stream(turns, MessageEvents(turns[0], stops), done=done)
     else:
         (kept,) = await streaming.whole(turns, done=done)
         response = JsonResponse(answer(kept, stops))

@@ -59,6 +59,8 @@ def failed(error: TalkbackError) -> dict[str, Any]:
 class ResponseEvents:
     """An Encoder, and the count of what was said. Items come one after another, each closed before the next."""
 
+    holds = False
+
     def __init__(self, turn: Turn, echo: Mapping[str, Any], *, summed_up: bool) -> None:
         self.turn, self.echo, self.summed_up = turn, echo, summed_up
         self.tokens = self.thinking = self._cached = 0

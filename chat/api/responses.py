@@ -21,7 +21,7 @@ from chat.api.request import MOST_TOOLS, NAME, NotOffered
 from chat.api.response_events import ResponseEvents, ending, response, usage
 from chat.api.response_items import ResponsesItem
 from chat.api.streaming import named
-from chat.api.wire import EventStream, Quick, few
+from chat.api.wire import Quick, few
 from chat.asking import Ask
 from chat.models import ApiKey, Turn
 from chat.turns import TurnUnfinished
@@ -347,8 +347,7 @@ async def create(request: HttpRequest, body: ResponsesRequest) -> HttpResponseBa
     done = body.address(request)["session_done"]
     events = ResponseEvents(turns[0], body.echo(turns[0]), summed_up=body.summed_up)
     if body.stream:
-        stream = streaming.events(turns, events, done=done)
-        given: HttpResponseBase = EventStream(stream, partial(streaming.forsake, turns))
+        given: HttpResponseBase = await streaming.stream(turns, events, done=done)
     else:
         (kept,) = await streaming.whole(turns, done=done, heard=events.heard)
         given = JsonResponse(answer(kept, events.echo, summed_up=body.summed_up, thinking=events.thinking))
@@ -363,7 +362,7 @@ def begin(request: HttpRequest, body: ResponsesRequest) -> list[Turn]:
 
 @router.get("/responses/{response_id}", summary="An answer that was given before", response=ResponseAnswer)
 async def stored(request: HttpRequest, response_id: str) -> JsonResponse:
-    """Of one's own turns, whichever of one's keys they came by."""
+    """Of this key's own turns."""
     turn = await found(request, response_id)
     return JsonResponse(answer(turn, remembered(turn)))
 
@@ -377,10 +376,10 @@ async def cancel(request: HttpRequest, response_id: str) -> JsonResponse:
 
 
 async def found(request: HttpRequest, response_id: str) -> Turn:
-    """Raises ResponseNotFound for what is nobody's, or another's."""
-    own = Turn.objects.visible_to(request.auth.user)  # type: ignore[attr-defined]
+    """Raises ResponseNotFound for what is nobody's, or another key's."""
+    own = Turn.objects.filter(session__key=request.auth)  # type: ignore[attr-defined]
     named = own.filter(protocol="responses", completion_id=storable(response_id))
     turn = await named.select_related("checkpoint", "session").afirst()
     if turn is None:
-        raise ResponseNotFound(f"There is no response {response_id!r} here.")
+        raise ResponseNotFound(f"There is no response {response_id!r} of this key.")
     return turn

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from asgiref.sync import sync_to_async
 
 from chat import replies, sessions
+from chat.api.wire import EventStream
 from chat.models import Turn
 from chat.replies import Spoken
 from core.errors import IllegalMove, TalkbackError
@@ -25,6 +26,9 @@ log = logging.getLogger(__name__)
 
 class Encoder(Protocol):
     """How one protocol puts replies into events; each call gives the bytes of none, one or several."""
+
+    holds: bool
+    """Tool calls come whole, or as text where they break."""
 
     def begin(self) -> bytes:
         """Before anything was said."""
@@ -63,16 +67,27 @@ def forsake(turns: Sequence[Turn]) -> None:
                 turn.move(Turn.Status.CLOSED, finish_reason="abort")
 
 
-async def events(turns: Sequence[Turn], encoder: Encoder, *, done: bool = False) -> AsyncGenerator[bytes, None]:
-    """The replies to these turns (one a choice) as events. A reader that leaves closes this: the engine stops.
+async def stream(turns: Sequence[Turn], encoder: Encoder, *, done: bool = False) -> EventStream:
+    """The replies to these turns (one a choice) as a response, once there is something of them or a beat has passed.
 
-    `done` ends the session with the last word.
+    `done` ends the session with the last word. Raises what keeps them from being begun: a status says it then. A reader
+    that leaves, now or later, stops the engine.
     """
-    ended = False
+    source = events(turns, encoder, done=done)
+    await anext(source)
+    return EventStream(source)
+
+
+async def events(turns: Sequence[Turn], encoder: Encoder, *, done: bool = False) -> AsyncGenerator[bytes, None]:
+    """The replies as events, behind an empty one that says that they have begun. Whoever leaves closes this."""
+    begun = ended = False
     try:
-        yield encoder.begin()
-        async with aclosing(spoken(turns)) as pieces:
-            async for choice, piece in pieces:
+        async with aclosing(spoken(turns, holds=encoder.holds)) as pieces:
+            async for choice, piece in pieces:  # the first comes within a beat, if only to say that nothing has come
+                if not begun:
+                    begun = True
+                    yield b""
+                    yield encoder.begin()
                 if said := encoder.piece(choice, piece):
                     yield said
         ended = True
@@ -80,8 +95,12 @@ async def events(turns: Sequence[Turn], encoder: Encoder, *, done: bool = False)
             await sync_to_async(sessions.close)(turns[0].session)
         last = encoder.end()
     except TalkbackError as failure:
+        if not begun:
+            raise
         last = encoder.fail(failure)
     except Exception:
+        if not begun:
+            raise
         log.exception("turn %s broke in mid-stream", turns[0].pk)
         last = encoder.fail(TalkbackError("Something went wrong here; the log has the details."))
     finally:
@@ -97,7 +116,7 @@ async def whole(
     raises. A reader that leaves cancels this: the engine stops."""
     ended = False
     try:
-        async with aclosing(spoken(turns)) as pieces:
+        async with aclosing(spoken(turns, holds=True)) as pieces:
             async for choice, piece in pieces:
                 if heard is not None:
                     heard(choice, piece)
@@ -118,14 +137,14 @@ async def kept(turns: Sequence[Turn]) -> list[Turn]:
     return [found.get(turn.pk, turn) for turn in turns]
 
 
-async def spoken(turns: Sequence[Turn]) -> AsyncGenerator[tuple[int, Spoken], None]:
+async def spoken(turns: Sequence[Turn], *, holds: bool) -> AsyncGenerator[tuple[int, Spoken], None]:
     """What is said to each turn, with the number of its choice, as it comes. One that fails ends them all."""
     if len(turns) == 1:
-        async with aclosing(replies.reply(turns[0], engines.policy())) as pieces:
+        async with aclosing(replies.reply(turns[0], engines.policy(), holds=holds)) as pieces:
             async for piece in pieces:
                 yield 0, piece
         return
-    streams = [replies.reply(turn, engines.policy()) for turn in turns]
+    streams = [replies.reply(turn, engines.policy(), holds=holds) for turn in turns]
     coming = {asyncio.ensure_future(anext(stream)): choice for choice, stream in enumerate(streams)}
     try:
         while coming:

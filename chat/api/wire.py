@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from typing import Annotated, Any, TypeVar
 
 from django.http import StreamingHttpResponse
 from pydantic import BeforeValidator, FailFast
 
 from core.errors import TalkbackError
+from gpu_workers.types import DEEPEST
 from gpu_workers.types import storable as storable_text
 
 One = TypeVar("One")
@@ -47,9 +48,6 @@ KINDS = {
 }
 """OpenAI's words for what sort of error a status is; any other is the request's fault."""
 
-DEEPEST = 100
-"""How many lists and objects of a request may stand inside each other."""
-
 
 def storable(value: Any, depth: int = 0) -> Any:
     """`gpu_workers.types.storable` for every string in a JSON value, keys included.
@@ -79,20 +77,13 @@ class EventStream(StreamingHttpResponse):
     Django would wrap the source once more and leave it to the garbage collector.
     """
 
-    def __init__(self, source: AsyncGenerator[bytes, None], unread: Callable[[], None] | None = None) -> None:
-        """`unread` is called when this is closed before the source was begun: the reader left that early."""
+    def __init__(self, source: AsyncGenerator[bytes, None]) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         super().__init__(source, content_type="text/event-stream; charset=utf-8", headers=headers)
-        self.source, self.unread = source, unread
+        self.source = source
 
     def __aiter__(self) -> AsyncGenerator[bytes, None]:
-        self.unread = None
         return self.source
-
-    def close(self) -> None:
-        super().close()
-        if self.unread is not None:
-            self.unread()
 
 
 def event(content: Any) -> bytes:

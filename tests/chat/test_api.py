@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
 from asgiref.sync import sync_to_async
 
 from chat.models import ApiKey, Session, Turn
-from gpu_workers.errors import EngineRefused
+from chat.reading import LONG
+from gpu_workers.errors import EngineRefused, EngineUnavailable
 from tests.chat.conftest import assistant, user
 from training.models import Checkpoint
 
@@ -95,9 +97,83 @@ async def test_a_stream_is_kept_alive_while_the_engine_is_away(ask, engine, monk
     assert [part async for part in parts][-1] == b"data: [DONE]\n\n"
 
 
+PROTOCOLS = {
+    PATH: {"messages": HI},
+    "/v1/responses": {"input": "Say hello"},
+    "/v1/messages": {"messages": HI, "max_tokens": 50},
+}
+
+
+@pytest.mark.parametrize("path", PROTOCOLS)
+@pytest.mark.parametrize(
+    ("failure", "status"), [(EngineRefused("The schema cannot be held to."), 400), (EngineUnavailable("Away."), 503)]
+)
+async def test_what_keeps_a_stream_from_being_begun_is_its_status(ask, engine, path, failure, status):
+    engine.goes_down(failure)
+    answer = await ask(PROTOCOLS[path] | {"stream": True}, path)
+    assert (answer.status_code, answer.json()["error"]["message"]) == (status, str(failure))
+    turn = await Turn.objects.aget()
+    assert (turn.status, turn.finish_reason, turn.error) == (Turn.Status.CLOSED, "error", str(failure))
+
+
+@pytest.mark.parametrize("path", PROTOCOLS)
+async def test_a_stream_begins_with_its_first_word_or_its_first_beat(ask, engine, path):
+    engine.says("Hello, captain.", times=2)
+    engine.hold()  # nothing comes: the beat it is
+    waiting = await ask(PROTOCOLS[path] | {"stream": True}, path)
+    assert waiting.streaming
+    engine.release()
+    assert b"captain" in b"".join([part async for part in waiting])
+    answer = await ask(PROTOCOLS[path] | {"stream": True}, path)
+    assert b"captain" in b"".join([part async for part in answer])
+
+
+@pytest.mark.parametrize("path", PROTOCOLS)
+async def test_a_reader_that_leaves_before_a_stream_has_begun_stops_the_engine(ask, engine, path, monkeypatch):
+    from chat import replies
+
+    monkeypatch.setattr(replies, "BEAT_S", 60)
+    engine.says("Hello, captain.")
+    engine.hold()
+    asking = asyncio.ensure_future(ask(PROTOCOLS[path] | {"stream": True}, path))
+    assert await asyncio.to_thread(engine.holding.wait, 10)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    turn = await Turn.objects.aget()
+    assert engine.aborted == [turn.completion_id]
+    assert (turn.status, turn.finish_reason) == (Turn.Status.CLOSED, "abort")
+
+
+LONG_CALL = '<tool_call>{"name": "weather", "arguments": {"city": "' + "x" * 2 * LONG
+
+
+@pytest.mark.parametrize("path", PROTOCOLS)
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_a_long_call_that_breaks_is_text_wherever_it_still_can_be(ask, engine, path, streaming):
+    tool = {"messages": {"name": "weather", "input_schema": {}}, "responses": {"type": "function", "name": "weather"}}
+    most = {"max_output_tokens" if path == "/v1/responses" else "max_tokens": 1500}
+    body = PROTOCOLS[path] | most | {"tools": [tool.get(path.rpartition("/")[2], TOOL)], "stream": streaming}
+    engine.says(LONG_CALL)
+    answer = await ask(body, path)
+    sent = b"".join([part async for part in answer]).decode() if streaming else answer.content.decode()
+
+    turn = await Turn.objects.aget()
+    assert turn.message == {"role": "assistant", "content": LONG_CALL}
+    assert (turn.text, turn.finish_reason, turn.marks) == (LONG_CALL, "stop", ["call_unparsed"])
+    is_given_out = streaming and path != "/v1/messages"
+    assert ("call_" in sent.replace("tool_call>", "")) == is_given_out
+    assert ("<tool_call>" in sent) != is_given_out
+    assert "tool_use" not in sent
+    assert '"finish_reason":"tool_calls"' not in sent.replace(" ", "")
+
+
 async def test_a_failure_in_mid_stream_is_an_event_in_openais_shape(ask, engine):
+    engine.hold()  # the stream begins with its first beat
+    answer = await ask({"stream": True})
     engine.goes_down()
-    *_, error, done = await chunks(await ask({"stream": True}))
+    engine.release()
+    *_, error, done = await chunks(answer)
     assert error["error"]["code"] == "engine_unavailable"
     assert error["error"]["type"] == "server_error"
     assert done == "[DONE]"
@@ -105,6 +181,7 @@ async def test_a_failure_in_mid_stream_is_an_event_in_openais_shape(ask, engine)
 
 async def test_a_reader_that_leaves_stops_the_engine(ask, engine):
     engine.says("Hello, captain, and welcome.")
+    engine.hold(after=3)
     answer = await ask({"stream": True})
     parts = aiter(answer)
     for _ in range(3):
@@ -288,8 +365,8 @@ async def test_a_schema_that_the_engine_does_not_understand_is_the_requests_faul
     engine.goes_down(EngineRefused("The schema cannot be held to: unknown type 'odd'."))
     answer = await ask(body)
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
-    *_, error, done = await chunks(await ask(body | {"stream": True}))
-    assert (error["error"]["code"], done) == ("invalid_request", "[DONE]")
+    answer = await ask(body | {"stream": True})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
 
 
 async def test_what_clients_leave_out_of_a_history_is_no_fault(ask):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chat.reading import LONG, MOST_BROKEN, Reader
+from chat.reading import LONG, MOST_BROKEN, Reader, refuse
 
 
 def tool(name, **properties):
@@ -23,8 +23,8 @@ TOOLS = [
 STYLES = ("hermes", "xml", "llama", "mistral")
 
 
-def read(*chunks, style="hermes", tools=TOOLS, opened=""):
-    reader = Reader(style=style, tools=tools, opened=opened)
+def read(*chunks, style="hermes", tools=TOOLS, opened="", holds=False):
+    reader = Reader(style=style, tools=tools, opened=opened, holds=holds)
     pieces = [piece for chunk in chunks for piece in reader.feed(chunk)] + reader.end()
     return reader, pieces
 
@@ -57,6 +57,14 @@ def added_up(pieces):
             for p in opened
         ]
     return message
+
+
+def is_json(text):
+    try:
+        json.loads(text, parse_constant=refuse)
+    except ValueError:
+        return False
+    return True
 
 
 def without_ids(message):
@@ -262,10 +270,59 @@ def test_a_forced_call_that_was_cut_short_gives_back_what_was_written():
     assert reader.marks == ["call_unparsed"]
 
 
-def test_a_long_call_that_was_cut_short_keeps_what_was_given_out():
-    reader, _ = read(*('<tool_call>{"name": "exec", "arguments": {"command": "' + "x" * LONG))
-    assert reader.message["tool_calls"][0]["function"]["arguments"] == '{"command": "' + "x" * LONG
-    assert reader.marks == ["call_unparsed"]
+LONG_BROKEN = [
+    ("hermes", '<tool_call>{"name": "exec", "arguments": {"command": "' + "x" * LONG),
+    ("hermes", '<tool_call>{"name": "exec", "arguments": {"command": "' + "x" * LONG + '", }}</tool_call>'),
+    ("hermes", '<tool_call>{"name": "exec", "arguments": {"wait": NaN, "command": "' + "x" * LONG + '"}}</tool_call>'),
+    ("xml", "<tool_call>\n<function=exec>\n<parameter=command>\n" + "x" * LONG),
+    ("xml", "<tool_call>\n<function=exec>\n<parameter=command>\n" + "x" * LONG + "</parameter>\nno</function>"),
+    ("llama", '{"name": "exec", "parameters": {"command": "' + "x" * LONG),
+    ("mistral", '[TOOL_CALLS][{"name": "exec", "arguments": {"command": "' + "x" * LONG),
+    ("mistral", '[TOOL_CALLS]exec{"command": "' + "x" * LONG + '" "wait"}'),
+]
+
+
+@pytest.mark.parametrize(("style", "text"), LONG_BROKEN)
+def test_a_long_call_that_cannot_be_read_is_text_in_the_message_too(style, text):
+    """What was given out of it by then cannot be taken back."""
+    for chunks in ([text], text):
+        reader, pieces = read(*chunks, style=style)
+        assert reader.message == {"role": "assistant", "content": text}
+        assert reader.marks == ["call_unparsed"]
+        assert [piece.kind for piece in pieces[:2]] == ["call", "arguments"]
+
+
+@pytest.mark.parametrize(("style", "text"), [*BROKEN, *LONG_BROKEN])
+def test_a_reader_that_holds_calls_back_gives_out_no_call_that_breaks(style, text):
+    for chunks in ([text], text):
+        reader, pieces = read(*chunks, style=style, holds=True)
+        assert reader.message == {"role": "assistant", "content": text} == added_up(pieces)
+        assert reader.marks == ["call_unparsed"]
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_long_call_with_whole_arguments_stays_one_whatever_stands_behind_them(holds):
+    text = '<tool_call>{"name": "exec", "arguments": {"command": "' + "x" * LONG + '"}\n</tool_call>'
+    for chunks in ([text], text):
+        reader, pieces = read(*chunks, holds=holds)
+        assert calls(reader) == [("exec", {"command": "x" * LONG})]
+        assert added_up(pieces) == reader.message
+        assert reader.marks == ["call_unparsed"]
+
+
+def test_a_call_that_is_held_back_comes_in_one_piece():
+    arguments = {"command": "x" * 3 * LONG}
+    text = f"<tool_call>{json.dumps({'name': 'exec', 'arguments': arguments})}</tool_call>"
+    reader, pieces = read(*text, holds=True)
+    assert calls(reader) == [("exec", arguments)]
+    assert [piece.kind for piece in pieces] == ["call", "arguments"]
+
+
+def test_a_call_beside_one_that_broke_late_keeps_the_id_that_was_given_out():
+    reader, pieces = read(*(WRITTEN["hermes"] + LONG_BROKEN[0][1]))
+    (call,) = reader.message["tool_calls"]
+    assert call["id"] == pieces[0].id
+    assert reader.message["content"] == LONG_BROKEN[0][1]
 
 
 def test_an_answer_in_json_is_no_call():
@@ -292,6 +349,7 @@ PARTS = [
     '<tool_call>{"name": "exec", "arguments": {"command": "' + "y" * LONG,
     "<tool_call><function=exec><parameter=command>\n" + "y" * LONG,
     '{"name": "exec", "parameters": {"command": "' + "y" * LONG + '"}, "more": {}}',
+    *(text for _, text in LONG_BROKEN),
 ]
 replies = st.lists(st.one_of(st.sampled_from(PARTS), st.text(max_size=5)), max_size=6).map("".join)
 
@@ -308,10 +366,16 @@ def test_how_a_reply_is_cut_changes_nothing_of_it(text, style, opened, data):
     chunks = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     whole, _ = read(text, style=style, opened=opened)
     for cut in (chunks, text):
-        reader, pieces = read(*cut, style=style, opened=opened)
-        assert without_ids(reader.message) == without_ids(whole.message)
-        assert reader.marks == whole.marks
-        assert added_up(pieces) == reader.message
+        for holds in (True, False):
+            reader, pieces = read(*cut, style=style, opened=opened, holds=holds)
+            assert without_ids(reader.message) == without_ids(whole.message)
+            assert reader.marks == whole.marks
+            assert all(is_json(call["function"]["arguments"]) for call in reader.message.get("tool_calls", ()))
+            if added_up(pieces) != reader.message:  # pieces of a call were given out that then broke
+                assert not holds
+                assert reader.marks == ["call_unparsed"]
+                given = added_up(pieces)["tool_calls"]
+                assert not all(is_json(call["function"]["arguments"]) for call in given)
 
 
 @settings(max_examples=400, deadline=None)

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from pydantic import ValidationError
 
 from chat.api import response_items
@@ -13,7 +14,7 @@ from chat.api.request import NotOffered
 from chat.api.response_events import ResponseEvents
 from chat.api.response_items import ResponsesItem
 from chat.api.responses import ResponsesRequest, answer
-from chat.models import Session, Turn
+from chat.models import ApiKey, Session, Turn
 from chat.replies import Spoken
 from core.errors import TalkbackError
 from tests.chat.test_messages import MESSAGE, REPLY, told
@@ -225,6 +226,17 @@ async def test_an_items_reference_is_the_item_itself(ask, engine):
         {"input": [{"type": "item_reference", "id": "msg_nobodys"}, {"role": "user", "content": "Bye"}]}
     )
     assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "response_not_found")
+
+
+async def test_an_answer_is_this_keys_alone(ask, engine, ana, async_client):
+    engine.says("Hello, captain.")
+    answer = (await ask({"input": "Hi"})).json()
+    _, secret = await sync_to_async(ApiKey.objects.issue)(ana, "phone")
+    headers = {"Authorization": f"Bearer {secret}"}
+    read = await async_client.get(f"/v1/responses/{answer['id']}", headers=headers)
+    stopped = await async_client.post(f"/v1/responses/{answer['id']}/cancel", headers=headers)
+    for refused in (read, stopped):
+        assert (refused.status_code, refused.json()["error"]["code"]) == (404, "response_not_found")
 
 
 async def test_a_reply_that_is_being_written_cannot_be_continued_yet(ask, engine):
