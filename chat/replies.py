@@ -22,7 +22,7 @@ from django.utils import timezone
 from chat import limits, retries, sessions
 from chat.beats import Writing
 from chat.flow import Flow
-from chat.models import Turn
+from chat.models import Session, Turn
 from chat.reading import Piece, Reader
 from chat.rendering import Renderer
 from chat.resuming import Course
@@ -72,14 +72,12 @@ class Spoken:
         return "".join(piece.text for piece in self.pieces if piece.kind == "content")
 
 
-async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGenerator[Spoken, None]:
+async def reply(turn: Turn, engine: Engine) -> AsyncGenerator[Spoken, None]:
     """The reply, as it is sampled; the row keeps ids, log-probs and text exactly as the engine gave them.
 
     What the engine says faster than it is read comes in one piece; an empty piece says that it is silent. The last
     piece comes after the row is SERVED, so whoever reads it may speak of the turn at once. Leaving early aborts the
     engine and closes the turn, as does `stop`; a failure closes it with its sentence and raises.
-
-    With `holds` tool calls are given out whole: one that breaks is text then, as it is on the row either way.
     """
     if turn.repeated:
         async with aclosing(retries.replay(turn)) as again:
@@ -87,18 +85,19 @@ async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGene
                 yield spoken
                 if spoken.finish_reason:
                     return
-    if turn.repeated or turn.get_deferred_fields() or not Turn.checkpoint.is_cached(turn):
         turn = await Turn.objects.select_related("checkpoint").aget(pk=turn.pk)
-    reader = Reader.of(turn.tools, turn.asked, holds=holds)
+    if turn.get_deferred_fields() or not Turn.checkpoint.is_cached(turn):
+        turn = await Turn.objects.select_related("checkpoint").aget(pk=turn.pk)
+    reader = Reader.of(turn.tools, turn.asked)
     ids, logprobs = array("q"), array("d")  # a quarter of the room that lists take, for as long as the reply lasts
     first_token_s: float | None = None
-    settled = False
+    ending: asyncio.Future[None] | None = None
     flow = Flow(attempts(turn, engine, reader.marks), BEAT_S)
     writing = Writing(turn, BEAT_S, flow.rouse)
 
-    async def settle(status: str, reason: str, **fields: object) -> None:
-        nonlocal settled
-        settled = True
+    def settle(status: str, reason: str, **fields: object) -> asyncio.Future[None]:
+        """Begin to write the reply down. Whoever waits for this may be cancelled, even before a thread is free."""
+        nonlocal ending
         reader.end()  # what was held back belongs to the reply, however it ended
         message = reader.message
         said: dict[str, object] = {
@@ -107,11 +106,13 @@ async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGene
             "logprobs": list(logprobs),
         }
         said |= {"finish_reason": reason, "message": message, "marks": reader.marks}
-        await sync_to_async(finish)(turn, status, said | {"first_token_s": first_token_s} | fields)
+        said |= {"first_token_s": first_token_s} | fields
+        ending = asyncio.ensure_future(sync_to_async(finish)(turn, status, said))
+        return asyncio.shield(ending)
 
     try:
         async with writing, flow:
-            while not settled:
+            while ending is None:
                 delta = await flow.take()
                 if not writing.is_wanted:
                     pieces = reader.end()
@@ -144,16 +145,18 @@ async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGene
                     )
                 yield Spoken(tuple(pieces), delta.ids, delta.logprobs, finish_reason, delta.top, delta.cached_tokens)
     except TalkbackError as failure:
-        if not settled:
+        if ending is None:
             await settle(Turn.Status.CLOSED, "error", error=str(failure))
         raise
     except Exception:
-        if not settled:
+        if ending is None:
             await settle(Turn.Status.CLOSED, "error", error="Something went wrong while this reply was written.")
         raise
     finally:
-        if not settled:  # the reader left, or the process is going down
-            await asyncio.shield(settle(Turn.Status.CLOSED, "abort"))
+        if ending is None:  # the reader left, or the process is going down
+            await settle(Turn.Status.CLOSED, "abort")
+        elif not ending.done():
+            await asyncio.shield(ending)
 
 
 def waited_s(turn: Turn) -> float:
@@ -192,7 +195,8 @@ def close_stranded(silence_s: float = SILENCE_S, *, only: Turn | None = None) ->
 
 
 def finish(turn: Turn, status: str, said: dict[str, Any]) -> None:
-    """Write the reply down and leave ANSWERING. A turn that was closed meanwhile, or deleted, stays as it is."""
+    """Write the reply down and leave ANSWERING. A turn that was closed meanwhile, or deleted, stays as it is; one whose
+    session was closed meanwhile has nothing to teach, as if it had been whole then."""
     if status == Turn.Status.SERVED:
         said["served_at"] = timezone.now()
         if turn.line == Turn.Line.MAIN:
@@ -200,9 +204,11 @@ def finish(turn: Turn, status: str, said: dict[str, Any]) -> None:
             said["chain"] = sessions.chain([*turn.messages, message], turn.client)
     try:
         with transaction.atomic():
+            if sessions.locked(turn.session_id).closed_at is not None:
+                status = Turn.Status.CLOSED
             turn.move(status, **said)
             limits.spend(turn)
-    except IllegalMove as gone:
+    except (IllegalMove, Session.DoesNotExist) as gone:
         log.warning("reply not kept: %s", gone)
 
 

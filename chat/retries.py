@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,9 @@ ALIKE_S = 120
 LOOK_S = 0.25
 """How often a retry looks whether the reply that is being written elsewhere has ended."""
 BEAT_S = 3.0
+
+LOOKED_AT = ("status", "moved_at", "finish_reason", "asked")
+"""What is read of the row at each such look; the rest may be as long as a book."""
 
 ANEW: dict[str, Any] = {
     "text": "",
@@ -160,19 +164,24 @@ def reopened(turn: Turn, prompt: turns.Prompt | None = None, checkpoint: Checkpo
 async def replay(turn: Turn) -> AsyncGenerator[Spoken, None]:
     """A reply that was asked for twice, from its row. While another request writes it, signs of life.
 
-    Ends without a finish reason when that writer gave up: the reply is then this caller's to write.
+    Ends without a finish reason when that writer gave up, or is gone: the reply is then this caller's to write, and
+    the turn `repeated` no more.
     """
-    from chat.replies import Spoken
+    from chat.replies import SILENCE_S, Spoken, close_stranded
 
+    row = Turn.objects.filter(pk=turn.pk)
     beat = monotonic() + BEAT_S
-    while (held := await Turn.objects.aget(pk=turn.pk)).status == Turn.Status.ANSWERING:
+    while (held := await row.only(*LOOKED_AT).aget()).status == Turn.Status.ANSWERING:
+        if timezone.now() - held.moved_at > timedelta(seconds=SILENCE_S):
+            await sync_to_async(close_stranded)(only=held)
+            continue
         if monotonic() >= beat:
             beat = monotonic() + BEAT_S
             yield Spoken()
         await asyncio.sleep(LOOK_S)
-    if not held.is_whole and await sync_to_async(reopened)(held):
+    if not held.is_whole and await taken_over(turn, held):
         return
-    held = await Turn.objects.aget(pk=turn.pk)
+    held = await row.aget()
     if held.status == Turn.Status.ANSWERING:  # a third one was quicker
         async for spoken in replay(turn):
             yield spoken
@@ -184,6 +193,22 @@ async def replay(turn: Turn) -> AsyncGenerator[Spoken, None]:
         finish_reason=held.finish_reason or "abort",
         cached_tokens=held.cached_tokens,
     )
+
+
+async def taken_over(turn: Turn, held: Turn) -> bool:
+    """Have the turn be this caller's to write, or to close; `held` is its row. A caller that is cancelled meanwhile
+    leaves it closed."""
+    reopening = asyncio.ensure_future(sync_to_async(reopened)(held))
+    try:
+        taken = await asyncio.shield(reopening)
+    except asyncio.CancelledError:
+        if await reopening:
+            with suppress(IllegalMove):
+                await asyncio.shield(sync_to_async(held.move)(Turn.Status.CLOSED, finish_reason="abort"))
+        raise
+    if taken:
+        turn.repeated, turn.status = False, held.status
+    return taken
 
 
 def pieces(turn: Turn) -> list[Piece]:

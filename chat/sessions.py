@@ -69,11 +69,12 @@ class Story:
             if message["role"] == "tool" and stripped_id(message.get("tool_call_id")) in dropped:
                 continue
             said = essence(message, self.rules, calls=calls, dropped=dropped)
+            goes_on = bool(kept) and kept[-1][1]["role"] == "assistant"
             if message["role"] == "assistant":
-                calls = [stripped_id(call.get("id")) for call in message.get("tool_calls") or []]
+                calls = (calls if goes_on else []) + called_by(message)
             if said is None:
                 continue
-            if said["role"] == "assistant" and kept and kept[-1][1]["role"] == "assistant":
+            if said["role"] == "assistant" and goes_on:
                 said = joined(kept.pop()[1], said)
             kept.append((place, said))
         return kept
@@ -107,9 +108,10 @@ class Story:
     def said_after(self, length: int) -> list[Message]:
         """The next state of the turn that the first `length` of `kept` are: what people and tools said since."""
         since = self.kept[length - 1][0] if length else -1
-        calls = (
-            {stripped_id(call.get("id")) for call in self.messages[since].get("tool_calls") or []} if length else set()
-        )
+        before = self.kept[length - 2][0] if length > 1 else -1  # several replies in a row were joined since then
+        calls = {
+            made for m in self.messages[before + 1 : since + 1] if m["role"] == "assistant" for made in called_by(m)
+        }
         return [
             message
             for message in self.messages[since + 1 :]
@@ -162,7 +164,8 @@ def placed(
     """
     if previous and (before := PREVIOUS.first(key.pk, previous)):
         covered = next((n for chain, n in story.histories.items() if chain == before.chain), story.end)
-        return Place(locked(before.session_id), before if is_main else None, covered)
+        is_next = is_main and before.line == Turn.Line.MAIN
+        return Place(locked(before.session_id), before if is_next else None, covered)
     if external_id:
         session = named(key, external_id, client=story.client, named_by=named_by)
         return within(session, story, by_name=named_by not in SHARED) if is_main else Place(session)
@@ -194,7 +197,8 @@ def locked(pk: UUID) -> Session:
 def within(session: Session, story: Story, *, by_name: bool, apart_from: UUID | None = None) -> Place:
     """Which turn of this session the request continues: the one whose history it extends or, where the session's
     name stands for one conversation (`by_name`), the one whose last exchange it still shows."""
-    if found := continued(story, OF_SESSION, session.pk, apart_from=apart_from):
+    among = (OF_SESSION, session.pk) if apart_from is None else (OF_OTHERS, session.pk, apart_from)
+    if found := continued(story, *among):
         return Place(session, *found)
     turns = Turn.objects.filter(session=session)
     turns = turns if apart_from is None else turns.exclude(pk=apart_from)
@@ -212,6 +216,9 @@ def matching(turns: QuerySet[Turn], histories: Sequence[str]) -> QuerySet[Turn]:
 
 OF_KEY: Prepared[Turn] = Prepared(lambda key, histories: matching(Turn.objects.filter(session__key=key), histories))
 OF_SESSION: Prepared[Turn] = Prepared(lambda pk, histories: matching(Turn.objects.filter(session=pk), histories))
+OF_OTHERS: Prepared[Turn] = Prepared(
+    lambda pk, apart_from, histories: matching(Turn.objects.filter(session=pk).exclude(pk=apart_from), histories)
+)
 PREVIOUS: Prepared[Turn] = Prepared(
     lambda key, given: Turn.objects.filter(session__key=key, completion_id=given).only(*NARROW).order_by()
 )
@@ -226,16 +233,14 @@ def kept_name(name: str) -> str:
     return name if len(name) <= 200 else hashlib.sha256(name.encode()).hexdigest()
 
 
-def continued(
-    story: Story, turns: Prepared[Turn], among: object, *, apart_from: UUID | None = None
-) -> tuple[Turn, int] | None:
+def continued(story: Story, turns: Prepared[Turn], *among: object) -> tuple[Turn, int] | None:
     """Of these turns the one that the story continues (same history, same reply), and how much of it that is.
 
     The longest history first; then one that nobody has continued yet; then the newest.
     """
     if not story.histories:
         return None
-    newest = [turn for turn in turns.ask(among, list(story.histories)) if turn.pk != apart_from]
+    newest = turns.ask(*among, list(story.histories))
     best = max(newest, key=lambda turn: story.histories[turn.chain], default=None)
     return (best, story.histories[best.chain]) if best else None
 
@@ -341,7 +346,8 @@ def _surviving(rules: Rules, role: str, text: str) -> str:
     return bare(rules.reply(unthought(text)))
 
 
-_surviving_short = lru_cache(maxsize=8192)(_surviving)
+_surviving_short = lru_cache(maxsize=2048)(_surviving)
+"""At most 33 MB: 2048 texts of SHORT characters, as they came and as they are left, at four bytes a character."""
 
 
 def dropped_calls(messages: Sequence[Message], rules: Rules) -> frozenset[str]:
@@ -386,6 +392,11 @@ def bare(text: str) -> str:
     return " ".join(text.split())
 
 
+def called_by(reply: Message) -> list[str]:
+    """The ids of a reply's tool calls, as every client keeps them."""
+    return [stripped_id(call.get("id")) for call in reply.get("tool_calls") or []]
+
+
 def stripped_id(call_id: object) -> str:
     """Of a tool call's id what every client keeps."""
     return re.sub(r"[^0-9A-Za-z]", "", str(call_id or ""))
@@ -395,10 +406,13 @@ def stripped_id(call_id: object) -> str:
 def close(session: Session) -> int:
     """The conversation is over: replies that nothing came back to have nothing to teach. Feedback re-opens them.
 
-    Returns how many replies that closed. A session that is closed already stays so since then.
+    Returns how many replies that closed. A session that is closed already stays so since then. A reply that is still
+    being written is closed when it ends.
     """
+    if LOCKED.first(session.pk) is None:
+        return 0
     Session.objects.filter(pk=session.pk, closed_at=None).update(closed_at=timezone.now())
-    served = session.turns.filter(status=Turn.Status.SERVED).only(*NARROW).select_for_update()
+    served = session.turns.filter(status=Turn.Status.SERVED).only(*NARROW).order_by("pk").select_for_update()
     for turn in served:
         turn.move(Turn.Status.CLOSED)
     return len(served)

@@ -11,7 +11,8 @@ from asgiref.sync import sync_to_async
 from django.db import connections
 from django.utils import timezone
 
-from chat import asking, corrections, replies, sessions, turns
+from chat import asking, corrections, replies, retries, sessions, turns
+from chat.api import streaming
 from chat.asking import Ask
 from chat.models import ApiKey, Session, Turn
 from chat.retries import KeyReused
@@ -209,6 +210,49 @@ async def test_a_retry_waits_for_a_writer_that_is_still_at_it_and_takes_over_whe
     engine.release()
     assert (await asyncio.wait_for(waiting, 20)).text == "Hello, captain."
     assert await Turn.objects.acount() == 1
+    assert not again.repeated  # it is this one's own now: to be closed if its reader leaves
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+async def test_a_retry_whose_reader_leaves_while_it_takes_over_leaves_nothing_open(key, monkeypatch):
+    taken, gate = threading.Event(), threading.Event()
+    real = retries.reopened
+
+    def slow(*args):
+        try:
+            return real(*args)
+        finally:
+            taken.set()
+            gate.wait(10)
+
+    named = {"idempotency-key": "k1"}
+    first = await sync_to_async(begin)(key, headers=named)
+    again = await sync_to_async(begin)(key, headers=named)
+    assert again.repeated
+    await sync_to_async(ended)(first, "Half a", "abort")
+    monkeypatch.setattr(retries, "reopened", slow)
+    reading = asyncio.create_task(streaming.whole([again]))
+    await asyncio.to_thread(taken.wait, 10)
+    reading.cancel()
+    gate.set()
+    await asyncio.gather(reading, return_exceptions=True)
+
+    async def closed() -> bool:
+        row = await Turn.objects.aget(pk=first.pk)
+        return (row.status, row.finish_reason, row.asked["event"]) == ("closed", "abort", "retry")
+
+    await until(closed, "the row is closed")
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+async def test_a_retry_of_a_reply_whose_process_was_killed_is_written_anew(key, engine):
+    engine.says("Hello, captain.")
+    first = await sync_to_async(begin)(key)
+    await Turn.objects.filter(pk=first.pk).aupdate(moved_at=timezone.now() - timedelta(hours=5))
+    again = await sync_to_async(begin)(key, headers=COUNTED)
+    assert (again.pk, again.repeated) == (first.pk, True)
+    held = await asyncio.wait_for(reply_to(again, engine), 10)
+    assert (held.text, held.status, held.error) == ("Hello, captain.", "served", "")
 
 
 # what is asked instead
@@ -401,6 +445,21 @@ def test_a_message_opens_a_closed_conversation_again(key):
     begin(key, more("Hello."), b"2")
     held = Turn.objects.select_related("session").get(pk=first.pk)
     assert (held.status, held.session.closed_at) == ("observed", None)
+
+
+def test_a_reply_that_ends_after_its_conversation_was_closed_is_closed_and_can_be_continued(key):
+    first = begin(key)
+    assert sessions.close(first.session) == 0
+    first = ended(first)
+    assert (first.status, first.finish_reason, first.text) == ("closed", "stop", "Hello.")
+    assert begin(key, more("Hello."), b"2").follows_id == first.pk
+    assert Turn.objects.get(pk=first.pk).status == "observed"
+
+
+def test_closing_a_conversation_that_was_deleted_changes_nothing(key):
+    session = begin(key).session
+    Session.objects.filter(pk=session.pk).delete()
+    assert sessions.close(session) == 0
 
 
 def test_closing_idle_conversations_leaves_those_that_are_answered(key):

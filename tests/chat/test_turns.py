@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import aclosing
 from datetime import timedelta
 
@@ -17,6 +18,7 @@ from gpu_workers.errors import EngineRefused, EngineUnavailable, KeyRefused
 from gpu_workers.types import Delta, Sampling
 from tests.chat.conftest import assistant, open_turn, reply_to, until, user
 from training.models import Checkpoint
+from training.promotion import ensure_loaded
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
@@ -233,6 +235,22 @@ async def test_an_engine_that_restarts_costs_time_and_no_reply(session, engine, 
     assert (await Turn.objects.aget(pk=turn.pk)).status == Turn.Status.SERVED
 
 
+async def test_an_engine_without_room_for_the_weights_is_waited_for(session, engine, adapted, monkeypatch):
+    monkeypatch.setattr(replies, "PATIENCE_S", 10)
+    turn = await open_turn(session, HI)
+    tries = []
+
+    async def crowded(*args):
+        tries.append(args)
+        if len(tries) == 1:
+            raise EngineUnavailable("Three adapters are loaded, and no more fit.")
+        await ensure_loaded(*args)
+
+    monkeypatch.setattr(replies, "ensure_loaded", crowded)
+    assert (await reply_to(turn, engine)).status == Turn.Status.SERVED
+    assert len(tries) == 2
+
+
 async def test_an_engine_that_stays_away_ends_the_reply_with_its_sentence(session, engine):
     engine.goes_down()
     turn = await open_turn(session, HI)
@@ -401,6 +419,34 @@ async def test_a_cancelled_writer_closes_its_turn(session, engine):
         await writer
     engine.release()
     assert (await Turn.objects.aget(pk=turn.pk)).status == Turn.Status.CLOSED
+
+
+async def test_a_reply_that_is_whole_is_kept_though_its_reader_leaves_before_a_thread_is_free(
+    session, engine, monkeypatch
+):
+    engine.says("Hello, captain.")
+    engine.hold(after=1)
+    turn = await open_turn(session, HI)
+    free, ending = threading.Event(), asyncio.Event()
+
+    def noting(call, **kwargs):
+        if call is replies.finish:
+            ending.set()
+        return sync_to_async(call, **kwargs)
+
+    writer = asyncio.create_task(reply_to(turn, engine))
+    await asyncio.to_thread(engine.holding.wait, 10)
+    monkeypatch.setattr(replies, "sync_to_async", noting)
+    busy = asyncio.create_task(sync_to_async(free.wait)(20))
+    await asyncio.sleep(0)
+    engine.release()
+    await asyncio.wait_for(ending.wait(), 10)
+    writer.cancel()
+    await asyncio.sleep(0)
+    free.set()
+    await asyncio.gather(writer, busy, return_exceptions=True)
+    turn = await Turn.objects.aget(pk=turn.pk)
+    assert (turn.status, turn.text) == (Turn.Status.SERVED, "Hello, captain.")
 
 
 async def test_a_writer_that_was_killed_leaves_a_turn_that_is_closed_later(session, engine):
