@@ -98,17 +98,25 @@ class Example:
         return self.teacher_prompt_ids is not None
 
 
+DEEPEST = 100
+"""How many lists and objects of a client may stand inside each other."""
+
+NO_CHARACTERS = re.compile("[\x00\ud800-\udfff\ufdd0-\ufdef]")
+"""U+0000, halves of characters, and those that Unicode leaves to programs: here they mark forged control tokens."""
+
+
 def storable(text: str) -> str:
-    """`text` as a database keeps it: a model or a client may write U+0000 or half a character, shown as U+FFFD."""
-    if "\x00" not in text and (text.isascii() or is_whole(text)):
+    """`text` as a database keeps it and a prompt can hold it: where a model or a client wrote what is no character,
+    U+FFFD stands."""
+    if "\x00" not in text and (text.isascii() or is_sound(text)):
         return text
-    return re.sub("[\x00\ud800-\udfff]", "\ufffd", text)
+    return NO_CHARACTERS.sub("\ufffd", text)
 
 
-def is_whole(text: str) -> bool:
-    """No half of a character. Many times faster than to look for one: most texts are long and sound."""
+def is_sound(text: str) -> bool:
+    """No half of a character, and none like U+FDD0. Many times faster than to look for one: most texts are long and
+    sound."""
     try:
-        text.encode()
+        return b"\xef\xb7" not in text.encode()  # how U+FDC0 to U+FDFF begin
     except UnicodeEncodeError:
         return False
-    return True
