@@ -72,12 +72,14 @@ class Spoken:
         return "".join(piece.text for piece in self.pieces if piece.kind == "content")
 
 
-async def reply(turn: Turn, engine: Engine) -> AsyncGenerator[Spoken, None]:
+async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGenerator[Spoken, None]:
     """The reply, as it is sampled; the row keeps ids, log-probs and text exactly as the engine gave them.
 
     What the engine says faster than it is read comes in one piece; an empty piece says that it is silent. The last
     piece comes after the row is SERVED, so whoever reads it may speak of the turn at once. Leaving early aborts the
     engine and closes the turn, as does `stop`; a failure closes it with its sentence and raises.
+
+    With `holds` tool calls are given out whole: one that breaks is text then, as it is on the row either way.
     """
     if turn.repeated:
         async with aclosing(retries.replay(turn)) as again:
@@ -88,7 +90,7 @@ async def reply(turn: Turn, engine: Engine) -> AsyncGenerator[Spoken, None]:
         turn = await Turn.objects.select_related("checkpoint").aget(pk=turn.pk)
     if turn.get_deferred_fields() or not Turn.checkpoint.is_cached(turn):
         turn = await Turn.objects.select_related("checkpoint").aget(pk=turn.pk)
-    reader = Reader.of(turn.tools, turn.asked)
+    reader = Reader.of(turn.tools, turn.asked, holds=holds)
     ids, logprobs = array("q"), array("d")  # a quarter of the room that lists take, for as long as the reply lasts
     first_token_s: float | None = None
     ending: asyncio.Future[None] | None = None
