@@ -77,7 +77,9 @@ class Seen:
 
     def text_at(self, place: str) -> str:
         """The text there, without its far end where it is very long; empty when there is none."""
-        return self._texts.get(place) or self._looked_up(place)
+        if place not in self._texts:
+            self._texts[place] = self._looked_up(place)[:FARTHEST]
+        return self._texts[place]
 
     @cached_property
     def _texts(self) -> dict[str, str]:
@@ -97,7 +99,6 @@ class Seen:
             roles = ("user",) if place == "last_user" else ("user", "tool", "assistant")
             told = (m for m in reversed(self.messages) if m["role"] in roles)
             text = next((said for m in told if is_real(m, said := words(m))), "")
-        self._texts[place] = text = text[:FARTHEST]
         return text
 
     def _field(self, name: str) -> str:
