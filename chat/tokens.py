@@ -7,6 +7,7 @@ message. Where a tokenizer looks beyond its control tokens, nothing is kept and 
 
 from __future__ import annotations
 
+import os
 import re
 from array import array
 from collections import OrderedDict
@@ -17,11 +18,16 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # one text at a time: more threads would only wait
+
 ROOM = 64 * 2**20
 """Bytes that the kept ids may take: sixteen million tokens."""
 
 OVERHEAD = 250
 """Bytes that a part takes besides its ids."""
+
+LONG = 4096
+"""Characters from which other threads run meanwhile. What is shorter is done sooner than they would give way again."""
 
 PROBES = ("Hello there", " two  blanks ", "\n", "\n\nlines\n", "né", "word", "'s", "12", " ", "\t{}", "日本 語")
 """What is put between control tokens to see whether they part a text: beginnings and ends that tokenizers treat."""
@@ -85,7 +91,10 @@ class Tokens:
         return ids
 
     def _encoded(self, text: str) -> list[int]:
-        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+        if len(text) < LONG:
+            return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+        (encoded,) = self._tokenizer.encode_batch_fast([text], add_special_tokens=False)  # lets go of the interpreter
+        return list(encoded.ids)
 
     def _is_parted(self) -> bool:
         """Ask the tokenizer itself, for every control token and every probe on either side of it."""

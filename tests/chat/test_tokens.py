@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from time import sleep
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from chat.tokens import Tokens
+from chat.tokens import LONG, Tokens
 from tests.tiny import TEXT
 
 CONTROLS = ("<|im_start|>", "<|im_end|>", "<|im_end|><|im_start|>", "<think>", "[A]")
@@ -70,6 +72,31 @@ def test_parts_give_what_the_whole_gives(make, conversation):
         assert tokens.ids(text) == wanted
         assert tokens.ids(text) == wanted  # now from memory
     assert tokens.taken <= 20_000
+
+
+@pytest.mark.parametrize("make", [byte_level, prefixed_once, normalised])
+@settings(max_examples=50, deadline=None)
+@given(text=storable, times=st.integers(1, 200))
+def test_a_long_text_gives_the_same_while_other_threads_run(make, text, times):
+    tokenizer, tokens = with_memory(make)
+    text = text * times + "x" * LONG
+    assert tokens._encoded(text) == tokenizer.encode(text, add_special_tokens=False).ids
+
+
+def test_a_long_text_lets_other_threads_run():
+    tokens = Tokens(tokenizer := byte_level(), added(tokenizer))
+    held = sys.getswitchinterval()
+    with ThreadPoolExecutor(1) as pool:
+        sys.setswitchinterval(1000)  # who does not let go of the interpreter keeps it to the end
+        try:
+            going = pool.submit(tokens.ids, "word " * 400_000)
+            turns = 0
+            while not going.done():
+                turns += 1
+                sleep(0.001)
+        finally:
+            sys.setswitchinterval(held)
+    assert turns > 10
 
 
 def test_what_was_tokenised_once_is_not_tokenised_again():
