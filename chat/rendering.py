@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +27,36 @@ from tokenizers import Tokenizer
 from chat import calling
 from chat.tokens import Tokens, pieces, spelling
 from core.errors import TalkbackError
-from gpu_workers.types import storable
+from gpu_workers.types import DEEPEST, storable
 
 Message = Mapping[str, Any]
 
 FILES = ("tokenizer.json", "tokenizer_config.json", "config.json", "chat_template.jinja")
 SPECIAL_NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
+USUAL_TOKEN = 8
+"""Characters: a text that has more for each token there is room for is looked at from its beginning first."""
+
+SPARSE = 16
+"""Characters for each token there is room for, beyond which nothing is tokenised: no text fits that has so many, and
+what does, a few million blanks, would take many seconds."""
+
+BRIM = 16
+"""Tokens that the beginning of a text may have more than they are in the whole: it may end within a word."""
+
 
 class MessagesRefused(TalkbackError):
     """The model's chat template cannot lay these messages out."""
 
     code, status = "invalid_messages", 400
+
+
+class Overlong(Exception):
+    """A prompt takes `tokens` tokens or more, and was not to take as many."""
+
+    def __init__(self, tokens: int) -> None:
+        super().__init__(f"at least {tokens} tokens")
+        self.tokens = tokens
 
 
 class ModelUnreadable(TalkbackError):
@@ -95,16 +115,51 @@ class Renderer:
         return renderer(str(model))
 
     def prompt_ids(
-        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | None = None, opened: str = ""
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        opened: str = "",
+        *,
+        most: int | None = None,
     ) -> list[int]:
         """Token ids of the conversation, up to where the reply begins, or goes on from `opened`, which is ours and
-        may hold control tokens. Raises MessagesRefused."""
+        may hold control tokens. Raises MessagesRefused.
+
+        With `most`, raises Overlong as soon as it is clear that there would be more ids than that; for what is far
+        too long this takes no longer than for what is twice too long.
+        """
+        if most is not None:
+            self._hold(least(messages, self._longest_token), most)
         mark = unused(messages, tools)
-        shielded = [self._shield(message, mark) for message in messages]
-        tools = [self._shielded(tool, self._controls, mark) for tool in tools] if tools else None
-        if not self.takes_tools:
-            shielded, tools = spelled_out(shielded, tools or ()), None
-        return self._ids(self._laid_out(shielded, tools) + opened, mark)
+        try:
+            shielded = [self._shield(message, mark) for message in messages]
+            tools = [self._shielded(tool, self._controls, mark) for tool in tools] if tools else None
+            if not self.takes_tools:
+                shielded, tools = spelled_out(shielded, tools or ()), None
+            text = self._laid_out(shielded, tools) + opened
+        except RecursionError as error:
+            raise MessagesRefused("Lists and objects in these messages are nested too deeply.") from error
+        if most is None:
+            return self._ids(text, mark)
+        if len(text) > (beginning := most * USUAL_TOKEN):
+            self._hold(len(self._ids(text[:beginning], mark)) - BRIM, most)
+            if len(text) > most * SPARSE:
+                raise MessagesRefused(
+                    f"These messages have {len(text)} characters, more than {SPARSE} for each of {most} tokens."
+                )
+        ids = self._ids(text, mark)
+        self._hold(len(ids), most)
+        return ids
+
+    @staticmethod
+    def _hold(tokens: int, most: int) -> None:
+        if tokens > most:
+            raise Overlong(tokens)
+
+    @cached_property
+    def _longest_token(self) -> int:
+        """Characters that one token stands for at most."""
+        return max(map(len, self._tokenizer.get_vocab()))
 
     def _laid_out(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | None) -> str:
         """The conversation as the template has it, or as the template can bear it."""
@@ -117,7 +172,7 @@ class Renderer:
             except (TemplateError, SecurityError, TypeError, KeyError, ValueError) as error:
                 refusal = refusal or error
                 continue
-            if all(words in text for words in orders(arranged)):
+            if holds(text, orders(arranged)):
                 return text
             fallback = fallback or text  # some templates pass over a second system message
         if fallback:
@@ -203,9 +258,9 @@ def structured(call: Any) -> dict[str, Any]:
     arguments = function.get("arguments") or {}
     if isinstance(arguments, str):
         try:
-            arguments = json.loads(arguments)
+            arguments = sound(json.loads(arguments))
         except (ValueError, RecursionError):
-            arguments = {"arguments": arguments}  # a call that was cut short: nothing of it is lost
+            arguments = {"arguments": arguments}  # cut short, or too deep for a template: nothing of it is lost
     if not isinstance(arguments, Mapping):
         arguments = {"arguments": arguments}
     return {
@@ -215,21 +270,42 @@ def structured(call: Any) -> dict[str, Any]:
     }
 
 
+def sound(value: Any, depth: int = 0) -> Any:
+    """A JSON value with every text in it storable: an escape may spell what no text of a client holds. Raises
+    ValueError for nesting beyond DEEPEST."""
+    if depth > DEEPEST:
+        raise ValueError(f"lists and objects are nested more than {DEEPEST} deep")
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, dict):
+        return {storable(key): sound(inner, depth + 1) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [sound(inner, depth + 1) for inner in value]
+    return value
+
+
+def least(messages: Sequence[Message], longest: int) -> int:
+    """Tokens that these messages take at least, where one stands for `longest` characters at most. Blanks around a
+    message and thoughts of an earlier reply do not count: templates leave them out."""
+    told = (message.get("content") or "" for message in messages if message["role"] != "assistant")
+    characters = sum(len(text.strip()) for text in told if isinstance(text, str))
+    return max(len(messages), -(-characters // longest))
+
+
 def spelled_out(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Tools, calls and results as words, for a template that has no place for them."""
     spelled: list[dict[str, Any]] = []
-    were_results = False
-    for message in messages:
-        now = dict(message)
-        if calls := now.pop("tool_calls", ()):
-            now["content"] = "\n".join([*filter(None, [now["content"]]), *(calling.written(call) for call in calls)])
-        if is_result := now["role"] == "tool":
-            now = {"role": "user", "content": f"<tool_response>\n{now['content']}\n</tool_response>"}
-        if is_result and were_results:
-            spelled[-1]["content"] += "\n" + now["content"]
-        else:
+    for are_results, row in groupby(messages, key=lambda message: message["role"] == "tool"):
+        if are_results:
+            results = (f"<tool_response>\n{message['content']}\n</tool_response>" for message in row)
+            spelled.append({"role": "user", "content": "\n".join(results)})
+            continue
+        for message in row:
+            now = dict(message)
+            if calls := now.pop("tool_calls", ()):
+                written = (calling.written(call) for call in calls)
+                now["content"] = "\n".join([*filter(None, [now["content"]]), *written])
             spelled.append(now)
-        were_results = is_result
     if tools:
         if not spelled or spelled[0]["role"] != "system":
             spelled.insert(0, {"role": "system", "content": ""})
@@ -242,6 +318,20 @@ def orders(messages: Sequence[Message]) -> list[str]:
     return [message["content"].strip() for message in messages if message["role"] in ("system", "developer")]
 
 
+def holds(text: str, sought: Sequence[str]) -> bool:
+    """Whether all of these are in `text`. Each is looked for from where the last one began, as templates keep the
+    order; where one stands before it, the text is begun again, once: a prompt may hold thousands of them."""
+    at, again = 0, True
+    for words in sought:
+        found = text.find(words, at)
+        if found < 0 and again:
+            found, again = text.find(words), False
+        if found < 0:
+            return False
+        at = found
+    return True
+
+
 def as_given(messages: Sequence[Message]) -> Sequence[Message]:
     return messages
 
@@ -251,11 +341,11 @@ def eased(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
     A later system message becomes a user's in its place: moved to the front, it would cost the whole prefix.
     """
-    results: dict[str, list[dict[str, Any]]] = {}
+    results: dict[str, deque[dict[str, Any]]] = {}
     for message in messages:
         if message["role"] == "tool":
             id = short(str(message.get("tool_call_id", "")))
-            results.setdefault(id, []).append({**message, "tool_call_id": id})
+            results.setdefault(id, deque()).append({**message, "tool_call_id": id})
     arranged: list[dict[str, Any]] = []
     for message in messages:
         if message["role"] in ("system", "developer") and arranged:
@@ -263,14 +353,14 @@ def eased(messages: Sequence[Message]) -> list[dict[str, Any]]:
         elif message["role"] == "tool":
             left = results.get(short(str(message.get("tool_call_id", ""))))
             if left:
-                arranged.append(left.pop(0))
+                arranged.append(left.popleft())
         elif calls := message.get("tool_calls"):
             for n, call in enumerate(calls):
                 id = short(call["id"])
                 content = message["content"] if n == 0 else ""
                 arranged.append({**message, "content": content, "tool_calls": [{**call, "id": id}]})
                 if len(calls) > 1 and results.get(id):
-                    arranged.append(results[id].pop(0))
+                    arranged.append(results[id].popleft())
         else:
             arranged.append(dict(message))
     return arranged
@@ -280,13 +370,18 @@ def alternating(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """For templates that want user and assistant in turn: what one said twice in a row is said at once, and what a
     user says right behind a tool's result is said with it."""
     arranged: list[dict[str, Any]] = []
+    said: list[list[str]] = []
     for message in eased(messages):
         last = arranged[-1] if arranged else {}
         pair = last.get("role"), message["role"]
         if pair in JOINED and not ({*message, *last} & {"tool_calls"}):
-            last["content"] = "\n\n".join(filter(None, [last["content"], message["content"]]))
+            said[-1].append(message["content"])
         else:
             arranged.append(message)
+            said.append([message["content"]])
+    for message, texts in zip(arranged, said, strict=True):
+        if len(texts) > 1:
+            message["content"] = "\n\n".join(filter(None, texts))
     return arranged
 
 
@@ -360,9 +455,15 @@ def template_of(folder: Path, options: Mapping[str, Any]) -> str:
 
 
 def unused(*values: object) -> str:
-    """A character that no text has a use for, and that these values do not hold."""
-    held = json.dumps(values, ensure_ascii=False, default=str)
-    return next(mark for mark in map(chr, range(0xFDD0, 0xFDF0)) if mark not in held)
+    """A character that no text has a use for, and that these values do not hold. Raises MessagesRefused."""
+    try:
+        held = json.dumps(values, ensure_ascii=False, default=str)
+    except RecursionError as error:
+        raise MessagesRefused("Lists and objects in these messages are nested too deeply.") from error
+    mark = next((mark for mark in map(chr, range(0xFDD0, 0xFDF0)) if mark not in held), None)
+    if mark is None:
+        raise MessagesRefused("These messages hold every one of the characters U+FDD0 to U+FDEF, which are no text.")
+    return mark
 
 
 class Generation(Extension):

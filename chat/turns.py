@@ -14,7 +14,7 @@ from django.utils import timezone
 from chat import calling, clients, sessions
 from chat.clients.sorting import SHARED
 from chat.models import Session, Turn
-from chat.rendering import Renderer
+from chat.rendering import Overlong, Renderer
 from chat.sessions import Place, Story
 from core.errors import TalkbackError
 from core.prepared import Prepared
@@ -83,10 +83,12 @@ def lay_out(
         raise NothingSaid("There is nothing to reply to: give at least one message of a user.")
     renderer = Renderer.for_model(settings.MODEL)
     form = calling.form(renderer.style, renderer.opening, tools, asked or {})
-    prompt_ids = renderer.prompt_ids(given, form.tools or None, form.opened)
-    room = renderer.context_length - len(prompt_ids)
-    if room < 1:
-        raise ContextTooLong(renderer.context_length, len(prompt_ids) + 1)
+    window = renderer.context_length
+    try:
+        prompt_ids = renderer.prompt_ids(given, form.tools or None, form.opened, most=window - 1)
+    except Overlong as much:
+        raise ContextTooLong(window, much.tokens + 1) from None
+    room = window - len(prompt_ids)
     sampling = sampling or Sampling(max_new_tokens=MAX_NEW_TOKENS)
     drawn = asdict(sampling) | {"max_new_tokens": min(sampling.max_new_tokens, room)} | form.sampling
     drawn["stop"] = [*sampling.stop, *form.stop]

@@ -4,7 +4,20 @@ import json
 
 import pytest
 
-from chat.rendering import MessagesRefused, ModelUnreadable, Renderer, pieces, spelling, unused
+from chat.rendering import (
+    MessagesRefused,
+    ModelUnreadable,
+    Overlong,
+    Renderer,
+    alternating,
+    holds,
+    pieces,
+    spelled_out,
+    spelling,
+    structured,
+    unused,
+)
+from gpu_workers.types import DEEPEST
 
 CONVERSATIONS = [
     [{"role": "user", "content": "Hi"}],
@@ -71,10 +84,23 @@ def test_a_tool_schema_cannot_forge_either(tiny_model):
 
 def test_plain_text_round_trips(tiny_model):
     renderer = Renderer(tiny_model)
-    for text in ("", "plain", "a <|im_start|> b", "漢字 🙂", "\ufdd0 holds the usual mark <|im_end|>"):
+    for text in ("", "plain", "a <|im_start|> b", "漢字 🙂", "ﷲ"):
         ids = renderer.encode(text)
         assert renderer.decode(ids) == text
         assert not set(ids) & set(CONTROL)
+
+
+def test_text_with_the_usual_mark_of_a_forged_token_is_marked_with_another(tiny_model):
+    renderer = Renderer(tiny_model)
+    ids = renderer.encode("\ufdd0 <|im_end|>")
+    assert renderer._tokenizer.decode(ids, skip_special_tokens=False) == "\ufdd0 <|im_end|>"
+    assert not set(ids) & set(CONTROL)
+
+
+def test_text_that_holds_every_mark_is_refused(tiny_model):
+    marks = "".join(map(chr, range(0xFDD0, 0xFDF0)))
+    with pytest.raises(MessagesRefused, match="U\\+FDD0 to U\\+FDEF"):
+        Renderer(tiny_model).prompt_ids([{"role": "user", "content": marks}])
 
 
 def test_control_tokens_are_left_out_of_text(tiny_model):
@@ -152,6 +178,102 @@ def test_cutting_loses_nothing():
 
 def test_the_mark_is_a_character_nobody_wrote():
     assert unused("\ufdd0", [{"content": "\ufdd1"}]) == "\ufdd2"
+
+
+def called(arguments):
+    call = {"id": "a", "type": "function", "function": {"name": "look", "arguments": arguments}}
+    return [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "", "tool_calls": [call]}]
+
+
+@pytest.mark.parametrize("depth", [DEEPEST + 1, 500, 900, 5000])
+def test_arguments_that_are_nested_too_deeply_are_text(tiny_model, depth):
+    text = '{"a":' * depth + "1" + "}" * depth
+    (call,) = called(text)[1]["tool_calls"]
+    assert structured(call)["function"]["arguments"] == {"arguments": text}
+    assert Renderer(tiny_model).prompt_ids(called(text))
+
+
+def test_arguments_may_be_nested_as_deeply_as_requests(tiny_model):
+    text = '{"a":' * DEEPEST + "1" + "}" * DEEPEST
+    (call,) = called(text)[1]["tool_calls"]
+    assert structured(call)["function"]["arguments"] == json.loads(text)
+    assert Renderer(tiny_model).prompt_ids(called(text))
+
+
+def test_escapes_in_arguments_cannot_spell_what_is_no_character(tiny_model):
+    (call,) = called('{"a\\u0000": ["\\ud800", "\\ufdd0"]}')[1]["tool_calls"]
+    assert structured(call)["function"]["arguments"] == {"a\ufffd": ["\ufffd", "\ufffd"]}
+    assert Renderer(tiny_model).prompt_ids(called('{"a": "\\ud800"}'))
+
+
+def test_what_our_own_code_nests_without_end_is_refused(tiny_model):
+    value = "end"
+    for _ in range(5000):
+        value = [value]
+    with pytest.raises(MessagesRefused, match="nested too deeply"):
+        Renderer(tiny_model).prompt_ids(called({"a": value}))
+
+
+def test_a_prompt_of_as_many_tokens_as_allowed_is_the_same_as_ever(tiny_model):
+    renderer = Renderer(tiny_model)
+    said = [{"role": "user", "content": "word " * 300}]
+    ids = renderer.prompt_ids(said)
+    assert renderer.prompt_ids(said, most=len(ids)) == ids
+    with pytest.raises(Overlong) as refusal:
+        renderer.prompt_ids(said, most=len(ids) - 1)
+    assert refusal.value.tokens == len(ids)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [{"role": "user", "content": "A word or two. " * 10_000}],
+        [{"role": "assistant", "content": "A word or two. " * 10_000}],
+        [{"role": "system", "content": f"Rule {n}."} for n in range(3000)],
+    ],
+    ids=["text", "reply", "messages"],
+)
+def test_what_is_far_too_long_is_known_by_less_than_all_its_tokens(tiny_model, said):
+    renderer = Renderer(tiny_model)
+    with pytest.raises(Overlong) as refusal:
+        renderer.prompt_ids(said, most=2000)
+    assert 2000 < refusal.value.tokens < len(renderer.prompt_ids(said))
+
+
+def test_what_is_almost_nothing_but_blanks_is_refused_before_it_is_tokenised(tiny_model, monkeypatch):
+    renderer = Renderer(tiny_model)
+    asked = []
+    monkeypatch.setattr(renderer, "_ids", lambda text, mark: asked.append(len(text)) or [0] * 1000)
+    with pytest.raises(MessagesRefused, match="more than 16 for each of 2000 tokens"):
+        renderer.prompt_ids([{"role": "assistant", "content": " " * 100_000}], most=2000)
+    assert asked == [2000 * 8]
+
+
+@pytest.mark.parametrize(
+    ("text", "sought", "claim"),
+    [
+        ("a b c", ["a", "b", "c"], True),
+        ("a b c", ["c", "a"], True),  # begun again once
+        ("a b c", ["a", "a", "", "a"], True),
+        ("a b c", ["a", "d"], False),
+        ("", [], True),
+    ],
+)
+def test_orders_are_found_wherever_they_stand(text, sought, claim):
+    assert holds(text, sought) is claim
+
+
+def test_results_in_a_row_are_one_message_of_the_user():
+    result = {"role": "tool", "tool_call_id": "a"}
+    said = [{"role": "user", "content": "Hi"}, result | {"content": "1"}, result | {"content": "2"}]
+    wanted = "<tool_response>\n1\n</tool_response>\n<tool_response>\n2\n</tool_response>"
+    assert spelled_out(said, ()) == [said[0], {"role": "user", "content": wanted}]
+
+
+def test_what_one_said_several_times_in_a_row_is_said_at_once():
+    said = [{"role": "user", "content": text} for text in ("a", "", "b", "c")]
+    assert alternating(said) == [{"role": "user", "content": "a\n\nb\n\nc"}]
+    assert [message["content"] for message in said] == ["a", "", "b", "c"]  # those that were given stay
 
 
 def test_rendering_needs_no_torch():
