@@ -25,7 +25,11 @@ def test_the_process_does_not_import_torch(process, tmp_path):
         f"{IMPORTS[process]}\n"
         f"print(json.dumps([name for name in {HEAVY} if name in sys.modules]))"
     )
-    environment = os.environ | {"DJANGO_SETTINGS_MODULE": "webapp.settings", "DATA_DIR": str(tmp_path)}
+    environment = os.environ | {
+        "DJANGO_SETTINGS_MODULE": "webapp.settings",
+        "DATA_DIR": str(tmp_path),
+        "SECRET_KEY": "of-a-test",
+    }
     done = subprocess.run(
         [sys.executable, "-c", program],
         env=environment,

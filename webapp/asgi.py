@@ -12,6 +12,15 @@ django = get_asgi_application()
 
 from typing import Any
 
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
+if settings.SECRET_KEY == settings.FOR_BUILDS:
+    raise ImproperlyConfigured(
+        "Nothing is served without a SECRET_KEY of its own: make up writes one to DATA_DIR/env; elsewhere set "
+        'SECRET_KEY to what python -c "import secrets; print(secrets.token_urlsafe(50))" prints, and keep it.'
+    )
+
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator

@@ -23,7 +23,9 @@ def env(name: str, default: str = "") -> str:
 
 
 PORT = int(env("PORT", "8000"))
-SECRET_KEY = env("SECRET_KEY", "only-for-tests-and-builds")
+FOR_BUILDS = "only-for-tests-and-builds"
+"""With this everybody could sign what only we may: links that sign people in, passes to the API. Nothing is served."""
+SECRET_KEY = env("SECRET_KEY", FOR_BUILDS)
 DEBUG = env("DEBUG") == "1"
 
 
@@ -111,8 +113,11 @@ TEMPLATES = [
 ]
 
 DATABASES = {
-    # A page's request has a thread of its own, which nobody would come back to: no connection is kept.
-    "default": dj_database_url.parse(env("DATABASE_URL", f"sqlite:///{DATA_DIR}/talkback.sqlite3"), conn_max_age=0)
+    # A page's request has a thread of its own, which nobody would come back to: no connection is kept. Those of
+    # core.threads are, and one that has gone bad meanwhile is replaced before it is used.
+    "default": dj_database_url.parse(
+        env("DATABASE_URL", f"sqlite:///{DATA_DIR}/talkback.sqlite3"), conn_max_age=0, conn_health_checks=True
+    )
 }
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["OPTIONS"] = {
