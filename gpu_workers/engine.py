@@ -6,9 +6,11 @@ tests (tests/contract/) hold both to it.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
+from time import monotonic
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -20,10 +22,15 @@ from gpu_workers.connections import Connections
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused
 from gpu_workers.types import Completion, Delta, Sampling, Scored, Top, storable
 
+log = logging.getLogger(__name__)
+
 PauseMode = Literal["abort", "retract", "in_place"]
 
 KEPT_S = 4.0
 """How long an idle connection is kept: less than the 5 s after which the engine's server closes it."""
+
+TOLD_S = 10.0
+"""How often the log says that the engine does not answer, however many ask."""
 
 JSON = {"Content-Type": "application/json"}
 
@@ -41,6 +48,7 @@ class Engine:
     def __init__(self, url: str, *, api_key: str = "", admin_key: str = "", timeout_s: float = 300.0) -> None:
         """`timeout_s` is the longest silence that is borne; the real SGLang has two keys that do not overlap."""
         self.url = url.rstrip("/")
+        self._told_at = -TOLD_S
         self._api_key = api_key
         self._admin_key = admin_key or api_key
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=timeout_s)
@@ -263,7 +271,7 @@ class Engine:
             async with self._session().request(method, self.url + path, data=body, headers=headers) as response:
                 return response.status, await response.read()
         except Failures as error:
-            raise _unreachable(self.url, error) from error
+            raise self._unreachable(error) from error
 
     @asynccontextmanager
     async def _streamed(
@@ -290,7 +298,14 @@ class Engine:
                             raise end
                         return
         except Failures as error:
-            raise _unreachable(self.url, error) from error
+            raise self._unreachable(error) from error
+
+    def _unreachable(self, error: Exception) -> EngineUnavailable:
+        """Where the engine is, and how its network fails, is for the log: the sentence goes to whoever asked."""
+        if monotonic() - self._told_at > TOLD_S:
+            self._told_at = monotonic()
+            log.warning("The engine at %s does not answer (%s).", self.url, str(error) or type(error).__name__)
+        return EngineUnavailable("The engine does not answer.")
 
     def _request(
         self, ids: Sequence[int], sampling: Sampling, adapter: str | None, request_id: str | None, priority: int
@@ -438,11 +453,6 @@ def _forget(session: aiohttp.ClientSession) -> None:
     if connector is not None:
         with suppress(StopIteration):
             next(connector.close().__await__())
-
-
-def _unreachable(url: str, error: Exception) -> EngineUnavailable:
-    reason = str(error) or type(error).__name__
-    return EngineUnavailable(f"The engine at {url} does not answer ({reason}).")
 
 
 def _finish(meta: Mapping[str, Any]) -> str | None:

@@ -10,7 +10,7 @@ import math
 import re
 from typing import Any
 
-from django.core.exceptions import RequestDataTooBig
+from django.core.exceptions import DisallowedHost, RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from ninja import NinjaAPI
@@ -171,6 +171,8 @@ def page(request: HttpRequest, status: int, sentence: str) -> HttpResponse:
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     if isinstance(exception, RequestDataTooBig):
         return page(request, 413, "That is larger than 8 MB. Send less at once.")
+    if isinstance(exception, DisallowedHost):
+        return page(request, 400, "This server does not go by that name: ALLOWED_HOSTS in its settings must have it.")
     return page(request, 400, "This request could not be understood.")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import httpx
 import pytest
@@ -65,6 +66,7 @@ async def test_failures_have_the_apis_shape_on_the_short_way_too(http, settings)
 
     assert [one.status_code for one in (large, nowhere, keyless, strange)] == [413, 404, 401, 400]
     assert all(one.json()["error"]["message"] for one in (large, nowhere, keyless, strange))
+    assert "ALLOWED_HOSTS" in strange.json()["error"]["message"]
 
 
 async def test_a_body_in_parts_without_a_length_has_the_same_limit(http, settings):
@@ -110,6 +112,26 @@ async def test_a_connection_that_broke_is_replaced(kept, http, secret, monkeypat
     for _ in range(4):  # whichever thread takes it: each is likely to have had its turn
         await asyncio.wrap_future(threads.executor().submit(break_it))
     assert (await http.get("/v1/models", headers=headers)).status_code == 200
+
+
+def test_a_connection_that_was_long_unused_is_looked_at_before_it_is_used(secret, monkeypatch):
+    looked = []
+    monkeypatch.setattr(type(connections["default"]), "is_usable", lambda self: bool(looked.append(1)))
+
+    def use() -> Any:
+        assert ApiKey.objects.count() == 1
+        return connection.connection
+
+    pool = threads.Threads(1)
+    try:
+        first = pool.submit(use).result(10)
+        assert pool.submit(use).result(10) is first
+        assert not looked
+        monkeypatch.setattr(threads, "IDLE_S", 0.0)
+        assert pool.submit(use).result(10) is not first
+        assert looked
+    finally:
+        pool.close()
 
 
 async def test_what_the_api_moves_is_told_afterwards_and_none_of_it_is_lost(
