@@ -99,7 +99,7 @@ def test_a_form_that_makes_no_sense_makes_no_key_and_says_why(ben, wrong):
 
 
 def test_only_those_who_run_this_give_out_administration(console):
-    assert "admin: run this Talkback" in text(console.get(reverse("connect:new")))
+    assert "admin: administer this Talkback; no route asks for it yet" in text(console.get(reverse("connect:new")))
     console.post(reverse("connect:new"), FORM | {"scopes": ["admin"]})
     assert ApiKey.objects.get().scopes == ["admin"]
 

@@ -25,7 +25,7 @@ from webapp.console.board import counted
 ABOUT_SCOPES = {
     "chat": "ask for replies",
     "feedback": "give thumbs and corrections, and read what became of a turn",
-    "admin": "run this Talkback",
+    "admin": "administer this Talkback; no route asks for it yet",
 }
 
 
