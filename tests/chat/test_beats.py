@@ -57,15 +57,20 @@ async def test_one_that_was_stopped_elsewhere_is_told_so_and_the_other_is_not(tw
 
 
 async def test_when_a_reply_has_ended_no_beat_speaks_of_it(two):
-    async with Writing(two[0], 0.01, lambda: None) as writing:
+    async def first_known() -> bool:
+        return await heard_of(two[0])
 
-        async def known() -> bool:
-            return await heard_of(two[0])
+    async def second_known() -> bool:
+        return await heard_of(two[1])
 
-        await until(known, "a beat")
-        writing.words.append("Hello")
-    await Turn.objects.filter(pk=two[0].pk).aupdate(text="the end")
-    await asyncio.sleep(0.05)
+    async with Writing(two[1], 0.01, lambda: None):  # for this one the beats go on
+        async with Writing(two[0], 0.01, lambda: None) as writing:
+            await until(first_known, "a beat")
+            writing.words.append("Hello")
+        await Turn.objects.filter(pk=two[0].pk).aupdate(text="the end")
+        for _ in range(2):
+            await Turn.objects.filter(pk=two[1].pk).aupdate(moved_at=timezone.now() - timedelta(hours=1))
+            await until(second_known, "another beat")
 
     assert (await Turn.objects.aget(pk=two[0].pk)).text == "the end"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,6 +47,42 @@ def test_plain(client, engine):
     turn = Turn.objects.get(completion_id=answer.id)
     assert (answer.usage.input_tokens, answer.usage.output_tokens) == (len(turn.prompt_ids), len(turn.response_ids))
     assert (turn.protocol, turn.line, turn.status) == ("messages", Turn.Line.MAIN, Turn.Status.SERVED)
+
+
+@pytest.mark.parametrize("is_streamed", [True, False])
+def test_a_reply_is_held_to_a_schema(client, engine, is_streamed):
+    schema = WEATHER["input_schema"]
+    asked = {"model": "talkback", "max_tokens": 200, "messages": HI}
+    asked |= {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
+    engine.says('{"city": "Paris"}')
+    if is_streamed:
+        with client.messages.stream(**asked) as stream:
+            answer = stream.get_final_message()
+    else:
+        answer = client.messages.create(**asked)
+    assert json.loads(answer.content[0].text) == {"city": "Paris"}
+    (call,) = engine.asked("stream")
+    assert json.loads(call.sampling.json_schema) == schema
+    assert "grammar" in Turn.objects.get().marks
+
+
+def test_a_long_call_that_breaks_is_text_in_a_stream_too(client, engine):
+    text = '<tool_call>\n{"name": "weather", "arguments": {"city": "' + "x" * 600
+    engine.says(text)
+    asked = {"model": "talkback", "max_tokens": 1500, "messages": HI, "tools": [WEATHER]}
+    with client.messages.stream(**asked) as stream:
+        answer = stream.get_final_message()
+    assert [(block.type, block.text) for block in answer.content] == [("text", text)]
+    assert answer.stop_reason == "end_turn"
+
+
+def test_a_long_call_comes_whole_in_a_stream(client, engine):
+    engine.says(called("x" * 600))
+    asked = {"model": "talkback", "max_tokens": 1500, "messages": HI, "tools": [WEATHER]}
+    with client.messages.stream(**asked) as stream:
+        answer = stream.get_final_message()
+    assert [(block.type, block.input) for block in answer.content] == [("tool_use", {"city": "x" * 600})]
+    assert answer.stop_reason == "tool_use"
 
 
 def test_the_models_that_answer_can_be_listed(client):

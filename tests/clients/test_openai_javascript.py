@@ -25,6 +25,8 @@ def test_the_official_client_is_pleased(site, key, engine, tmp_path: Path):
     engine.says(CALL, to="user\ntools<")
     engine.says("It is warm.", to="31 degrees")
     engine.says(CALL, to="streamed tools")
+    engine.says(CALL + "\n" + CALL.replace("Lisbon", "Porto"), to="user\nparallel<", times=2)
+    engine.says("It is warm in both.", to="28 degrees")
     engine.says('{"town": "Lisbon"}', to="schema")
     engine.says("A long answer that nobody waits for. " * 40, to="abort")
     engine.hold(after=300)  # only the long one comes so far: it waits there until its reader has left
@@ -50,6 +52,14 @@ def test_the_official_client_is_pleased(site, key, engine, tmp_path: Path):
         "after": "It is warm.",
     }
     assert seen["toolsInAStream"] == [["weather", {"town": "Lisbon"}]]
+    both = [["weather", {"town": "Lisbon"}], ["weather", {"town": "Porto"}]]
+    assert seen["toolsAtOnce"] == {
+        "finish": "tool_calls",
+        "calls": both,
+        "streamed": both,
+        "ids": 2,
+        "after": "It is warm in both.",
+    }
     assert seen["schema"] == {"town": "Lisbon"}
     errors = {name: (error["name"], error["status"], error["code"]) for name, error in seen["errors"].items()}
     assert errors == {

@@ -410,7 +410,7 @@ async def test_readers_that_leave_at_any_moment_leave_no_turn_behind(site, key, 
             messages: Any = [{"role": "user", "content": f"Say hello, number {number}"}]
             ask = client.chat.completions.create(model="talkback", messages=messages, stream=bool(number % 3))
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(heard(ask), 0.02 * number)
+                await asyncio.wait_for(heard(ask), 0.05 * number)
 
     async def heard(ask: Any) -> None:
         async for _ in await ask:
@@ -421,7 +421,15 @@ async def test_readers_that_leave_at_any_moment_leave_no_turn_behind(site, key, 
     async def all_closed() -> bool:
         return not await Turn.objects.exclude(status=Turn.Status.CLOSED, finish_reason="abort").aexists()
 
+    async def all_stopped() -> bool:
+        return {call.request_id for call in engine.asked("stream")} == set(engine.aborted)
+
     await until(all_closed, "no turn waits for a reader", within_s=20)
+    await until(all_stopped, "nothing is written for anybody", within_s=20)
+    made = {turn.completion_id async for turn in Turn.objects.all()}
+    assert 10 <= len(made) <= 40
+    assert set(engine.aborted) <= made
+    assert len(engine.aborted) >= 10
     engine.release()
 
 

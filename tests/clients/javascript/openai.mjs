@@ -62,6 +62,23 @@ async function toolsInAStream() {
   return message.tool_calls.map((call) => [call.function.name, JSON.parse(call.function.arguments)]);
 }
 
+async function toolsAtOnce() {
+  const create = { model, messages: say("parallel"), tools: [weather], parallel_tool_calls: true };
+  const whole = (await client.chat.completions.create(create)).choices[0];
+  const streamed = await client.chat.completions.stream(create).finalMessage();
+  const of = (message) => message.tool_calls.map((call) => [call.function.name, JSON.parse(call.function.arguments)]);
+  const results = streamed.tool_calls.map((call) => ({ role: "tool", tool_call_id: call.id, content: "28 degrees" }));
+  const messages = [...say("parallel"), streamed, ...results];
+  const after = await client.chat.completions.create({ model, messages, tools: [weather] });
+  return {
+    finish: whole.finish_reason,
+    calls: of(whole.message),
+    streamed: of(streamed),
+    ids: new Set(streamed.tool_calls.map((call) => call.id)).size,
+    after: after.choices[0].message.content,
+  };
+}
+
 async function schema() {
   const format = { type: "json_schema", json_schema: { name: "weather", strict: true, schema: weather.function.parameters } };
   const answer = await client.chat.completions.create({ model, messages: say("schema"), response_format: format });
@@ -95,6 +112,7 @@ async function abort() {
 const models = (await client.models.list()).data.map((model) => model.id);
 const seen = { models, plain: await plain(), stream: await stream(), tools: await tools() };
 seen.toolsInAStream = await toolsInAStream();
+seen.toolsAtOnce = await toolsAtOnce();
 seen.schema = await schema();
 seen.errors = await errors();
 seen.abort = await abort();
