@@ -120,11 +120,12 @@ def test_notes_of_a_client_are_looked_through_once(monkeypatch):
     ("text", "kept"),
     [
         ("plain", "plain"),
-        ("né 🙂 漢字 ﷲ ﷰ \ufdcf", "né 🙂 漢字 ﷲ ﷰ \ufdcf"),  # their neighbours, and other planes, are text
+        ("né 🙂 漢字 ﷲ ﷰ \ufdcf", "né 🙂 漢字 ﷲ ﷰ \ufdcf"),  # their neighbours are text
         (MARKS, "\ufffd" * 32),
         ("a\x00b", "a\ufffdb"),
         ("\ud83d", "\ufffd"),
     ],
+    ids=["plain", "neighbours", "marks", "zero", "half"],
 )
 def test_what_is_no_character_is_shown_as_such(text, kept):
     assert storable(text) == kept
