@@ -203,14 +203,14 @@ def happening(place: Place, story: Story, newest: Sequence[Turn]) -> dict[str, s
     def of(event: str, turn: Turn | None = None) -> dict[str, str]:
         return {"event": event} | ({"of": turn.completion_id} if turn is not None else {})
 
+    if place.session.named_by in SHARED:  # several conversations by one name, of which two may begin alike
+        return {}
     twin = next((turn for turn in newest if story.chain and turn.request_chain == story.chain), None)
     if twin is not None and twin.status != Turn.Status.ANSWERING:
         if not twin.is_whole:
             return of("retry", twin)
         Turn.objects.filter(pk=twin.pk).update(marks=marked(twin, "regenerated"))
         return of("regeneration", twin)
-    if place.session.named_by in SHARED:  # several conversations by one name: what is not the same is not related
-        return {}
     if writing := next((turn for turn in newest if turn.status == Turn.Status.ANSWERING), None):
         return of("parallel", writing)
     if not newest:

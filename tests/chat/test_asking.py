@@ -295,6 +295,16 @@ def test_a_user_may_have_many_conversations(key):
     assert other.session == Turn.objects.first().session
 
 
+def test_two_conversations_of_a_user_that_begin_alike_say_nothing_of_each_other(key):
+    about = {"session_id": "", "user": "u7"}
+    first = ended(begin(key, **about))
+    other = begin(key, **about)
+    assert other.pk != first.pk
+    assert "event" not in other.asked
+    first.refresh_from_db()
+    assert first.marks == []
+
+
 # a history that its client rewrote
 
 
@@ -364,6 +374,13 @@ def test_the_previous_reply_decides_where_it_is_named(key, ana):
     assert Turn.objects.get(pk=twin.pk).next_state == []
     other, _ = ApiKey.objects.issue(ana, "phone")
     assert begin(other, more("Hello."), b"2", session_id="", previous=first.completion_id).follows_id is None
+
+
+def test_no_main_turn_follows_a_side_one_by_its_name(key):
+    aside = ended(begin(key, turn_type="side"))
+    goes_on = begin(key, more("Hello."), b"2", previous=aside.completion_id)
+    assert (goes_on.follows_id, goes_on.session_id) == (None, aside.session_id)
+    assert Turn.objects.get(pk=aside.pk).next_state == []
 
 
 def test_few_questions_are_asked_of_the_database(key, django_assert_max_num_queries):

@@ -98,6 +98,14 @@ def test_the_next_state_is_everything_real_that_was_said_last(said, next_state, 
     assert story.said_after(story.end) == next_state
 
 
+def test_parallel_calls_that_come_back_as_two_replies_keep_both_results(db):
+    results = [tool("call10"), tool("call11")]
+    together = sessions.Story([*HI[:1], two_calls(), *results, user("So?")], "openclaw")
+    apart = sessions.Story([*HI[:1], call("call_1_0", "{}"), call("call_1_1", "{}"), *results, user("So?")], "openclaw")
+    assert apart.said_after(apart.end) == [*results, user("So?")]
+    assert apart.chain == together.chain
+
+
 def served(session, messages, text):
     """A finished turn, without an engine."""
     turn = turns.open_turn(session, messages)
