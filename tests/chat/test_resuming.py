@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from functools import partial
 
 import pytest
@@ -135,3 +136,31 @@ def test_what_depends_on_more_than_the_ids_is_not_gone_on_from(renderer, samplin
     course.take(one(renderer.encode("a")[0], text="a"))
     assert not is_exact(sampling)
     assert not course.resume()
+
+
+@pytest.mark.parametrize("stop", [(), ("e",)])
+async def test_the_embedded_engine_says_what_it_would_have_said(embedded_engine, renderer, stop):
+    asked = Sampling(max_new_tokens=24, temperature=1.0, top_k=1, ignore_eos=True, stop=stop)
+    prompt_ids = renderer.prompt_ids([{"role": "user", "content": "Say hello"}])
+    whole = await embedded_engine.generate(prompt_ids, asked)
+    for seam in range(1, len(whole.ids)):
+        course = Course(prompt_ids, asked, renderer.decode)
+        ids: list[int] = []
+        logprobs: list[float] = []
+        text = ""
+        stream = embedded_engine.stream(prompt_ids, asked)
+        while True:
+            async with aclosing(stream):
+                async for delta in stream:
+                    delta = course.take(delta)
+                    ids += delta.ids
+                    logprobs += delta.logprobs
+                    text += delta.text
+                    if delta.finish_reason or (len(ids) >= seam and not course.is_resumed):
+                        break
+            if delta.finish_reason:
+                break
+            assert course.resume()
+            stream = embedded_engine.stream(*course.question())
+        assert (text, tuple(ids), delta.finish_reason) == (whole.text, whole.ids, whole.finish_reason), seam
+        assert logprobs == pytest.approx(whole.logprobs, abs=1e-4)
