@@ -7,7 +7,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -149,6 +149,10 @@ def taught(talkback: Talkback, session: str, count: int) -> list[Turn]:
     return wait_for(f"{count} samples of {session}", look, 120, every_s=1)
 
 
+def compactions(talkback: Talkback) -> list[Turn]:
+    return [turn for turn in talkback.turns() if turn.kind == "compaction"]
+
+
 def nothing_else_taught(talkback: Talkback) -> None:
     side = [turn for turn in talkback.turns() if turn.kind != "main"]
     assert all(turn.line == "side" and turn.sample is None and not turn.next_state for turn in side), side
@@ -185,23 +189,49 @@ def test_an_unmodified_client_chats_is_corrected_and_runs_a_tool_and_all_of_it_t
     nothing_else_taught(talkback)
 
 
-def test_a_small_window_is_compacted_by_the_client_and_the_conversation_goes_on_teaching(talkback, client) -> None:
+def test_a_tool_that_the_gateways_agent_runs_comes_back_and_its_turns_teach(talkback, client) -> None:
+    desk = client()
+    (desk.workspace / "memo.txt").write_text("the door is green")
+    reading = {"name": "read", "arguments": {"path": "memo.txt"}}
+    talkback.script(
+        {"to": r"Read memo\.txt\.", "says": f"<tool_call>\n{json.dumps(reading)}\n</tool_call>", "times": 1},
+        {"to": "the door is green", "says": "The memo says green.", "times": 1},
+    )
+
+    with desk.gateway():
+        assert desk.says("Read memo.txt.", session="memo", local=False) == "The memo says green."
+        desk.says("No, say which door.", session="memo", local=False)
+
+    tool, answer, *_ = taught(talkback, "memo", 2)
+    assert (tool.finish_reason, tool.named_by) == ("tool_calls", "runtime line")
+    (result,) = tool.next_state
+    assert result["role"] == "tool"
+    assert "the door is green" in result["content"]
+    assert "No, say which door." in answer.next_state[0]["content"]
+    nothing_else_taught(talkback)
+
+
+@pytest.mark.parametrize("place", ["gateway", "local"])
+def test_a_small_window_is_compacted_by_the_client_and_the_conversation_goes_on_teaching(
+    talkback, client, place: str
+) -> None:
     small = client(8192, compaction={"keepRecentTokens": 400, "recentTurnsPreserve": 1})
+    session, local, before_that = f"garden-{place}", place == "local", len(compactions(talkback))
     talkback.script(
         {"to": r"Tell me of \w+\..{0,1200}$", "says": "They are grown in gardens all over the world. " * 40}
     )
     flowers = ("roses", "tulips", "lilies", "daisies", "poppies", "irises", "asters", "peonies", "violets", "pansies")
 
-    with small.gateway():
+    with nullcontext() if local else small.gateway():
         for flower in flowers:
-            small.says(f"Tell me of {flower}.", session="garden", local=False)
-            if any(turn.kind == "compaction" for turn in talkback.turns()):
+            small.says(f"Tell me of {flower}.", session=session, local=local)
+            if len(compactions(talkback)) > before_that:
                 break
         else:
             raise AssertionError(f"nothing was compacted: {Counter(turn.kind for turn in talkback.turns())}")
-        small.says("And a last word?", session="garden", local=False)
+        small.says("And a last word?", session=session, local=local)
 
-    *_, before, last = taught(talkback, "garden", len(talkback.of("garden")) - 1)  # all but the last, which awaits one
+    *_, before, last = taught(talkback, session, len(talkback.of(session)) - 1)  # all but the last, which awaits one
     assert last.text
     assert "And a last word?" in str(
         before.next_state
