@@ -226,7 +226,8 @@ class ResponsesRequest(Addressed):
 
     def echo(self, turn: Turn) -> dict[str, Any]:
         """What the answer repeats of the request."""
-        sent = self.model_dump(by_alias=True, exclude_none=True)
+        said = {"reasoning", "text", "tool_choice", "tools"}
+        sent = self.model_dump(include=said, by_alias=True, exclude_none=True)
         return {
             "instructions": self.instructions,
             "max_output_tokens": self.max_output_tokens,

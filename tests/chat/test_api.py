@@ -145,6 +145,31 @@ async def test_a_reader_that_leaves_before_a_stream_has_begun_stops_the_engine(a
     assert (turn.status, turn.finish_reason) == (Turn.Status.CLOSED, "abort")
 
 
+@pytest.mark.parametrize("path", PROTOCOLS)
+async def test_a_reader_that_is_gone_before_the_status_is_sent_stops_the_engine(key, engine, path):
+    from webapp.asgi import application
+
+    engine.says("Hello, captain.")
+    engine.hold(after=1)
+    body = json.dumps(PROTOCOLS[path] | {"stream": True}).encode()
+    headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {key.secret}".encode())]
+    headers += [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": headers}
+    arriving = [{"type": "http.request", "body": body}]
+
+    async def receive():
+        return arriving.pop() if arriving else await asyncio.Future()
+
+    async def send(message):
+        raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        await application(scope, receive, send)
+    turn = await Turn.objects.aget()
+    assert engine.aborted == [turn.completion_id]
+    assert (turn.status, turn.finish_reason) == (Turn.Status.CLOSED, "abort")
+
+
 LONG_CALL = '<tool_call>{"name": "weather", "arguments": {"city": "' + "x" * 2 * LONG
 
 
