@@ -4,12 +4,13 @@ hops to a thread and back. What is answered is what Django's ordinary stack woul
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from http import HTTPStatus
 from io import BytesIO
 from time import monotonic
-from typing import IO, Any, cast
+from typing import IO, Any, Self, cast
 
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.conf import settings
@@ -29,9 +30,14 @@ from webapp.afterwards import Afterwards
 from webapp.errors import bad_request, not_allowed, refused
 from webapp.headers import stamped
 
+log = logging.getLogger(__name__)
+
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+STALL_S = 300.0
+"""Who takes nothing of a stream for so long has left, though the connection stands."""
 
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -127,7 +133,37 @@ class ApiHandler(ASGIHandler):
             await send({"type": "http.response.body", "body": cast(HttpResponse, response).content})
             return
         async with aclosing(aiter(cast(AsyncIterable[bytes], response))) as parts:  # type: ignore[type-var]
-            await send(start)
-            async for part in parts:
-                await send({"type": "http.response.body", "body": part, "more_body": True})
+            with Sending() as sending:
+                await send(start)
+                async for part in parts:
+                    sending.since = monotonic()
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
+                    sending.since = None
         await send({"type": "http.response.body"})
+
+
+class Sending:
+    """A stream under way. Its task is cancelled, as if the reader had left, once one part was not taken for STALL_S.
+
+    One timer for the whole stream: it sets itself anew, so that a part costs it nothing.
+    """
+
+    def __init__(self) -> None:
+        self.since: float | None = None
+        """When the part went out that is not taken yet, on the monotonic clock."""
+
+    def __enter__(self) -> Self:
+        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        self._timer = self._loop.call_later(STALL_S, self._look)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        waited_s = monotonic() - self.since if self.since is not None else 0.0
+        if waited_s >= STALL_S - 0.001:
+            log.info("a stream ends: its reader took nothing for %.0f s", waited_s)
+            cast(asyncio.Task[object], self._task).cancel()
+        else:
+            self._timer = self._loop.call_later(STALL_S - waited_s, self._look)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from typing import Any
 
@@ -15,6 +16,7 @@ from django.test import AsyncClient
 from chat.models import ApiKey, Turn
 from core import threads
 from core.states import moved
+from webapp import handler
 from webapp.afterwards import Afterwards
 from webapp.asgi import application
 
@@ -112,6 +114,42 @@ async def test_a_connection_that_broke_is_replaced(kept, http, secret, monkeypat
     for _ in range(4):  # whichever thread takes it: each is likely to have had its turn
         await asyncio.wrap_future(threads.executor().submit(break_it))
     assert (await http.get("/v1/models", headers=headers)).status_code == 200
+
+
+async def test_a_reader_that_takes_nothing_for_long_has_left(secret, engine, tiny_model, settings, monkeypatch):
+    settings.MODEL = str(tiny_model)
+    monkeypatch.setattr(handler, "STALL_S", 0.2)
+    engine.says("Hello, captain, and welcome.")
+    engine.hold(after=1)
+    sent: list[str] = []
+    body = json.dumps({"messages": [{"role": "user", "content": "Say hello"}], "stream": True}).encode()
+    incoming = [{"type": "http.request", "body": body}]
+
+    async def receive():
+        return incoming.pop() if incoming else await asyncio.Future()
+
+    async def send(message):
+        sent.append(message["type"])
+        if len(sent) > 2:
+            await asyncio.Future()  # as a socket whose reader does not read
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/v1/chat/completions",
+        "query_string": b"",
+        "headers": [
+            (b"host", b"localhost"),
+            (b"authorization", f"Bearer {secret}".encode()),
+            (b"content-type", b"application/json"),
+        ],
+    }
+    await asyncio.wait_for(application(scope, receive, send), 10)
+
+    turn = await Turn.objects.aget()
+    assert sent == ["http.response.start", "http.response.body", "http.response.body"]
+    assert (turn.status, turn.finish_reason) == ("closed", "abort")
+    assert engine.aborted == [turn.completion_id]
 
 
 def test_a_connection_that_was_long_unused_is_looked_at_before_it_is_used(secret, monkeypatch):
