@@ -6,12 +6,12 @@ from functools import partial
 
 from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
-from ninja import Router
 
 from chat import asking
 from chat.api import streaming
 from chat.api.access import Bearer
 from chat.api.addressing import addressed
+from chat.api.aside import Router
 from chat.api.catalog import chosen
 from chat.api.chunks import Chunks, answer, counts
 from chat.api.request import ChatRequest, NotOffered

@@ -12,7 +12,6 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
-from ninja import Router
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from chat import asking, calling
@@ -20,6 +19,7 @@ from chat.api import streaming
 from chat.api.access import Bearer
 from chat.api.addressing import Addressed, addressed
 from chat.api.anthropic_events import PING, MessageEvents, answer
+from chat.api.aside import Router
 from chat.api.catalog import chosen
 from chat.api.protocol_shapes import MessageAnswer, TokensCounted, events_of
 from chat.api.request import MOST_TOOLS, NotOffered

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
-from ninja import Router
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from chat import asking, replies, turns
 from chat.api import response_items, streaming
 from chat.api.access import Bearer
 from chat.api.addressing import Addressed, addressed
+from chat.api.aside import Router
 from chat.api.catalog import chosen
 from chat.api.protocol_shapes import ResponseAnswer, events_of
 from chat.api.request import MOST_TOOLS, NAME, NotOffered

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -500,3 +501,27 @@ async def test_a_request_may_name_the_checkpoint_that_answers(ask, engine):
     assert (await ask({"model": "talkback"})).json()["model"] == "talkback@1"
     assert (await ask({"model": "talkback@0"})).json()["model"] == "talkback@0"
     assert [call.adapter for call in engine.asked("stream")] == [live.adapter, None]
+
+
+@pytest.mark.parametrize("path", PROTOCOLS)
+async def test_a_large_body_is_read_beside_the_event_loop_and_answered_alike(ask, engine, path, monkeypatch):
+    from chat.api import addressing, aside
+
+    read_in = []
+
+    def noting(body):
+        read_in.append(threading.current_thread() is threading.main_thread())
+        return real(body)
+
+    real = addressing.storable
+    monkeypatch.setattr(addressing, "storable", lambda value: noting(value) if isinstance(value, dict) else real(value))
+    large = {"metadata": {"note": "x"}, "padding": "x" * aside.LARGE}
+    engine.says("Hello, captain.", times=2)
+    for body in (PROTOCOLS[path], PROTOCOLS[path] | large):
+        answer = await ask(body, path)
+        assert (answer.status_code, b"Hello, captain." in answer.content) == (200, True)
+    assert read_in == [True, False]
+    refused = await ask(large, path) if path != PATH else await ask(large | {"messages": []})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_request")
+    keyless = await ask(PROTOCOLS[path] | large, path, secret="tb-wrong")
+    assert keyless.status_code == 401
