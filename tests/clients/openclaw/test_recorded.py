@@ -43,7 +43,8 @@ def replay(site, engine, key, settings, roomy_model) -> Callable[[str], list[tup
         with httpx.Client(base_url=f"{site}/v1", timeout=30) as client:
             for request in requests:
                 answer = request["answer"]
-                if answer.get("fails") in ("error", "cut"):
+                is_down = answer.get("fails") in ("error", "cut")
+                if is_down:
                     engine.goes_down()
                 else:
                     engine.says(spelled(answer))
@@ -52,7 +53,7 @@ def replay(site, engine, key, settings, roomy_model) -> Callable[[str], list[tup
                 with client.stream("POST", "/chat/completions", json=body, headers=headers) as reply:
                     said = reply.read().decode()
                 engine.comes_back()
-                assert reply.status_code == 200, said
+                assert reply.status_code == (503 if is_down else 200), said
                 turn = Turn.objects.exclude(pk__in=known).select_related("session", "follows").get()
                 known.add(turn.pk)
                 played.append((request, turn))
