@@ -9,7 +9,7 @@ VENV = .venv/bin
 ONE_THREAD = OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
 PYTEST = $(ONE_THREAD) $(VENV)/python -m pytest -q
 ROOMS = not browser and not real_model and not processes and not sglang and not openclaw
-ON_POSTGRES = $(ONE_THREAD) $(VENV)/python -m tests.postgres -q -m "$(ROOMS)"
+ON_POSTGRES = $(ONE_THREAD) $(VENV)/python -m tests.postgres -q -n 2 -m "$(ROOMS)"
 ARGS ?=
 
 .DEFAULT_GOAL := help

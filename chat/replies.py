@@ -16,7 +16,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.db import transaction
+from django.db import OperationalError, transaction
 from django.utils import timezone
 
 from chat import limits, retries, sessions
@@ -204,14 +204,20 @@ def finish(turn: Turn, status: str, said: dict[str, Any]) -> None:
         if turn.line == Turn.Line.MAIN:
             message = said.get("message") or {"role": "assistant", "content": said["text"]}
             said["chain"] = sessions.chain([*turn.messages, message], turn.client)
-    try:
-        with transaction.atomic():
-            if sessions.locked(turn.session_id).closed_at is not None:
-                status = Turn.Status.CLOSED
-            turn.move(status, **said)
-            limits.spend(turn)
-    except (IllegalMove, Session.DoesNotExist) as gone:
-        log.warning("reply not kept: %s", gone)
+    for tries_left in (2, 1, 0):
+        try:
+            with transaction.atomic():
+                if sessions.locked(turn.session_id).closed_at is not None:
+                    status = Turn.Status.CLOSED
+                turn.move(status, **said)
+                limits.spend(turn)
+            return
+        except (IllegalMove, Session.DoesNotExist) as gone:
+            log.warning("reply not kept: %s", gone)
+            return
+        except OperationalError:  # a deadlock that PostgreSQL ended, a lock that was waited for too long
+            if not tries_left:
+                raise
 
 
 async def attempts(turn: Turn, engine: Engine, marks: list[str]) -> AsyncGenerator[Delta, None]:

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import OperationalError
 from django.utils import timezone
 
 from chat import replies, turns
@@ -506,3 +507,19 @@ async def test_a_session_that_is_deleted_while_it_is_answered_breaks_nothing(ses
 )
 def test_a_conversation_is_called_by_its_first_words(words, title):
     assert turns.title_of([user(words)]) == title
+
+
+def test_a_reply_is_kept_though_the_database_ended_a_deadlock(session, monkeypatch):
+    turn = turns.open_turn(session, HI)
+    tries = []
+
+    def locked(pk):
+        tries.append(pk)
+        if len(tries) == 1:
+            raise OperationalError("deadlock detected")
+        return session
+
+    monkeypatch.setattr(replies.sessions, "locked", locked)
+    replies.finish(turn, Turn.Status.SERVED, {"text": "Hello.", "finish_reason": "stop"})
+    turn.refresh_from_db()
+    assert (turn.status, turn.text, len(tries)) == (Turn.Status.SERVED, "Hello.", 2)
