@@ -129,7 +129,7 @@ def test_a_lesson_is_given_learned_approved_and_undone_by_clicking(stack: Stack,
     # undo: one click, and the base writes the next one
     page.goto(f"{stack.url}/console/")
     page.locator("#roll-back").click()
-    expect(page.locator("#board-live")).to_contain_text("talkback@0", timeout=30_000)
+    expect(page.locator("#to-live")).to_have_text("talkback@0", timeout=30_000)
     picture(page, "console")
     page.goto(stack.url)
     say(page, "Name one animal that can run.")
