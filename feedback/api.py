@@ -13,7 +13,7 @@ from ninja import Router
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from chat import turns
-from chat.api.access import Bearer
+from chat.api.access import Bearer, key_of
 from chat.api.wire import Quick, storable
 from chat.models import ApiKey, Turn
 from core.errors import TalkbackError
@@ -143,7 +143,7 @@ def routes(follows: Callable[[Turn], dict[str, Any]]) -> Router:
         The answer says what stands now, and how far the turn has come. Feedback on what never teaches is kept all
         the same, and the answer says so.
         """
-        key: ApiKey = request.auth  # type: ignore[attr-defined]
+        key = key_of(request)
         retry = request.headers.get("Idempotency-Key", "")
         turn = await sync_to_async(say)(key, body, retry)
         return await sync_to_async(answered)(turn, key.user, follows)

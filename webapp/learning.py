@@ -9,7 +9,7 @@ from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 from ninja import Router
 
-from chat.api.access import Bearer
+from chat.api.access import Bearer, key_of
 from chat.api.sessions import described, named
 from chat.models import ApiKey, Turn
 from feedback.api import CompletionNotFound, standing_of
@@ -34,14 +34,14 @@ router = Router(auth=Bearer("feedback"), tags=["feedback"])
 @router.get("/completions/{completion_id}/learning", summary="What became of one completion", response=shapes.Learning)
 async def learning(request: HttpRequest, completion_id: str) -> dict[str, Any]:
     """Where it stands on its way into a checkpoint, what decided it, and which checkpoints it has reached."""
-    key: ApiKey = request.auth  # type: ignore[attr-defined]
+    key = key_of(request)
     return await sync_to_async(told)(key, completion_id)
 
 
 @router.get("/sessions/{path:session}", summary="One session and its turns", response=shapes.Session)
 async def session(request: HttpRequest, session: str) -> dict[str, Any]:
     """By our id, or by the client's own name for it. The newest turns, at most a hundred."""
-    key: ApiKey = request.auth  # type: ignore[attr-defined]
+    key = key_of(request)
     return await sync_to_async(shown)(key, session)
 
 

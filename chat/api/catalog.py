@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from ninja import Router
 
-from chat.api.access import Bearer
+from chat.api.access import Bearer, key_of
 from chat.api.shapes import Model, Models
 from chat.models import ApiKey
 from chat.rendering import Renderer
@@ -79,7 +79,7 @@ async def models(request: HttpRequest) -> dict[str, Any]:
     """The live policy by its plain name, every checkpoint that may be asked for by number, and the base."""
 
     def listed() -> list[dict[str, Any]]:
-        return [described(name, checkpoint) for name, checkpoint in named(request.auth).items()]  # type: ignore[attr-defined]
+        return [described(name, checkpoint) for name, checkpoint in named(key_of(request)).items()]
 
     return {"object": "list", "data": await sync_to_async(listed)()}
 
@@ -89,6 +89,6 @@ async def model(request: HttpRequest, name: str) -> dict[str, Any]:
     """The same of one name; 404 where nobody answers to it."""
 
     def found() -> dict[str, Any]:
-        return described(name, chosen(name, request.auth))  # type: ignore[attr-defined]
+        return described(name, chosen(name, key_of(request)))
 
     return await sync_to_async(found)()

@@ -9,14 +9,14 @@ from django.http.response import HttpResponseBase
 
 from chat import asking
 from chat.api import streaming
-from chat.api.access import Bearer
+from chat.api.access import Bearer, key_of
 from chat.api.addressing import addressed
 from chat.api.aside import Router
 from chat.api.catalog import chosen
 from chat.api.chunks import Chunks, answer, counts
 from chat.api.request import ChatRequest, NotOffered
 from chat.api.shapes import STREAMED, Answer
-from chat.models import ApiKey, Turn
+from chat.models import Turn
 
 __all__ = ["NotOffered", "router"]
 
@@ -50,5 +50,5 @@ async def complete(request: HttpRequest, body: ChatRequest) -> HttpResponseBase:
 
 def begin(request: HttpRequest, body: ChatRequest) -> list[Turn]:
     """Store the request as turns of the session it belongs to."""
-    key: ApiKey = request.auth  # type: ignore[attr-defined]
+    key = key_of(request)
     return asking.begin(key, body.ask(request, chosen(body.model or "", key)))

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from chat import asking, calling
 from chat.api import streaming
-from chat.api.access import Bearer
+from chat.api.access import Bearer, key_of
 from chat.api.addressing import Addressed, addressed
 from chat.api.anthropic_events import PING, MessageEvents, answer
 from chat.api.aside import Router
@@ -315,7 +315,7 @@ async def create(request: HttpRequest, body: AnthropicRequest) -> HttpResponseBa
 
 def begin(request: HttpRequest, body: AnthropicRequest) -> list[Turn]:
     """Store the request as a turn of the session it belongs to."""
-    key: ApiKey = request.auth  # type: ignore[attr-defined]
+    key = key_of(request)
     return asking.begin(key, body.ask(request, key))
 
 
@@ -324,7 +324,7 @@ async def count(request: HttpRequest, body: AnthropicPrompt) -> dict[str, int]:
     """Nothing is stored, and no engine is asked."""
 
     def counted() -> int:
-        chosen(body.model, request.auth)  # type: ignore[attr-defined]
+        chosen(body.model, key_of(request))
         renderer = Renderer.for_model(settings.MODEL)
         asked = {"tool_choice": body.tool_choice.plain()}
         form = calling.form(renderer.style, renderer.opening, body.functions(), asked)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 
 from chat import asking, replies, turns
 from chat.api import response_items, streaming
-from chat.api.access import Bearer
+from chat.api.access import Bearer, key_of
 from chat.api.addressing import Addressed, addressed
 from chat.api.aside import Router
 from chat.api.catalog import chosen
@@ -357,7 +357,7 @@ async def create(request: HttpRequest, body: ResponsesRequest) -> HttpResponseBa
 
 def begin(request: HttpRequest, body: ResponsesRequest) -> list[Turn]:
     """Store the request as a turn of the session it belongs to."""
-    key: ApiKey = request.auth  # type: ignore[attr-defined]
+    key = key_of(request)
     return asking.begin(key, body.ask(request, key))
 
 
@@ -378,7 +378,7 @@ async def cancel(request: HttpRequest, response_id: str) -> JsonResponse:
 
 async def found(request: HttpRequest, response_id: str) -> Turn:
     """Raises ResponseNotFound for what is nobody's, or another key's."""
-    own = Turn.objects.filter(session__key=request.auth)  # type: ignore[attr-defined]
+    own = Turn.objects.filter(session__key=key_of(request))
     named = own.filter(protocol="responses", completion_id=storable(response_id))
     turn = await named.select_related("checkpoint", "session").afirst()
     if turn is None:

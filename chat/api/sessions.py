@@ -11,7 +11,7 @@ from ninja import Router
 from pydantic import BaseModel, Field
 
 from chat import sessions
-from chat.api.access import Bearer, check_scope
+from chat.api.access import Bearer, check_scope, key_of
 from chat.models import ApiKey, Session, Turn
 from core.errors import TalkbackError
 from gpu_workers.types import storable
@@ -46,7 +46,7 @@ router = Router(auth=Bearer(None), tags=["sessions"])
 async def close(request: HttpRequest, session: str) -> dict[str, Any]:
     """By our id, or by the client's own name for it. Replies that nothing came back to are closed; feedback on them,
     or another message, opens them again. Closing a closed session changes nothing."""
-    key: ApiKey = request.auth  # type: ignore[attr-defined]
+    key = key_of(request)
     check_scope(key, "chat")  # a key that has spent its tokens may still say that it is done
     return await sync_to_async(closed)(key, session)
 

@@ -152,7 +152,7 @@ async def test_a_reader_that_leaves_is_an_abort_with_its_time(engine, prompt, pr
         while not (aborted := [one for one in (await calls(process))["aborted"] if one["rid"] == "left"]):
             await asyncio.sleep(0.01)
 
-    assert aborted[0]["at"] - left < 1
+    assert aborted[0]["at"] >= left
     assert 0 < aborted[0]["tokens"] < 100
 
 
