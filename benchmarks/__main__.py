@@ -9,6 +9,7 @@ YARDSTICKS = {
     "learner": "a step beside a plain PEFT loop",
     "swap": "twenty swaps under load",
     "api": "what the API adds to an engine asked directly",
+    "judge": "what a verdict costs",
     "loop": "from a person's word to weights that answer",
 }
 

@@ -105,16 +105,22 @@ class Beats:
 
 
 def noted(said: dict[UUID, str | None]) -> set[UUID]:
-    """Say that these replies are being written, and keep their text where it has grown. Those still wanted."""
+    """Say that these replies are being written, and keep their text where it has grown. Those still wanted.
+
+    These are turns of many sessions, and none of the sessions is locked: a row that somebody else holds is left for the
+    next beat, since whoever waits here would hold what others wait for.
+    """
+    rows = Turn.objects.filter(pk__in=said, status=Turn.Status.ANSWERING, finish_reason="").order_by()
     with transaction.atomic():
-        rows = Turn.objects.filter(pk__in=said, status=Turn.Status.ANSWERING, finish_reason="")
-        # In one order, as everywhere: of two who lock several turns neither has what the other waits for.
-        wanted = set(rows.select_for_update().order_by("pk").values_list("pk", flat=True))
-        Turn.objects.filter(pk__in=wanted).update(moved_at=timezone.now())
-        for pk, text in said.items():
-            if text is not None and pk in wanted:
-                Turn.objects.filter(pk=pk).update(text=text)
-    return wanted
+        free = set(rows.select_for_update(skip_locked=True).values_list("pk", flat=True))
+        now = timezone.now()
+        # No row twice: PostgreSQL then looks whether its session is still there, and waits for whoever holds that.
+        Turn.objects.filter(pk__in=[pk for pk in free if said[pk] is None]).update(moved_at=now)
+        for pk in free:
+            if said[pk] is not None:
+                Turn.objects.filter(pk=pk).update(moved_at=now, text=said[pk])
+    held = said.keys() - free
+    return free | (set(rows.filter(pk__in=held).values_list("pk", flat=True)) if held else set())
 
 
 def noted_once(said: dict[UUID, str | None]) -> set[UUID]:

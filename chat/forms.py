@@ -17,7 +17,12 @@ class MessageForm(forms.Form):
         },
     )
     message_id = forms.UUIDField(error_messages={"required": "This page is out of date: reload it, then send again."})
-    off_record = forms.BooleanField(required=False)
+    off_record = forms.CharField(required=False)
+    """on or no; nothing where the page did not ask."""
+
+    def clean_off_record(self) -> bool | None:
+        """Whether a new conversation is to begin off the record; None: as this person's do."""
+        return {"on": True, "no": False}.get(self.cleaned_data["off_record"])
 
     def clean_text(self) -> str:
         """Line ends as the model knows them: a form sends two characters for each."""

@@ -10,13 +10,17 @@ from typing import Any, ClassVar
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
-from django.db import models
+from django.db import models, transaction
+from django.dispatch import Signal
 from django.utils import timezone
 
 from core.columns import LongJSON
 from core.prepared import Prepared
 from core.states import Stateful
 from training.models import Checkpoint
+
+deleting = Signal()
+"""The session with the number `pk` is about to be deleted, in a transaction that has locked nothing yet."""
 
 
 def usual_scopes() -> list[str]:
@@ -39,6 +43,7 @@ class ApiKeyManager(models.Manager.from_queryset(ApiKeyQuerySet)):  # type: igno
     def issue(self, user: User, name: str, **terms: Any) -> tuple[ApiKey, str]:
         """A new key and its secret. The secret is shown once and kept only as a hash. `terms`: fields of the key."""
         secret = f"tb-{secrets.token_urlsafe(32)}"
+        terms.setdefault("learns", Consent.by_default(user))
         return self.create(user=user, name=name, prefix=secret[:8], digest=digest(secret), **terms), secret
 
     def made_as(self, secret: str) -> ApiKey | None:
@@ -123,6 +128,28 @@ class Spending(models.Model):
         return f"{self.tokens} tokens on {self.day} with {self.key}"
 
 
+class Consent(models.Model):
+    """What a person allows by default; a session, a key and a message may still say no. No row: LEARN_BY_DEFAULT."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, related_name="consent")
+    learns = models.BooleanField(default=True)
+    """False: new conversations and keys begin off the record."""
+    changed_at = models.DateTimeField(default=timezone.now)
+
+    def __str__(self) -> str:
+        return f"consent of {self.user}"
+
+    @classmethod
+    def by_default(cls, user: User | AnonymousUser) -> bool:
+        """Whether what this person begins may be learned from, unless they say otherwise there."""
+        said = CONSENTS.first(user.pk)
+        return settings.LEARN_BY_DEFAULT if said is None else said.learns
+
+
+CONSENTS: Prepared[Consent] = Prepared(lambda user: Consent.objects.filter(user=user).order_by())
+"""By their person's number: every new conversation asks."""
+
+
 class SessionQuerySet(models.QuerySet["Session"]):
     def visible_to(self, user: User | AnonymousUser) -> SessionQuerySet:
         """The only door to sessions: a person's own."""
@@ -163,10 +190,21 @@ class Session(models.Model):
     def __str__(self) -> str:
         return self.title or "New chat"
 
+    @transaction.atomic
+    def delete(self, *args: Any, **options: Any) -> tuple[int, dict[str, int]]:
+        """With its turns, and whatever was made of them. Locked before they are, as everywhere (sessions.locked)."""
+        deleting.send(Session, pk=self.pk)
+        Session.objects.select_for_update().filter(pk=self.pk).first()
+        return super().delete(*args, **options)
+
     @property
     def group(self) -> str:
         """The channel layer's name for everyone who watches this session."""
-        return f"session.{self.pk.hex}"
+        return group_of(self.pk)
+
+
+def group_of(session: uuid.UUID) -> str:
+    return f"session.{session.hex}"
 
 
 class TurnQuerySet(models.QuerySet["Turn"]):
@@ -225,6 +263,9 @@ class Turn(Stateful):
     request_key = models.CharField(max_length=64, blank=True, db_index=True)
     """Digest of the request, or of its idempotency key: by it a retry is known."""
     learns = models.BooleanField(default=True)
+    """False: nobody may learn from it, whoever said so."""
+    withheld = models.BooleanField(default=False)
+    """Its person said no themselves, to it or to its key: no reviewer's undo puts it back."""
     checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, related_name="turns")
     messages = LongJSON()
     """The whole request as it was given, OpenAI's shape; the last ones are what the person or a tool said."""

@@ -17,6 +17,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import orjson
 from jinja2 import TemplateError, nodes
 from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension, loopcontrols
@@ -151,6 +152,29 @@ class Renderer:
         self._hold(len(ids), most)
         return ids
 
+    def reply_ids(
+        self, messages: Sequence[Message], reply: str, tools: Sequence[Mapping[str, Any]] | None = None
+    ) -> list[int]:
+        """Token ids of a reply that a person wrote, as the model would have given them after the `prompt_ids` of these
+        messages: what the template wants before it and has not written yet, the words, and the end of a reply, where
+        the template has one. Raises MessagesRefused.
+        """
+        mark = unused(messages, tools, reply)
+        shielded = [self._shield(message, mark) for message in messages]
+        tools = [self._shielded(tool, self._controls, mark) for tool in tools] if tools else None
+        if not self.takes_tools:
+            shielded, tools = spelled_out(shielded, tools or ()), None
+        prompt = self._laid_out(shielded, tools)
+        # The mark stands for the words: what a template has around them may spell the same as they do.
+        whole = self._laid_out([*shielded, {"role": "assistant", "content": mark}], tools, reply=False)
+        before, found, after = whole.rpartition(mark)
+        if not found:
+            raise MessagesRefused("The model's chat template leaves out what a reply says.")
+        opened = before[len(prompt) :] if before.startswith(prompt) else calling.unthought(self.opening)
+        ends = self._controls.match(after, len(after) - len(after.lstrip())) if self._controls else None
+        words = self._shielded(reply.strip(), self._controls, mark)
+        return self._ids(opened + words + (after[: ends.end()] if ends else ""), mark)
+
     @staticmethod
     def _hold(tokens: int, most: int) -> None:
         if tokens > most:
@@ -161,14 +185,16 @@ class Renderer:
         """Characters that one token stands for at most."""
         return max(map(len, self._tokenizer.get_vocab()))
 
-    def _laid_out(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | None) -> str:
+    def _laid_out(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | None, *, reply: bool = True
+    ) -> str:
         """The conversation as the template has it, or as the template can bear it."""
         refusal: Exception | None = None
         fallback = ""
         for arrange in ARRANGEMENTS:
             arranged = arrange(messages)
             try:
-                text = self._rendered(arranged, tools)
+                text = self._rendered(arranged, tools, reply)
             except (TemplateError, SecurityError, TypeError, KeyError, ValueError) as error:
                 refusal = refusal or error
                 continue
@@ -454,8 +480,17 @@ def template_of(folder: Path, options: Mapping[str, Any]) -> str:
     return str(template)
 
 
+FIRST_MARKS = "\ufdd0".encode()[:2]
+"""How the characters begin, in UTF-8, that `unused` chooses from; nearly no text holds even one of their row."""
+
+
 def unused(*values: object) -> str:
     """A character that no text has a use for, and that these values do not hold. Raises MessagesRefused."""
+    try:
+        if FIRST_MARKS not in orjson.dumps(values):
+            return "\ufdd0"
+    except TypeError:
+        pass  # half a character, or values that the careful way takes as text
     try:
         held = json.dumps(values, ensure_ascii=False, default=str)
     except RecursionError as error:

@@ -26,6 +26,7 @@ from chat.models import Session, Turn
 from chat.reading import Piece, Reader
 from chat.rendering import Renderer
 from chat.resuming import Course
+from core import threads
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused
@@ -109,7 +110,7 @@ async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGene
         }
         said |= {"finish_reason": reason, "message": message, "marks": reader.marks}
         said |= {"first_token_s": first_token_s} | fields
-        ending = asyncio.ensure_future(sync_to_async(finish)(turn, status, said))
+        ending = threads.call(partial(finish, turn, status, said))
         return asyncio.shield(ending)
 
     try:

@@ -113,15 +113,24 @@ def again(key: ApiKey, ask: Ask, sorted_: Sorted, prompt: turns.Prompt, checkpoi
             return []
         elif writing:
             newest = writing[0]
-    first = newest.completion_id.partition(".")[0]
+    with transaction.atomic():  # a savepoint: rows that were locked in vain are free again, this may be no retry
+        made = taken_up(newest, digest, named=named, counted=counted)
+        transaction.set_rollback(not made)
+    for turn in made:
+        turn.repeated = not reopened(turn, prompt, checkpoint)
+    return made
+
+
+def taken_up(newest: Turn, digest: str, *, named: bool, counted: bool) -> list[Turn]:
+    """The turns of the request that made `newest`, locked with their session; none where this is no retry of it."""
     session = sessions.locked(newest.session_id)
+    first = newest.completion_id.partition(".")[0]
     made = list(
         session.turns.filter(request_key=digest, completion_id__startswith=first)
         .select_for_update(of=("self",))
         .select_related("checkpoint")
-        .order_by("pk")  # the order in which beats lock them
+        .order_by("position")
     )
-    made.sort(key=lambda turn: turn.position)
     later = session.turns.filter(position__gt=made[-1].position, line=Turn.Line.MAIN) if made else None
     if later is None or (not named and later.exists()):
         return []
@@ -129,7 +138,6 @@ def again(key: ApiKey, ask: Ask, sorted_: Sorted, prompt: turns.Prompt, checkpoi
         return []  # another retry has just taken it up: this one is a request beside it
     for turn in made:
         turn.session = session
-        turn.repeated = not reopened(turn, prompt, checkpoint)
     return made
 
 

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property, lru_cache
 from typing import Any
@@ -53,6 +53,8 @@ class Story:
 
     messages: Sequence[Message]
     client: str = ""
+    cut: tuple[str, ...] = ()
+    """The calls of the reply just before these messages, where the client has cut its history between the two."""
 
     @cached_property
     def rules(self) -> Rules:
@@ -64,7 +66,7 @@ class Story:
         join them. Instructions do not count: clients rewrite theirs at every call."""
         dropped = dropped_calls(self.messages, self.rules)
         kept: list[tuple[int, dict[str, Any]]] = []
-        calls: list[str] = []
+        calls = [*self.cut]
         for place, message in enumerate(self.messages):
             if message["role"] == "tool" and stripped_id(message.get("tool_call_id")) in dropped:
                 continue
@@ -120,6 +122,25 @@ class Story:
             and not (message["role"] == "tool" and calls and stripped_id(message.get("tool_call_id")) not in calls)
         ]
 
+    @cached_property
+    def orphans(self) -> frozenset[str]:
+        """The calls that are answered here, and whose reply is not."""
+        made: set[str] = set()
+        orphans = set()
+        for message in self.messages:
+            made.update(called_by(message))
+            if message["role"] == "tool" and (answered := stripped_id(message.get("tool_call_id"))) not in made:
+                orphans.add(answered)
+        return frozenset(orphans)
+
+    def behind(self, history: Sequence[Message]) -> Story:
+        """This story, read as what a client left of that history: it may have cut it between a call and its result."""
+        if not self.orphans:
+            return self
+        replies = (called_by(message) for message in reversed(history) if message["role"] == "assistant")
+        cut = next((calls for calls in replies if self.orphans.intersection(calls)), [])
+        return replace(self, cut=tuple(cut))
+
     @property
     def is_compacted(self) -> bool:
         """Old turns were replaced by a summary, and of the replies none is left, or the last one alone."""
@@ -171,7 +192,7 @@ def placed(
         return within(session, story, by_name=named_by not in SHARED) if is_main else Place(session)
     if found := continued(story, OF_KEY, key.pk):
         return Place(locked(found[0].session_id), found[0] if is_main else None, found[1])
-    about = {"client": story.client, "named_by": named_by or "history"}
+    about = {"client": story.client, "named_by": named_by or "history", "learns": teaches(key)}
     return Place(Session.objects.create(user=key.user, key=key, **about))
 
 
@@ -181,13 +202,24 @@ def named(key: ApiKey, external_id: str, *, client: str, named_by: str) -> Sessi
     held = NAMED.first(key.pk, name)
     if held is not None:
         return held
-    about = {"user": key.user, "client": client, "named_by": named_by or "history"}
+    about = {"user": key.user, "client": client, "named_by": named_by or "history", "learns": teaches(key)}
     Session.objects.get_or_create(key=key, external_id=name, defaults=about)
     return Session.objects.select_for_update().get(key=key, external_id=name)
 
 
+def teaches(key: ApiKey) -> bool:
+    """Whether what comes through this key may be learned from; it may have changed since the key was let in."""
+    return LEARNING.first(key.pk) is not None
+
+
 def locked(pk: UUID) -> Session:
-    """The session, until the transaction ends this caller's alone. Whoever locks turns locks their session first."""
+    """The session, until the transaction ends this caller's alone.
+
+    This is the order in which rows are locked, so that of two who want the same ones one waits for the other, and
+    neither for what the other waits to give up: an API key, then a session, then its turns, in any order, since nobody
+    else comes as far; then what points to a turn. Who needs several sessions locks them by their number, before any
+    turn. Who has locked no session changes one turn in a transaction, or, as beats do, waits for none.
+    """
     held = LOCKED.first(pk)
     if held is None:
         raise Session.DoesNotExist(f"Session {pk} was deleted.")
@@ -225,6 +257,7 @@ PREVIOUS: Prepared[Turn] = Prepared(
 NAMED: Prepared[Session] = Prepared(
     lambda key, name: Session.objects.select_for_update().filter(key=key, external_id=name).order_by()
 )
+LEARNING: Prepared[ApiKey] = Prepared(lambda pk: ApiKey.objects.filter(pk=pk, learns=True).only("pk").order_by())
 LOCKED: Prepared[Session] = Prepared(lambda pk: Session.objects.select_for_update().filter(pk=pk).order_by())
 
 
@@ -268,7 +301,8 @@ def rewritten(turns: QuerySet[Turn], story: Story) -> tuple[Turn, int] | None:
     common: list[tuple[int, Turn]] = []
     for turn in whole.filter(pk__in=alike).only(*NARROW, "messages", "text", "message")[:LOOKED_BACK]:
         whole_story = Story([*turn.messages, replied(turn)], story.client)
-        common.append((ending([one for _, one in whole_story.kept], [one for _, one in story.kept[: story.end]]), turn))
+        shown = story.behind(turn.messages).kept[: story.end]
+        common.append((ending([one for _, one in whole_story.kept], [one for _, one in shown]), turn))
     longest = max((length for length, _ in common), default=0)
     best = [turn for length, turn in common if length == longest]
     return (best[0], story.end) if longest >= 2 and len(best) == 1 else None

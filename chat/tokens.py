@@ -12,7 +12,7 @@ import re
 from array import array
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import blake2b
+from sys import getsizeof
 from threading import Lock
 from typing import Any
 
@@ -21,10 +21,10 @@ from tokenizers import Tokenizer
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # one text at a time: more threads would only wait
 
 ROOM = 64 * 2**20
-"""Bytes that the kept ids may take: sixteen million tokens."""
+"""Bytes that what is kept may take: texts with their ids, seven million tokens or so."""
 
 OVERHEAD = 250
-"""Bytes that a part takes besides its ids."""
+"""Bytes that a part takes besides its text and its ids."""
 
 LONG = 4096
 """Characters from which other threads run meanwhile. What is shorter is done sooner than they would give way again."""
@@ -39,7 +39,7 @@ class Tokens:
     def __init__(self, tokenizer: Tokenizer, added: Sequence[Mapping[str, Any]] = (), *, room: int = ROOM) -> None:
         """`added` are the tokenizer's added tokens, as tokenizer.json has them."""
         self._tokenizer, self._room = tokenizer, room
-        self._kept: OrderedDict[bytes, array[int]] = OrderedDict()
+        self._kept: OrderedDict[str, array[int]] = OrderedDict()
         self._taken = 0
         self._lock = Lock()
         self._ids = {token["content"]: int(token["id"]) for token in added if not token.get("normalized")}
@@ -70,24 +70,21 @@ class Tokens:
         return ids
 
     def _part(self, text: str) -> array[int]:
-        data = text.encode("utf-8", "surrogatepass")
-        key = blake2b(data, digest_size=16).digest()
         with self._lock:
-            found = self._kept.get(key)
+            found = self._kept.get(text)
             if found is not None:
-                self._kept.move_to_end(key)
+                self._kept.move_to_end(text)
                 return found
         ids = array("I", self._encoded(text))  # outside the lock: others need not wait for a long text
-        size = len(ids) * ids.itemsize + OVERHEAD
+        size = taken(text, ids)
         if size > self._room // 4:
             return ids
         with self._lock:
-            if key not in self._kept:
-                self._kept[key] = ids
+            if text not in self._kept:
+                self._kept[text] = ids
                 self._taken += size
                 while self._taken > self._room:
-                    _, oldest = self._kept.popitem(last=False)
-                    self._taken -= len(oldest) * oldest.itemsize + OVERHEAD
+                    self._taken -= taken(*self._kept.popitem(last=False))
         return ids
 
     def _encoded(self, text: str) -> list[int]:
@@ -106,6 +103,11 @@ class Tokens:
             if self._encoded(text) != wanted:
                 return False
         return True
+
+
+def taken(text: str, ids: array[int]) -> int:
+    """Bytes that a part and its ids take, about."""
+    return getsizeof(text) + len(ids) * ids.itemsize + OVERHEAD
 
 
 def spelling(tokens: Iterator[str] | Sequence[str] | Mapping[str, Any]) -> re.Pattern[str] | None:

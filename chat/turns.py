@@ -9,6 +9,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 
 from chat import calling, clients, sessions
@@ -17,7 +18,7 @@ from chat.models import Session, Turn
 from chat.rendering import Overlong, Renderer
 from chat.sessions import Place, Story
 from core.errors import TalkbackError
-from core.prepared import Prepared
+from core.prepared import Prepared, insert, update
 from gpu_workers.types import Sampling
 from training.models import Checkpoint
 
@@ -108,7 +109,7 @@ def open_turn(
     checkpoint: Checkpoint | None = None,
     alone: bool = False,
 ) -> Turn:
-    """Store what was said, before anything is generated, and have the live checkpoint answer it.
+    """Store what was said, before anything is generated, and have the live checkpoint of its person's line answer it.
 
     The turn this continues (`follows`, or the one whose history the messages extend) is observed. Asking again
     with the same `completion_id` gives the turn that is there already, `repeated`. `alone` refuses a second reply
@@ -154,9 +155,12 @@ def store(
     asked = prompt.asked
     if line == Turn.Line.MAIN:
         asked = asked | happening(place, story, [turn for turn in newest if turn.line == Turn.Line.MAIN])
-    fields["checkpoint"] = fields.get("checkpoint") or Checkpoint.live()
+    fields["checkpoint"] = fields.get("checkpoint") or Checkpoint.for_user(session.user_id)
+    # Said off the record, it stays so; and the key may serve only since it was let in.
+    is_served_only = bool(newest) and newest[0].key_learns is False  # type: ignore[attr-defined]
+    fields["learns"] = fields.get("learns", True) and session.learns and not is_served_only
     opened = [
-        Turn.objects.create(
+        Turn(
             completion_id=completion_id,
             session=session,
             follows=follows,
@@ -172,11 +176,15 @@ def store(
         )
         for n, completion_id in enumerate(completion_ids)
     ]
+    for turn in opened:
+        insert(turn)
+        turn.announce()
     if follows is not None and line == Turn.Line.MAIN and said:
         observe(follows, said, session=session)
     session.active_at, session.closed_at = timezone.now(), None
     session.title = session.title or title_of(clients.stripped(said or sessions.split(story.messages)[1], story.client))
-    session.save(update_fields=["active_at", "closed_at", "title"])
+    about = {name: getattr(session, name) for name in ("active_at", "closed_at", "title")}
+    update(Session, {"pk": session.pk}, about)
     return opened
 
 
@@ -186,7 +194,12 @@ def recent(session: Session) -> list[Turn]:
 
 
 RECENT: Prepared[Turn] = Prepared(
-    lambda pk: Turn.objects.filter(session=pk).order_by("-position").only(*sessions.NARROW, "request_chain")[:LOOKED_AT]
+    lambda pk: (
+        Turn.objects.filter(session=pk)
+        .annotate(key_learns=F("session__key__learns"))
+        .order_by("-position")
+        .only(*sessions.NARROW, "request_chain")[:LOOKED_AT]
+    )
 )
 
 
@@ -258,7 +271,7 @@ def _reopen(held: Turn, **fields: object) -> None:
     if held.status == Turn.Status.ANSWERING:
         raise TurnUnfinished("This reply is still being written: it can be judged when it is whole.")
     if held.status == Turn.Status.OBSERVED or not (held.learns and held.session.learns):
-        Turn.objects.filter(pk=held.pk).update(**fields)
+        update(Turn, {"pk": held.pk}, fields)
         held.announce()
     else:
         held.move(Turn.Status.OBSERVED, **fields)

@@ -13,7 +13,6 @@ urlpatterns = [
     path("chats/<uuid:pk>/say/", views.say, name="say"),
     path("chats/<uuid:pk>/stop/", views.stop, name="stop"),
     path("chats/<uuid:pk>/rename/", views.rename, name="rename"),
-    path("chats/<uuid:pk>/learning/", views.learning, name="learning"),
     path("chats/<uuid:pk>/delete/", views.delete, name="delete"),
     path("turns/<uuid:pk>/again/", views.again, name="again"),
 ]

@@ -17,9 +17,9 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from chat import live, markdown, replies, sessions, turns
+from chat import live, replies, sessions, turns
 from chat.forms import MessageForm, TitleForm
-from chat.models import Session, Turn
+from chat.models import Consent, Session, Turn
 from core.errors import TalkbackError
 from gpu_workers import engines
 
@@ -135,23 +135,17 @@ def rename(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
 
 @require_POST
 @login_required
-def learning(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
-    """Put a conversation on or off the record."""
-    session = get_object_or_404(Session.objects.visible_to(request.user), pk=pk)
-    turns.set_learning(session, request.POST.get("learns") == "on")
-    return redirect(session_url(session))
-
-
-@require_POST
-@login_required
 def delete(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     """Forget a conversation. What was already learned from it stays in the weights; the page says so before."""
     get_object_or_404(Session.objects.visible_to(request.user), pk=pk).delete()
     return redirect("chat:home")
 
 
-def opened(user: Any, session: Session | None, *, text: str, message_id: uuid.UUID, off_record: bool = False) -> Turn:
-    """The turn this message makes, or made when it was sent before. `message_id` comes with the page."""
+def opened(
+    user: Any, session: Session | None, *, text: str, message_id: uuid.UUID, off_record: bool | None = None
+) -> Turn:
+    """The turn this message makes, or made when it was sent before. `message_id` comes with the page. `off_record`
+    says how a new conversation begins; None: as this person's conversations do."""
     completion_id = f"chatcmpl-{message_id.hex}"
     if session is None:
         before = Turn.objects.visible_to(user).select_related("session").filter(completion_id=completion_id).first()
@@ -160,7 +154,9 @@ def opened(user: Any, session: Session | None, *, text: str, message_id: uuid.UU
             return before
     try:
         with transaction.atomic():
-            session = session or Session.objects.create(user=user, learns=not off_record)
+            if session is None:
+                learns = Consent.by_default(user) if off_record is None else not off_record
+                session = Session.objects.create(user=user, learns=learns)
             follows = newest(session)
             messages = [*spoken(follows), {"role": "user", "content": text}]
             return turns.open_turn(session, messages, follows=follows, completion_id=completion_id, alone=True)
@@ -192,7 +188,6 @@ def conversation(listed: QuerySet[Turn]) -> list[Turn]:
     shown: dict[Any, Turn] = {}
     for turn in newest:
         turn.asked = sessions.split(turn.messages, turn.client)[1] or list(turn.messages[-1:])  # type: ignore[attr-defined]
-        turn.html = markdown.render(turn.text)  # type: ignore[attr-defined]
         turn.tries = []  # type: ignore[attr-defined]
         question = (turn.follows_id, len(turn.messages), str(turn.asked))  # type: ignore[attr-defined]
         if question in shown and turn.session.key_id is None:
@@ -206,6 +201,8 @@ def page(request: HttpRequest, session: Session | None, *, form: Form | None = N
     sessions = Session.objects.visible_to(request.user)
     context = {
         "session": session,
+        "on_record": session is not None and session.learns and (session.key is None or session.key.learns),
+        "begins_off_record": session is None and not Consent.by_default(request.user),
         "turns": conversation(session.turns.all()) if session else [],
         "sessions": sessions.filter(key=None)[:LISTED],
         "api_sessions": sessions.exclude(key=None).select_related("key")[:LISTED],

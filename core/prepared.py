@@ -1,18 +1,19 @@
-"""Queries that are asked with every request, written out once.
+"""What every request asks the database and writes to it, composed once.
 
-Django composes a query's SQL anew each time, which takes many times as long as a small database takes to answer. A
-prepared query is composed once a process, and then asked with other values.
+Django composes SQL anew each time, which takes many times as long as a small database takes to answer. A prepared
+query is composed once a process, and then asked with other values; so are `insert` and `update`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from django.db import connections, models, router
+from django.db import connections, models, router, transaction
+from django.db.models.base import ModelState
 from django.db.models.query import get_related_populators
 
 Row = TypeVar("Row", bound=models.Model)
@@ -118,12 +119,60 @@ class Prepared(Generic[Row]):
             for function in functions:
                 value = function(value, expression, connection)
             row[place] = value
-        made: Any = written.model.from_db(alias, written.names, row[written.first : written.end])
+        # As from_db() leaves it, which goes through all fields of the model for each row, deferred ones too.
+        made: Any = written.model.__new__(written.model)
+        made._state = ModelState()
+        made._state.adding, made._state.db = False, alias
+        made.__dict__.update(zip(written.names, row[written.first : written.end], strict=True))
         for populator in written.populators:
             populator.populate(row, made)
         for name, place in written.annotations.items():
             setattr(made, name, row[place])
         return made  # type: ignore[no-any-return]
+
+
+def insert(row: models.Model) -> None:
+    """Store a new row whose primary key is its own, as `save()` would; no signal is sent."""
+    model, alias = type(row), router.db_for_write(type(row))
+    connection = connections[alias]
+    fields: list[Any] = list(model._meta.local_concrete_fields)
+    key = (connection.vendor, model)
+    if (sql := _statements.get(key)) is None:
+        table, *columns = quoted(connection, model, fields)
+        places = ", ".join(["%s"] * len(columns))
+        sql = _statements[key] = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({places})"  # noqa: S608
+    written = [field.get_db_prep_save(field.pre_save(row, add=True), connection) for field in fields]
+    with transaction.mark_for_rollback_on_error(using=alias), connection.cursor() as cursor:
+        cursor.execute(sql, written)
+    row._state.adding, row._state.db = False, alias
+
+
+def update(model: type[models.Model], where: Mapping[str, Any], values: Mapping[str, Any]) -> int:
+    """`filter(**where).update(**values)`: how many rows there were. Each name is a field's, each value a plain one;
+    of `where` none is None."""
+    alias = router.db_for_write(model)
+    connection = connections[alias]
+    names = (*values, *where)
+    fields: list[Any] = [model._meta.pk if name == "pk" else model._meta.get_field(name) for name in names]
+    key = (connection.vendor, model, len(values), *names)
+    if (sql := _statements.get(key)) is None:
+        table, *columns = quoted(connection, model, fields)
+        equal = [f"{column} = %s" for column in columns]
+        changes, conditions = ", ".join(equal[: len(values)]), " AND ".join(equal[len(values) :])
+        sql = _statements[key] = f"UPDATE {table} SET {changes} WHERE {conditions}"  # noqa: S608
+    given = [value.pk if isinstance(value, models.Model) else value for value in (*values.values(), *where.values())]
+    written = [field.get_db_prep_save(value, connection) for field, value in zip(fields, given, strict=True)]
+    with transaction.mark_for_rollback_on_error(using=alias), connection.cursor() as cursor:
+        cursor.execute(sql, written)
+        return int(cursor.rowcount)
+
+
+def quoted(connection: Any, model: type[models.Model], fields: Sequence[Any]) -> list[str]:
+    """The names of the table and of these fields' columns, as SQL has them."""
+    return [connection.ops.quote_name(name) for name in (model._meta.db_table, *(field.column for field in fields))]
+
+
+_statements: dict[tuple[Any, ...], str] = {}
 
 
 def flattened(values: Sequence[Any]) -> tuple[list[Any], tuple[Any, ...]]:

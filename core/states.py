@@ -12,6 +12,7 @@ from django.dispatch import Signal
 from django.utils import timezone
 
 from core.errors import IllegalMove
+from core.prepared import update
 
 moved = Signal()
 """A row entered a state, and the transaction that did it has committed.
@@ -53,8 +54,7 @@ class Stateful(models.Model):
         if to not in self.MOVES.get(self.status, set()):
             raise IllegalMove(f"{self._meta.verbose_name} {self.pk} is {self.status}: it cannot become {to}.")
         now = timezone.now()
-        rows = type(self)._base_manager.filter(pk=self.pk, status=self.status)  # type: ignore[misc]
-        if not rows.update(status=to, moved_at=now, **fields):  # type: ignore[misc]
+        if not update(type(self), {"pk": self.pk, "status": self.status}, {"status": to, "moved_at": now} | fields):
             raise IllegalMove(f"{self._meta.verbose_name} {self.pk} is no longer {self.status}: nothing was changed.")
         self.status, self.moved_at = to, now
         for name, value in fields.items():

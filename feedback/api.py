@@ -17,10 +17,11 @@ from chat.api.access import Bearer, key_of
 from chat.api.wire import Quick, storable
 from chat.models import ApiKey, Turn
 from core.errors import TalkbackError
-from feedback import reasons
+from feedback import reasons, spans
 from feedback.forms import LONGEST
-from feedback.models import Feedback, Receipt
+from feedback.models import Feedback, MarksInvalid, Receipt
 from feedback.shapes import Given
+from feedback.spans import Span
 
 OUTPUT_KEPT = 8000
 """Characters of a test's output that are kept: its end, which says what failed."""
@@ -38,6 +39,36 @@ class ThumbMissing(TalkbackError):
     code, status = "thumb_missing", 400
 
 
+class Marking(BaseModel):
+    """Words of the reply: from `start` up to and without `end`, or the `occurrence`-th place where it says `text`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    good: bool
+    start: int | None = Field(None, ge=0)
+    end: int | None = Field(None, ge=1)
+    text: str | None = Field(None, max_length=LONGEST)
+    occurrence: int = Field(1, ge=1)
+
+    @model_validator(mode="after")
+    def _says_where(self) -> Marking:
+        by_place = self.start is not None and self.end is not None
+        if by_place == (self.text is not None) or (self.start is None) != (self.end is None):
+            raise ValueError("a mark says where by start and end, or by text")
+        if by_place and "occurrence" in self.model_fields_set:
+            raise ValueError("occurrence goes with text")
+        return self
+
+    def on(self, text: str) -> Span:
+        """Its range in the reply. Raises ValueError where it has none."""
+        sign = 1 if self.good else -1
+        if self.text is not None:
+            return (*spans.found(text, self.text, self.occurrence), sign)
+        assert self.start is not None
+        assert self.end is not None
+        return (*spans.checked(self.start, self.end, len(text)), sign)
+
+
 class Saying(BaseModel):
     """What is left out stays as it stands; null (or "none", or an empty text) takes it back."""
 
@@ -48,6 +79,10 @@ class Saying(BaseModel):
     thumb: Literal["up", "down", "none"] | None = None
     tags: Quick[str] | None = None
     """Why, in a word or two each. They go with a thumb, given here or standing."""
+    comment: str | None = Field(None, max_length=LONGEST)
+    """Anything else, in words. It goes with a thumb, given here or standing."""
+    marks: Quick[Marking] | None = None
+    """Words of the reply that are good or bad: all that are marked from now on. Where two overlap the later wins."""
     correction: str | None = Field(None, max_length=LONGEST)
     """What the reply should have said."""
     guidance: str | None = Field(None, max_length=LONGEST)
@@ -78,9 +113,14 @@ class Saying(BaseModel):
         if self.withdraw and said:
             raise ValueError("withdraw takes back all that stands: send it alone")
         if not self.withdraw and not said:
-            raise ValueError("give a thumb, a correction, a guidance or a verdict, or withdraw")
-        if self.tags and "thumb" in said and not self.is_thumb:
-            raise ValueError("tags go with a thumb: leave them out, or give one")
+            raise ValueError("give a thumb, marks, a correction, a guidance or a verdict, or withdraw")
+        if "thumb" in said and not self.is_thumb:
+            if self.tags:
+                raise ValueError("tags go with a thumb: leave them out, or give one")
+            if self.comment:
+                raise ValueError("a comment goes with a thumb: leave it out, or give one")
+        if self.marks and len(self.marks) > spans.MOST:
+            raise ValueError(f"a reply may have at most {spans.MOST} marks; these are {len(self.marks)}")
         if self.output is not None and not self.tested:
             raise ValueError("output goes with a verdict or an exit code")
         return self
@@ -96,6 +136,12 @@ class Saying(BaseModel):
             return {"passed": 1, "failed": -1}.get(self.verdict or "", 0)
         return 0 if self.exit_code is None else 1 if self.exit_code == 0 else -1
 
+    def beside_thumb(self) -> dict[str, Any]:
+        """What this request says of a thumb's tags and comment, as `Feedback.objects.give` takes it."""
+        given = self.model_fields_set
+        said: dict[str, Any] = {"tags": self.tags or []} if "tags" in given else {}
+        return said | ({"text": (self.comment or "").strip()} if "comment" in given else {})
+
     def spoken(self) -> dict[str, dict[str, Any]]:
         """Kind to what `Feedback.objects.give` takes, for what this request speaks of; empty takes the kind back."""
         if self.withdraw:
@@ -103,8 +149,7 @@ class Saying(BaseModel):
         given = self.model_fields_set
         said: dict[str, dict[str, Any]] = {}
         if "thumb" in given:
-            tags = (self.tags or []) if "tags" in given else None
-            thumb = {"value": 1 if self.thumb == "up" else -1, "tags": tags}
+            thumb = {"value": 1 if self.thumb == "up" else -1, **self.beside_thumb()}
             said[Feedback.Kind.THUMB] = thumb if self.is_thumb else {}
         if "correction" in given:
             said[Feedback.Kind.REWRITE] = worded(self.correction)
@@ -156,7 +201,7 @@ def say(key: ApiKey, body: Saying, retry: str = "") -> Turn:
     """Carry out what is said, all or nothing. The turn it was said of.
 
     `retry` is the request's Idempotency-Key: one that was carried out before is not carried out again, whatever was
-    said since. Raises CompletionNotFound, KeyReused, ThumbMissing or TurnUnfinished.
+    said since. Raises CompletionNotFound, KeyReused, MarksInvalid, ThumbMissing or TurnUnfinished.
     """
     turn = Turn.objects.visible_to(key.user).only("session_id").filter(completion_id=body.completion_id).first()
     if turn is None:
@@ -171,33 +216,53 @@ def say(key: ApiKey, body: Saying, retry: str = "") -> Turn:
             Feedback.objects.give(turn, by=key.user, kind=kind, **said)
         else:
             Feedback.objects.withdraw(turn, by=key.user, kind=kind)
-    if "tags" in body.model_fields_set and "thumb" not in body.model_fields_set:
-        tag(turn, key.user, body.tags or [])
+    if "marks" in body.model_fields_set:
+        mark(turn, key.user, body.marks or [])
+    if "thumb" not in body.model_fields_set and (said := body.beside_thumb()):
+        explain(turn, key.user, said)
     return turn
 
 
-def tag(turn: Turn, by: User, tags: list[str]) -> None:
+def mark(turn: Turn, by: User, marks: list[Marking]) -> None:
+    """Have these words marked, and no others. Raises MarksInvalid."""
+    try:
+        wanted = [one.on(turn.text) for one in marks]
+    except ValueError as error:
+        raise MarksInvalid(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
+    if wanted:
+        Feedback.objects.give(turn, by=by, kind=Feedback.Kind.MARKS, spans=wanted)
+    else:
+        Feedback.objects.withdraw(turn, by=by, kind=Feedback.Kind.MARKS)
+
+
+def explain(turn: Turn, by: User, said: dict[str, Any]) -> None:
     """Say why, of the thumb that stands. Raises ThumbMissing without one."""
     thumb = Feedback.objects.standing().filter(turn=turn, by=by, kind=Feedback.Kind.THUMB).first()
     if thumb is not None:
-        Feedback.objects.give(turn, by=by, kind=Feedback.Kind.THUMB, value=thumb.value, tags=tags)
-    elif tags:
-        raise ThumbMissing("Tags say why a thumb was given, and none stands: send thumb with them.")
+        Feedback.objects.give(turn, by=by, kind=Feedback.Kind.THUMB, value=thumb.value, **said)
+    elif any(said.values()):
+        raise ThumbMissing("Tags and comments say why a thumb was given, and none stands: send thumb with them.")
 
 
 def answered(turn: Turn, by: User, follows: Callable[[Turn], dict[str, Any]]) -> dict[str, Any]:
     turn = Turn.objects.select_related("session").get(pk=turn.pk)
-    standing = standing_of(Feedback.objects.standing().filter(turn=turn, by=by))
+    standing = standing_of(Feedback.objects.standing().filter(turn=turn, by=by), turn)
     return {"object": "feedback", "completion_id": turn.completion_id, **standing, "learning": follows(turn)}
 
 
-def standing_of(rows: Any) -> dict[str, Any]:
-    """What one person's standing words come to, as every answer of the API shows it."""
+def standing_of(rows: Any, turn: Turn) -> dict[str, Any]:
+    """What one person's standing words on a turn come to, as every answer of the API shows it."""
     stands = {row.kind: row for row in rows}
-    thumb, rewrite, guidance, verdict = (stands.get(kind) for kind in ("thumb", "rewrite", "guidance", "verdict"))
+    kinds = ("thumb", "marks", "rewrite", "guidance", "verdict")
+    thumb, marks, rewrite, guidance, verdict = (stands.get(kind) for kind in kinds)
     return {
         "thumb": {1: "up", -1: "down"}[thumb.value] if thumb else None,
         "tags": thumb.tags if thumb else [],
+        "comment": (thumb.text or None) if thumb else None,
+        "marks": [
+            {"start": start, "end": end, "text": turn.text[start:end], "good": sign > 0}
+            for start, end, sign in (marks.spans if marks else ())
+        ],
         "correction": rewrite.text if rewrite else None,
         "guidance": guidance.text if guidance else None,
         "verdict": {1: "passed", -1: "failed"}[verdict.value] if verdict else None,

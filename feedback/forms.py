@@ -30,7 +30,8 @@ class TagsField(forms.Field):
 
 
 class FeedbackForm(forms.Form):
-    """One thumb, or one correction. An empty correction takes the standing one back, and so does thumb 0."""
+    """One thumb with anything else beside it, or one correction. An empty correction takes the standing one back, and
+    so does thumb 0."""
 
     kind = forms.ChoiceField(choices=KINDS)
     value = forms.TypedChoiceField(choices=[("1", "up"), ("-1", "down"), ("0", "none")], coerce=int, required=False)
@@ -52,7 +53,31 @@ class FeedbackForm(forms.Form):
         if cleaned.get("kind") == Feedback.Kind.THUMB:
             if cleaned.get("value") in (None, ""):
                 raise forms.ValidationError("A thumb is up (1), down (-1) or taken back (0).")
-            cleaned["text"] = ""
+            cleaned["text"] = cleaned.get("text", "").strip() if "text" in self.data else None
         else:
             cleaned["value"], cleaned["tags"] = 0, None
         return cleaned
+
+
+class MarkForm(forms.Form):
+    """One stretch of a reply that is good (1) or bad (-1), or has no mark from now on (0)."""
+
+    start = forms.IntegerField(min_value=0)
+    end = forms.IntegerField(min_value=1)
+    value = forms.TypedChoiceField(choices=[("1", "good"), ("-1", "bad"), ("0", "none")], coerce=int)
+    words = forms.CharField(required=False, strip=False)
+    """What the person saw selected: it must be what stands there."""
+    plain = forms.BooleanField(required=False)
+    """Counted in the reply as a text box holds it, every line end one character."""
+
+
+def unfolded(text: str, at: int) -> int:
+    """Where character `at` of `text` as a text box holds it stands in `text` itself.
+
+    >>> unfolded("a\\r\\nb", 2), unfolded("ab", 1)
+    (3, 1)
+    """
+    place = 0
+    for _ in range(at):
+        place += 2 if text.startswith("\r\n", place) else 1
+    return place

@@ -13,12 +13,20 @@ from django.utils import timezone
 from chat import turns
 from chat.models import Turn
 from core.errors import TalkbackError
+from feedback import spans as marked
+from feedback.spans import Span
 
 
 class KeyReused(TalkbackError):
     """An Idempotency-Key came back with another request."""
 
     code, status = "idempotency_key_reused", 409
+
+
+class MarksInvalid(TalkbackError):
+    """A mark is on no words of this reply."""
+
+    code, status = "marks_invalid", 400
 
 
 class FeedbackQuerySet(models.QuerySet["Feedback"]):
@@ -37,15 +45,18 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
         text: str | None = None,
         tags: Sequence[str] | None = None,
         exit_code: int | None = None,
+        spans: Sequence[Sequence[int]] | None = None,
     ) -> Feedback:
         """Say one thing of a turn, in place of what this person said of that kind before. Saying it again is nothing.
 
-        None leaves text, tags or exit code as they stand, if the value is still the same; with another value they
-        go, since they spoke of the one before. The verdict is due, or due again. Whether it comes too late for the
+        None leaves text, tags, exit code or spans as they stand, if the value is still the same; with another value
+        they go, since they spoke of the one before. The verdict is due, or due again. Whether it comes too late for the
         sample is the judge's to see: this room knows nothing of samples, and only the judge looks at turn and sample
-        at one moment. It then sets `late`. Raises TurnUnfinished before the reply is whole.
+        at one moment. It then sets `late`. Raises TurnUnfinished before the reply is whole, and MarksInvalid where
+        a span is no part of it.
         """
         turn = turns.locked(turn)
+        painted = None if spans is None else [list(span) for span in on_reply(turn, spans)]
         before = self.standing().filter(turn=turn, by=by, kind=kind).first()
         kept = before if before is not None and before.value == value else Feedback()
         said = {
@@ -53,6 +64,7 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
             "text": kept.text if text is None else text,
             "tags": kept.tags if tags is None else list(tags),
             "exit_code": kept.exit_code if exit_code is None else exit_code,
+            "spans": kept.spans if painted is None else painted,
         }
         if before is not None and all(getattr(before, name) == value for name, value in said.items()):
             return before
@@ -60,6 +72,22 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
         given = self.create(turn=turn, by=by, kind=kind, **said)
         turns.reopen(turn)
         return given
+
+    @transaction.atomic
+    def mark(self, turn: Turn, *, by: User, start: int, end: int, sign: int) -> bool:
+        """Mark characters `start` to `end` of the reply as good (1) or bad (-1), or take marks off them (0), whatever
+        this person has marked elsewhere in it. Where marks overlap, the newest wins. False when that was so already.
+
+        Raises TurnUnfinished and MarksInvalid as `give` does.
+        """
+        turn = turns.locked(turn)
+        before = self.standing().filter(turn=turn, by=by, kind=Feedback.Kind.MARKS).first()
+        spans = [] if before is None else before.spans
+        painted = on_reply(turn, [*spans, (start, end, sign)])
+        if not painted:
+            return self.withdraw(turn, by=by, kind=Feedback.Kind.MARKS)
+        given = self.give(turn, by=by, kind=Feedback.Kind.MARKS, spans=painted)
+        return before is None or given.pk != before.pk
 
     @transaction.atomic
     def withdraw(self, turn: Turn, *, by: User, kind: str) -> bool:
@@ -71,6 +99,14 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
         return True
 
 
+def on_reply(turn: Turn, spans: Sequence[Sequence[int]]) -> list[Span]:
+    """These marks as they are kept on this reply. Raises MarksInvalid."""
+    try:
+        return marked.painted(spans, len(turn.text))
+    except ValueError as error:
+        raise MarksInvalid(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
+
+
 class Feedback(models.Model):
     """One thing said of one turn. Changing it replaces the row; the old one is kept, withdrawn."""
 
@@ -79,6 +115,7 @@ class Feedback(models.Model):
         REWRITE = "rewrite"  # "it should have said …"
         GUIDANCE = "guidance"  # "next time, do …": the hint, word for word
         VERDICT = "verdict"  # a test's: value 1 passed, -1 failed; its text is the test's output
+        MARKS = "marks"  # words of the reply that were good or bad
 
     turn = models.ForeignKey(Turn, models.CASCADE, related_name="feedback")
     by = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="feedback")
@@ -86,9 +123,11 @@ class Feedback(models.Model):
     value = models.SmallIntegerField(default=0)
     text = models.TextField(blank=True)
     tags = models.JSONField(default=list, blank=True)
-    """Why, in single words: wrong, too long, tone … They go with a thumb."""
+    """Why, in single words: wrong, too long, tone … They go with a thumb, and so does `text`: anything else."""
     exit_code = models.BigIntegerField(null=True, blank=True)
     """What the test ended with; null: it did not say."""
+    spans = models.JSONField(default=list, blank=True)
+    """[[start, end, 1 or -1]]: marked words as half-open ranges of characters of the turn's text, in order, apart."""
     late = models.BooleanField(default=False)
     """It arrived after the turn's sample had been claimed."""
     created_at = models.DateTimeField(default=timezone.now)

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 KNOWN = ("wrong", "too long", "too short", "tone", "off topic", "unsafe", "format")
 """What the page offers under a thumb down."""
 
+PRAISED = ("right", "clear", "right length", "tone", "format")
+"""What it offers under a thumb up."""
+
 MOST = 12
 """Tags of one thumb."""
 
@@ -31,13 +34,13 @@ def tidied(tags: Iterable[str]) -> list[str]:
     return kept
 
 
-def offered(tags: Iterable[str]) -> list[str]:
-    """What a page shows to choose from beside these tags: the known ones, then those of a person's own.
+def offered(tags: Iterable[str], thumb: int = -1) -> list[str]:
+    """What a page shows to choose from beside a thumb with these tags: the known ones, then those of a person's own.
 
-    >>> offered(["my own word", "tone"])[-2:]
-    ['format', 'my own word']
+    >>> offered(["my own word", "tone"])[-2:], offered([], 1)[0]
+    (['format', 'my own word'], 'right')
     """
-    return list(dict.fromkeys((*KNOWN, *tags)))
+    return list(dict.fromkeys((*(PRAISED if thumb > 0 else KNOWN), *tags)))
 
 
 def known(tag: str) -> str:
@@ -47,4 +50,4 @@ def known(tag: str) -> str:
     ('off topic', '')
     """
     plain = " ".join(tag.lower().replace("_", " ").replace("-", " ").split())
-    return plain if plain in KNOWN else ""
+    return plain if plain in KNOWN or plain in PRAISED else ""

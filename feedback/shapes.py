@@ -7,11 +7,20 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 
+class Mark(BaseModel):
+    start: int = Field(description="The first of its characters, counted from 0 in the reply's words.")
+    end: int = Field(description="The first character behind it.")
+    text: str
+    good: bool
+
+
 class Standing(BaseModel):
     """What one person's standing words on one completion come to."""
 
     thumb: Literal["up", "down"] | None
     tags: list[str] = Field(description="Why, beside the thumb.")
+    comment: str | None = Field(description="Anything else, beside the thumb.")
+    marks: list[Mark] = Field(description="Words of the reply that are good or bad, in order and apart.")
     correction: str | None
     guidance: str | None
     verdict: Literal["passed", "failed"] | None

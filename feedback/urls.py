@@ -5,4 +5,8 @@ from django.urls import path
 from feedback import views
 
 app_name = "feedback"
-urlpatterns = [path("turns/<uuid:turn_id>/feedback/", views.give, name="give")]
+urlpatterns = [
+    path("turns/<uuid:turn_id>/feedback/", views.give, name="give"),
+    path("turns/<uuid:turn_id>/marks/", views.mark, name="mark"),
+    path("turns/<uuid:turn_id>/difference/", views.difference, name="difference"),
+]

@@ -1,4 +1,4 @@
-"""Thumbs with their reasons, and corrections, given on the page."""
+"""Thumbs with their reasons, marks and corrections, given on the page."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
+from chat import markdown
 from chat.models import Turn
 from chat.turns import TurnUnfinished
-from feedback.forms import FeedbackForm
-from feedback.models import Feedback
+from feedback.forms import LONGEST, FeedbackForm, MarkForm, unfolded
+from feedback.models import Feedback, MarksInvalid
 
 
 @require_POST
@@ -36,12 +37,49 @@ def give(request: HttpRequest, turn_id: UUID) -> HttpResponse:
     return render(request, "feedback/_bar.html", {"turn": turn, "form": form, "answered": True}, status=status)
 
 
-def says_nothing_new(turn: Turn, *, kind: str, text: str, **_: object) -> bool:
+@require_POST
+@login_required
+def mark(request: HttpRequest, turn_id: UUID) -> HttpResponse:
+    """Mark words, or take a mark off them; the reply comes back with its marks as they then stand."""
+    turn = get_object_or_404(Turn.objects.visible_to(request.user).select_related("session"), pk=turn_id)
+    form = MarkForm(request.POST)
+    trouble = "" if form.is_valid() else "Select some words of the reply, and mark them again."
+    if not trouble:
+        try:
+            set_mark(turn, cast(User, request.user), **form.cleaned_data)
+        except (TurnUnfinished, MarksInvalid) as refused:
+            trouble = str(refused)
+    if not request.htmx:  # type: ignore[attr-defined]
+        return redirect("chat:session", turn.session_id)
+    context = {"turn": turn, "trouble": trouble, "sign": form.cleaned_data.get("value"), "pushed": True}
+    return render(request, "feedback/_marked.html", context, status=422 if trouble else 200)
+
+
+def set_mark(turn: Turn, by: User, *, start: int, end: int, value: int, words: str, plain: bool) -> None:
+    """Set it where the person saw these words. Raises MarksInvalid where they do not stand there, or TurnUnfinished."""
+    if plain:
+        start, end = (unfolded(turn.text, min(at, len(turn.text))) for at in (start, end))
+    there = turn.text[start:end].replace("\r\n", "\n") if plain else markdown.shown(turn.text, start, end)
+    if words and words.replace("\r\n", "\n") != there:
+        raise MarksInvalid("These are not the words of the reply as it stands: reload the page, and mark them again.")
+    Feedback.objects.mark(turn, by=by, start=start, end=end, sign=value)
+
+
+@require_POST
+@login_required
+def difference(request: HttpRequest, turn_id: UUID) -> HttpResponse:
+    """What a rewrite changes of the reply, before it is sent."""
+    turn = get_object_or_404(Turn.objects.visible_to(request.user).only("text", "session"), pk=turn_id)
+    rewrite = request.POST.get("text", "")[:LONGEST].replace("\r\n", "\n")
+    return render(request, "feedback/_difference.html", {"turn": turn, "rewrite": rewrite})
+
+
+def says_nothing_new(turn: Turn, *, kind: str, text: str | None, **_: object) -> bool:
     """A rewrite that is the reply itself: the box was sent as it was found."""
     return kind == Feedback.Kind.REWRITE and text == turn.text.strip()
 
 
-def apply(turn: Turn, request: HttpRequest, *, kind: str, value: int, text: str, tags: list[str] | None) -> None:
+def apply(turn: Turn, request: HttpRequest, *, kind: str, value: int, text: str | None, tags: list[str] | None) -> None:
     """An empty correction and a thumb of 0 take back what was said; a thumb that stands already stays."""
     by = cast(User, request.user)  # login_required saw to it
     if "take_back" in request.POST or not (value or text):

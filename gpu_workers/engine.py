@@ -19,7 +19,7 @@ import orjson
 
 from core.errors import TalkbackError
 from gpu_workers.connections import Connections
-from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused
+from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused, NoRoom
 from gpu_workers.types import Completion, Delta, Sampling, Scored, Top, storable
 
 log = logging.getLogger(__name__)
@@ -440,7 +440,7 @@ def _failure(status: int, message: str) -> EngineRefused | EngineUnavailable:
     if status in (401, 403):
         return KeyRefused("The engine refuses this key: check ENGINE_API_KEY and ENGINE_ADMIN_KEY.")
     if _NO_ROOM.search(message):
-        return EngineUnavailable(message)  # there is room again once others are unloaded
+        return NoRoom(message)
     if _NOT_LOADED.search(message):
         return AdapterMissing(message)
     return EngineRefused(message or f"The engine answered {status}.")

@@ -3,23 +3,52 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from django.conf import settings
 
 from gpu_workers.engine import Engine
 from gpu_workers.openai_chat import OpenAIChat
 
+if TYPE_CHECKING:
+    from gpu_workers.tinker.service import Service
+
 
 def policy() -> Engine:
     """The engine that serves the model being taught."""
+    if settings.LEARNER == "tinker":
+        return _tinker_engine(service(), settings.MODEL, Path(settings.DATA_DIR) / "tinker" / "held")
     return _engine(settings.ENGINE_URL, settings.ENGINE_API_KEY, settings.ENGINE_ADMIN_KEY)
 
 
-def judge() -> Engine | OpenAIChat:
-    """Who judges: the policy's own engine, unless JUDGE_URL names an OpenAI-compatible server."""
-    if not settings.JUDGE_URL:
-        return policy()
-    return _chat(settings.JUDGE_URL, settings.JUDGE_MODEL, settings.JUDGE_API_KEY)
+def service() -> Service:
+    """The account at Tinker: where LEARNER=tinker learns and answers. Everything it is asked leaves this machine."""
+    return _service(settings.TINKER_MODEL, settings.TINKER_API_KEY, settings.TINKER_URL)
+
+
+def at(url: str, api_key: str = "") -> Engine:
+    """Another engine of the same interface."""
+    return _engine(url, api_key, api_key)
+
+
+def chat(url: str, model: str, api_key: str = "") -> OpenAIChat:
+    """A model behind an OpenAI-compatible server."""
+    return _chat(url, model, api_key)
+
+
+@lru_cache
+def _service(model: str, api_key: str, url: str) -> Service:
+    from gpu_workers.tinker.service import Service
+
+    return Service(model, api_key=api_key, url=url)
+
+
+@lru_cache
+def _tinker_engine(service: Service, model: str, held: Path) -> Engine:
+    from gpu_workers.tinker.engine import TinkerEngine
+
+    return cast(Engine, TinkerEngine(service, model, held))  # the same calls, as far as they exist there
 
 
 @lru_cache

@@ -25,6 +25,10 @@ class AdapterMissing(EngineRefused):
     code, status, retryable = "adapter_missing", 409, True
 
 
+class NoRoom(EngineUnavailable):
+    """The engine holds as many adapters as it can; there is room again once another is unloaded."""
+
+
 class AdapterInvalid(EngineRefused):
     """These adapter files cannot be served as they are (rank, targets, rsLoRA, DoRA, a broken file)."""
 
@@ -35,3 +39,9 @@ class NothingLearned(TalkbackError):
     """A step that would have passed silently while teaching nothing (method.md, section 2)."""
 
     code, status = "nothing_learned", 422
+
+
+class OutOfMemory(TalkbackError):
+    """The device has no room for a step of this size; no gradient is left of it. Smaller micro-batches may fit."""
+
+    code, status, retryable = "out_of_memory", 507, True

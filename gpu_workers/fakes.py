@@ -14,7 +14,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from gpu_workers.engine import PauseMode
-from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
+from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable, NoRoom
 from gpu_workers.types import Completion, Delta, Sampling, Scored, Top
 
 Logprobs = Callable[[Sequence[int], Sequence[int], str | None], Sequence[float]]
@@ -57,12 +57,13 @@ class FakeEngine:
 
     def __init__(self, model: Path, *, otherwise: str | None = "I see.") -> None:
         """`model` is a folder with a tokenizer.json, so that ids and text agree with the rest of the system."""
-        self.url = "http://fake.engine"
+        self.url = "http://engine.fake.internal"
         self.tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
         self.otherwise = otherwise
         self.model = model
         self.calls: list[Call] = []
         self.loaded: dict[str, str] = {}
+        self.room = 1000
         self.invalid: set[str] = set()  # adapter names that load_adapter refuses
         self.admin: list[tuple[str, Any]] = []  # load, unload, weights, pause, resume, flush, abort; in order
         self.aborted: list[str | None] = []  # request ids of streams that their reader left
@@ -189,6 +190,8 @@ class FakeEngine:
         self._admin("load", (name, str(path)))
         if name in self.invalid:
             raise AdapterInvalid(f"{name} cannot be served (scripted).")
+        if name not in self.loaded and len(self.loaded) >= self.room:
+            raise NoRoom(f"{len(self.loaded)} adapters are loaded, and no more fit.")
         if self.loaded.setdefault(name, str(path)) != str(path):
             raise AdapterInvalid(f"{name} is already loaded from another folder; names are never used twice.")
 

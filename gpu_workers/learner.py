@@ -1,18 +1,15 @@
 """The learner: takes gradients on token ids. LoRA or full weights, one class; it knows tokens, never turns.
 
-Every pass runs the transformer's body first and the language-model head afterwards, in pieces and on response
-positions only: full logits, (tokens, vocabulary), are the largest thing in a step of a small model and are never
-kept. The head's own gradient is taken in the same sweep, so its logits are computed once.
+Every pass runs the transformer's body first (`layers`) and the language-model head afterwards (`head`), in pieces and
+on response positions only.
 """
 
 from __future__ import annotations
 
-import json
+import gc
 import math
-import os
-import shutil
 import time
-import uuid
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,20 +18,17 @@ from typing import Any, Literal
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint
 from transformers import AutoModelForCausalLM
 
-from gpu_workers.errors import AdapterInvalid, NothingLearned
+from gpu_workers import checkpoints, head, quantized
+from gpu_workers.branching import Pair, Tree
+from gpu_workers.errors import AdapterInvalid, NothingLearned, OutOfMemory
+from gpu_workers.head import Divergence, Head
+from gpu_workers.layers import slim
 from gpu_workers.types import Example
 
-Divergence = Callable[[Tensor, Tensor], Tensor]
-"""(N, V) log-probs of the policy and of its teacher to (N,): how far apart they are at each position."""
-
-OPTIMIZER_FILE = "optimizer.safetensors"
-STATE_FILE = "learner.json"
+__all__ = ["LORA", "Divergence", "Learner", "LoraShape", "Objective", "Pair", "Scores", "View", "chosen_dtype"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +38,8 @@ class LoraShape:
     rank: int = 16
     alpha: int = 32
     targets: str | tuple[str, ...] = "all-linear"
+    layers: tuple[int, ...] | None = None
+    """Which layers are adapted, with targets named; None: all. A step goes back no further than the lowest of them."""
 
 
 LORA = LoraShape()
@@ -55,10 +51,12 @@ class View:
 
     example: Example
     reference_logprobs: Tensor  # (T,) the base's
-    start_logprobs: Tensor  # (T,) the policy's before the run's first update
+    start_logprobs: Tensor  # (T,) the policy's before the run's first update; (0,): those of the update itself
     teacher_logprobs: Tensor | None  # (T,) given the hint
-    target_hidden: Tensor  # (T, D) what the head makes the teacher's whole distribution of; the base's, without one
+    target_hidden: Tensor  # (T, D) what the head makes the teacher's whole distribution of; the base's, without one;
+    # (0, D) where nobody asked for a distribution
     teacher_distance: float  # mean |log π_T − log π| over the response; 0 says that the hint changes nothing
+    steps: int = 0  # how many updates the policy had taken when it was looked at
 
 
 @dataclass(frozen=True)
@@ -72,64 +70,13 @@ class Scores:
     reference_logprobs: Tensor  # (B, T)
     teacher_logprobs: Tensor  # (B, T) 0 where there is no teacher
     mask: Tensor  # (B, T)
-    reward: Tensor  # (B,)
+    reward: Tensor  # (B,), or (B, T) where a person marked words of a reply
     has_teacher: Tensor  # (B,)
     weight: Tensor  # (B,)
 
 
 Objective = Callable[[Scores], tuple[Tensor, dict[str, Tensor]]]
 """A micro-batch to its mean loss over its sequences, and figures that are means over its sequences too."""
-
-
-class _Head(torch.autograd.Function):
-    """Hidden states to per-position scalars, with the gradient of each taken while its logits are at hand."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        hidden: Tensor,  # (N, D)
-        weight: Tensor,  # (V, D)
-        ids: Tensor,  # (N,)
-        target_hidden: Tensor,  # (N, D)
-        divergence: Divergence | None,
-        piece: int,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        count = hidden.shape[0]
-        logprobs = hidden.new_zeros(count, dtype=torch.float32)
-        distance, entropy = torch.zeros_like(logprobs), torch.zeros_like(logprobs)
-        grad_logprobs = torch.zeros_like(hidden)  # (N, D) ∂ log-prob / ∂ hidden
-        grad_distance = torch.zeros_like(hidden) if divergence else hidden.new_zeros(0)
-        for first in range(0, count, piece):
-            rows = slice(first, min(first + piece, count))
-            logs = F.linear(hidden[rows], weight).float().log_softmax(-1)  # (P, V)
-            chosen = ids[rows, None]  # (P, 1)
-            logprobs[rows] = logs.gather(-1, chosen).squeeze(-1)
-            probs = logs.exp()
-            entropy[rows] = -(probs * logs).sum(-1)
-            if divergence is not None:
-                target = F.linear(target_hidden[rows], weight).float().log_softmax(-1)  # (P, V)
-                with torch.enable_grad():
-                    leaf = logs.detach().requires_grad_()
-                    apart = divergence(leaf, target)  # (P,)
-                    (d_logs,) = torch.autograd.grad(apart.sum(), leaf)
-                d_logits = d_logs - probs * d_logs.sum(-1, keepdim=True)  # back through log_softmax
-                distance[rows] = apart.detach()
-                grad_distance[rows] = d_logits.to(hidden.dtype) @ weight
-            d_logits = probs.neg_()
-            d_logits.scatter_add_(-1, chosen, torch.ones_like(chosen, dtype=d_logits.dtype))
-            grad_logprobs[rows] = d_logits.to(hidden.dtype) @ weight
-        ctx.save_for_backward(grad_logprobs, grad_distance)
-        ctx.mark_non_differentiable(entropy)
-        return logprobs, distance, entropy
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Any:
-        d_logprobs, d_distance, _ = grads
-        grad_logprobs, grad_distance = ctx.saved_tensors
-        total = grad_logprobs * d_logprobs[:, None].to(grad_logprobs.dtype)
-        if grad_distance.numel():
-            total = total + grad_distance * d_distance[:, None].to(grad_distance.dtype)
-        return total, None, None, None, None, None
 
 
 class Learner:
@@ -151,28 +98,34 @@ class Learner:
         device: str = "cpu",
         seed: int = 0,
         micro_batch: int = 1,
-        piece: int = 64,
+        piece: int = head.PIECE,
+        base_bits: Literal[16, 4] = 16,
     ) -> None:
         """Load the base, and the adapter in `adapter_dir` with its optimiser state; a fresh adapter (B = 0) without.
 
         `dtype` is the base's: "float32", "bfloat16", or "auto" for whichever this machine multiplies faster; an
-        adapter always trains in float32, and so do full weights. `piece` is how many positions the head takes at
-        once. Raises AdapterInvalid when the adapter cannot be read.
+        adapter always trains in float32, and so do full weights. `micro_batch` is how many sequences go through the
+        model at once, and may be changed between updates; `piece` is how many positions the head takes at once.
+        `base_bits` 4 holds an adapter's base in NF4. Raises AdapterInvalid when the adapter cannot be read, and
+        NotQuantizable where there is no base in 4 bits to be had.
         """
         if micro_batch < 1 or piece < 1:
             raise ValueError("micro_batch and piece are at least 1")
+        if base_bits == 4 and lora is None:
+            raise ValueError("full weights cannot train in 4 bits: only a frozen base is quantised")
+        self.base_bits = base_bits
         torch.manual_seed(seed)
         self.device = torch.device(device)
         self.is_full = lora is None
         self.dtype = torch.float32 if self.is_full else chosen_dtype(dtype, self.device)
         self.micro_batch, self.piece = micro_batch, piece
         weights = model_dir if adapter_dir is None or not self.is_full else adapter_dir
-        self.causal = _loaded(weights, self.dtype, self.device)
+        self.causal = self._load(weights)
         if getattr(self.causal.config, "final_logit_softcapping", None):
             raise ValueError("this model caps its final logits, which the piecewise head does not do")
         self.frozen: Any = None
         if self.is_full:
-            self.frozen = _loaded(model_dir, self.dtype, self.device).requires_grad_(False).eval()
+            self.frozen = self._load(model_dir).requires_grad_(False).eval()
             self.model: Any = self.causal
         elif adapter_dir is not None:
             try:
@@ -188,18 +141,21 @@ class Learner:
                     r=lora.rank,
                     lora_alpha=lora.alpha,
                     target_modules=targets,
+                    layers_to_transform=list(lora.layers) if lora.layers is not None else None,
                     lora_dropout=0.0,
                     bias="none",
                     task_type="CAUSAL_LM",
                 ),
             )
+        slim(self.causal)
+        if self.frozen is not None:
+            slim(self.frozen)
         self.model.eval()  # no dropout anywhere: served, scored and trained log-probs are one function
-        self.optimizer = torch.optim.AdamW(
-            [parameter for _, parameter in self.trainable()], lr=0.0, betas=(0.9, 0.98), weight_decay=0.1
-        )
+        groups = self._spread()
+        self.optimizer = torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.98), weight_decay=0.1)
         self.steps = 0
-        self.is_fresh = adapter_dir is None  # the policy is still the base, to the last bit
-        if adapter_dir is not None and (Path(adapter_dir) / OPTIMIZER_FILE).exists():
+        self.is_fresh = adapter_dir is None  # the policy is still the base
+        if adapter_dir is not None:
             self._load_optimizer(Path(adapter_dir))
 
     # What trains
@@ -210,7 +166,36 @@ class Learner:
 
     def adapter_norm(self) -> float:
         """Euclidean norm of everything that trains."""
-        return math.sqrt(sum(float(p.detach().double().square().sum()) for _, p in self.trainable()))
+        return self._length([parameter.detach() for _, parameter in self.trainable()])
+
+    @property
+    def precision(self) -> str:
+        """What the base computes in: a dtype's name, or nf4."""
+        return quantized.NAME if self.base_bits == 4 else str(self.dtype).removeprefix("torch.")
+
+    # What is different where several processes share the work (gpu_workers/distributed.py)
+
+    def _load(self, folder: Path | str) -> Any:
+        """A whole model from its files."""
+        if self.base_bits == 4:
+            return quantized.load(folder, self.dtype, self.device)
+        return _loaded(folder, self.dtype, self.device)
+
+    def _spread(self) -> list[dict[str, Any]]:
+        """Put the weights where they are to lie; returns what trains as the optimiser's groups."""
+        return [{"params": [parameter for _, parameter in self.trainable()]}]
+
+    def _length(self, tensors: Sequence[Tensor]) -> float:
+        """Euclidean norm of tensors that lie as the parameters do."""
+        return math.sqrt(sum(float(tensor.double().square().sum()) for tensor in tensors))
+
+    def _whole(self, tensor: Tensor) -> Tensor:
+        """All of a tensor that lies as its parameter does, in this machine's memory."""
+        return tensor.detach().cpu().contiguous()
+
+    def _laid_out(self, tensor: Tensor, parameter: nn.Parameter) -> Tensor:
+        """A whole tensor, put as its parameter lies."""
+        return tensor.to(parameter)
 
     # Passes
 
@@ -222,68 +207,94 @@ class Learner:
             with self.model.disable_adapter():
                 yield self.causal
 
-    def _hidden(self, causal: Any, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Tensor:
+    def _hidden(self, causal: Any, pairs: Sequence[Pair]) -> Tensor:
         """Last hidden states that predict each response token, (N, D), of all pairs, one after the other.
 
         Padding goes to the right, where a causal model's real tokens never look: no mask is needed, and none of
         the numbers depend on what else is in the micro-batch.
         """
         width = max(len(prompt) + len(response) for prompt, response in pairs)
-        ids = torch.zeros(len(pairs), width, dtype=torch.long, device=self.device)
-        for row, (prompt, response) in enumerate(pairs):
-            ids[row, : len(prompt) + len(response)] = torch.tensor([*prompt, *response], device=self.device)
+        rows = [[*prompt, *response, *[0] * (width - len(prompt) - len(response))] for prompt, response in pairs]
+        ids = torch.tensor(rows, device=self.device)
         hidden = causal.get_decoder()(input_ids=ids, use_cache=False).last_hidden_state  # (B, L, D)
         return torch.cat([hidden[row, len(p) - 1 : len(p) + len(r) - 1] for row, (p, r) in enumerate(pairs)])
 
-    def _head_weight(self, causal: Any) -> Tensor:
-        head = causal.get_output_embeddings()
-        if getattr(head, "bias", None) is not None:
-            raise ValueError("this model's head has a bias, which the piecewise head does not add")
-        weight: Tensor = head.weight
-        return weight
-
     @torch.no_grad()
-    def _scored(self, causal: Any, prompt: Sequence[int], response: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Log-probs (T,) and hidden states (T, D) of one response."""
-        hidden = self._hidden(causal, [(prompt, response)])
-        weight = self._head_weight(causal)
-        ids = torch.tensor(list(response), device=self.device)
-        pieces = [
-            F.linear(hidden[at : at + self.piece], weight)
-            .float()
-            .log_softmax(-1)
-            .gather(-1, ids[at : at + self.piece, None])
-            .squeeze(-1)
-            for at in range(0, len(ids), self.piece)
-        ]
-        return torch.cat(pieces), hidden
+    def _scored(self, causal: Any, pairs: Sequence[Pair]) -> list[tuple[Tensor, Tensor]]:
+        """Log-probs (T,) and hidden states (T, D) of each pair's response."""
+        hidden = self._hidden(causal, pairs)
+        ids = torch.tensor([i for _, response in pairs for i in response], device=self.device)
+        logprobs = head.logprobs_of(hidden, head.weight_of(causal), ids, self.piece)
+        lengths = [len(response) for _, response in pairs]
+        return list(zip(logprobs.split(lengths), hidden.split(lengths), strict=True))
 
     def score(self, prompt_ids: Sequence[int], response_ids: Sequence[int], *, adapter: bool = True) -> list[float]:
         """Log-probs at temperature 1 of each response id, by the policy, or by the base with `adapter=False`."""
         if not prompt_ids or not response_ids:
             raise ValueError("scoring needs a prompt and a response")
+        pairs = [(prompt_ids, response_ids)]
         if adapter:
-            return self._scored(self.causal, prompt_ids, response_ids)[0].tolist()
+            return self._scored(self.causal, pairs)[0][0].tolist()
         with self._as_base() as base:
-            return self._scored(base, prompt_ids, response_ids)[0].tolist()
+            return self._scored(base, pairs)[0][0].tolist()
 
-    def view(self, example: Example, *, teacher: Literal["base", "policy"] = "base") -> View:
+    def view(
+        self,
+        example: Example,
+        *,
+        teacher: Literal["base", "policy"] = "base",
+        reference_logprobs: Sequence[float] = (),
+        with_distribution: bool = True,
+        with_start: bool = True,
+    ) -> View:
         """What the frozen models say of an example. Call it before the run's first update, and keep it.
 
-        The teacher is the base or the policy as it is now, shown the hinted prompt.
+        The teacher is the base or the policy as it is now, shown the hinted prompt. Three things save passes:
+        `reference_logprobs`, where the base scored this reply before; `with_distribution=False`, where nothing but
+        log-probs of the reply's own tokens is learned from, and `with_start=False`, where the views serve one
+        update only, whose own log-probs are those of its start. Raises ValueError where lengths disagree, and
+        OutOfMemory.
         """
-        prompt, response = example.prompt_ids, example.response_ids
-        with self._as_base() as base:
-            reference, unhinted = self._scored(base, prompt, response)
-        start = reference if self.is_fresh else self._scored(self.causal, prompt, response)[0]
-        if example.teacher_prompt_ids is None:
-            return View(example, reference, start, None, unhinted, 0.0)
-        if teacher == "base":
+        with self._room():
+            return self._view(example, teacher, reference_logprobs, with_distribution, with_start)
+
+    def _view(
+        self,
+        example: Example,
+        teacher: Literal["base", "policy"],
+        known: Sequence[float],
+        with_distribution: bool,
+        with_start: bool,
+    ) -> View:
+        if known and len(known) != len(example.response_ids):
+            raise ValueError(f"{len(known)} reference log-probs for {len(example.response_ids)} response tokens")
+        plain = (example.prompt_ids, example.response_ids)
+        hinted = None if example.teacher_prompt_ids is None else (example.teacher_prompt_ids, example.response_ids)
+        of_base: dict[str, Pair] = {}
+        if not known or (hinted is None and with_distribution):
+            of_base["reference"] = plain
+        if hinted is not None and teacher == "base":
+            of_base["teacher"] = hinted
+        seen: dict[str, tuple[Tensor, Tensor]] = {}
+        if of_base:
             with self._as_base() as base:
-                taught, hidden = self._scored(base, example.teacher_prompt_ids, response)
+                seen = dict(zip(of_base, self._scored(base, list(of_base.values())), strict=True))
+        reference = torch.tensor(known, dtype=torch.float32, device=self.device) if known else seen["reference"][0]
+        if hinted is not None and teacher == "policy":
+            seen["teacher"] = self._scored(self.causal, [hinted])[0]
+        if self.is_fresh:
+            start = reference
+        elif with_start:
+            start = self._scored(self.causal, [plain])[0][0]
         else:
-            taught, hidden = self._scored(self.causal, example.teacher_prompt_ids, response)
-        return View(example, reference, start, taught, hidden, float((taught - start).abs().mean()))
+            start = reference.new_zeros(0)
+        taught, target = seen.get("teacher", (None, None))
+        if target is None:
+            target = seen["reference"][1] if "reference" in seen else None
+        if target is None or not with_distribution:
+            target = torch.zeros(0, self.causal.config.hidden_size, dtype=self.dtype, device=self.device)
+        apart = 0.0 if taught is None else float((taught - (start if len(start) else reference)).abs().mean())
+        return View(example, reference, start, taught, target, apart, self.steps)
 
     # A step
 
@@ -301,10 +312,22 @@ class Learner:
         `objective` turns each micro-batch's Scores into its mean loss and figures. `divergence` says how far
         policy and teacher are apart at a position; without one, Scores.distance is 0. `progress` is called with
         the number of views done. Returns the figures (means over the views; the extreme where a name ends in _max
-        or _min) with "loss", "entropy", "tokens" and "seconds". Raises NothingLearned when the loss is no number.
+        or _min) with "loss", "entropy", "tokens" and "seconds". Raises NothingLearned when the loss is no number, and
+        OutOfMemory, both with nothing changed; OutOfMemory drops the gradients gathered before it too.
         """
         if not views:
             raise ValueError("nothing to learn from: no views")
+        with self._room():
+            return self._forward_backward(views, objective, scale, divergence, progress)
+
+    def _forward_backward(
+        self,
+        views: Sequence[View],
+        objective: Objective,
+        scale: float,
+        divergence: Divergence | None,
+        progress: Callable[[int], None] | None,
+    ) -> dict[str, float]:
         began = time.monotonic()
         totals: dict[str, float] = {}
         tokens = 0
@@ -336,11 +359,9 @@ class Learner:
         lengths = [len(e.response_ids) for e in examples]
         ids = torch.tensor([i for e in examples for i in e.response_ids], device=self.device)
         target = torch.cat([view.target_hidden for view in views])  # (N, D)
-        weight = self._head_weight(self.causal)
-        if self.is_full:
-            flat, distance, entropy = self._full_head(hidden, weight, ids, target, divergence)
-        else:
-            flat, distance, entropy = _Head.apply(hidden, weight, ids, target, divergence, self.piece)
+        if divergence is not None and len(target) != len(ids):
+            raise ValueError("a distribution is to be learned, and these views were taken without one")
+        flat, distance, entropy = self._head(hidden, ids, target, divergence)
 
         def padded(rows: Sequence[Tensor]) -> Tensor:  # (B, T)
             return nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
@@ -353,52 +374,124 @@ class Learner:
             logprobs=padded(flat.split(lengths)),
             distance=padded(distance.split(lengths)),
             old_logprobs=padded([numbers(e.old_logprobs) for e in examples]),
-            start_logprobs=padded([view.start_logprobs for view in views]),
+            start_logprobs=padded(
+                [self._start(view, own) for view, own in zip(views, flat.detach().split(lengths), strict=True)]
+            ),
             reference_logprobs=padded([view.reference_logprobs for view in views]),
             teacher_logprobs=padded(
                 [
                     view.teacher_logprobs
                     if view.teacher_logprobs is not None
-                    else torch.zeros_like(view.start_logprobs)
+                    else torch.zeros_like(view.reference_logprobs)
                     for view in views
                 ]
             ),
             mask=mask,
-            reward=numbers([e.reward for e in examples]),
+            reward=self._rewards(examples),
             has_teacher=numbers([float(e.has_teacher) for e in examples]),
             weight=numbers([e.weight for e in examples]),
         )
         surprise = padded(entropy.split(lengths))
         return scores, ((surprise * mask).sum(-1) / mask.sum(-1).clamp(min=1)).mean()
 
-    def _full_head(
-        self,
-        hidden: Tensor,
-        weight: Tensor,
-        ids: Tensor,
-        target_hidden: Tensor,
-        divergence: Divergence | None,
+    def _rewards(self, examples: Sequence[Example]) -> Tensor:
+        """One number a reply, (B,); one a token, (B, T), 0 under the padding, where a reply has several."""
+        if not any(example.rewards for example in examples):
+            return torch.tensor([e.reward for e in examples], dtype=torch.float32, device=self.device)
+        rows = [torch.tensor(list(e.rewards or [e.reward] * len(e.response_ids))) for e in examples]
+        return nn.utils.rnn.pad_sequence(rows, batch_first=True).to(self.device, torch.float32)
+
+    def _start(self, view: View, own: Tensor) -> Tensor:
+        """The log-probs that a view says the policy started from: for one update, its own may stand for them."""
+        if len(view.start_logprobs):
+            return view.start_logprobs
+        if view.steps != self.steps:
+            raise ValueError("these views were taken for one update, and the policy has changed since")
+        return own
+
+    def _head(
+        self, hidden: Tensor, ids: Tensor, target_hidden: Tensor, divergence: Divergence | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The same as _Head when the head's own weights train: a piece's logits are computed again on the way back."""
-        assert self.frozen is not None
-        target_weight = self._head_weight(self.frozen)
+        """Log-prob, distance and entropy at each position, (N,) each."""
+        weight = head.weight_of(self.causal)
+        if self.frozen is None:
+            return Head.apply(hidden, weight, ids, target_hidden, divergence, self.piece)
+        return head.trained(hidden, weight, ids, target_hidden, head.weight_of(self.frozen), divergence, self.piece)
 
-        def piece(states: Tensor, rows: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            logs = F.linear(states, weight).float().log_softmax(-1)  # (P, V)
-            entropy = -(logs.exp() * logs).sum(-1).detach()
-            apart = logs.new_zeros(len(rows))
-            if divergence is not None:
-                with torch.no_grad():
-                    target = F.linear(target_hidden[rows], target_weight).float().log_softmax(-1)
-                apart = divergence(logs, target)
-            return logs.gather(-1, ids[rows, None]).squeeze(-1), apart, entropy
+    @contextmanager
+    def _room(self) -> Iterator[None]:
+        """What goes on inside ends with OutOfMemory, and without a gradient, where the device has no room for it."""
+        failed = ""
+        try:
+            yield
+        except (MemoryError, RuntimeError) as error:
+            if not _is_out_of_memory(error):
+                raise
+            failed = str(error).partition("\n")[0] or type(error).__name__
+            traceback.clear_frames(error.__traceback__)  # which hold all that the failed pass had made
+        if failed:
+            self.optimizer.zero_grad()
+            gc.collect()
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()
+            raise OutOfMemory(f"No memory for a micro-batch of {self.micro_batch}: {failed}")
 
-        parts = [
-            checkpoint(piece, hidden[rows], rows, weight, use_reentrant=False)
-            for rows in torch.arange(len(ids), device=self.device).split(self.piece)
-        ]
-        logprobs, distance, entropy = (torch.cat(list(column)) for column in zip(*parts, strict=True))
-        return logprobs, distance, entropy
+    def supervise(self, pairs: Sequence[Pair], *, scale: float = 1.0) -> dict[str, float]:
+        """Add the gradient of scale · (mean over (prompt, answer) of the mean −log-prob of the answer's tokens).
+
+        What the pairs of a micro-batch begin with alike is computed once, and the numbers are those of each pair
+        alone: put questions on the same text beside each other. Returns "loss", "tokens" (of answers), "computed"
+        (positions that went through the model) and "seconds". Raises NothingLearned when the loss is no number.
+        """
+        if not pairs or not all(prompt and answer for prompt, answer in pairs):
+            raise ValueError("nothing to learn from: each pair has a prompt and an answer")
+        with self._room():
+            return self._supervise(pairs, scale)
+
+    def _supervise(self, pairs: Sequence[Pair], scale: float) -> dict[str, float]:
+        began = time.monotonic()
+        total = computed = 0.0
+        for first in range(0, len(pairs), self.micro_batch):
+            part = pairs[first : first + self.micro_batch]
+            hidden, positions = self._branching_hidden(self.causal, part)
+            ids = torch.tensor([i for _, answer in part for i in answer], device=self.device)
+            logprobs, _, _ = self._head(hidden, ids, hidden, None)
+            loss = -torch.stack([one.mean() for one in logprobs.split([len(answer) for _, answer in part])]).mean()
+            if not torch.isfinite(loss):
+                raise NothingLearned(f"The loss of pair {first + 1} is {float(loss.detach())}: nothing was changed.")
+            share = len(part) / len(pairs)
+            (loss * (scale * share)).backward()
+            total += float(loss.detach()) * share
+            computed += positions
+        tokens = float(sum(len(answer) for _, answer in pairs))
+        return {"loss": total, "tokens": tokens, "computed": computed, "seconds": time.monotonic() - began}
+
+    @torch.no_grad()
+    def likelihoods(self, pairs: Sequence[Pair]) -> list[float]:
+        """The log-prob of each whole answer after its prompt; shared beginnings are computed once, as above.
+
+        Raises OutOfMemory.
+        """
+        found: list[float] = []
+        with self._room():
+            for first in range(0, len(pairs), self.micro_batch):
+                part = pairs[first : first + self.micro_batch]
+                hidden, _ = self._branching_hidden(self.causal, part)
+                ids = torch.tensor([i for _, answer in part for i in answer], device=self.device)
+                logprobs = head.logprobs_of(hidden, head.weight_of(self.causal), ids, self.piece)
+                found += [float(one.sum()) for one in logprobs.split([len(answer) for _, answer in part])]
+        return found
+
+    def _branching_hidden(self, causal: Any, pairs: Sequence[Pair]) -> tuple[Tensor, int]:
+        """As `_hidden`, and how many positions it took: beginnings that pairs share go through the model once."""
+        tree = Tree.of(pairs)
+        hidden = causal.get_decoder()(
+            input_ids=tree.ids.to(self.device),
+            attention_mask=tree.sees.to(self.device),
+            position_ids=tree.places.to(self.device),
+            use_cache=False,
+        ).last_hidden_state[0]  # (L, D)
+        return hidden[tree.predicting.to(self.device)], tree.ids.shape[1]
 
     def has_gradient(self) -> bool:
         """Whether anything gathered so far would move a weight."""
@@ -412,24 +505,23 @@ class Learner:
         weight changed; in the first two cases nothing was touched.
         """
         parameters = [parameter for _, parameter in self.trainable()]
-        norm = float(nn.utils.clip_grad_norm_(parameters, max_grad_norm))
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        norm = self._length(gradients)
         if not math.isfinite(norm):
             self.optimizer.zero_grad()
             raise NothingLearned(f"The gradient is {norm}: the weights were not touched.")
         if norm == 0.0:
             self.optimizer.zero_grad()
             raise NothingLearned("The gradient is zero everywhere: these samples teach nothing.")
+        for gradient in gradients:
+            gradient.mul_(min(1.0, max_grad_norm / (norm + 1e-6)))
         before = [parameter.detach().clone() for parameter in parameters]
         for group in self.optimizer.param_groups:
             group["lr"], group["weight_decay"] = lr, weight_decay
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.steps += 1
-        moved = math.sqrt(
-            sum(
-                float((new.detach() - old).double().square().sum()) for new, old in zip(parameters, before, strict=True)
-            )
-        )
+        moved = self._length([new.detach() - old for new, old in zip(parameters, before, strict=True)])
         if not math.isfinite(moved):
             raise NothingLearned("The update made weights that are not numbers: throw this policy away.")
         if moved == 0.0:
@@ -446,37 +538,26 @@ class Learner:
         transformers do; the optimiser stands beside them in safetensors too. The folder appears by a rename once
         everything is on disk. Raises FileExistsError when it is there already: a checkpoint never changes.
         """
-        folder = Path(folder)
-        if folder.exists():
-            raise FileExistsError(f"{folder.name} is there already, and checkpoints are never overwritten")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        partial = folder.parent / f".{folder.name}.{uuid.uuid4().hex[:8]}"
-        try:
-            self.model.save_pretrained(str(partial), safe_serialization=True)
-            (partial / "README.md").unlink(missing_ok=True)  # PEFT's empty model card
-            self._save_optimizer(partial)
-            for path in [*partial.iterdir(), partial]:
-                _flush(path)
-            partial.rename(folder)
-            _flush(folder.parent)
-        except BaseException:
-            shutil.rmtree(partial, ignore_errors=True)
-            raise
+        self._write(Path(folder), None, self._moments())
 
-    def _save_optimizer(self, folder: Path) -> None:
-        state = {
-            f"{slot}.{name}": self.optimizer.state[parameter][slot].detach().cpu().contiguous()
+    def _write(self, folder: Path, weights: dict[str, Tensor] | None, moments: dict[str, Tensor]) -> None:
+        """`weights` are the model's by name; None: as they lie in it."""
+        notes = {"steps": self.steps, "dtype": str(self.dtype)}
+        checkpoints.write(folder, self.model, moments, notes, weights)
+
+    def _moments(self) -> dict[str, Tensor]:
+        return {
+            f"{slot}.{name}": self._whole(self.optimizer.state[parameter][slot])
             for name, parameter in self.trainable()
             if parameter in self.optimizer.state
             for slot in ("exp_avg", "exp_avg_sq")
         }
-        if state:
-            save_file(state, str(folder / OPTIMIZER_FILE))
-        (folder / STATE_FILE).write_text(json.dumps({"steps": self.steps, "dtype": str(self.dtype)}))
 
     def _load_optimizer(self, folder: Path) -> None:
-        state = load_file(str(folder / OPTIMIZER_FILE), device=str(self.device))
-        self.steps = int(json.loads((folder / STATE_FILE).read_text())["steps"])
+        state, notes = checkpoints.read(folder, self.device)
+        if not state:
+            return
+        self.steps = int(notes["steps"])
         for name, parameter in self.trainable():
             try:
                 average, square = state[f"exp_avg.{name}"], state[f"exp_avg_sq.{name}"]
@@ -484,8 +565,8 @@ class Learner:
                 raise AdapterInvalid(f"{folder.name} has no optimiser state for {name}.") from error
             self.optimizer.state[parameter] = {
                 "step": torch.tensor(float(self.steps)),
-                "exp_avg": average.to(parameter),
-                "exp_avg_sq": square.to(parameter),
+                "exp_avg": self._laid_out(average, parameter),
+                "exp_avg_sq": self._laid_out(square, parameter),
             }
 
 
@@ -516,10 +597,8 @@ def chosen_dtype(name: str, device: torch.device) -> torch.dtype:
     return torch.bfloat16 if fastest(torch.bfloat16) < 0.8 * fastest(torch.float32) else torch.float32
 
 
-def _flush(path: Path) -> None:
-    """Make sure a file or a folder's list of names is on disk before anything says so."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Whether a device or this machine had no memory left; on a CPU torch has no class of its own for it."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(
+        words in str(error) for words in ("can't allocate memory", "not enough memory", "could not create a memory")
+    )

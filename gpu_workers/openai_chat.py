@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +16,13 @@ from gpu_workers.types import Sampling, storable
 
 @dataclass(frozen=True)
 class Answer:
-    """One reply of a chat server. `completion_tokens` is the server's own count, 0 where it gives none."""
+    """One reply of a chat server. Tokens are the server's own count, 0 where it gives none."""
 
     text: str
     finish_reason: str  # stop | length | as the server says
     completion_tokens: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
 
 
 class OpenAIChat:
@@ -40,7 +43,8 @@ class OpenAIChat:
     async def chat(
         self, messages: Sequence[Mapping[str, Any]], sampling: Sampling, *, seed: int | None = None
     ) -> Answer:
-        """One reply to `messages`. Only what every such server understands is sent."""
+        """One reply to `messages`. Only what every such server understands is sent; but where `sampling` has a JSON
+        schema, structured output is asked for, which a server may refuse."""
         body: dict[str, Any] = {
             "model": self.model,
             "messages": [dict(message) for message in messages],
@@ -50,6 +54,9 @@ class OpenAIChat:
         }
         if sampling.stop:
             body["stop"] = list(sampling.stop)
+        if sampling.json_schema:
+            schema = {"name": "answer", "strict": True, "schema": json.loads(sampling.json_schema)}
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
         if (seed := sampling.seed if seed is None else seed) is not None:
             body["seed"] = seed
         try:
@@ -68,8 +75,13 @@ class OpenAIChat:
         except (ValueError, KeyError, IndexError, TypeError) as error:
             raise EngineRefused(f"The chat server's answer is not a chat completion: {response.text[:300]}") from error
         usage = content.get("usage") or {}
+        details = usage.get("prompt_tokens_details") or {}
         return Answer(
-            storable(text), str(choice.get("finish_reason") or "stop"), int(usage.get("completion_tokens") or 0)
+            storable(str(text)),
+            str(choice.get("finish_reason") or "stop"),
+            completion_tokens=int(usage.get("completion_tokens") or 0),
+            prompt_tokens=int(usage.get("prompt_tokens") or 0),
+            cached_tokens=int(details.get("cached_tokens") or 0),
         )
 
     async def aclose(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -15,6 +16,8 @@ from typing import Self
 import httpx
 
 from gpu_workers.errors import EngineUnavailable
+
+log = logging.getLogger(__name__)
 
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
@@ -111,12 +114,14 @@ class EngineProcess:
         return self._process is not None and self._process.poll() is None
 
     def stop(self, grace_s: float = 10.0) -> None:
-        """Ask it to end; after `grace_s` seconds make it. Does nothing when it has ended."""
+        """Ask it to end; after `grace_s` seconds make it. Returns when its children have ended too, or `grace_s`
+        seconds after they were killed. Does nothing when it has ended."""
         if self._process is None:
             return
+        group = self._process.pid
         for kind in (signal.SIGTERM, signal.SIGKILL):
             try:
-                os.killpg(self._process.pid, kind)
+                os.killpg(group, kind)
             except ProcessLookupError:
                 break
             try:
@@ -125,7 +130,36 @@ class EngineProcess:
                 continue
         self._process.wait()
         self._process = None
+        deadline = time.monotonic() + grace_s
+        while runs(group):  # killed, its children are there for a moment more: with the port, and with the GPU's memory
+            if time.monotonic() > deadline:
+                log.warning("Processes of the engine at %s were killed and have not ended: group %d.", self.url, group)
+                break
+            time.sleep(0.01)
 
     def _last_words(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return "\n".join(lines[-20:])
+
+
+def runs(group: int) -> bool:
+    """Whether a process of this group has not ended. One that only waits to be reaped has: in a container nobody may
+    ever do so."""
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):  # macOS says the latter of those that only wait
+        return False
+    told = [_told(folder / "stat") for folder in Path("/proc").glob("[0-9]*")]
+    if not any(told):  # no /proc here
+        return True
+    # man proc_pid_stat: state, parent and group follow the name, which stands in brackets and may hold any character.
+    fields = [one.rpartition(")")[2].split() for one in told if one]
+    return any(int(of) == group and state not in ("Z", "X") for state, _, of, *_ in fields)
+
+
+def _told(file: Path) -> str:
+    """What a file of /proc says; nothing of a process that has gone."""
+    try:
+        return file.read_text(errors="replace")
+    except OSError:
+        return ""

@@ -82,20 +82,31 @@ class Example:
     mask: Sequence[float] = field(default=())  # 1 learns, 0 does not; empty means all ones
     teacher_prompt_ids: Sequence[int] | None = None  # the hinted prompt; None: no teacher
     reward: float = 0.0
+    rewards: Sequence[float] = field(default=())  # one a response id, in place of `reward`; empty: it holds for all
     weight: float = 1.0
     kind: str = "turn"  # turn | rehearsal
+    rewrite: tuple[Sequence[int], Sequence[int]] | None = None
+    """The prompt and what a person wrote in place of the response, its end included; None: nobody did."""
 
     def __post_init__(self) -> None:
         if not self.prompt_ids or not self.response_ids:
             raise ValueError("an example needs a prompt and a response")
-        for name in ("old_logprobs", "mask"):
+        for name in ("old_logprobs", "mask", "rewards"):
             values = getattr(self, name)
-            if (name != "mask" or values) and len(values) != len(self.response_ids):
+            if (name == "old_logprobs" or values) and len(values) != len(self.response_ids):
                 raise ValueError(f"{name} has {len(values)} entries for {len(self.response_ids)} response tokens")
+        if self.rewrite is not None and not all(self.rewrite):
+            raise ValueError("a rewrite needs a prompt and an answer")
 
     @property
     def has_teacher(self) -> bool:
         return self.teacher_prompt_ids is not None
+
+    @property
+    def has_reward(self) -> bool:
+        """Whether any token that learns is rewarded."""
+        rewards = self.rewards or [self.reward] * len(self.response_ids)
+        return any(reward and learns for reward, learns in zip(rewards, self.mask or [1.0] * len(rewards), strict=True))
 
 
 DEEPEST = 100

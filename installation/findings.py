@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib.util
+import json
 import os
 import platform
 import shutil
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from gpu_workers import leases
 from installation.places import DATA_DIR, DEFAULT_MODEL, PYTHON, ROOT, STAMP, VENV
 from installation.speech import Trouble
 
@@ -40,10 +42,28 @@ def findings(settings: dict[str, str], running: bool) -> Iterator[Finding]:
         yield web_port(settings)
     yield redis_server(settings)
     yield model_files(settings)
-    yield engine_program(settings)
+    yield tinker_service(settings) if settings.get("LEARNER") == "tinker" else engine_program(settings)
+    if (learner := settings.get("LEARNER", "local")) not in ("local", "tinker"):
+        yield Finding("learner", False, f"LEARNER={learner} is unknown: it is local or tinker.")
+    if settings["PROFILE"] == "gpu":
+        yield gpu_cards(settings)
+    if judges := settings.get("JUDGES"):
+        yield judges_setting(judges)
     if recipe := settings.get("RECIPE"):
         there = Path(recipe).is_file()
         yield Finding("recipe", there, recipe if there else f"RECIPE names {recipe}, which is not there: correct it.")
+
+
+def judges_setting(judges: str) -> Finding:
+    """Whether JUDGES can be read at all; who can judge is looked at by the start itself."""
+    if judges.lstrip().startswith(("[", "{")):
+        try:
+            json.loads(judges)
+        except ValueError as error:
+            return Finding("judges", False, f"JUDGES is no JSON ({error}): correct it, or name a TOML file.")
+        return Finding("judges", True, "named in JUDGES")
+    there = Path(judges).is_file()
+    return Finding("judges", there, judges if there else f"JUDGES names {judges}, which is not there: correct it.")
 
 
 def python_version() -> Finding:
@@ -193,6 +213,55 @@ def engine_program(settings: dict[str, str]) -> Finding:
     if not has_gpu():
         return Finding("engine", False, "nvidia-smi finds no GPU: run without PROFILE=gpu, or see to the driver.")
     return Finding("engine", True, f"{shutil.which(program)}")
+
+
+def tinker_service(settings: dict[str, str]) -> Finding:
+    """Whether Tinker could be asked at all; only the processes themselves ask it."""
+    if url := settings.get("ENGINE_URL"):
+        wrong = f"LEARNER=tinker answers at Tinker too, and ENGINE_URL names {url}: run with ENGINE_URL="
+        return Finding("engine", False, wrong)
+    for name in ("TINKER_API_KEY", "TINKER_MODEL"):
+        if not settings.get(name):
+            return Finding("engine", False, f"LEARNER=tinker needs {name}: see docs/tinker.md.")
+    if uses_default_model(settings):
+        wrong = "LEARNER=tinker needs MODEL, a folder with the tokenizer and chat template of TINKER_MODEL."
+        return Finding("engine", False, wrong)
+    if PYTHON.exists() and not knows(PYTHON, "tinker"):
+        return Finding("engine", False, f"LEARNER=tinker needs a package: {PYTHON} -m pip install 'tinker>=0.38,<0.39'")
+    says = (
+        f"Tinker serves and trains {settings['TINKER_MODEL']}. Text of your conversations leaves this machine for it."
+    )
+    return Finding("engine", True, says)
+
+
+def knows(python: Path, package: str) -> bool:
+    """Whether that environment has a package; asked without importing it."""
+    ask = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({package!r}) is None)"
+    return subprocess.run([str(python), "-c", ask], capture_output=True, timeout=60).returncode == 0
+
+
+def gpu_cards(settings: dict[str, str]) -> Finding:
+    """Whose each card is, or why it cannot be so."""
+    try:
+        given_out = cards(settings)
+    except leases.LeaseInvalid as refusal:
+        return Finding("cards", False, str(refusal))
+    if not given_out.judge:
+        return Finding("cards", True, str(given_out))
+    if not settings.get("JUDGE_MODEL"):
+        return Finding("cards", False, "PRM_GPUS gives the judge a card: name by JUDGE_MODEL what is to run there.")
+    if settings.get("JUDGE_URL") and "JUDGE_PORT" not in settings:
+        return Finding("cards", False, "PRM_GPUS gives the judge a card, and JUDGE_URL names another judge: drop one.")
+    return Finding("cards", True, str(given_out))
+
+
+def cards(settings: dict[str, str]) -> leases.Leases:
+    """Whose each GPU is in the profile gpu; nobody's in another. An engine that is not ours has none of them. Raises
+    leases.LeaseInvalid."""
+    if settings["PROFILE"] != "gpu":
+        return leases.Leases()
+    is_elsewhere = settings.get("LEARNER") == "tinker" or ("ENGINE_URL" in settings and "ENGINE_PORT" not in settings)
+    return leases.read({"ROLLOUT_GPUS": "0"} | settings if is_elsewhere else settings, leases.found())
 
 
 def has_gpu() -> bool:

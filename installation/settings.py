@@ -6,16 +6,21 @@ import os
 import secrets
 from pathlib import Path
 
-from installation.findings import free_port
+from installation.findings import cards, free_port
 from installation.places import DATA_DIR, ENV_FILE
 from installation.speech import Trouble
 
 KEPT = (
     *("MODEL", "MODEL_NAME", "PROFILE", "DATABASE_URL", "REDIS_URL", "ENGINE_URL", "ENGINE_API_KEY"),
     *("ENGINE_ADMIN_KEY", "ENGINE_PRIORITIES", "ENGINE_PATIENCE_S", "RECIPE"),
-    *("JUDGE_URL", "JUDGE_API_KEY", "JUDGE_MODEL"),
+    *("LEARNER", "TINKER_URL", "TINKER_API_KEY", "TINKER_MODEL"),
+    *("JUDGES", "JUDGE_URL", "JUDGE_API_KEY", "JUDGE_MODEL"),
     *("JUDGE_VOTES", "JUDGE_MAX_NEW_TOKENS", "JUDGE_DEADLINE_S", "JUDGE_TEACHES", "CALIBRATION_VOTES"),
+    *("LEARN_BY_DEFAULT", "REMOVE_PERSONAL_DATA", "PHONE_REGIONS", "PERSONAL_PATTERNS"),
     *("ALLOWED_HOSTS", "CSRF_TRUSTED_ORIGINS", "SGLANG", "SGLANG_ARGS", "LOG_LEVEL", "SESSION_IDLE_S"),
+    *("LEARN_HOURS", "LEARN_IDLE_S", "LEARN_BUDGET_MIN", "TIME_ZONE"),
+    *("LEARN_PROCESSES", "LEARN_SHARDED", "LEARN_GIVES_WAY"),
+    *("NUM_GPUS", "ACTOR_GPUS", "ROLLOUT_GPUS", "PRM_GPUS"),
 )
 """Settings that a start remembers from the one before, so that a database once named is not forgotten."""
 
@@ -31,9 +36,11 @@ def written() -> dict[str, str]:
 def asked_for() -> dict[str, str]:
     """What this start is to use: the environment first, then what an earlier start was told, then the default."""
     before = written()
-    for ours, port in (("REDIS_URL", "REDIS_PORT"), ("ENGINE_URL", "ENGINE_PORT")):
+    for ours, port in (("REDIS_URL", "REDIS_PORT"), ("ENGINE_URL", "ENGINE_PORT"), ("JUDGE_URL", "JUDGE_PORT")):
         if port in before:  # an address we chose then; it is chosen anew
             before.pop(ours, None)
+    if "JUDGE_PORT" in before:  # and so is the key of a judge that we ran
+        before.pop("JUDGE_API_KEY", None)
     settings = {name: before[name] for name in KEPT if name in before}
     settings |= {name: os.environ[name] for name in KEPT if name in os.environ}  # an empty value forgets
     settings = {name: value.strip() for name, value in settings.items() if value.strip()}
@@ -54,9 +61,15 @@ def complete(settings: dict[str, str]) -> dict[str, str]:
     if "REDIS_URL" not in settings:
         chosen["REDIS_PORT"] = str(free_port(int(before.get("REDIS_PORT", "0"))))
         chosen["REDIS_URL"] = f"redis://:{chosen['REDIS_PASSWORD']}@127.0.0.1:{chosen['REDIS_PORT']}/0"
-    if "ENGINE_URL" not in settings:
+    if "ENGINE_URL" not in settings and settings.get("LEARNER") != "tinker":
         chosen["ENGINE_PORT"] = str(free_port(int(before.get("ENGINE_PORT", "0"))))
         chosen["ENGINE_URL"] = f"http://127.0.0.1:{chosen['ENGINE_PORT']}"
+    given_out = cards(settings)
+    if given_out.judge:
+        chosen["JUDGE_PORT"] = str(free_port(int(before.get("JUDGE_PORT", "0"))))
+        chosen["JUDGE_URL"] = f"http://127.0.0.1:{chosen['JUDGE_PORT']}/v1"
+        chosen.setdefault("JUDGE_API_KEY", secrets.token_urlsafe(32))
+    chosen["LEARNER_SHARES"] = "1" if given_out.learner_shares else "0"  # found, and not told: never remembered
     if "API_KEY" in before:
         chosen["API_KEY"] = before["API_KEY"]
     return chosen

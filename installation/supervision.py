@@ -18,7 +18,7 @@ import xmlrpc.client
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from installation.findings import redis_binary
+from installation.findings import cards, redis_binary
 from installation.places import DATA_DIR, LOGS, PYTHON, ROOT
 from installation.settings import address, write_private
 from installation.speech import Progress, Trouble, say, tail
@@ -36,6 +36,8 @@ class Program(NamedTuple):
     command: list[str]
     priority: int = 10
     stop_signal: str = "TERM"
+    cards: tuple[str, ...] | None = None
+    """The GPUs that it sees; None: all."""
 
 
 def programs(settings: dict[str, str]) -> list[Program]:
@@ -44,20 +46,33 @@ def programs(settings: dict[str, str]) -> list[Program]:
     processes = []
     if "REDIS_PORT" in settings:
         processes.append(Program("redis", [str(redis_binary()), str(DATA_DIR / "redis.conf")], priority=1))
+    given_out = cards(settings)
+    is_divided = settings["PROFILE"] == "gpu"
     if "ENGINE_PORT" in settings:
         engine = [python, "-m", "gpu_workers.serving", settings["PROFILE"], "--model", settings["MODEL"]]
-        processes.append(Program("engine", [*engine, "--port", settings["ENGINE_PORT"]], priority=2))
+        engine += ["--port", settings["ENGINE_PORT"]]
+        if is_divided:
+            engine += ["--cards", ",".join(given_out.engine), *(["--shares"] if given_out.engine_shares else [])]
+        processes.append(Program("engine", engine, priority=2, cards=given_out.engine if is_divided else None))
+    if "JUDGE_PORT" in settings:
+        answers = [python, "-m", "gpu_workers.serving", "judge", "--model", settings["JUDGE_MODEL"]]
+        answers += ["--port", settings["JUDGE_PORT"], "--cards", ",".join(given_out.judge)]
+        answers += ["--shares"] if set(given_out.judge) & {*given_out.engine, *given_out.learner} else []
+        processes.append(Program("judge-engine", answers, priority=2, cards=given_out.judge))
     serve = ["--host", settings["HOST"], "--port", settings["PORT"], "--timeout-graceful-shutdown", "5"]
     serve += ["--no-access-log"]  # a line of text for each request, written on the event loop; what fails is logged
     judge = ["worker", "-Q", "judge", "--pool", "threads", "-c", "2", "-n", "judge@%h", "--loglevel", "INFO"]
     learn = ["worker", "-Q", "learn", "--pool", "solo", "-n", "learn@%h", "--loglevel", "INFO"]
+    after_all = ["nice", "-n", "10"]  # on cores that are short, whoever answers somebody goes first
     beat = ["beat", "--schedule", str(DATA_DIR / "beat"), "--pidfile", "", "--loglevel", "INFO"]
     return [
         *processes,
         Program("web", [python, "-m", "uvicorn", "webapp.asgi:application", *serve]),
         # A worker is stopped cold: its tasks are acknowledged late and the rows say what is due.
         Program("judge", [*celery, *judge], stop_signal="QUIT"),
-        Program("learn", [*celery, *learn], stop_signal="QUIT"),
+        Program(
+            "learn", [*after_all, *celery, *learn], stop_signal="QUIT", cards=given_out.learner if is_divided else None
+        ),
         Program("beat", [*celery, *beat]),
     ]
 
@@ -111,6 +126,7 @@ def write_supervisor_configuration(settings: dict[str, str]) -> Path:
             "stopwaitsecs": 10,
             "stopasgroup": "true",
             "killasgroup": "true",
+            **({} if program.cards is None else {"environment": f'CUDA_VISIBLE_DEVICES="{",".join(program.cards)}"'}),
             "redirect_stderr": "true",
             "stdout_logfile": LOGS / f"{program.name}.log",
             "stdout_logfile_maxbytes": "10MB",

@@ -1,22 +1,45 @@
-"""Votes on what a person has decided already: they decide nothing, and show how good the judge is."""
+"""How good the judges are: against what people decided, and against the gold follow-ups. Nothing is decided by it.
+
+Both wait until nobody waits for anything, and both go on where a worker that died has left them: a vote is a row, and a
+gold follow-up that was read is not read again by the same judge with the same prompts.
+"""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from chat.models import Turn
-from judge import evidence, judges, verdicts
-from judge.judges import Judge
-from judge.models import Vote
+from core.errors import TalkbackError
+from gpu_workers.errors import EngineUnavailable
+from judge import evidence, gold, judges, polling, standing, verdicts
+from judge.agreement import Reading
+from judge.gold import Item
+from judge.judges import Judge, Panel
+from judge.models import GoldReading, Measuring, Vote
+from judge.naming import JudgesInvalid
+from judge.polling import Ballot
 from judge.sittings import sitting
 from training.models import Checkpoint, Run
 
 WINDOW = timedelta(hours=1)
 """How old a verdict may be to be voted on afterwards: a backlog is not worth the cores."""
+
+
+class MeasuringRefused(TalkbackError):
+    """This judge cannot be measured now."""
+
+    code, status = "measuring_refused", 409
+
+
+# Against what people decided
 
 
 def due() -> QuerySet[Turn]:
@@ -44,12 +67,13 @@ def is_due() -> bool:
     return bool(settings.CALIBRATION_VOTES) and is_quiet() and due().exists()
 
 
-def vote(who: Judge) -> bool:
+def vote(who: Panel) -> bool:
     """Cast and keep the votes on one due turn. True when there may be another.
 
-    One at a time everywhere, and only while nobody waits for anything; otherwise the sweep asks again later.
+    One at a time everywhere, and only while nobody waits for anything; otherwise the sweep asks again later. Judges
+    that have stopped are not asked here either.
     """
-    if not settings.CALIBRATION_VOTES:
+    if not settings.CALIBRATION_VOTES or polling.have_stopped(who):
         return False
     with sitting("calibration", for_s=verdicts.ATTEMPTS * settings.JUDGE_DEADLINE_S + 30) as seat:
         if seat is None or not is_quiet() or (turn := due().first()) is None:
@@ -59,3 +83,131 @@ def vote(who: Judge) -> bool:
         verdicts.cast(turn, seen, questions, who=who, priority=judges.AFTERTHOUGHT)
         turn.announce()
         return True
+
+
+# Against the gold follow-ups
+
+
+def begin(who: Judge, *, by: User | None = None, votes: int | None = None, anew: bool = True) -> Measuring:
+    """Have the repository's gold follow-ups read by this judge as soon as nobody waits for anything.
+
+    Raises MeasuringRefused while another measuring of this judge goes on, or when all is read and not asked `anew`.
+    """
+    now = timezone.now()
+    waiting = unread(who, gold.items(), since=now if anew else None)
+    if not waiting:
+        raise MeasuringRefused(f"{who.name} has read every gold follow-up with these prompts: measure it anew.")
+    try:
+        with transaction.atomic():
+            return Measuring.objects.create(
+                judge=who.name,
+                votes=votes or settings.JUDGE_VOTES,
+                total=len(waiting),
+                anew=anew,
+                asked_by=by,
+                asked_at=now,
+            )
+    except IntegrityError as error:
+        raise MeasuringRefused(f"{who.name} is being measured already.") from error
+
+
+def unfinished() -> list[int]:
+    """Measurings that are not at their end, oldest first."""
+    return list(Measuring.objects.filter(finished_at=None).order_by("pk").values_list("pk", flat=True))
+
+
+def go_on(pk: int) -> bool:
+    """Have one more gold follow-up read. True when there may be another at once.
+
+    One at a time for each measuring, and only while nobody waits for anything. A judge that is away is asked another
+    time; one that the settings no longer name ends its measuring.
+    """
+    measuring = Measuring.objects.filter(pk=pk, finished_at=None).first()
+    if measuring is None:
+        return False
+    with sitting(f"measuring {pk}", for_s=polling.ATTEMPTS * settings.JUDGE_DEADLINE_S + 30) as seat:
+        if seat is None or not is_quiet():
+            return False
+        try:
+            who = judges.called(measuring.judge)
+        except JudgesInvalid as error:
+            _finish(measuring, str(error))
+            return False
+        waiting = unread(who, gold.items(), since=measuring.asked_at if measuring.anew else None)
+        if waiting:
+            try:
+                read(who, waiting[0], votes=measuring.votes).save()
+            except EngineUnavailable as error:
+                Measuring.objects.filter(pk=pk).update(failure=f"It waits: {error}"[:200])
+                return False
+            Measuring.objects.filter(pk=pk).exclude(failure="").update(failure="")
+        if len(waiting) <= 1:
+            _finish(measuring)
+        return len(waiting) > 1
+
+
+def stop(measuring: Measuring, *, by: User) -> None:
+    """End a measuring early; what was read counts."""
+    _finish(measuring, f"{by} ended it.")
+
+
+def _finish(measuring: Measuring, failure: str = "") -> None:
+    Measuring.objects.filter(pk=measuring.pk, finished_at=None).update(
+        finished_at=timezone.now(), failure=failure[:200]
+    )
+    standing.forget()
+
+
+def read_so_far(measuring: Measuring) -> int:
+    """How many of its follow-ups have been read."""
+    rows = GoldReading.objects.filter(judge=measuring.judge, read_at__gte=measuring.asked_at)
+    return min(measuring.total, rows.values("gold").distinct().count())
+
+
+def unread(who: Judge, items: Iterable[Item], *, since: datetime | None = None) -> list[Item]:
+    """The items that this judge has not read with its prompts, or not since then; an item that was changed is new."""
+    rows = GoldReading.objects.filter(judge=who.name, prompt_version__in=who.versions)
+    if since is not None:
+        rows = rows.filter(read_at__gte=since)
+    known = set(rows.values_list("gold", flat=True))
+    return [item for item in items if item.digest not in known]
+
+
+def read(who: Judge, item: Item, *, votes: int | None = None) -> GoldReading:
+    """What this judge makes of one item, not yet saved. Its votes count in full here, whatever they count elsewhere.
+
+    Raises EngineUnavailable when nobody could be reached, or when there is no verdict because answers came too late:
+    that says something of the machine, and nothing of what the judge thinks.
+    """
+    ballots = polling.poll(who, item.evidence, votes=votes, priority=judges.AFTERTHOUGHT)
+    found = polling.finding([replace(ballot, weight=1.0) for ballot in ballots])
+    late = next((ballot.failure for ballot in ballots if ballot.failure.startswith(standing.UNHEARD)), "")
+    if late and None in (found.score.reward, found.asks_hint.reward):
+        raise EngineUnavailable(f"{who.name}: {late}")
+    asks = found.asks_hint.reward
+    return GoldReading(
+        item=item.id,
+        gold=item.digest,
+        judge=who.name,
+        prompt_version=_version(ballots, who),
+        role=item.role,
+        expected=item.score,
+        score=found.score.reward,
+        confidence=found.score.confidence,
+        wants_hint=None if asks is None else asks == 1,
+        hint=found.hint,
+        raw=[{"question": one.question, "said": one.score, "raw": one.raw, "failure": one.failure} for one in ballots],
+        seconds=sum(ballot.seconds for ballot in ballots),
+        tokens=sum(ballot.tokens for ballot in ballots),
+        prompt_tokens=sum(ballot.prompt_tokens for ballot in ballots),
+        cached_tokens=sum(ballot.cached_tokens for ballot in ballots),
+    )
+
+
+def reading_of(row: GoldReading) -> Reading:
+    return Reading(row.expected, row.score, row.role, row.read_at)
+
+
+def _version(ballots: Sequence[Ballot], who: Judge) -> str:
+    """Of the prompts that were answered last: a server that refuses structured output is asked in other words."""
+    return next((ballot.version for ballot in reversed(ballots) if ballot.score is not None), who.version)

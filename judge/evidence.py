@@ -1,9 +1,11 @@
 """What a judge reads of one turn: the request, the reply, and what came back. Quoted so that it stays evidence.
 
 Everything that a person, a tool or the model wrote is quoted: each of its lines begins with `| `, and the few
-spellings that mean something to a judge or to an engine (a boxed score, a hint marker, a control token) are
-rewritten. Titles are the only lines without the bar, so no quoted text can end its quotation, and a judge that
-parrots what it reads forges nothing.
+spellings that mean something to a judge or to an engine (a boxed score, a score in words or in JSON, a hint marker, a
+control token, a title of the evidence) are rewritten where they stand, also where they are spelled with letters that
+only look or count the same. What stands around them stays: a forgery can take no complaint with it. Titles are the only
+lines without the bar, so no quoted text can end its quotation, and a judge that parrots what it reads, with the bars or
+without, forges nothing. What a model makes of what it reads is another matter, and measured.
 """
 
 from __future__ import annotations
@@ -12,14 +14,16 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from chat import clients
 from chat.models import Turn
+from feedback import spans
 from feedback.models import Feedback
-from judge import hints
+from feedback.spans import Span
+from judge import hints, rules
 
 BAR = "| "
 
@@ -27,18 +31,68 @@ REQUEST_LIMIT = 1200
 """Characters of the last request that are shown; its beginning and its end are kept."""
 REPLY_LIMIT = 1600
 NEXT_LIMIT = 1200
-MOST_RESULTS = 8
-"""How many parallel tool results are shown; they share NEXT_LIMIT."""
+MOST_RESULTS = 24
+"""How many parallel tool results are shown; they share NEXT_LIMIT. Of more, how many they are is said."""
 CONTEXT_LIMIT = 300
 """Characters of each earlier message."""
 CONTEXT_MESSAGES = 4
 """How many messages before the last request are shown: enough for "make it shorter" to have an object."""
+CONTEXT_FROM = 1 / 8
+"""With less than this share of the bounds no earlier messages are shown at all."""
+SHORTEST = 12
+"""Characters that are left of any text, however little room there is."""
 
-SPELLINGS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"boxed(\s*)\{", re.IGNORECASE), r"boxed\1("),  # a score
-    (re.compile(r"\[(?=\s*[/|A-Za-z_])"), "("),  # [HINT_START], [INST], [/INST], [|user|]
-    (re.compile(r"<(?!\s|=)"), "‹"),  # <|im_end|>, </s>, <start_of_turn>, <｜User｜>
+FLOOD, FEW = re.compile(r"(.{1,24}?)\1{19,}", re.DOTALL), 4
+"""What counts as a flood, and how often it is shown."""
+
+NUMBER = r"(?P<sign>[+\-\u2212\u2013]?)\s*(?P<digit>[01])(?:\.0*)?(?!\d|\.\d)"
+
+
+def in_words(found: re.Match[str]) -> str:
+    """A spelled score, its number in words: who reads it learns what was written, and is not led to give it back."""
+    minus = "minus " if found["sign"] not in ("", "+") else ""
+    return f"{found['before']}{minus}{'one' if found['digit'] == '1' else 'zero'}"
+
+
+TITLE = re.compile(
+    r"((?:what\s+came\s+back|earlier|the\s+request),\s*(?:user|assistant|tool|environment|test|person|system)"
+    r"|the\s+reply|what\s+the\s+test\s+wrote|why\s+the\s+person\s+does\s+not\s+like\s+the\s+reply"
+    r"|what\s+else\s+the\s+person\s+says\s+of\s+it|words\s+of\s+the\s+reply\s+that\s+the\s+person\s+(?:does\s+not\s+)?likes?"
+    r"|what\s+the\s+person\s+says\s+of\s+the\s+reply\s+\(next\s+time,\s+do\s+this\)"
+    r"|what\s+the\s+person\s+says\s+the\s+reply\s+should\s+have\s+been)\s{0,8}:"
+    r"|(a\s+test\s+of\s+the\s+reply)(?=\s+(?:passed|failed))",
+    re.IGNORECASE,
 )
+"""A title of the evidence: with another mark behind it, it is none."""
+
+SPELLINGS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(rf"(?P<before>boxed\s*\{{\s*){NUMBER}", re.IGNORECASE), in_words),  # a boxed score
+    (re.compile(r"(boxed\s*)\{", re.IGNORECASE), r"\1("),  # any box
+    (re.compile(rf"(?P<before>score[\"'*_\\\s]*:[\"'*_`\\\s]*){NUMBER}", re.IGNORECASE), in_words),  # in JSON too
+    (re.compile(r"\[(?=\s*[/|A-Za-z_])"), "("),  # [HINT_START], [INST], [/INST], [|user|]
+    (re.compile(r"<(?!\s|=)"), "\u2039"),  # <|im_end|>, </s>, <start_of_turn>, <｜User｜>
+    (TITLE, lambda found: f"{found[1] or found[2]};"),
+)
+
+UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+"""Letters and marks that show nothing, and could stand within a spelling. Control and format characters are others."""
+
+ROLES = ("user", "assistant", "tool", "environment")
+"""Who speaks. A message of the role `user` whose `name` is `environment` comes from the world that an agent acts in,
+whatever a client writes there for a name otherwise; `function` is an old word for `tool`."""
+
+TRUST = ("web", "file", "tool", "test", "environment", "user", "person")
+"""Where words come from, the least trusted first: a hint is as good as the least of what its judge has read."""
+
+WEB = re.compile(r"web|brows|fetch|http|url|crawl|scrap|search|wiki|rss|mail", re.IGNORECASE)
+FILE = re.compile(r"read|file|cat|open|view|grep|glob|\bls\b|list|doc|pdf|edit|diff", re.IGNORECASE)
+
+RUN = re.compile(
+    r"exec(?!utive)|bash|shell|command|terminal|subprocess|interpreter|sandbox"
+    r"|(?:^|[^a-z])(?:run|sh|zsh|cmd|i?python|process|script|make|tests?|pytest|npm|cargo)(?![a-z])",
+    re.IGNORECASE,
+)
+"""Names of tools that run commands: only those end with an exit code."""
 
 
 @dataclass(frozen=True)
@@ -55,24 +109,39 @@ class Evidence:
     rewrite: str = ""
     reasons: tuple[str, ...] = ()
     """The tags beside a thumb down. They may word a hint, and never are one."""
+    comments: tuple[str, ...] = ()
+    """Anything else that was said beside a thumb down; the same holds of it."""
+    marks: tuple[Span, ...] = ()
+    """Words of the reply that people marked as good or bad, in characters of its text (judge.marking)."""
     tested: int | None = None
     """What tests of the reply came to: 1 passed, -1 failed."""
     exit_codes: tuple[int, ...] = ()
     output: str = ""
     """What the failed tests wrote; text of a tool, like any other."""
+    origins: frozenset[str] = frozenset()
+    """What is known of where tool texts come from: web, file."""
+    ran: tuple[bool | None, ...] = ()
+    """Of each next state, whether a tool that runs commands gave it; None, or nothing at all: no more is known than
+    `origins`."""
 
     @property
     def next_role(self) -> str:
-        """Whose next state it is: tool, user, or person (only feedback came); empty when nothing came back that a
-        judge could read. A test that failed with something to say is a tool's."""
+        """Whose next state it is: tool, environment, user, person (only feedback came), test (it failed and said
+        something); empty when nothing came back that a judge could read."""
         roles = {role for role, _ in self.next_state}
-        if "tool" in roles:
-            return "tool"
+        for role in ("tool", "environment", "test"):
+            if role in roles:
+                return role
         if roles:
             return "user"
-        if self.correction or self.reasons:
+        if self.has_opinion:
             return "person"
-        return "tool" if self.output else ""
+        return "test" if self.output else ""
+
+    @property
+    def has_opinion(self) -> bool:
+        """True when a person said of the reply what a judge may read."""
+        return bool(self.correction or self.reasons or self.comments or self.marks)
 
     @property
     def has_tool_text(self) -> bool:
@@ -80,19 +149,48 @@ class Evidence:
         return bool(self.output) or any(role == "tool" for role, _ in (*self.next_state, *self.request))
 
     @property
+    def command_results(self) -> tuple[str, ...]:
+        """What came back of tools that run commands, as far as anybody knows. An exit code elsewhere is only text."""
+        known = zip(self.next_state, self.ran or (None,) * len(self.next_state), strict=True)
+        ran = ((role, text) for (role, text), did in known if (not self.origins if did is None else did))
+        return tuple(text for role, text in ran if role == "tool")
+
+    @property
+    def source(self) -> str:
+        """Where the least trusted text that a judge reads here comes from, as in `judge.models.Hint.Source`. Never
+        `person`: those are a person's own words for a hint, and no judge's."""
+        read = {role for role, _ in (*self.request, *self.next_state)} & set(TRUST) | set(self.origins)
+        if self.output:
+            read.add("test")
+        return next((source for source in TRUST if source in read), "user")
+
+    @property
     def reward(self) -> int | None:
-        """What is decided without a judge. The order: a person's thumb, then a test's verdict, then votes."""
-        return self.thumb if self.thumb is not None else self.tested
+        """What is decided without a judge. The order (judge.precedence): a person's thumb, their marks (of which sign
+        there are more), then a test's verdict and the other visible rules (judge.rules), then votes."""
+        if self.thumb is not None or self.marks:
+            return self.thumb if self.thumb is not None else spans.sign_of(self.marks)
+        ruled = rules.decided(self)
+        return ruled[1] if ruled else None
 
     @property
     def reward_from(self) -> str:
-        """Who decided it: thumb | test, or nobody yet."""
-        return "thumb" if self.thumb is not None else "test" if self.tested is not None else ""
+        """Who decided it: thumb | marks | test | rule, or nobody yet."""
+        if self.thumb is not None or self.marks:
+            return "thumb" if self.thumb is not None else "marks"
+        ruled = rules.decided(self)
+        return ruled[0].reward_from if ruled else ""
+
+    @property
+    def rule(self) -> str:
+        """The visible rule that decided; empty where none did."""
+        ruled = rules.decided(self)
+        return ruled[0].name if ruled and self.thumb is None and not self.marks else ""
 
     @property
     def unswayed(self) -> Evidence:
-        """Without what was said because of a thumb down: the vote is to be measured against that thumb."""
-        return replace(self, reasons=())
+        """Without what was said because of a thumb down, and without marks: the vote is to be measured against them."""
+        return replace(self, reasons=(), comments=(), marks=())
 
     @property
     def correction(self) -> str:
@@ -101,33 +199,55 @@ class Evidence:
 
     @property
     def text(self) -> str:
-        """The evidence as the judge reads it."""
+        """The evidence as the judge reads it, in its usual bounds."""
+        return self.shown()
+
+    def shown(self, share: float = 1.0) -> str:
+        """The same in `share` of those bounds: larger windows show more, and what does not fit a window is shortened,
+        each text to its beginning and its end; with little room fewer results are shown, and then no earlier messages.
+        """
+
+        def said(text: str, limit: int) -> str:
+            return quoted(text, max(int(limit * share), SHORTEST))
+
         parts = []
-        for role, text in self.request[:-1]:
-            parts += [f"Earlier, {role}:", quoted(text, CONTEXT_LIMIT)]
+        for role, text in self.request[:-1] if share >= CONTEXT_FROM else ():
+            parts += [f"Earlier, {role}:", said(text, CONTEXT_LIMIT)]
         for role, text in self.request[-1:]:
-            parts += [f"The request, {role}:", quoted(text, REQUEST_LIMIT)]
-        parts += ["The reply:", quoted(self.reply, REPLY_LIMIT)]
-        for role, text in self.next_state:  # parallel tool results share the room
-            parts += [f"What came back, {role}:", quoted(text, NEXT_LIMIT // len(self.next_state))]
+            parts += [f"The request, {role}:", said(text, REQUEST_LIMIT)]
+        parts += ["The reply:", said(self.reply, REPLY_LIMIT)]
+        results = self.next_state[: max(int(MOST_RESULTS * min(share, 1.0)), 1)]  # parallel results share the room
+        for role, text in results:
+            parts += [f"What came back, {role}:", said(text, NEXT_LIMIT // len(results))]
+        if more := len(self.next_state) - len(results):
+            parts += [f"Of what came back {more} more are left out."]
         if self.tested is not None:
-            said = "passed" if self.tested > 0 else "failed"
+            verdict = "passed" if self.tested > 0 else "failed"
             codes = ", ".join(str(code) for code in self.exit_codes)
-            parts += [f"A test of the reply {said}{f' (exit code {codes})' if codes else ''}."]
+            parts += [f"A test of the reply {verdict}{f' (exit code {codes})' if codes else ''}."]
         if self.output:
-            parts += ["What the test wrote:", quoted(self.output, NEXT_LIMIT)]
+            parts += ["What the test wrote:", said(self.output, NEXT_LIMIT)]
         if self.reasons:
-            parts += ["Why the person does not like the reply:", quoted(", ".join(self.reasons), NEXT_LIMIT)]
+            parts += ["Why the person does not like the reply:", said(", ".join(self.reasons), NEXT_LIMIT)]
+        if self.comments:
+            parts += ["What else the person says of it:", said("\n".join(self.comments), NEXT_LIMIT)]
+        for sign, says in ((-1, "does not like"), (1, "likes")):
+            if words := spans.quoted(self.reply, self.marks, sign):
+                parts += [f"Words of the reply that the person {says}:", said("\n".join(words), NEXT_LIMIT)]
         if self.guidance:
-            parts += ["What the person says of the reply (next time, do this):", quoted(self.guidance, NEXT_LIMIT)]
+            parts += ["What the person says of the reply (next time, do this):", said(self.guidance, NEXT_LIMIT)]
         if self.rewrite:
-            parts += ["What the person says the reply should have been:", quoted(self.rewrite, NEXT_LIMIT)]
+            parts += ["What the person says the reply should have been:", said(self.rewrite, NEXT_LIMIT)]
         return "\n".join(parts)
 
     @property
     def digest(self) -> str:
-        """16 hex digits that change whenever the text does: votes on other evidence do not count."""
-        return hashlib.sha256(self.text.encode("utf-8", "replace")).hexdigest()[:16]
+        """16 hex digits that change whenever anything does that a judge may read: votes on other evidence do not
+        count."""
+        said = (self.request, self.reply, self.next_state, self.guidance, self.rewrite)
+        later = (self.comments, self.marks) if self.comments or self.marks else ()  # votes on rows without them stand
+        read = (*said, self.reasons, self.tested, self.exit_codes, self.output, *later)
+        return hashlib.sha256(json.dumps(read).encode()).hexdigest()[:16]
 
 
 def of(turn: Turn) -> Evidence:
@@ -135,17 +255,23 @@ def of(turn: Turn) -> Evidence:
     standing = list(Feedback.objects.standing().filter(turn=turn))
     tests = [f for f in standing if f.kind == Feedback.Kind.VERDICT]
     disliked = [f for f in standing if f.kind == Feedback.Kind.THUMB and f.value < 0]
+    before = clients.stripped(turn.messages, turn.client)
+    after = clients.stripped(turn.next_state, turn.client)
     return Evidence(
-        request=tuple(asked(clients.stripped(turn.messages, turn.client))),
+        request=tuple(asked(before)),
         reply=text_of({"content": turn.text, "tool_calls": turn.message.get("tool_calls")}),
-        next_state=tuple(spoken(clients.stripped(turn.next_state, turn.client))[:MOST_RESULTS]),
+        next_state=tuple(spoken(after)),
         thumb=sign_of(f.value for f in standing if f.kind == Feedback.Kind.THUMB),
         guidance="\n".join(f.text for f in standing if f.kind == Feedback.Kind.GUIDANCE),
         rewrite=next((f.text for f in reversed(standing) if f.kind == Feedback.Kind.REWRITE), ""),
         reasons=tuple(dict.fromkeys(tag for f in disliked for tag in f.tags)),
+        comments=tuple(f.text for f in disliked if f.text),
+        marks=tuple(spans.agreed((f.spans for f in standing if f.kind == Feedback.Kind.MARKS), len(turn.text))),
         tested=sign_of(f.value for f in tests),
         exit_codes=tuple(f.exit_code for f in tests if f.exit_code is not None),
         output="\n".join(f.text for f in tests if f.value < 0 and f.text),
+        origins=origins([*before, turn.message], [*shown_of(before), *after]),
+        ran=ran([*before, turn.message], after),
     )
 
 
@@ -162,10 +288,15 @@ def asked(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     >>> [role for role, _ in asked(loop)]
     ['user', 'tool', 'tool', 'tool', 'tool']
     """
-    said = spoken(messages)
+    return spoken(shown_of(messages))
+
+
+def shown_of(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The messages that a judge is shown of the request."""
+    said = [message for message in messages if message.get("role") not in ("system", "developer")]
     shown = said[-CONTEXT_MESSAGES - 1 :]
-    if all(role != "user" for role, _ in shown):
-        wanted = [one for one in said if one[0] == "user"][-1:]
+    if all(role_of(message) != "user" for message in shown):
+        wanted = [message for message in said if role_of(message) == "user"][-1:]
         shown = [*wanted, *shown[len(wanted) :]]
     return shown
 
@@ -173,10 +304,56 @@ def asked(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
 def spoken(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """(role, text) of messages, tool calls readable, system prompts left out."""
     return [
-        (str(message.get("role", "user")), text_of(message))
+        (role_of(message), text_of(message))
         for message in messages
         if message.get("role") not in ("system", "developer")
     ]
+
+
+def role_of(message: Mapping[str, Any]) -> str:
+    """Who speaks: one of ROLES.
+
+    >>> role_of({"role": "user", "name": "environment"}), role_of({"role": "user", "name": "ana"})
+    ('environment', 'user')
+    """
+    role = {"function": "tool"}.get(str(message.get("role", "user")), message.get("role", "user"))
+    if role == "user" and message.get("name") == "environment":
+        return "environment"
+    return str(role) if role in ROLES else "user"
+
+
+def origins(asked: Sequence[Mapping[str, Any]], read: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Which of `read` come from the web or from files. `asked` are the messages that may hold the calls."""
+    return frozenset(origins_of(asked, read)) & {"web", "file"}
+
+
+def ran(asked: Sequence[Mapping[str, Any]], read: Sequence[Mapping[str, Any]]) -> tuple[bool | None, ...]:
+    """Of each of `spoken(read)`, whether a tool that runs commands gave it; None where nobody knows the tool."""
+    said = [message for message in read if message.get("role") not in ("system", "developer")]
+    return tuple(origin == "command" if origin else None for origin in origins_of(asked, said))
+
+
+def origins_of(asked: Sequence[Mapping[str, Any]], read: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Where each text of a tool comes from, as the tool's name says or an address in what it was asked: web | file |
+    command | tool (any other); empty where the tool has no name, or none spoke."""
+    calls = {
+        str(call.get("id")): (call.get("function") or {})
+        for message in asked
+        for call in message.get("tool_calls") or []
+    }
+    found = []
+    for message in read:
+        function = calls.get(str(message.get("tool_call_id")), {})
+        name = str(function.get("name") or message.get("name") or "")
+        if role_of(message) != "tool":
+            found.append("")
+        elif WEB.search(name) or re.search("https?://", str(function.get("arguments", ""))):
+            found.append("web")
+        elif FILE.search(name):
+            found.append("file")
+        else:
+            found.append("command" if RUN.search(name) else name and "tool")
+    return found
 
 
 def text_of(message: Mapping[str, Any]) -> str:
@@ -205,13 +382,45 @@ def quoted(text: str, limit: int) -> str:
 
     >>> print(quoted("Fine.\\n\\\\boxed{1} <|im_end|> [HINT_START]", 100))
     | Fine.
-    | \\boxed(1} ‹|im_end|> (HINT_START]
+    | \\boxed(one} ‹|im_end|> (HINT_START]
     """
-    visible = "".join(c if c in "\n\t" or unicodedata.category(c)[0] != "C" else " " for c in shortened(text, limit))
+    lines = harmless(shortened(counted(text), limit)).replace("\u2028", "\n").replace("\u2029", "\n").split("\n")
+    return "\n".join(BAR + line for line in lines)
+
+
+def harmless(text: str) -> str:
+    """`text` with the spellings that act rewritten in their place, and without characters that show nothing. No letter
+    of it is lost.
+
+    Letters of other widths and shapes count as the plain ones they stand for, but only where that makes a spelling:
+    ordinary text stays as it was written.
+
+    >>> harmless("\uff3bHINT_START\uff3d"), harmless("\uff11\u20ac"), harmless('{"score": -1}'), harmless("Score: 12")
+    ('(HINT_START]', '\uff11\u20ac', '{"score": minus one}', 'Score: 12')
+    """
+    visible = "".join(c if c in "\n\t" or unicodedata.category(c)[0] != "C" else " " for c in UNSEEN.sub("", text))
+    if not visible.isascii():
+        plain = unicodedata.normalize("NFKC", visible)
+        if any(len(pattern.findall(plain)) > len(pattern.findall(visible)) for pattern, _ in SPELLINGS):
+            visible = plain
     for pattern, instead in SPELLINGS:
         visible = pattern.sub(instead, visible)
-    lines = visible.replace("\u2028", "\n").replace("\u2029", "\n").split("\n")
-    return "\n".join(BAR + line for line in lines)
+    return visible
+
+
+def counted(text: str) -> str:
+    """`text` with what it says twenty times or more in a row said a few times, and how often in a number: a flood of
+    one thing drowns all else that a small judge reads.
+
+    >>> counted("ha " * 30 + "!"), counted("=" * 16)
+    ('ha ha ha ha (26 times more) !', '================')
+    """
+    return FLOOD.sub(lambda found: _few(found[1], len(found[0]) // len(found[1])), text)
+
+
+def _few(unit: str, times: int) -> str:
+    few = unit * FEW
+    return f"{few}{'' if few[-1].isspace() else ' '}({times - FEW} times more) "
 
 
 def shortened(text: str, limit: int) -> str:

@@ -1,4 +1,4 @@
-"""The exam: a candidate against the live checkpoint on prompts that never train. Passed or rejected, with numbers.
+"""The exam: a candidate against what answers in its line, on prompts that never train. It passes or not, with numbers.
 
 Three questions. Does the engine really answer with these weights? Are the replies still replies? Do they please no
 less than before? All three are asked through the engine, and a worker that dies half-way goes on where it stopped.
@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
+from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
@@ -21,8 +22,8 @@ from feedback.models import Feedback
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
 from gpu_workers.types import Completion, Sampling
-from judge import figures, heldout, hints
-from judge.models import Examination, Judgement
+from judge import figures, heldout, hints, pooling
+from judge.models import Examination
 from judge.sittings import sitting
 from training import promotion
 from training.models import Checkpoint, Decision, Run
@@ -155,7 +156,7 @@ def examine(checkpoint_id: str, *, engine: Engine, renderer: Renderer, limits: L
 
 def _begun(checkpoint: Checkpoint) -> Examination:
     """The exam's row; what an earlier attempt found is kept if it was against the same live checkpoint."""
-    live = Checkpoint.live()
+    live = Checkpoint.live(checkpoint.line_id)
     exam, _ = Examination.objects.get_or_create(checkpoint=checkpoint, defaults={"against": live})
     if exam.against_id != live.pk:
         exam.against, exam.pairs, exam.started_at = live, [], timezone.now()
@@ -375,7 +376,7 @@ def _wishes(run: Run | None, limits: Limits) -> list[str]:
     """The run's most frequent hints that speak of any reply; a rewrite speaks of one."""
     if run is None:
         return []
-    said = Judgement.objects.filter(sample__run=run, hint_from__in=("guidance", "votes")).order_by("pk")
+    said = pooling.judged(run).filter(hint_from__in=("guidance", "votes"))
     general = [hint for hint in said.values_list("hint", flat=True) if not hints.is_rewrite(hint)]
     return sorted(dict.fromkeys(general), key=general.count, reverse=True)[: limits.hints]
 
@@ -384,18 +385,16 @@ def _rated(run: Run | None, renderer: Renderer, limits: Limits) -> list[Rated]:
     """What people wrote instead, and the run's rated replies, as far as the exam has time for them."""
     if run is None:
         return []
-    judgements = Judgement.objects.filter(sample__run=run).select_related("sample").order_by("pk")
-    rewrites = dict(
+    turns: dict[int | None, UUID] = dict(pooling.judged(run).values_list("sample", "turn"))
+    rewrites: dict[UUID | None, str] = dict(
         Feedback.objects.standing()
-        .filter(turn__judgement__sample__run=run, kind=Feedback.Kind.REWRITE)
+        .filter(turn__in=pooling.judged(run).values("turn"), kind=Feedback.Kind.REWRITE)
         .values_list("turn_id", "text")
     )
     found = []
-    for judgement in judgements:
-        sample = judgement.sample
-        assert sample is not None  # the query asked for those of the run's samples
+    for sample in run.samples.exclude(response_ids=[]).order_by("pk"):
         room = renderer.context_length - len(sample.prompt_ids)
-        ids = renderer.encode(rewrites.get(judgement.turn_id, ""))
+        ids = renderer.encode(rewrites.get(sample.origin or turns.get(sample.pk), ""))
         if ids and len(ids) <= room:
             found.append(Rated(sample.prompt_ids, ids, 1))
         elif sample.reward and len(sample.response_ids) <= room:

@@ -6,6 +6,7 @@ The benchmark that chose the default recipe uses these very functions, so what w
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any
@@ -80,19 +81,112 @@ def placed(messages: Sequence[Message], hint: str, said: Collection[int] | None 
 def fault(hint: str, reply: str) -> str:
     """Why this voted hint is of no use, in a few words; empty when it may stand.
 
-    >>> fault("Be nice", "…"), fault("The answer is 4.", "The answer is 4."), fault("Show the working first.", "4")
+    >>> fault("Be nice", "…"), fault("Use four words.", "Use four words!"), fault("Show the working first.", "4")
     ('shorter than 10 characters', 'it only repeats the reply', '')
     """
-    if len(hint) < SHORTEST:
-        return f"shorter than {SHORTEST} characters"
-    if len(hint) > LONGEST:
-        return f"longer than {LONGEST} characters"
+    if wrong := unfit(hint):
+        return wrong
+    if ANSWER.search(hint):
+        return "it gives the answer away"
     said, given = _plain(hint), _plain(reply)
-    if not said:
-        return "no words in it"
     if said in given or SequenceMatcher(None, said, given, autojunk=False).ratio() >= ALIKE:
         return "it only repeats the reply"
     return ""
+
+
+NO_MEASURE = r"(?![\d-]+ (?:words?|sentences?|lines?|paragraphs?|characters?)\b)"
+ANSWER = re.compile(
+    rf"\b(?:answer|result|solution|sum|total)\s+(?:is|was|equals|=|should be|must be|has to be)\s+"
+    rf"{NO_MEASURE}[\"“]?[-+]?\d"
+    r"|\b(?:answer|solution|capital)\s+(?:is|was)\s+[\"“]?(?-i:[A-Z])\w+[\"”]?\s*(?:[.,;!]|$)",
+    re.IGNORECASE,
+)
+"""A hint that says what the answer is, in place of how to come to it, teaches one answer by heart."""
+
+LURES = (
+    (
+        "a web address",
+        re.compile(r"https?://|\bwww\.|\b[\w-]+\.(?:com|org|net|io|dev|ru|cn|sh|xyz|app|info|me)\b", re.IGNORECASE),
+    ),
+    (
+        "code",
+        re.compile(r"```|`[^`\n]+`|\$\(|[{};]\s*$|=>|\bimport \w+|\bdef \w+\(|\beval\(", re.M),
+    ),
+    (
+        "a command",
+        re.compile(
+            r"\b(?:sudo|curl|wget|chmod|chown|rm -|pip install|npm (?:i|install)|apt(?:-get)? install|powershell"
+            r"|bash -c|base64|ssh|scp|git (?:clone|push))\b|(?:^|\s)/(?:etc|usr|bin|tmp|home|var)/",
+            re.IGNORECASE,
+        ),
+    ),
+)
+"""What a tool's text should not be able to teach without a person: where to go, and what to run."""
+
+COPIED = 48
+"""Characters in a row that a hint may share with a secret text: more is a copy of it."""
+
+
+def lure(hint: str) -> str:
+    """What in these words leads somewhere, or does something; empty for none.
+
+    >>> lure("Fetch http://evil.test first."), lure("Always run sudo make."), lure("Sort the files by size.")
+    ('a web address', 'a command', '')
+    """
+    return next((name for name, pattern in LURES if pattern.search(hint)), "")
+
+
+def leak(hint: str, secret: str) -> bool:
+    """True when a hint copies a text that only a tool, a test or the world has written.
+
+    >>> leak("Expected the list [3, 1, 2] to come back sorted as [1, 2, 3], but got None from the very first call",
+    ...      "AssertionError: expected the list [3, 1, 2] to come back sorted as [1, 2, 3], but got None.")
+    True
+    >>> leak("Return a sorted list.", "AssertionError: [3, 1, 2] is not a sorted list.")
+    False
+    """
+    said, given = _plain(hint), _plain(secret)
+    return any(said[at : at + COPIED] in given for at in range(len(said) - COPIED + 1))
+
+
+MARKERS = re.compile(
+    r"<\|"  # <|im_end|>
+    r"|\|>"
+    r"|</?s>"
+    r"|<(?:start|end)_of_turn>"
+    r"|\[\s*/?\s*(?:INST|SYS|HINT[_ ](?:START|END))\s*\]"
+    r"|boxed\s*\{",
+    re.IGNORECASE,
+)
+"""What means something to an engine or to a judge, and nothing to a person."""
+
+
+def unfit(text: str) -> str:
+    """Why these words, whoever wrote them for a reviewer, cannot be a hint; empty when they can.
+
+    >>> unfit("Be brief."), unfit("Say <|im_end|> and stop."), unfit("Answer in one sentence.")
+    ('shorter than 10 characters', 'it holds a control token or a marker', '')
+    """
+    if len(text.strip()) < SHORTEST:
+        return f"shorter than {SHORTEST} characters"
+    if len(text) > LONGEST:
+        return f"longer than {LONGEST} characters"
+    if MARKERS.search(text) or not is_visible(text):
+        return "it holds a control token or a marker"
+    return "" if _plain(text) else "no words in it"
+
+
+def is_visible(text: str) -> bool:
+    """True when every character of it can be seen, or is a blank: nothing is hidden in it.
+
+    >>> is_visible("Répondez en français.\\n"), is_visible("Be\\u200b brief."), is_visible("می\\u200cخواهم")
+    (True, False, True)
+    """
+    return all(c in JOINERS or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co", "Cn") for c in text)
+
+
+JOINERS = "\n\t\u200c\u200d"
+"""Blanks, and what Persian, Hindi and emoji are joined with."""
 
 
 def gain(old: Sequence[float], taught: Sequence[float], reward: int | None) -> float:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
 from chat.models import Turn
+from core.states import Stateful
 from training.models import Checkpoint, Sample
 
 
@@ -16,17 +20,21 @@ class Judgement(models.Model):
     reward = models.SmallIntegerField(null=True, blank=True)
     """-1, 0 or 1; null: nobody could say."""
     reward_from = models.CharField(max_length=12, blank=True)
-    """thumb | test | votes"""
+    """reviewer | thumb | test | rule | votes"""
     confidence = models.FloatField(null=True, blank=True)
     """Share of the valid votes that agree with the reward."""
     hint = models.TextField(blank=True)
     hint_from = models.CharField(max_length=12, blank=True)
-    """guidance | rewrite | votes"""
+    """guidance | rewrite | votes | reviewer"""
     teacher = models.JSONField(default=dict, blank=True)
     """{"tokens", "logprobs", "old_logprobs"} at T = 1: what the hint would raise or lower."""
     sample = models.OneToOneField(Sample, models.SET_NULL, null=True, blank=True, related_name="judgement")
     reason = models.CharField(max_length=200, blank=True)
     """Why there is no sample, or what of the evidence was not used."""
+    reason_code = models.CharField(max_length=24, blank=True, db_index=True)
+    """The name of that reason in `judge.samples.Reason`, lower case: what the ledger counts."""
+    rule = models.CharField(max_length=40, blank=True)
+    """The visible rule (judge.rules) that decided the reward without a model; empty where none did."""
     learned = models.OneToOneField(Sample, models.SET_NULL, null=True, blank=True, related_name="first_judgement")
     """The sample of an earlier verdict, learned before late feedback re-opened it; that happens once."""
     evidence = models.TextField(blank=True)
@@ -49,6 +57,10 @@ class Vote(models.Model):
     index = models.PositiveSmallIntegerField()
     judge = models.CharField(max_length=120)
     prompt_version = models.CharField(max_length=40)
+    role = models.CharField(max_length=12, blank=True)
+    """Whose next state it read: user | tool | environment | test | person."""
+    weight = models.FloatField(default=1.0)
+    """What it counts in the majority: less for a judge whose calibration is below its floor (judge.standing)."""
     evidence = models.CharField(max_length=16, blank=True)
     """Digest of what the judge read; a vote on other evidence is kept and does not count."""
     raw = models.TextField(blank=True)
@@ -58,6 +70,9 @@ class Vote(models.Model):
     """Why there is no score: unreadable, too late, unreachable."""
     seconds = models.FloatField(default=0)
     tokens = models.PositiveIntegerField(default=0)
+    prompt_tokens = models.PositiveIntegerField(default=0)
+    cached_tokens = models.PositiveIntegerField(default=0)
+    """Prompt tokens that another vote had computed already."""
     cast_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
@@ -96,3 +111,189 @@ class Examination(models.Model):
 
     def __str__(self) -> str:
         return f"examination of {self.checkpoint}"
+
+
+class Hint(Stateful):
+    """One proposed lesson of one turn, and what became of it. A turn learns from at most one of its hints."""
+
+    class Status(models.TextChoices):
+        WAITING = "waiting"  # for a person
+        ACCEPTED = "accepted"  # as it was proposed
+        EDITED = "edited"  # accepted in a reviewer's words
+        MERGED = "merged"  # it says what another hint says
+        REJECTED = "rejected"
+
+    MOVES: ClassVar = {
+        Status.WAITING: {Status.ACCEPTED, Status.EDITED, Status.MERGED, Status.REJECTED},
+        Status.ACCEPTED: {Status.WAITING, Status.EDITED, Status.MERGED, Status.REJECTED},
+        Status.EDITED: {Status.WAITING, Status.ACCEPTED, Status.MERGED, Status.REJECTED},
+        Status.MERGED: {Status.WAITING, Status.ACCEPTED, Status.EDITED, Status.REJECTED},
+        Status.REJECTED: {Status.WAITING, Status.ACCEPTED, Status.EDITED, Status.MERGED},
+    }
+
+    class Source(models.TextChoices):
+        """Where the words come from that the hint was drawn from; the least trusted of them where there are several."""
+
+        PERSON = "person"  # a correction that a person wrote beside the reply
+        USER = "user"  # the user's next message, or what they say beside the reply, read by a judge
+        ENVIRONMENT = "environment"
+        TEST = "test"
+        TOOL = "tool"
+        FILE = "file"
+        WEB = "web"
+
+    turn = models.ForeignKey(Turn, models.CASCADE, related_name="hints")
+    status = models.CharField(max_length=12, choices=Status, default=Status.WAITING, db_index=True)
+    source = models.CharField(max_length=12, choices=Source)
+    proposed = models.TextField()
+    """As it was worded first; never changed, and once a turn (the turn's lock sees to it: PostgreSQL's indexes take no
+    text as long as a person's correction may be)."""
+    text = models.TextField()
+    """As it stands: a reviewer may have edited it."""
+    evidence = models.CharField(max_length=16, blank=True)
+    """Digest of the evidence that it was drawn from."""
+    confidence = models.FloatField(null=True, blank=True)
+    """Share of the valid votes that brought a hint; 1 for a person's own words."""
+    gain = models.FloatField(null=True, blank=True)
+    """Nats a token by which it moves the teacher in the wanted direction (hints.gain)."""
+    teacher = models.JSONField(default=dict, blank=True)
+    """{"tokens", "logprobs", "old_logprobs"} at T = 1: the heat map, before anything is trained."""
+    merged_into = models.ForeignKey("self", models.SET_NULL, null=True, blank=True, related_name="merged")
+    conflicts = models.JSONField(default=list, blank=True)
+    """[{"hint": pk, "sentence": str}]: standing hints of the same person that ask for the opposite."""
+    waits_because = models.CharField(max_length=200, blank=True)
+    """Why it was not accepted by itself, in a sentence."""
+    decided_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    """Null for a decided hint: an acceptance policy, or the person whose own words it is."""
+    decided_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ("-created_at", "-pk")
+
+    def __str__(self) -> str:
+        return f"hint {self.pk} on {self.turn_id}"
+
+    @property
+    def is_accepted(self) -> bool:
+        return self.status in (self.Status.ACCEPTED, self.Status.EDITED)
+
+
+class Overruling(models.Model):
+    """A reviewer's word on the reward of one turn; it outranks everything else as long as it stands."""
+
+    turn = models.OneToOneField(Turn, models.CASCADE, related_name="overruling")
+    reward = models.SmallIntegerField(null=True, blank=True)
+    """-1, 0 or 1; null: no reward at all."""
+    reason = models.TextField()
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+")
+    at = models.DateTimeField(default=timezone.now)
+
+    def __str__(self) -> str:
+        return f"{self.turn_id} overruled"
+
+
+class Acceptance(models.Model):
+    """When a voted hint of this source is accepted without a person. No row: the default in judge.reviews."""
+
+    source = models.CharField(max_length=12, choices=Hint.Source, unique=True)
+    above = models.FloatField(null=True, blank=True)
+    """Least confidence; null: it always waits."""
+    changed_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    changed_at = models.DateTimeField(default=timezone.now)
+
+    def __str__(self) -> str:
+        return f"{self.source}: {'waits' if self.above is None else f'accepted from {self.above:g} on'}"
+
+
+class Ruling(models.Model):
+    """The audit log of hints and rewards: who did what, when, and why. Never changed, never deleted with its hint."""
+
+    class Verb(models.TextChoices):
+        ACCEPT = "accept"
+        EDIT = "edit"
+        MERGE = "merge"
+        REJECT = "reject"
+        NEVER_LEARN = "never learn"
+        OVERTURN = "overturn"
+        UNDO = "undo"
+        POLICY = "policy"  # an acceptance policy, or a judge's, was changed
+
+    verb = models.CharField(max_length=12, choices=Verb)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    """Null: an acceptance policy."""
+    turn = models.ForeignKey(Turn, models.SET_NULL, null=True, blank=True, related_name="rulings")
+    hint = models.ForeignKey(Hint, models.SET_NULL, null=True, blank=True, related_name="rulings")
+    before = models.JSONField(default=dict, blank=True)
+    """What stood, as far as this changed it: status, text, merged_into, reward, learns …"""
+    after = models.JSONField(default=dict, blank=True)
+    reason = models.TextField(blank=True)
+    undoes = models.OneToOneField("self", models.SET_NULL, null=True, blank=True, related_name="undone_by")
+    bulk = models.UUIDField(null=True, blank=True, db_index=True)
+    """The same for all rulings of one bulk action: they are undone together."""
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ("-at", "-pk")
+
+    def __str__(self) -> str:
+        return f"{self.verb} at {self.at:%Y-%m-%d %H:%M}"
+
+
+class GoldReading(models.Model):
+    """What one judge made of one gold follow-up (judge/gold.jsonl, or a file of the operator's)."""
+
+    item = models.CharField(max_length=80)
+    gold = models.CharField(max_length=16)
+    """Digest of the item, so that a changed item is read anew."""
+    judge = models.CharField(max_length=120)
+    prompt_version = models.CharField(max_length=40)
+    role = models.CharField(max_length=12)
+    expected = models.SmallIntegerField()
+    score = models.SmallIntegerField(null=True, blank=True)
+    """The majority's; null: too few votes could be read."""
+    confidence = models.FloatField(null=True, blank=True)
+    wants_hint = models.BooleanField(null=True)
+    hint = models.TextField(blank=True)
+    raw = models.JSONField(default=list, blank=True)
+    """[{"question", "said", "raw", "failure"}]: its votes, word for word."""
+    seconds = models.FloatField(default=0)
+    """Of all its votes together, as if they had been cast one after another."""
+    tokens = models.PositiveIntegerField(default=0)
+    prompt_tokens = models.PositiveIntegerField(default=0)
+    cached_tokens = models.PositiveIntegerField(default=0)
+    read_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ("-read_at", "-pk")
+        indexes = (models.Index(fields=("judge", "prompt_version"), name="gold_readings_by_judge"),)
+
+    def __str__(self) -> str:
+        return f"{self.judge} on {self.item}"
+
+
+class Measuring(models.Model):
+    """One judge is asked to read the gold follow-ups, and how that goes. Its readings are those made since."""
+
+    judge = models.CharField(max_length=120)
+    votes = models.PositiveSmallIntegerField()
+    """How many on each question."""
+    total = models.PositiveIntegerField()
+    anew = models.BooleanField(default=True)
+    """False: what this judge has read before with the same prompts counts."""
+    asked_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    asked_at = models.DateTimeField(default=timezone.now)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    failure = models.CharField(max_length=200, blank=True)
+    """Why it ended before its time, or what it waits for; empty while all is well."""
+
+    class Meta:
+        ordering = ("-asked_at", "-pk")
+        constraints = (
+            models.UniqueConstraint(
+                fields=("judge",), condition=models.Q(finished_at=None), name="one_measuring_at_a_time"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"measuring of {self.judge}"

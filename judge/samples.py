@@ -6,25 +6,31 @@
 | yes  | 0/none | distillation only                        |
 | no   | ±1     | reward only; no noise stands in for a teacher |
 | no   | 0/none | none, and the reason is kept             |
+
+A reply that a person wrote instead stands beside any of these, where the recipe learns from it (w_sft), and is a signal
+of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import Any
 
 from chat import clients
 from chat.models import Turn
-from judge import heldout
+from chat.rendering import MessagesRefused, Renderer
+from judge import heldout, pooling, redaction
 from judge.evidence import text_of
 from judge.models import Judgement
-from judge.teacher import Lesson
+from judge.redaction import Clean, StillPersonal
+from judge.teacher import LaidOutAnew, Lesson, TooLong
 from training.config import Recipe
 from training.models import Sample
 
 
 class Reason(StrEnum):
-    """Why a turn does not teach, as a person reads it."""
+    """Why a turn does not teach, as a person reads it. Its name in lower case is what the ledger counts."""
 
     SIDE = "a side request never teaches"
     OFF = "learning is off here"
@@ -35,22 +41,53 @@ class Reason(StrEnum):
     NO_SIGNAL = "nothing came back that says how it went"
     NO_QUORUM = "too few of the judge's votes could be read"
     NEUTRAL = "neutral, and no hint"
+    MARKS_LOST = "nobody can say which of its tokens wrote the words that were marked"
+    TIED = "the votes balance: neutral, until a person decides"
     NOT_ASKED = "the recipe does not learn from this kind of signal"
     UNTRUSTED = "only votes speak for it, and this judge's votes do not teach (JUDGE_URL names a better one)"
-    HINT_WAITS = "its hint comes from a tool's text and waits for a person"
+    HINT_WAITS = "its hint waits for a person"
+    HINT_REJECTED = "its hint was rejected"
     LEARNED = "it was learned already"
     WITHDRAWN = "withdrawn after it was learned"
+    PERSONAL = "personal data in it could not be removed"
+    NO_JUDGE = "no judge is asked at present: each was wrong too often, or none is set up"
+    # Of those below, the verdict keeps the whole sentence (judge.teacher.Unreadable); these are its kinds.
+    WEIGHTS_GONE = "the weights that served it are gone"
+    TOO_LONG = "with its hint the prompt is too long for the model"
+    LAID_OUT_ANEW = "the model lays this conversation out differently now"
+    NOT_SCORED = "the engine would not score it"
+    UNREADABLE = "it cannot be scored as it was served any more"
+
+    @property
+    def code(self) -> str:
+        return self.name.lower()
+
+    @classmethod
+    def code_of(cls, said: str) -> str:
+        """The code of a verdict's reason in words; empty for none, `unreadable` for words that are not listed.
+
+        >>> Reason.code_of("neutral, and no hint"), Reason.code_of("")
+        ('neutral', '')
+        """
+        known = next((one for one in cls if one == said), cls.UNREADABLE)
+        return known.code if said else ""
 
 
 SUPERSEDED = "superseded by a later verdict"
 
+NOTHING: dict[str, Any] = {
+    "prompt_ids": [], "response_ids": [], "mask": [], "old_logprobs": [], "sampled_logprobs": [], "rewards": [],
+    "teacher_prompt_ids": None, "rewrite_ids": None,
+}  # fmt: skip
+"""A sample without what was said in it: what stays is that there was one."""
+
 
 def unfit(turn: Turn) -> Reason | None:
     """Why this turn could not teach whatever was said of it; None when it may."""
+    if not (turn.learns and turn.session.learns):
+        return Reason.OFF  # before all others: of those a verdict keeps what was said
     if turn.line != Turn.Line.MAIN:
         return Reason.SIDE
-    if not (turn.learns and turn.session.learns):
-        return Reason.OFF
     if turn.finish_reason == "length":
         return Reason.TRUNCATED
     if turn.finish_reason not in ("stop", "tool_calls"):
@@ -68,29 +105,69 @@ def signals(reward: int | None, hints: tuple[str, ...], recipe: Recipe) -> tuple
     return (reward or 0) if recipe.w_rl else 0, hints if recipe.w_opd else ()
 
 
-def drafted(turn: Turn, reward: int, lesson: Lesson | None, old_logprobs: Sequence[float]) -> Sample:
-    """The sample of this turn, not yet saved. Raises ValueError when lengths disagree or nothing would be learned."""
-    if not reward and lesson is None:
+def drafted(
+    turn: Turn,
+    reward: int,
+    lesson: Lesson | None,
+    old_logprobs: Sequence[float],
+    mask: Sequence[int] = (),
+    rewards: Sequence[int] = (),
+    rewrite_ids: Sequence[int] = (),
+) -> Sample:
+    """The sample of this turn, not yet saved. Raises ValueError when lengths disagree or nothing would be learned.
+
+    `turn` is the turn as it may be learned from (judge.redaction.of): where something personal was removed it has no
+    sampled log-probs, which belong to other ids, and `mask` keeps the placeholders from being learned. `rewards` are
+    those of single tokens, where words were marked: then `reward` is only shown. `rewrite_ids` are what a person wrote
+    in place of the reply (`rewritten`).
+    """
+    if not (any(rewards) if rewards else reward) and lesson is None and not rewrite_ids:
         raise ValueError("a sample without a signal would fill a batch and teach nothing")
-    for name, values in (("old_logprobs", old_logprobs), ("sampled log-probs", turn.logprobs)):
-        if len(values) != len(turn.response_ids):
+    named = {"old_logprobs": old_logprobs, "sampled log-probs": turn.logprobs, "mask": mask, "rewards": rewards}
+    for name, values in named.items():
+        if len(values) != len(turn.response_ids) and (values or name == "old_logprobs"):
             raise ValueError(f"{len(values)} {name} for {len(turn.response_ids)} response tokens")
     return Sample(
         checkpoint=turn.checkpoint,
         prompt_ids=turn.prompt_ids,
         response_ids=turn.response_ids,
+        mask=list(mask),
         old_logprobs=list(old_logprobs),
         sampled_logprobs=turn.logprobs,
         temperature=turn.sampling.get("temperature", 1.0),
         teacher_prompt_ids=None if lesson is None else list(lesson.prompt_ids),
         reward=float(reward),
+        rewards=list(rewards),
+        rewrite_ids=list(rewrite_ids) or None,
     )
+
+
+def rewritten(clean: Clean, words: str, renderer: Renderer) -> list[int]:
+    """What a person wrote in place of the reply, as the model would have written it after the sample's prompt.
+
+    Raises StillPersonal when there is something personal in it: a placeholder in its place would be learned by heart.
+    TooLong when prompt and rewrite do not fit the window, LaidOutAnew when the template cannot lay them out.
+    """
+    turn = clean.turn
+    if clean.hint(words) != words:
+        raise StillPersonal("What was written instead holds personal data, so it is not learned word for word.")
+    tools = None if turn.asked.get("tool_choice") == "none" else turn.tools or None
+    try:
+        ids = renderer.reply_ids(turn.messages, words, tools)
+    except MessagesRefused as error:
+        raise LaidOutAnew(str(error)) from error
+    if len(turn.prompt_ids) + len(ids) > renderer.context_length:
+        raise TooLong("What was written instead is longer than the model's window.")
+    redaction.check(renderer.decode(ids, controls=True), clean.remover.wanted)
+    return ids
 
 
 def is_held(judgement: Judgement | None) -> bool:
     """True while a run is learning this turn: what is said now waits until that run has ended."""
-    sample = judgement.sample if judgement is not None else None
-    return sample is not None and sample.status == Sample.Status.CLAIMED
+    if judgement is None:
+        return False
+    is_own = judgement.sample is not None and judgement.sample.status == Sample.Status.CLAIMED
+    return is_own or pooling.is_held(judgement.turn_id)
 
 
 def entered(judgement: Judgement, sample: Sample | None) -> str:
@@ -104,19 +181,23 @@ def entered(judgement: Judgement, sample: Sample | None) -> str:
     if before is not None and before.status == Sample.Status.READY:
         if sample is not None and _teach_the_same(before, sample):
             return ""
-        before.move(Sample.Status.STALE, drop_reason=SUPERSEDED)
+        before.move(Sample.Status.STALE, drop_reason=SUPERSEDED, **NOTHING)  # nothing leads to it any more
         judgement.sample = None
     elif before is not None and before.status == Sample.Status.TRAINED:
         if sample is None:
+            pooling.drop(pooling.of(judgement.turn_id), SUPERSEDED, **NOTHING)
             return Reason.WITHDRAWN
-        if judgement.learned is not None or _teach_the_same(before, sample):
+        if judgement.learned is not None or not before.response_ids or _teach_the_same(before, sample):
             return Reason.LEARNED
         judgement.learned = before
+    pooling.drop(pooling.of(judgement.turn_id), SUPERSEDED, **NOTHING)
     if sample is not None:
-        sample.save()
+        pooling.enter(sample, judgement.turn_id)
         judgement.sample = sample
     return ""
 
 
 def _teach_the_same(one: Sample, other: Sample) -> bool:
-    return one.reward == other.reward and one.teacher_prompt_ids == other.teacher_prompt_ids
+    """True when they say the same, of the same words: settings may remove more of them now than before."""
+    names = ("reward", "rewards", "teacher_prompt_ids", "rewrite_ids", "prompt_ids", "response_ids", "mask")
+    return all(getattr(one, name) == getattr(other, name) for name in names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from uuid import UUID
 
 from celery import shared_task
 from django.conf import settings
@@ -11,8 +12,9 @@ from kombu.exceptions import OperationalError
 from chat.rendering import Renderer
 from gpu_workers import engines
 from gpu_workers.errors import EngineUnavailable
-from judge import calibration, gate, judges, verdicts
-from training import config
+from judge import calibration, gate, judges, rehearsal, verdicts
+from training import lines
+from training.models import SHARED, Member
 
 LOWEST = 9
 """Redis serves 0 first and 9 last."""
@@ -21,12 +23,13 @@ LOWEST = 9
 @shared_task(autoretry_for=(EngineUnavailable,), retry_backoff=True, retry_backoff_max=30, max_retries=5)
 def judge_turn(turn_id: str) -> None:
     """Bring one observed turn to its verdict."""
+    line = Member.objects.filter(user__sessions__turns=UUID(turn_id)).values_list("line", flat=True).first()
     judged = verdicts.judge(
         turn_id,
-        who=judges.judge(),
+        who=judges.panel(),
         engine=engines.policy(),
         renderer=Renderer.for_model(settings.MODEL),
-        recipe=config.current(),
+        recipe=lines.recipe_of(line or SHARED),
     )
     if judged:
         cast_votes_later()
@@ -36,7 +39,7 @@ def judge_turn(turn_id: str) -> None:
 def cast_votes() -> None:
     """Vote on what people decided lately, one turn at a time, while nobody waits for anything."""
     try:
-        more = calibration.vote(judges.judge())
+        more = calibration.vote(judges.panel())
     except EngineUnavailable:
         return  # nothing depends on it; the sweep asks again
     if more:
@@ -47,6 +50,36 @@ def cast_votes_later() -> None:
     """Nudge a worker to vote for calibration when it has nothing else to do; with Redis away nobody does."""
     with suppress(OperationalError):
         cast_votes.apply_async(priority=LOWEST, retry=False)
+
+
+@shared_task
+def measure(pk: str) -> None:
+    """Have the judge of one measuring read another gold follow-up, and come again."""
+    if calibration.go_on(int(pk)):
+        measure_later(int(pk))
+
+
+def measure_later(pk: int) -> None:
+    """Nudge a worker to go on with a measuring; with Redis away the sweep does."""
+    with suppress(OperationalError):
+        measure.apply_async((str(pk),), priority=LOWEST, retry=False)
+
+
+@shared_task
+def rehearse() -> None:
+    """Have the base answer a few ordinary prompts for later runs, and come again, while nobody waits for anything."""
+    try:
+        more = rehearsal.answer(engine=engines.policy(), renderer=Renderer.for_model(settings.MODEL))
+    except EngineUnavailable:
+        return  # nothing depends on it; the sweep asks again
+    if more:
+        rehearse_later()
+
+
+def rehearse_later() -> None:
+    """Nudge a worker to rehearse when it has nothing else to do; with Redis away the sweep does again."""
+    with suppress(OperationalError):
+        rehearse.apply_async(priority=LOWEST, retry=False)
 
 
 @shared_task(autoretry_for=(EngineUnavailable,), retry_backoff=True, retry_backoff_max=30, max_retries=5)

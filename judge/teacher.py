@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from chat import clients
@@ -24,6 +24,31 @@ class Unreadable(TalkbackError):
     """The reply cannot be scored as it was served any more; the turn is judged, and does not teach."""
 
     code, status = "unreadable", 422
+    """`code` is the reason that the ledger counts: the name of a `judge.samples.Reason` in lower case."""
+
+
+class WeightsGone(Unreadable):
+    """The checkpoint that served it can no longer be asked."""
+
+    code = "weights_gone"
+
+
+class TooLong(Unreadable):
+    """With the hint the prompt leaves no room for the reply."""
+
+    code = "too_long"
+
+
+class LaidOutAnew(Unreadable):
+    """The same messages give other tokens than those that were served."""
+
+    code = "laid_out_anew"
+
+
+class NotScored(Unreadable):
+    """The engine refuses these tokens."""
+
+    code = "not_scored"
 
 
 @dataclass(frozen=True)
@@ -41,12 +66,23 @@ class Reading:
 
     old_logprobs: tuple[float, ...]  # under the prompt and the checkpoint that served it, one a response id
     lessons: tuple[Lesson, ...] = ()
+    unshown: Mapping[str, str] = field(default_factory=dict)
+    """Hints that leave no room for the reply, and what is to be said of each."""
+
+    def lesson(self, hint: str) -> Lesson:
+        """The lesson of this hint. Raises KeyError for one that was not read."""
+        for lesson in self.lessons:
+            if lesson.hint == hint:
+                return lesson
+        raise KeyError(hint)
+
+    def gain(self, lesson: Lesson, reward: int | None) -> float:
+        """Nats a token by which it moves the teacher in the wanted direction."""
+        return hints.gain(self.old_logprobs, lesson.logprobs, reward)
 
     def best(self, reward: int | None) -> Lesson | None:
         """The lesson with the largest measured gain; None when there is none."""
-        return max(
-            self.lessons, key=lambda lesson: hints.gain(self.old_logprobs, lesson.logprobs, reward), default=None
-        )
+        return max(self.lessons, key=lambda lesson: self.gain(lesson, reward), default=None)
 
 
 def hinted_prompt(turn: Turn, hint: str, renderer: Renderer) -> tuple[int, ...]:
@@ -59,15 +95,15 @@ def hinted_prompt(turn: Turn, hint: str, renderer: Renderer) -> tuple[int, ...]:
     opened = turn.asked.get("opened", "")
     try:
         if renderer.prompt_ids(turn.messages, tools, opened) != list(turn.prompt_ids):
-            raise Unreadable("The model's chat template lays this conversation out differently now.")
+            raise LaidOutAnew("The model's chat template lays this conversation out differently now.")
         prompt_ids = renderer.prompt_ids(
             hints.placed(turn.messages, hint, clients.said(turn.messages, turn.client)), tools, opened
         )
     except MessagesRefused as error:
-        raise Unreadable(str(error)) from error
+        raise LaidOutAnew(str(error)) from error
     room = renderer.context_length - len(turn.response_ids)
     if len(prompt_ids) > room:
-        raise Unreadable(f"With the hint the prompt has {len(prompt_ids)} tokens; there is room for {room}.")
+        raise TooLong(f"With the hint the prompt has {len(prompt_ids)} tokens; there is room for {room}.")
     return tuple(prompt_ids)
 
 
@@ -75,12 +111,19 @@ def read(turn: Turn, wanted: Sequence[str], engine: Engine, renderer: Renderer, 
     """Score the served ids under the plain prompt and under each hint, at T = 1.
 
     The plain prompt is read by the checkpoint that served; the hinted ones by the base or by that same checkpoint,
-    as the recipe's `teacher` (`by`) says. Raises Unreadable when those weights or that prompt cannot be had any
-    more, EngineUnavailable when nobody answers, ValueError when lengths disagree.
+    as the recipe's `teacher` (`by`) says. A hint that does not fit is no lesson, and `unshown`. Raises
+    Unreadable when those weights or that prompt cannot be had any more, EngineUnavailable when nobody answers,
+    ValueError when lengths disagree.
     """
     if turn.checkpoint.kind == Checkpoint.Kind.FULL and turn.checkpoint.status != Checkpoint.Status.LIVE:
-        raise Unreadable(f"{turn.checkpoint} is no longer served: full weights are swapped in place.")
-    prompts = [hinted_prompt(turn, hint, renderer) for hint in wanted]
+        raise WeightsGone(f"{turn.checkpoint} is no longer served: full weights are swapped in place.")
+    prompts: dict[str, tuple[int, ...]] = {}
+    unshown: dict[str, str] = {}
+    for hint in wanted:
+        try:
+            prompts[hint] = hinted_prompt(turn, hint, renderer)
+        except TooLong as error:
+            unshown[hint] = str(error)
     serving = turn.checkpoint.adapter or None
     teaching = None if by == "base" else serving
 
@@ -88,7 +131,7 @@ def read(turn: Turn, wanted: Sequence[str], engine: Engine, renderer: Renderer, 
         try:
             return await asyncio.gather(
                 _score(turn.checkpoint, engine, turn.prompt_ids, turn.response_ids, serving),
-                *(_score(turn.checkpoint, engine, prompt, turn.response_ids, teaching) for prompt in prompts),
+                *(_score(turn.checkpoint, engine, ids, turn.response_ids, teaching) for ids in prompts.values()),
             )
         finally:
             await engine.aclose()
@@ -96,17 +139,19 @@ def read(turn: Turn, wanted: Sequence[str], engine: Engine, renderer: Renderer, 
     try:
         plain, *hinted = asyncio.run(scored())
     except AdapterInvalid as error:
-        raise Unreadable(f"The weights that served it are gone: {error}") from error
+        raise WeightsGone(f"The weights that served it are gone: {error}") from error
     except EngineRefused as error:
-        raise Unreadable(f"The engine would not score it: {error}") from error
+        raise NotScored(f"The engine would not score it: {error}") from error
     for answer in (plain, *hinted):
         if len(answer.logprobs) != len(turn.response_ids):
             raise ValueError(f"{len(answer.logprobs)} log-probs for {len(turn.response_ids)} response tokens")
     return Reading(
         plain.logprobs,
         tuple(
-            Lesson(hint, prompt, answer.logprobs) for hint, prompt, answer in zip(wanted, prompts, hinted, strict=True)
+            Lesson(hint, prompt, answer.logprobs)
+            for (hint, prompt), answer in zip(prompts.items(), hinted, strict=True)
         ),
+        unshown,
     )
 
 

@@ -5,34 +5,40 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
 from chat.models import Session, Turn
+from chat.offsets import OffsetsLost
 from chat.rendering import Renderer
 from core.errors import IllegalMove
 from feedback.models import Feedback
 from gpu_workers.engine import Engine
-from gpu_workers.errors import EngineUnavailable
-from judge import evidence, hints, judges, prompts, samples, teacher, voting
+from judge import consent, evidence, judges, marking, polling, prompts, proposals, redaction, samples, standing, teacher
 from judge.evidence import Evidence
-from judge.judges import Judge
-from judge.models import Judgement, Vote
+from judge.judges import Panel
+from judge.models import Hint, Judgement, Overruling, Vote
+from judge.polling import Ballot, Bench
+from judge.proposals import Offer, Plan
+from judge.redaction import Clean
 from judge.samples import Reason
 from judge.sittings import sitting
-from judge.teacher import Reading, Unreadable
+from judge.teacher import Lesson, Reading, TooLong, Unreadable
 from training.config import Recipe
 from training.models import Sample
 
 log = logging.getLogger(__name__)
 
-ATTEMPTS = 2
-"""How often a vote is asked for: a failed one is kept as failed and asked for once more."""
+ATTEMPTS = polling.ATTEMPTS
 
 ROUNDS = 5
 """How often a verdict is begun again because evidence arrived meanwhile; then the next sweep takes it."""
+
+PATIENCE = timedelta(hours=6)
+"""How long after it was observed a turn waits for votes that were late or never heard; then it goes without them."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +49,16 @@ class Opinion:
     reward_from: str = ""
     confidence: float | None = None
     hints: tuple[str, ...] = ()
-    """Accepted hints; where there are several the teacher's measured gain chooses."""
+    """A person's own words, or the hints that a quorum of votes proposes; what becomes of them is judge.proposals'."""
     hint_from: str = ""
+    hint_confidence: float | None = None
+    """Share of the valid hint votes that brought one; 1 for a person's own words."""
+    source: str = ""
+    """Hint.Source of the least trusted text that the judge read: it decides which acceptance policy holds."""
     note: Reason | None = None
     """What of the evidence could not be used."""
+    rule: str = ""
+    """The visible rule (judge.rules) that decided the reward."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +67,31 @@ class Verdict:
 
     opinion: Opinion
     hint: str = ""
+    """What is taught; empty where nothing is, or where a person is waited for."""
+    hint_from: str = ""
     reading: Reading | None = None
+    lesson: Lesson | None = None
+    """The hint that stands or waits as the teacher was shown it: its heat map is drawn from it."""
+    plan: Plan | None = None
+    """What becomes of the turn's hints; None: nothing is touched."""
+    offer: Offer | None = None
+    """What of the plan was chosen."""
     sample: Sample | None = None
     reason: str = ""
+    code: str = ""
+    """The kind of reason, where `reason` is a sentence of its own."""
+    taught: Turn | None = None
+    """The turn as it is learned from, without what is personal in it: what `reading` speaks of."""
+
+    @property
+    def waits(self) -> bool:
+        """True when a person is to decide on its hint first."""
+        if self.offer is not None:
+            return not self.offer.words
+        return self.plan is not None and self.plan.waits
 
 
-def judge(turn_id: str, *, who: Judge, engine: Engine, renderer: Renderer, recipe: Recipe) -> bool:
+def judge(turn_id: str, *, who: Panel, engine: Engine, renderer: Renderer, recipe: Recipe) -> bool:
     """Bring an observed turn to its verdict. True when this call wrote one.
 
     Does nothing for a turn that is not observed, that somebody else is judging, or that a run is learning just now
@@ -70,8 +101,8 @@ def judge(turn_id: str, *, who: Judge, engine: Engine, renderer: Renderer, recip
         if seat is None:
             return False
         for _ in range(ROUNDS):
-            turn = Turn.objects.select_related("session", "checkpoint").get(pk=turn_id)
-            if turn.status != Turn.Status.OBSERVED:
+            turn = Turn.objects.select_related("session", "checkpoint").filter(pk=turn_id).first()
+            if turn is None or turn.status != Turn.Status.OBSERVED:  # deleted meanwhile, or judged
                 return False
             held = Judgement.objects.select_related("sample__run").filter(turn=turn).first()
             if samples.is_held(held):
@@ -84,34 +115,100 @@ def judge(turn_id: str, *, who: Judge, engine: Engine, renderer: Renderer, recip
         return False
 
 
-def reach(turn: Turn, seen: Evidence, *, who: Judge, engine: Engine, renderer: Renderer, recipe: Recipe) -> Verdict:
+def reach(turn: Turn, seen: Evidence, *, who: Panel, engine: Engine, renderer: Renderer, recipe: Recipe) -> Verdict:
     """The verdict on this evidence. Votes are asked for only where people left open what the recipe needs."""
     if unfit := samples.unfit(turn):
-        return Verdict(stated(seen), hint=seen.correction, reason=unfit)
-    trusted = settings.JUDGE_TEACHES
+        if unfit == Reason.OFF:  # nothing of what was said is kept here
+            return Verdict(Opinion(), reason=unfit)
+        opinion = overruled(turn, stated(seen))
+        said = redaction.hints_without(turn, (seen.correction,) if seen.correction else (), renderer)
+        return Verdict(opinion, "".join(said), opinion.hint_from, reason=unfit)
+    trusted = judges.teaches()
     decided = is_decided(seen, recipe, trusted=trusted)
-    opinion = stated(seen) if decided else voted(turn, seen, who=who, recipe=recipe)
-    reward, wanted = samples.signals(opinion.reward, opinion.hints, recipe)
-    hint = next(iter(opinion.hints), "")
-    if not reward and not wanted:
-        return Verdict(opinion, hint, reason=_silence(opinion, seen))
-    if not decided and not trusted:
-        return Verdict(opinion, hint, reason=Reason.UNTRUSTED)
+    opinion = overruled(turn, stated(seen) if decided else voted(turn, seen, who=who, recipe=recipe))
+    opinion = replace(opinion, hints=redaction.hints_without(turn, opinion.hints, renderer))
+    untrusted = opinion.reward_from == "votes" and not trusted
+    plan = proposals.plan(turn, seen, opinion, trusted=trusted)
+    reward, wanted = samples.signals(None if untrusted else opinion.reward, plan.wanted, recipe)
+    rewards, lost = marked(turn, seen, opinion, renderer) if recipe.w_rl else ([], False)
+    if lost:  # then a thumb speaks as one without marks
+        reward = reward if opinion.reward_from == "thumb" else 0
+        opinion = replace(opinion, note=Reason.MARKS_LOST)
+    instead = seen.rewrite.strip() if recipe.w_sft and plan.takes_own and not turn.asked.get("opened") else ""
+    if not reward and not any(rewards) and not wanted and not instead:
+        return _without_sample(opinion, seen, plan, plan.best(None), untrusted=untrusted)
     try:
-        reading = teacher.read(turn, wanted, engine, renderer, by=recipe.teacher)
+        clean = redaction.of(turn, renderer)
+        worded = {one: clean.hint(one) for one in wanted}
+        reading = teacher.read(clean.turn, tuple(dict.fromkeys(worded.values())), engine, renderer, by=recipe.teacher)
     except Unreadable as error:
-        return Verdict(opinion, hint, reason=str(error)[:200])
-    lesson = reading.best(opinion.reward)  # where several hints were accepted, what they do decides
-    sample = samples.drafted(turn, reward, lesson, reading.old_logprobs)
-    return Verdict(opinion, lesson.hint if lesson else hint, reading, sample, opinion.note or "")
+        verdict = _without_sample(opinion, seen, plan, plan.best(None), untrusted=untrusted)
+        return replace(verdict, reason=str(error)[:200], code=error.code)
+    lessons = {one: reading.lesson(words) for one, words in worded.items() if words not in reading.unshown}
+    unshown = {one: reading.unshown[words] for one, words in worded.items() if words in reading.unshown}
+    offer = plan.best((lambda text: reading.gain(lessons[text], opinion.reward)) if worded else None, unshown)
+    words = offer.words if offer is not None else plan.words
+    taught, too_long = lessons.get(words), unshown.get(words, "")[:200]
+    shown = taught or lessons.get(offer.shown if offer is not None else plan.shown)
+    verdict = _without_sample(opinion, seen, plan, offer, untrusted=untrusted)
+    verdict = replace(verdict, hint=taught.hint if taught else words, reading=reading, lesson=shown, taught=clean.turn)
+    if too_long:
+        verdict = replace(verdict, reason=too_long, code=TooLong.code)
+    rewards = clean.carried(rewards, 0) if rewards else []
+    if rewards and not any(rewards) and opinion.reward_from == "thumb":  # what was marked was personal: so too here
+        rewards, opinion = [], replace(opinion, note=Reason.MARKS_LOST)
+    rewrite_ids, lost_rewrite = rewritten(clean, instead, renderer) if instead else ([], None)
+    if not (any(rewards) if rewards else reward) and taught is None and not rewrite_ids:
+        if lost_rewrite is not None:
+            return replace(verdict, reason=str(lost_rewrite)[:200], code=lost_rewrite.code)
+        # What was marked was personal, or the hint waits.
+        return replace(verdict, reason=Reason.MARKS_LOST, code="") if rewards else verdict
+    sample = samples.drafted(
+        clean.turn, reward, taught, reading.old_logprobs, mask=clean.mask, rewards=rewards, rewrite_ids=rewrite_ids
+    )
+    sample.redactions = clean.told(words if taught else "")
+    if too_long:  # what was said of the reward teaches alone
+        return replace(verdict, hint="", sample=sample)
+    waits = Reason.HINT_WAITS if verdict.waits else ""
+    return replace(verdict, sample=sample, reason=waits or opinion.note or "")
+
+
+def rewritten(clean: Clean, words: str, renderer: Renderer) -> tuple[list[int], Unreadable | None]:
+    """The ids of what a person wrote instead, or why they are not learned from: what else was said still may be."""
+    try:
+        return samples.rewritten(clean, words, renderer), None
+    except Unreadable as error:
+        return [], error
+
+
+def marked(turn: Turn, seen: Evidence, opinion: Opinion, renderer: Renderer) -> tuple[list[int], bool]:
+    """The tokens' own rewards where people marked words of the reply and nobody who outranks them decided; and whether
+    they are lost. A thumb beside them rewards the rest where it says otherwise (judge.marking)."""
+    if not seen.marks or opinion.reward_from not in ("thumb", "marks"):
+        return [], False
+    try:
+        return marking.token_rewards(turn, seen.marks, renderer, seen.thumb or 0), False
+    except OffsetsLost as error:
+        log.warning("turn %s: %s", turn.pk, error)
+        return [], True
+
+
+def overruled(turn: Turn, opinion: Opinion) -> Opinion:
+    """The opinion with a reviewer's word on the reward, where there is one: it outranks everything."""
+    word = Overruling.objects.filter(turn=turn).first()
+    if word is None:
+        return opinion
+    sure = None if word.reward is None else 1.0
+    return replace(opinion, reward=word.reward, reward_from="reviewer", confidence=sure, rule="", note=None)
 
 
 def stated(seen: Evidence) -> Opinion:
-    """What people and tests said in so many words: a thumb or a test's verdict is the reward, a correction the hint."""
+    """What needs no judge: a thumb, a test's verdict or a visible rule is the reward, a correction the hint."""
     correction = seen.correction
     return Opinion(
         reward=seen.reward,
         reward_from=seen.reward_from,
+        rule=seen.rule,
         confidence=1.0 if seen.reward is not None else None,
         hints=(correction,) if correction else (),
         hint_from="guidance" if seen.guidance else "rewrite" if correction else "",
@@ -125,7 +222,7 @@ def is_decided(seen: Evidence, recipe: Recipe, *, trusted: bool = True) -> bool:
     a bad reply after which something came back still leaves open how it should have been done, and then a `trusted`
     judge is asked for it. Nothing came back: there is nothing to vote on.
     """
-    if recipe.w_opd and seen.correction:
+    if (recipe.w_opd and seen.correction) or (recipe.w_sft and seen.rewrite):
         return True
     if not seen.next_role:
         return True
@@ -134,10 +231,12 @@ def is_decided(seen: Evidence, recipe: Recipe, *, trusted: bool = True) -> bool:
     return not (trusted and recipe.w_opd and seen.reward < 0)
 
 
-def voted(turn: Turn, seen: Evidence, *, who: Judge, recipe: Recipe) -> Opinion:
-    """The opinion with the judge's votes where people left something open. Every vote is kept.
+def voted(turn: Turn, seen: Evidence, *, who: Panel, recipe: Recipe) -> Opinion:
+    """The opinion with the judges' votes where people left something open: a reward, and hints that are proposed. Every
+    vote is kept.
 
-    Raises EngineUnavailable when no vote of a round could be cast because nobody answered.
+    Raises EngineUnavailable when no vote of a round could be cast because nobody answered, and while there is no quorum
+    because votes were late or never heard: that says nothing of the reply, and the turn is asked about again.
     """
     questions = []
     if recipe.w_rl and seen.reward is None:
@@ -145,31 +244,36 @@ def voted(turn: Turn, seen: Evidence, *, who: Judge, recipe: Recipe) -> Opinion:
     if recipe.w_opd and not seen.correction:
         questions.append(Vote.Question.HINT)
     opinion = stated(seen)
-    votes = cast(turn, seen, questions, who=who)
-    if scores := votes.get(Vote.Question.SCORE):
-        came_to = voting.outcome([vote.score for vote in scores])
-        if came_to.reward is None:
+    if polling.have_stopped(who):
+        return replace(opinion, note=Reason.NO_JUDGE)
+    ballots = [ballot_of(vote) for vote in cast(turn, seen, questions, who=who)]
+    if timezone.now() - (turn.observed_at or turn.moved_at) < PATIENCE:
+        polling.awaited(ballots)
+    found = polling.finding(ballots)
+    if Vote.Question.SCORE in questions:
+        if found.score.reward is None:
             opinion = replace(opinion, note=Reason.NO_QUORUM)
         else:
-            opinion = replace(opinion, reward=came_to.reward, reward_from="votes", confidence=came_to.confidence)
-    if readings := votes.get(Vote.Question.HINT):
-        accepted = accepted_hints(readings)
-        if accepted and seen.has_tool_text:
-            # The judge reads what it had seen as well as what came back: a tool's text may word the hint either way.
-            opinion = replace(opinion, note=Reason.HINT_WAITS)
-        elif accepted:
-            opinion = replace(opinion, hints=accepted, hint_from="votes")
-        elif voting.outcome([vote.score for vote in readings]).reward is None:
+            note = Reason.TIED if found.score.is_tie else None
+            opinion = replace(
+                opinion,
+                reward=found.score.reward,
+                reward_from="votes",
+                confidence=found.score.confidence,
+                note=note,
+            )
+    if Vote.Question.HINT in questions:
+        if found.hints:
+            opinion = replace(
+                opinion,
+                hints=found.hints,
+                hint_from="votes",
+                hint_confidence=found.asks_hint.confidence,
+                source=seen.source,
+            )
+        elif found.asks_hint.reward is None:
             opinion = replace(opinion, note=Reason.NO_QUORUM)
     return opinion
-
-
-def accepted_hints(votes: Sequence[Vote]) -> tuple[str, ...]:
-    """The usable hints of a round, each once, if a quorum of its votes brought one; else none."""
-    usable = [vote.hint for vote in votes if vote.score == 1 and vote.hint]
-    if not voting.is_accepted([vote.score for vote in votes], len(usable)):
-        return ()
-    return tuple(dict.fromkeys(usable))
 
 
 def cast(
@@ -177,97 +281,118 @@ def cast(
     seen: Evidence,
     questions: Sequence[Vote.Question],
     *,
-    who: Judge,
+    who: Panel,
     priority: int = judges.PRIORITY,
-) -> dict[Vote.Question, list[Vote]]:
+) -> list[Vote]:
     """m votes on each question, all asked at once; failed ones are kept and asked for once more.
 
-    Votes this judge gave on the same evidence before (a worker died, or the task ran twice) count and are not asked
-    for again. Returns the m that count, failed ones only where no readable one could be had. Raises EngineUnavailable.
+    Votes that these judges gave on the same evidence before (a worker died, the task ran twice, a person re-opened the
+    verdict) count and are not asked for again; those that were never heard make room for the new ones. Returns them
+    and all new ones. Raises EngineUnavailable.
     """
-    counted = {question: _readable(turn, seen, question, who) for question in questions}
-    failed: dict[Vote.Question, list[Vote]] = {question: [] for question in questions}
-    for _ in range(ATTEMPTS):
-        missing = [
-            (question, index)
-            for question in questions
-            for index in range(settings.JUDGE_VOTES)
-            if index not in {vote.index for vote in counted[question]}
-        ]
+    seated = polling.bench(who)
+    votes = _readable(turn, seen, questions, seated)
+    for attempt in range(ATTEMPTS):
+        there = {(vote.question, vote.index) for vote in votes if vote.score is not None}
+        missing = [(q, index) for q in questions for index in range(seated.m) if (q, index) not in there]
         if not missing:
             break
-        answers = judges.ask(who, [_messages(question, seen) for question, _ in missing], priority=priority)
-        if all(said.unreachable for said in answers):
-            raise EngineUnavailable(answers[0].failure)
-        for question in questions:
-            failed[question] = []
-        for (question, index), said in zip(missing, answers, strict=True):
-            vote = read(turn, seen, question, index, said, who=who)
+        asks = [seated.ask(ASKED[question], index, seen, attempt) for question, index in missing]
+        answers = judges.ask(asks, priority=priority)
+        polling.heard(answers)
+        if attempt == 0:  # however long a judge is slow, its silence is kept once
+            earlier = Vote.objects.filter(turn=turn, question__in=questions, evidence=seen.digest)
+            earlier.filter(standing.unheard()).delete()
+        for (_, index), ask, said in zip(missing, asks, answers, strict=True):
+            vote = vote_of(turn, seen, seated.read(ask, index, said))
             vote.save()
-            (failed if vote.score is None else counted)[question].append(vote)
-    return {question: counted[question] + failed[question] for question in questions}
+            votes.append(vote)
+    return votes
 
 
-def read(turn: Turn, seen: Evidence, question: Vote.Question, index: int, said: judges.Said, *, who: Judge) -> Vote:
-    """One answer as a vote, not yet saved: a score and a hint where they can be read, else why not."""
-    vote = Vote(
+ASKED: dict[Vote.Question, prompts.Asked] = {Vote.Question.SCORE: "score", Vote.Question.HINT: "hint"}
+
+
+def vote_of(turn: Turn, seen: Evidence, ballot: Ballot) -> Vote:
+    """A ballot as a row, not yet saved."""
+    return Vote(
         turn=turn,
-        question=question,
-        index=index,
-        judge=who.name,
-        prompt_version=_version(question),
+        question=ballot.question,
+        index=ballot.index,
+        judge=ballot.judge,
+        prompt_version=ballot.version,
+        role=ballot.role,
+        weight=ballot.weight,
         evidence=seen.digest,
-        raw=said.text,
-        failure=said.failure,
-        seconds=said.seconds,
-        tokens=said.tokens,
+        raw=ballot.raw,
+        score=ballot.score,
+        hint=ballot.hint,
+        failure=ballot.failure,
+        seconds=ballot.seconds,
+        tokens=ballot.tokens,
+        prompt_tokens=ballot.prompt_tokens,
+        cached_tokens=ballot.cached_tokens,
     )
-    if said.failure:
-        return vote
-    if question == Vote.Question.SCORE:
-        vote.score = voting.score_of(said.text)
-    else:
-        vote.score = voting.decision_of(said.text)
-        hint = voting.hint_of(said.text) if vote.score == 1 else ""
-        wrong = hints.fault(hint, seen.reply) if hint else "no hint between the markers"
-        if hint in prompts.EXAMPLE_HINTS:
-            wrong = "copied from the judge's own instructions"
-        if vote.score == 1 and wrong:
-            vote.score, vote.failure = None, f"unusable hint: {wrong}"
-        else:
-            vote.hint = hint
-    if vote.score is None and not vote.failure:
-        vote.failure = "unreadable: no boxed score"
-    return vote
 
 
-def _readable(turn: Turn, seen: Evidence, question: Vote.Question, who: Judge) -> list[Vote]:
+def ballot_of(vote: Vote) -> Ballot:
+    return Ballot(
+        question=ASKED[Vote.Question(vote.question)],
+        index=vote.index,
+        judge=vote.judge,
+        version=vote.prompt_version,
+        role=vote.role,
+        weight=vote.weight,
+        score=vote.score,
+        hint=vote.hint,
+        failure=vote.failure,
+    )
+
+
+def _readable(turn: Turn, seen: Evidence, questions: Sequence[Vote.Question], seated: Bench) -> list[Vote]:
+    """Votes that count already: by these judges, with their prompts, on this evidence."""
     votes = Vote.objects.filter(
-        turn=turn,
-        question=question,
-        judge=who.name,
-        prompt_version=_version(question),
-        evidence=seen.digest,
-        score__isnull=False,
-        index__lt=settings.JUDGE_VOTES,
+        turn=turn, question__in=questions, evidence=seen.digest, score__isnull=False, index__lt=seated.m
     )
-    return list({vote.index: vote for vote in votes}.values())
+    versions = {who.name: who.versions for who in seated.deal}
+    return [vote for vote in votes if vote.prompt_version in versions.get(vote.judge, ())]
 
 
-def _messages(question: Vote.Question, seen: Evidence) -> judges.Messages:
-    return prompts.score(seen) if question == Vote.Question.SCORE else prompts.hint(seen)
+def _without_sample(opinion: Opinion, seen: Evidence, plan: Plan, offer: Offer | None, *, untrusted: bool) -> Verdict:
+    """The verdict as it is when nothing is taught, with the reason why."""
+    words = offer.words if offer is not None else plan.words
+    verdict = Verdict(opinion, words, _hint_from(opinion, plan, offer), plan=plan, offer=offer)
+    return replace(verdict, reason=_silence(opinion, seen, verdict, untrusted=untrusted))
 
 
-def _version(question: Vote.Question) -> str:
-    return prompts.SCORE_VERSION if question == Vote.Question.SCORE else prompts.HINT_VERSION
+def _hint_from(opinion: Opinion, plan: Plan, offer: Offer | None) -> str:
+    """guidance | rewrite | votes | reviewer: whose words the turn learns with."""
+    if offer is not None:
+        return opinion.hint_from if offer.source == Hint.Source.PERSON else "votes"
+    row = plan.keeps
+    if row is None:
+        return ""
+    if row.status == Hint.Status.EDITED or (row.status == Hint.Status.MERGED and row.decided_by_id is not None):
+        return "reviewer"
+    return opinion.hint_from or "guidance" if row.source == Hint.Source.PERSON else "votes"
 
 
-def _silence(opinion: Opinion, seen: Evidence) -> Reason:
-    """Why an opinion makes no sample."""
-    if opinion.reward or opinion.hints:
+def _silence(opinion: Opinion, seen: Evidence, verdict: Verdict, *, untrusted: bool) -> Reason:
+    """Why a verdict makes no sample."""
+    if untrusted and opinion.reward:
+        return Reason.UNTRUSTED
+    if verdict.waits:
+        return Reason.HINT_WAITS
+    if opinion.note == Reason.MARKS_LOST:
+        return opinion.note
+    if opinion.reward or verdict.hint or opinion.reward_from == "marks":
         return Reason.NOT_ASKED
     if opinion.note:
         return opinion.note
+    if verdict.plan is not None and verdict.plan.is_refused:
+        return Reason.HINT_REJECTED
+    if opinion.reward_from == "reviewer":
+        return Reason.NEUTRAL
     if not seen.next_role and seen.reward is None:
         return Reason.NO_SIGNAL
     return Reason.NEUTRAL
@@ -275,28 +400,40 @@ def _silence(opinion: Opinion, seen: Evidence) -> Reason:
 
 def _written(turn: Turn, seen: Evidence, verdict: Verdict, renderer: Renderer) -> bool:
     """Write the verdict and move the turn, all or nothing. False: what it rests on changed meanwhile."""
-    opinion, reading = verdict.opinion, verdict.reading
-    lesson = reading.best(opinion.reward) if reading else None
+    opinion, plan, reading, lesson = verdict.opinion, verdict.plan, verdict.reading, verdict.lesson
     try:
         with transaction.atomic():
+            if verdict.reason == Reason.OFF:
+                consent.hold(turn)
             # The session first, as whoever takes it off the record does: of the two, one waits for the other.
             Session.objects.select_for_update().get(pk=turn.session_id)
             current = Turn.objects.select_for_update().select_related("session").get(pk=turn.pk)
             if current.status != Turn.Status.OBSERVED or evidence.of(current) != seen:
                 return False
-            if samples.unfit(current) != samples.unfit(turn):
+            if samples.unfit(current) != samples.unfit(turn) or current.observed_at != turn.observed_at:
+                return False
+            if plan is not None and not proposals.is_current(plan, current):
                 return False
             judgement = Judgement.objects.select_related("sample", "learned").filter(turn=turn).first()
             judgement = judgement or Judgement(turn=turn)
             if samples.is_held(judgement):
                 return False
+            is_off = verdict.reason == Reason.OFF
+            if is_off:
+                consent.forget(current, judgement)
             kept_out = samples.entered(judgement, verdict.sample)
             judgement.reward, judgement.reward_from = opinion.reward, opinion.reward_from
-            judgement.confidence = opinion.confidence
-            judgement.hint, judgement.hint_from = verdict.hint, opinion.hint_from if verdict.hint else ""
-            judgement.teacher = teacher.heat_map(turn, reading, lesson, renderer) if reading and lesson else {}
+            judgement.confidence, judgement.rule = opinion.confidence, opinion.rule
+            judgement.hint, judgement.hint_from = verdict.hint, verdict.hint_from if verdict.hint else ""
+            taught = verdict.taught or turn
+            heat = teacher.heat_map(taught, reading, lesson, renderer) if reading and lesson else {}
+            judgement.teacher = heat if verdict.hint else {}
+            if plan is not None:
+                gain = reading.gain(lesson, opinion.reward) if reading and lesson else None
+                proposals.write(plan, verdict.offer, current, seen, gain=gain, teacher=heat)
             judgement.reason = kept_out or verdict.reason
-            judgement.evidence = seen.text if seen.next_role else ""
+            judgement.reason_code = Reason.code_of(kept_out) or verdict.code or Reason.code_of(verdict.reason)
+            judgement.evidence = seen.text if seen.next_role and not is_off else ""
             judgement.judged_at = timezone.now()
             judgement.save()
             if kept_out or judgement.learned is not None:

@@ -2,24 +2,52 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-BOXED = re.compile(r"\\?boxed\s*\{\s*([^{}\n]{0,20}?)\s*\}", re.IGNORECASE)
+BOXED = re.compile(r"\\?boxed\s{0,8}\{\s{0,8}([^{}\n]{0,20}?)\s{0,8}\}", re.IGNORECASE)
 NUMBER = re.compile(r"([+\-\u2212\u2013]?)\s*([01])(?:\.0*)?")  # a minus sign is often a typographic one
-HINT = re.compile(r"\[\s*HINT[_ ]START\s*\](.*?)\[\s*HINT[_ ]END\s*\]", re.IGNORECASE | re.DOTALL)
+WORDS = re.compile(
+    r"^[ \t>*_#]*(?:final[ _]+)?score[ \t*_]*:[ \t*_`]*([+\-\u2212\u2013]?[ \t]*[01](?:\.0*)?)[ \t*_`.]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+FIELD = re.compile(r"\"score\"\s*:\s*\"?[+-]?[01](?:\.0*)?\"?\s*[,}]")
+HINT = re.compile(
+    r"\[\s{0,8}HINT[_ ]START\s{0,8}\](.{0,4000}?)\[\s{0,8}HINT[_ ]END\s{0,8}\]", re.IGNORECASE | re.DOTALL
+)
+QUOTED = re.compile(r"^[ \t]*\|.*$", re.MULTILINE)
+READ = 20_000
+"""Characters of an answer that are read, its end: a judge that babbles on says nothing new, and must cost nothing."""
+
+
+def own(text: str) -> str:
+    """A judge's own words: no thoughts before them, and no line that it quotes from the evidence.
+
+    >>> own("<think>Maybe 1.</think>No.\\n| They said 1.")
+    'No.\\n'
+    """
+    if "<think>" in text and "</think>" not in text:
+        return ""  # cut off before it spoke
+    return QUOTED.sub("", text.rpartition("</think>")[2][-READ:])
 
 
 def score_of(text: str) -> int | None:
-    """The last readable boxed score, -1, 0 or 1; None when there is none.
+    """The last readable boxed score, -1, 0 or 1; without any, that of a JSON object which is the whole answer, or of
+    the last line "Score: …". None when there is none.
 
     >>> score_of(r"They thanked. \\boxed{ +1 }"), score_of(r"\\boxed{1} no, \\boxed{-1.0}"), score_of("1, clearly")
     (1, -1, None)
+    >>> score_of('{"reasoning": "They thanked.", "score": 1}'), score_of("They object.\\n**Score:** -1")
+    (1, -1)
     """
-    scores = [score for inside in BOXED.findall(text) if (score := _number(inside)) is not None]
-    return scores[-1] if scores else None
+    said = own(text)
+    for spelled in (BOXED.findall(said), [_object(said).get("score")], WORDS.findall(said)):
+        scores = [score for one in spelled if (score := _number(one)) is not None]
+        if scores:
+            return scores[-1]
+    return None
 
 
 def decision_of(text: str) -> int | None:
@@ -33,17 +61,35 @@ def decision_of(text: str) -> int | None:
 
 
 def hint_of(text: str) -> str:
-    """What stands between the last pair of markers, stripped; empty when there is no pair.
+    """What stands between the last pair of markers, or in a JSON answer's `hint`, stripped; else empty.
 
-    >>> hint_of("[HINT_START] Answer in one sentence. [HINT_END]")
-    'Answer in one sentence.'
+    >>> hint_of("[HINT_START] Answer in one sentence. [HINT_END]"), hint_of('{"score": 1, "hint": "Be brief, please."}')
+    ('Answer in one sentence.', 'Be brief, please.')
     """
-    found = HINT.findall(text)
-    return " ".join(found[-1].split()) if found else ""
+    said = own(text)
+    found = HINT.findall(said) or [str(_object(said).get("hint") or "")]
+    return " ".join(found[-1].split())
 
 
-def _number(inside: str) -> int | None:
-    read = NUMBER.fullmatch(inside)
+def _object(text: str) -> dict[str, object]:
+    """The JSON object that is the whole answer, perhaps in a fence; empty when it is none, or spells its score in
+    another way than plainly."""
+    inside = text.strip()
+    if inside.startswith("```") and inside.endswith("```"):
+        inside = inside.strip("`").removeprefix("json").strip()
+    if not inside.startswith("{") or not FIELD.search(inside):
+        return {}
+    try:
+        found = json.loads(inside)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _number(inside: object) -> int | None:
+    if isinstance(inside, bool) or not isinstance(inside, str | int | float):
+        return None
+    read = NUMBER.fullmatch(str(inside).strip())
     if read is None:
         return None
     sign, digit = read.groups()
@@ -57,7 +103,7 @@ class Outcome:
     reward: int | None
     """-1, 0 or 1; None: too few votes could be read, so nobody knows."""
     confidence: float | None
-    """The share of the valid votes that agree with the reward."""
+    """The share of the valid votes, by weight, that agree with the reward."""
     valid: int
     asked: int
 
@@ -71,42 +117,69 @@ def quorum(asked: int) -> int:
     return asked // 2 + 1
 
 
-def majority(scores: Sequence[int | None]) -> int:
-    """The score that more than half of the valid votes gave. A tie, or no readable vote at all, is 0.
+def majority(scores: Sequence[int | None], weights: Sequence[float] = ()) -> int:
+    """The score that more than half of the valid votes gave, by weight. A tie, or no readable vote at all, is 0.
 
-    >>> majority([1, 1, -1, None])
-    1
+    >>> majority([1, 1, -1, None]), majority([1, 1, -1], [0.25, 0.25, 1])
+    (1, -1)
     >>> majority([1, -1]), majority([1, 1, 0, -1]), majority([None])
     (0, 0, 0)
     """
-    valid = [score for score in scores if score is not None]
-    if not valid:
-        return 0
-    winner, count = Counter(valid).most_common(1)[0]
-    return winner if 2 * count > len(valid) else 0
+    shares = _shares(scores, weights)
+    winner = max(shares, key=lambda score: shares[score], default=0)
+    return winner if shares and 2 * shares[winner] > sum(shares.values()) + SLACK else 0
 
 
-def outcome(scores: Sequence[int | None]) -> Outcome:
-    """The reward and how sure it is; None marks a failed vote, which is no vote and never a zero.
+def outcome(scores: Sequence[int | None], weights: Sequence[float] = ()) -> Outcome:
+    """The reward and how sure it is; None marks a failed vote, which is no vote and never a zero. Votes without weight
+    are as good as failed.
 
     >>> outcome([1, 1, None])
     Outcome(reward=1, confidence=1.0, valid=2, asked=3)
     >>> outcome([1, None, None])
     Outcome(reward=None, confidence=None, valid=1, asked=3)
     """
-    valid = [score for score in scores if score is not None]
-    if len(valid) < quorum(len(scores)):
-        return Outcome(None, None, len(valid), len(scores))
-    reward = majority(scores)
-    return Outcome(reward, valid.count(reward) / len(valid), len(valid), len(scores))
+    heard = [None if not weight else score for score, weight in zip(scores, _weights(scores, weights), strict=True)]
+    valid = sum(score is not None for score in heard)
+    if valid < quorum(len(scores)):
+        return Outcome(None, None, valid, len(scores))
+    reward, shares = majority(heard, weights), _shares(heard, weights)
+    return Outcome(reward, min(shares.get(reward, 0.0) / sum(shares.values()), 1.0), valid, len(scores))
 
 
-def is_accepted(decisions: Sequence[int | None], usable: int) -> bool:
-    """Whether a round of hint votes yields a hint: a quorum could be read, and more than half of `asked` brought a
-    usable one. A lone vote accepts nothing.
+def is_accepted(decisions: Sequence[int | None], usable: Sequence[bool], weights: Sequence[float] = ()) -> bool:
+    """Whether a round of hint votes yields a hint: a quorum could be read, and more than half of those asked, by number
+    and by weight, brought a usable one. A lone vote accepts nothing.
 
-    >>> is_accepted([1, 1, None], usable=2), is_accepted([1, -1, -1], usable=1), is_accepted([1, 1, 1], usable=1)
-    (True, False, False)
+    >>> is_accepted([1, 1, None], [True, True, False]), is_accepted([1, -1, -1], [True, False, False])
+    (True, False)
+    >>> is_accepted([1, 1, 1], [True, False, False]), is_accepted([1, 1, -1], [True, True, False], [0.25, 0.25, 1])
+    (False, False)
     """
-    valid = [decision for decision in decisions if decision is not None]
-    return len(valid) >= quorum(len(decisions)) and usable >= quorum(len(decisions))
+    each = _weights(decisions, weights)
+    valid = [weight for decision, weight in zip(decisions, each, strict=True) if decision is not None and weight]
+    bringing = [weight for brings, weight in zip(usable, each, strict=True) if brings and weight]
+    needed = quorum(len(decisions))
+    return len(valid) >= needed and len(bringing) >= needed and 2 * sum(bringing) > sum(each) + SLACK
+
+
+SLACK = 1e-9
+"""What sums of weights may be off by."""
+
+
+def _weights(votes: Sequence[int | None], weights: Sequence[float]) -> Sequence[float]:
+    """One a vote; none given: all count alike. Raises ValueError for another number of them, or a negative one."""
+    if weights and len(weights) != len(votes):
+        raise ValueError(f"{len(weights)} weights for {len(votes)} votes")
+    if any(weight < 0 for weight in weights):
+        raise ValueError("a vote cannot weigh less than nothing")
+    return weights or [1.0] * len(votes)
+
+
+def _shares(scores: Sequence[int | None], weights: Sequence[float]) -> dict[int, float]:
+    """What each score weighs that was given."""
+    shares: dict[int, float] = {}
+    for score, weight in zip(scores, _weights(scores, weights), strict=True):
+        if score is not None and weight:
+            shares[score] = shares.get(score, 0.0) + weight
+    return shares

@@ -7,6 +7,8 @@ const find = (selector, within = document) => within.querySelector(selector);
 document.addEventListener("htmx:oobBeforeSwap", (event) => {
   const arriving = event.detail.fragment;
   for (const child of arriving ? [...arriving.children] : []) {
+    // Earlier tries at it stand inside it now, whenever that is first heard of: a quick reply is whole by then.
+    for (const id of child.dataset.tries?.split(" ") ?? []) document.getElementById(`turn-${id}`)?.remove();
     const standing = child.id && event.detail.target.id !== child.id && document.getElementById(child.id);
     if (standing && child.matches(".turn.answering")) {
       child.remove(); // may have been overtaken on its way: what stands is as new, or newer, but for its words
@@ -14,6 +16,8 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
       if (standing.matches(".answering") && words.textContent.length > said.textContent.length) {
         said.replaceChildren(...words.childNodes);
       }
+    } else if (standing && child.matches(".turn") && saysTheSame(standing, child)) {
+      child.remove(); // what is selected or opened in the one that stands is left alone
     } else if (standing && !standing.contains(event.detail.target)) {
       keepTyping(standing, child);
       standing.replaceWith(child);
@@ -23,6 +27,39 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
   const chip = arriving && event.detail.target.matches("details.journey[open]") ? event.detail.target : null;
   if (chip) (arriving.matches?.("details") ? arriving : find("details", arriving))?.setAttribute("open", "");
 });
+
+// Two drawings of a turn that read alike; thumbs that differ are pushed by themselves.
+function saysTheSame(one, other) {
+  const read = (turn) => turn.className + turn.textContent.replace(/\s+/g, " ");
+  return read(one) === read(other);
+}
+
+// Pictures of a growing reply, chips and thumbs can overtake their turn on its way to the page, or speak of one further
+// up than the page goes: what has no place here is for another page, or comes with its turn. The rest is shown.
+window.htmx?.defineExtension("places", {
+  transformResponse: (drawn) => {
+    const pieces = [...drawn.matchAll(/\bid="([^"]+)"[^<>]*\bhx-swap-oob="([^"]+)"/g)];
+    const isHere = ([, id, how]) => how.includes(":") || document.getElementById(id);
+    if (pieces.every(isHere) || drawn.includes('hx-swap-oob="beforeend:')) return drawn;
+    const left = document.createElement("template");
+    left.innerHTML = drawn;
+    for (const piece of left.content.querySelectorAll("[hx-swap-oob]")) {
+      if (!isHere([, piece.id, piece.getAttribute("hx-swap-oob")])) piece.remove();
+    }
+    return left.innerHTML;
+  },
+});
+
+// A push may take the place of a form whose answer is still on its way. What the answer brings has its places on the
+// page all the same; htmx would look for them in the part that was taken out.
+document.addEventListener("htmx:beforeRequest", (event) => event.detail.elt.addEventListener("htmx:beforeSwap", land));
+
+function land(event) {
+  const { target: form, detail } = event;
+  if (form !== event.currentTarget || form.isConnected || !detail.shouldSwap) return;
+  detail.shouldSwap = false;
+  window.htmx.swap(document.body, detail.serverResponse, { swapStyle: "none", swapDelay: 0, settleDelay: 0 });
+}
 
 // Reasons that somebody is choosing just now are theirs: what is pushed meanwhile shows the same a moment older.
 document.addEventListener("htmx:oobBeforeSwap", (event) => {
@@ -92,7 +129,7 @@ document.addEventListener("keydown", (event) => {
     }
   } else if (event.key === "Escape") {
     const open = event.target.closest("details[open]");
-    if (open && open.matches(".correction, .menu, .journey")) {
+    if (open && open.matches(".correction, .marking, .menu, .journey")) {
       open.open = false;
       find("summary", open).focus();
     } else if (find(".turn.answering")) {
@@ -133,11 +170,11 @@ document.addEventListener(
   true,
 );
 
-// A correction box that opens is there to be typed into.
+// A box that opens is there to be typed into, or selected from.
 document.addEventListener(
   "toggle",
   (event) => {
-    if (!event.target.matches(".correction[open]") || find("[data-given]", event.target)) return;
+    if (!event.target.matches(".correction[open], .marking[open]") || find("[data-given]", event.target)) return;
     const area = [...event.target.querySelectorAll("textarea")].find((one) => one.offsetParent);
     area?.focus({ preventScroll: true });
     area?.setSelectionRange(0, 0);

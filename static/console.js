@@ -1,4 +1,4 @@
-// The board moves under the reader: ages grow here, without a swap, and the focus stays where it was.
+// Pages move under the reader: ages grow here, without a swap; the focus, and what is opened, stay as they were.
 
 const SECONDS = [[36 * 3600, 86400, "days"], [90 * 60, 3600, "h"], [90, 60, "min"], [0, 1, "s"]];
 
@@ -15,15 +15,24 @@ function grow() {
 }
 
 let focused = "";
+let unfolded = [];
 
 document.addEventListener("htmx:oobBeforeSwap", (event) => {
   const active = document.activeElement;
-  focused = active && event.detail.target.contains(active) ? active.id : "";
+  focused = active && event.detail.target.contains(active) ? handle(active) : "";
+  unfolded = [...event.detail.target.querySelectorAll("details[id][open]")].map((details) => details.id);
 });
 
+// A summary has no id of its own: its details have.
+function handle(active) {
+  return active.id || (active.matches("details[id] > summary") ? active.parentElement.id : "");
+}
+
 document.addEventListener("htmx:oobAfterSwap", () => {
+  for (const id of unfolded) document.getElementById(id)?.setAttribute("open", "");
+  unfolded = [];
   const same = focused && document.getElementById(focused);
-  if (same) same.focus({ preventScroll: true });
+  if (same) (same.matches("details") ? same.querySelector("summary") : same).focus({ preventScroll: true });
   focused = "";
 });
 

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from gpu_workers import engines
@@ -17,6 +18,10 @@ from tests.tiny import write_tiny_model
 
 ROOT = Path(__file__).parents[1]
 pytest_plugins = ["tests.left_out"]
+
+# How long an example takes is the machine's mood, and says nothing of what is claimed.
+hypothesis.settings.register_profile("talkback", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("talkback")
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +55,6 @@ def engine(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     """A scripted engine that answers for the policy and for the judge."""
     fake = FakeEngine(tiny_model)
     monkeypatch.setattr(engines, "policy", lambda: fake)
-    monkeypatch.setattr(engines, "judge", lambda: fake)
     return fake
 
 

@@ -1,4 +1,4 @@
-"""The rooms' tests once more, on PostgreSQL: a temporary cluster, made for the run and gone after it.
+"""The rooms' tests that ask a database, once more on PostgreSQL: a temporary cluster, gone after the run.
 
 python -m tests.postgres [pytest's arguments]
 """
@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+import pytest
 
 from installation.findings import postgres_programs
 
@@ -93,6 +95,17 @@ def unprivileged() -> pwd.struct_passwd | None:
     return users.get("postgres") or users["nobody"]
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what no database can change: it was run on SQLite's side already."""
+
+    def asks(item: pytest.Item) -> bool:
+        fixtures = set(getattr(item, "fixturenames", ()))
+        return bool(fixtures & {"db", "transactional_db"}) or item.get_closest_marker("django_db") is not None
+
+    config.hook.pytest_deselected(items=[item for item in items if not asks(item)])
+    items[:] = [item for item in items if asks(item)]
+
+
 def main(arguments: list[str]) -> int:
     if postgres_programs() is None:
         print("No PostgreSQL here: its tests are left out.")
@@ -103,7 +116,7 @@ def main(arguments: list[str]) -> int:
         rooms = []  # somebody named the tests they want
     with cluster() as url:
         print(f"The rooms' tests on PostgreSQL ({url})", flush=True)
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *rooms, *arguments]
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "tests.postgres", *rooms, *arguments]
         return subprocess.run(command, env={**os.environ, "DATABASE_URL": url}, check=False).returncode
 
 

@@ -30,7 +30,8 @@ def test_needs_nothing():
 @pytest.fixture
 def last_lines(tmp_path: Path) -> list[str]:
     (tmp_path / "test_some.py").write_text(TESTS)
-    without = os.environ | {"PATH": str(tmp_path)}  # no program is found: no Chromium
+    here = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    without = here | {"PATH": str(tmp_path)}  # no program is found: no Chromium
     pytest_command = [sys.executable, "-m", "pytest", "-p", "tests.left_out", "-p", "no:cacheprovider", "-q"]
     outcome = subprocess.run(
         [*pytest_command, "-m", "not processes", str(tmp_path / "test_some.py")],

@@ -5,9 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+EDGES = tuple(-2.125 + 0.25 * bin for bin in range(18))
+"""17 bins of a quarter each, the middle one around 0, so that a reward of -1, 0 or 1 falls in the middle of its own and
+a clipped teacher's gap beside a reward still lies within. The outermost hold whatever lies further out."""
+
 
 def combined(
-    reward: Tensor,  # (B,) judged reward, -1, 0 or 1
+    reward: Tensor,  # (B,) judged reward, -1, 0 or 1; or (B, T) where a person marked words: 0 where nobody did
     has_teacher: Tensor,  # (B,) 1 where an accepted hint gave this sample a teacher
     teacher_logprobs: Tensor,  # (B, T) log π_T(y_t | s + hint); anything at all where there is no teacher
     old_logprobs: Tensor,  # (B, T) log π_old(y_t | s), at temperature 1
@@ -16,20 +20,25 @@ def combined(
     w_opd: float,
     clip: float | None = 1.0,
 ) -> Tensor:
-    """A_t = w_rl · r + w_opd · has_teacher · clip(log π_T − log π_old, ±clip), (B, T); method.md, section 2.
+    """A_t = w_rl · r_t + w_opd · has_teacher · clip(log π_T − log π_old, ±clip), (B, T); method.md, section 2.
 
+    r_t is the reply's one reward at every token, or each token's own: marks reward words of it, and leave the
+    teacher's term as it is.
     Without a teacher the second term is exactly 0, whatever stands in `teacher_logprobs`, NaN included: no noise
     takes the teacher's place. `clip=None` leaves the gap as it is. Shapes that disagree raise ValueError.
     """
     if teacher_logprobs.shape != old_logprobs.shape:
         raise ValueError(f"teacher {tuple(teacher_logprobs.shape)} and old {tuple(old_logprobs.shape)} disagree")
-    if reward.shape != old_logprobs.shape[:1] or has_teacher.shape != old_logprobs.shape[:1]:
-        raise ValueError(f"reward and has_teacher must be ({old_logprobs.shape[0]},)")
+    if reward.shape not in (old_logprobs.shape, old_logprobs.shape[:1]):
+        raise ValueError(f"reward {tuple(reward.shape)} is neither one a reply nor one a token")
+    if has_teacher.shape != old_logprobs.shape[:1]:
+        raise ValueError(f"has_teacher must be ({old_logprobs.shape[0]},)")
     gap = teacher_logprobs - old_logprobs  # (B, T)
     if clip is not None:
         gap = gap.clamp(-clip, clip)
     taught = torch.where(has_teacher.bool()[:, None], gap, torch.zeros_like(gap))  # (B, T)
-    return w_rl * reward[:, None].to(gap.dtype) + w_opd * taught
+    rewards = reward if reward.dim() == 2 else reward[:, None]
+    return w_rl * rewards.to(gap.dtype) + w_opd * taught
 
 
 def truncated_importance(
@@ -45,3 +54,12 @@ def truncated_importance(
     Truncation bounds the variance that a plain importance weight would have (arXiv:1312.4314; TIS with cap 2).
     """
     return (logprobs - behaviour_logprobs).exp().clamp(max=cap).detach()
+
+
+def histogram(
+    advantages: Tensor,  # (N,) of the tokens that learn
+) -> list[int]:
+    """How many lie in each bin of EDGES, the lower edge belonging to it: what a batch says, and how loudly."""
+    bounds = torch.tensor(EDGES[1:-1], dtype=torch.float64, device=advantages.device)
+    counts: list[int] = torch.bucketize(advantages.double(), bounds, right=True).bincount(minlength=17).tolist()
+    return counts

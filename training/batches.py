@@ -1,8 +1,8 @@
-"""Which samples a run learns from: claimed all at once or not at all, never too old, never without a signal."""
+"""Which samples a line learns from: claimed all at once or not at all, never too old, never without a signal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from django.db import transaction
@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers.types import Example
 from training.config import Recipe
-from training.models import Checkpoint, Run, Sample
+from training.models import SHARED, Checkpoint, Run, Sample
 
 
 class NothingReady(TalkbackError):
@@ -20,30 +20,35 @@ class NothingReady(TalkbackError):
     code, status = "nothing_ready", 409
 
 
-def ready(recipe: Recipe) -> QuerySet[Sample]:
-    """READY samples that would teach something under this recipe, oldest first."""
+def ready(recipe: Recipe, line: str = SHARED) -> QuerySet[Sample]:
+    """READY samples of this line that would teach something under this recipe, oldest first."""
     signal = Q(pk__in=[])
     if recipe.w_rl:
-        signal |= ~Q(reward=0.0)
+        signal |= ~Q(reward=0.0) | ~Q(rewards=[])  # good and bad words may balance, and still teach
     if recipe.w_opd:
         signal |= Q(teacher_prompt_ids__isnull=False)
-    return Sample.objects.filter(signal, status=Sample.Status.READY).order_by("pk")
+    if recipe.w_sft:
+        signal |= Q(rewrite_ids__isnull=False)
+    return Sample.objects.filter(signal, status=Sample.Status.READY, line=line).order_by("pk")
 
 
-def fill(recipe: Recipe) -> Run | None:
+def fill(recipe: Recipe, line: str = SHARED) -> Run | None:
     """Claim exactly `recipe.batch_size` ready samples into a new queued run; None while there are fewer.
 
     Samples whose run failed are left out: what failed once by itself would fail again by itself, for ever. They
     stay READY for a person's "learn now". Of two workers that fill at once, no sample goes to both.
     """
-    drop_stale(recipe)
-    return _claim(ready(recipe).filter(run__isnull=True), recipe, least=recipe.batch_size)
+    drop_stale(recipe, line)
+    return _claim(ready(recipe, line).filter(run__isnull=True), recipe, line, least=recipe.batch_size)
 
 
-def learn_now(recipe: Recipe) -> Run:
-    """Claim what is ready, at most a batch, into a new queued run. Raises NothingReady when that is nothing."""
-    drop_stale(recipe)
-    run = _claim(ready(recipe), recipe, least=1)
+def learn_now(recipe: Recipe, line: str = SHARED) -> Run:
+    """Claim what is ready, at most a batch, into a new queued run. Raises NothingReady when that is nothing.
+
+    A person asked for it: hours, chatting and budget do not hold it back, and only a pause does (training/hours.py).
+    """
+    drop_stale(recipe, line)
+    run = _claim(ready(recipe, line), recipe, line, least=1, progress={"asked": True})
     if run is None:
         raise NothingReady(
             "No sample is ready to learn from: give a thumb or a correction to a reply, and wait until it is judged."
@@ -57,25 +62,57 @@ def release(run: Run) -> None:
         sample.move(Sample.Status.READY)
 
 
-def drop_stale(recipe: Recipe) -> int:
+def drop_stale(recipe: Recipe, line: str = SHARED) -> int:
     """Put away ready samples that were served too many checkpoints ago, each with its reason. Returns how many."""
-    live = Checkpoint.live()
+    live = Checkpoint.live(line)
     dropped = 0
-    for served in Checkpoint.objects.filter(samples__status=Sample.Status.READY).distinct():
-        age = distance(served, live)
-        if age <= recipe.max_age:
-            continue
-        reason = (
-            f"Served by {served}, {age} updates of the weights away from {live}: "
-            f"at most {recipe.max_age} may lie between."
-        )
-        for sample in Sample.objects.filter(checkpoint=served, status=Sample.Status.READY):
+    for served in Checkpoint.objects.filter(samples__status=Sample.Status.READY, samples__line=line).distinct():
+        for sample in Sample.objects.filter(checkpoint=served, status=Sample.Status.READY, line=line):
+            if not (reason := too_old(sample, served, live, recipe)):
+                continue
             try:
                 sample.move(Sample.Status.STALE, drop_reason=reason)
             except IllegalMove:  # claimed or dropped by somebody else meanwhile
                 continue
             dropped += 1
     return dropped
+
+
+def fresh(samples: Sequence[Sample], parent: Checkpoint, recipe: Recipe) -> list[Sample]:
+    """Those of a run's samples that are not too old for the weights it goes on from; the others are put away, each with
+    its reason. A run may have waited in its queue while checkpoints changed. Raises NothingReady when none is left."""
+    kept, served = [], {sample.checkpoint_id: sample.checkpoint for sample in samples}
+    for sample in samples:
+        reason = too_old(sample, served[sample.checkpoint_id], parent, recipe)
+        if not reason:
+            kept.append(sample)
+            continue
+        with transaction.atomic():
+            sample.move(Sample.Status.READY)
+            sample.refresh_from_db(fields=["drop_reason"])
+            if not sample.drop_reason:  # else it was to be forgotten as soon as its run lets go of it
+                sample.move(Sample.Status.STALE, drop_reason=reason)
+    if not kept:
+        raise NothingReady("Every sample grew too old while the run waited: the ledger has them as dropped.")
+    return kept
+
+
+def too_old(sample: Sample, served: Checkpoint, live: Checkpoint, recipe: Recipe) -> str:
+    """Why a sample may not be learned from any more, going on from `live`; empty while it may."""
+    age = age_of(sample, served, live)
+    if age <= recipe.max_age:
+        return ""
+    return (
+        f"Served by {served}, {age} updates of the weights away from {live}: at most {recipe.max_age} may lie between."
+    )
+
+
+def age_of(sample: Sample, served: Checkpoint, live: Checkpoint) -> int:
+    """How many updates ago, as its line counts, a sample was served. The weights of another line may lie many updates
+    away from the beginning; what they served is as old as the updates of this line since it was made."""
+    if served.line_id == sample.line_id or served.pk in _line(live):
+        return distance(served, live)
+    return Checkpoint.objects.filter(pk__in=_line(live), created_at__gt=sample.created_at).count()
 
 
 def distance(one: Checkpoint, other: Checkpoint) -> int:
@@ -88,7 +125,16 @@ def distance(one: Checkpoint, other: Checkpoint) -> int:
 
 
 def collate(samples: Iterable[Sample], *, max_tokens: int | None = None) -> list[Example]:
-    """Rows as the learner takes them, each reply's first `max_tokens`. Raises ValueError where lengths disagree."""
+    """Rows as the learner takes them, each reply's first `max_tokens`, and each rewrite's; of one with marked words
+    those tokens in a row that hold most of them, and what stands before is read as a part of the prompt. Raises
+    ValueError where lengths disagree."""
+    samples = list(samples)
+    for sample in samples:
+        if sample.sampled_logprobs and len(sample.sampled_logprobs) != len(sample.response_ids):
+            raise ValueError(
+                f"sampled_logprobs has {len(sample.sampled_logprobs)} entries for {len(sample.response_ids)} response "
+                f"tokens of {sample}"
+            )
     return [
         _cut(
             Example(
@@ -98,6 +144,8 @@ def collate(samples: Iterable[Sample], *, max_tokens: int | None = None) -> list
                 mask=sample.mask,
                 teacher_prompt_ids=sample.teacher_prompt_ids,
                 reward=sample.reward,
+                rewards=sample.rewards,
+                rewrite=(sample.prompt_ids, sample.rewrite_ids[:max_tokens]) if sample.rewrite_ids else None,
             ),
             max_tokens,
         )
@@ -106,22 +154,45 @@ def collate(samples: Iterable[Sample], *, max_tokens: int | None = None) -> list
 
 
 def _cut(example: Example, tokens: int | None) -> Example:
+    if tokens is None or len(example.response_ids) <= tokens:
+        return example
+    start = _densest(example.rewards, tokens)
+    part, before = slice(start, start + tokens), example.response_ids[:start]
+    taught = example.teacher_prompt_ids
     return replace(
         example,
-        response_ids=example.response_ids[:tokens],
-        old_logprobs=example.old_logprobs[:tokens],
-        mask=example.mask[:tokens],
+        prompt_ids=[*example.prompt_ids, *before],
+        teacher_prompt_ids=None if taught is None else [*taught, *before],
+        response_ids=example.response_ids[part],
+        old_logprobs=example.old_logprobs[part],
+        mask=example.mask[part],
+        rewards=example.rewards[part],
     )
 
 
-def _claim(samples: QuerySet[Sample], recipe: Recipe, *, least: int) -> Run | None:
+def _densest(rewards: Sequence[float], tokens: int) -> int:
+    """Where the `tokens` in a row begin that hold most rewarded ones; the first of those that hold as many.
+
+    >>> _densest([0, 0, 0, 1, 0, -1], 3), _densest([], 3)
+    (3, 0)
+    """
+    held = best = sum(map(bool, rewards[:tokens]))
+    start = 0
+    for at in range(tokens, len(rewards)):
+        held += bool(rewards[at]) - bool(rewards[at - tokens])
+        if held > best:
+            start, best = at - tokens + 1, held
+    return start
+
+
+def _claim(samples: QuerySet[Sample], recipe: Recipe, line: str, *, least: int, **fields: object) -> Run | None:
     try:
         with transaction.atomic():
             # Rows that another worker is claiming are passed over, where the database can tell.
             claimed = list(samples.select_for_update(skip_locked=True)[: recipe.batch_size])
             if len(claimed) < least:
                 return None
-            run = Run.objects.create(recipe=recipe.model_dump(), parent=Checkpoint.live())
+            run = Run.objects.create(recipe=recipe.model_dump(), parent=Checkpoint.live(line), line_id=line, **fields)
             run.seed = run.pk
             run.save(update_fields=["seed"])
             for sample in claimed:

@@ -3,18 +3,87 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.conf import settings
+from django.contrib.auth.models import AnonymousUser, User
 from django.db import models, transaction
+from django.db.models import Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from core.prepared import Prepared
 from core.states import Stateful
 
+SHARED = "shared"
+"""The name of the line that everybody talks to who has none of their own."""
+
+
+class Line(models.Model):
+    """A line of checkpoints on the one base, with samples and a recipe of its own: one person's, a team's, or the
+    shared one, which the migration makes."""
+
+    name = models.SlugField(primary_key=True, max_length=40)
+    """In addresses, and in every row that belongs to it; a name is never used twice."""
+    title = models.CharField(max_length=80)
+    recipe = models.JSONField(default=dict, blank=True)
+    """As `training.config.read` takes it; empty: the installation's."""
+    start = models.ForeignKey("Checkpoint", models.PROTECT, null=True, blank=True, related_name="+")
+    """Who answers while the line has no live checkpoint of its own, and what its first run goes on from. Null for the
+    shared line alone, which begins with the base and always has one."""
+    created_at = models.DateTimeField(default=timezone.now)
+    retired_at = models.DateTimeField(null=True, blank=True)
+    """Since then it has no members and learns nothing; its weights are kept."""
+
+    class Meta:
+        ordering = ("created_at", "name")
+        constraints = (
+            models.CheckConstraint(
+                condition=Q(name=SHARED, start=None, retired_at=None) | (~Q(name=SHARED) & Q(start__isnull=False)),
+                name="private_lines_start_somewhere",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.title
+
+    @property
+    def is_shared(self) -> bool:
+        return self.name == SHARED
+
+    @classmethod
+    def of(cls, user: User | AnonymousUser) -> str:
+        """The name of the line that answers this person and learns from them."""
+        return Member.objects.filter(user=user.pk).values_list("line", flat=True).first() or SHARED
+
+
+class Member(models.Model):
+    """Somebody who talks to a private line. A person is in one at most; without a row, in the shared one."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, related_name="membership")
+    line = models.ForeignKey(Line, models.CASCADE, related_name="members")
+    pools = models.BooleanField(default=False)
+    """They said that what they give may also teach the shared line."""
+    since = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ("pk",)
+        constraints = (models.CheckConstraint(condition=~Q(line=SHARED), name="nobody_is_a_member_of_all"),)
+
+    def __str__(self) -> str:
+        return f"{self.user} in {self.line_id}"
+
+
+class CheckpointQuerySet(models.QuerySet["Checkpoint"]):
+    def visible_to(self, user: User | AnonymousUser) -> CheckpointQuerySet:
+        """The only door to checkpoints that may be asked for by number: the shared line's, and those of a person's
+        own line, with the one that it started from."""
+        own = Member.objects.filter(user=user.pk)
+        return self.filter(Q(line=SHARED) | Q(line__in=own.values("line")) | Q(pk__in=own.values("line__start")))
+
 
 class Checkpoint(Stateful):
-    """Weights that may answer people. Exactly one is live; number 0 is the base model."""
+    """Weights that may answer people. One at most is live in a line; number 0 is the base model."""
 
     class Status(models.TextChoices):
         CANDIDATE = "candidate"  # the learner saved it
@@ -39,6 +108,8 @@ class Checkpoint(Stateful):
     }
 
     number = models.PositiveIntegerField(unique=True)
+    line = models.ForeignKey(Line, models.PROTECT, default=SHARED, related_name="checkpoints")
+    """Whom it may answer. The base is in the shared line, and the beginning of every other."""
     kind = models.CharField(max_length=8, choices=Kind, default=Kind.LORA)
     status = models.CharField(max_length=12, choices=Status, default=Status.CANDIDATE, db_index=True)
     parent = models.ForeignKey("self", models.PROTECT, null=True, blank=True, related_name="children")
@@ -53,11 +124,11 @@ class Checkpoint(Stateful):
     """Why it was rejected or held, in a sentence."""
     created_at = models.DateTimeField(default=timezone.now)
 
+    objects = CheckpointQuerySet.as_manager()
+
     class Meta:
         ordering = ("-number",)
-        constraints = (
-            models.UniqueConstraint(fields=("status",), condition=models.Q(status="live"), name="one_live_checkpoint"),
-        )
+        constraints = (models.UniqueConstraint(fields=("line",), condition=Q(status="live"), name="one_live_a_line"),)
 
     def __str__(self) -> str:
         return f"{settings.MODEL_NAME}@{self.number}"
@@ -71,24 +142,52 @@ class Checkpoint(Stateful):
         return Path(settings.DATA_DIR) / self.path if self.path else None
 
     @classmethod
-    def live(cls) -> Checkpoint:
-        """The checkpoint that answers now."""
-        live = LIVE.first()
+    def live(cls, line: str | None = SHARED) -> Checkpoint:
+        """The checkpoint that answers in this line now, or in the shared one."""
+        return cls._found(LIVE.first(line or SHARED))
+
+    @classmethod
+    def for_user(cls, user: User | AnonymousUser | int) -> Checkpoint:
+        """The checkpoint that answers this person now, in one query: their own line's, else the shared one's."""
+        return cls._found(MINE.first((user if isinstance(user, int) else user.pk) or 0))
+
+    @staticmethod
+    def _found(live: Checkpoint | None) -> Checkpoint:
         if live is None:
-            raise cls.DoesNotExist("There is no live checkpoint: run manage.py migrate.")
+            raise Checkpoint.DoesNotExist("There is no live checkpoint: run manage.py migrate.")
         return live
 
     @transaction.atomic
     def go_live(self) -> None:
-        """Answer from now on; the same call rolls back to a retired checkpoint. One live row at any moment."""
-        for live in Checkpoint.objects.select_for_update().filter(status=self.Status.LIVE):
+        """Answer its line from now on; the same call rolls back to a retired checkpoint. One live row at any moment."""
+        for live in Checkpoint.objects.select_for_update().filter(status=self.Status.LIVE, line=self.line_id):
             if live.pk == self.pk:
                 return
             live.move(self.Status.RETIRED)
         self.move(self.Status.LIVE)
 
 
-LIVE: Prepared[Checkpoint] = Prepared(lambda: Checkpoint.objects.filter(status=Checkpoint.Status.LIVE))
+def _live(**of: Any) -> QuerySet[Any, Any]:
+    return Checkpoint.objects.filter(status=Checkpoint.Status.LIVE, **of).order_by().values("pk")[:1]
+
+
+LIVE: Prepared[Checkpoint] = Prepared(
+    lambda line: Checkpoint.objects.filter(
+        pk=Coalesce(Subquery(_live(line=line)), Subquery(Line.objects.filter(name=line).order_by().values("start")[:1]))
+    ).order_by()
+)
+"""By the line's name."""
+
+MINE: Prepared[Checkpoint] = Prepared(
+    lambda user: Checkpoint.objects.filter(
+        pk=Coalesce(
+            Subquery(_live(line__members__user=user)),
+            Subquery(Member.objects.filter(user=user).order_by().values("line__start")[:1]),
+            Subquery(_live(line=SHARED)),
+        )
+    ).order_by()
+)
+"""By the person's number: every new turn asks."""
 
 
 class Decision(models.Model):
@@ -101,6 +200,8 @@ class Decision(models.Model):
         ROLL_BACK = "roll back"
 
     checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, related_name="decisions")
+    line = models.ForeignKey(Line, models.PROTECT, null=True, blank=True, related_name="+")
+    """Where a line stepped back to the checkpoint of another that it started from; null: the checkpoint's own."""
     verb = models.CharField(max_length=12, choices=Verb)
     by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
     reason = models.TextField(blank=True)
@@ -130,6 +231,8 @@ class Run(Stateful):
     }
 
     status = models.CharField(max_length=12, choices=Status, default=Status.QUEUED, db_index=True)
+    line = models.ForeignKey(Line, models.PROTECT, default=SHARED, related_name="runs")
+    """Whose samples it learns from, and whose checkpoint it makes."""
     recipe = models.JSONField()
     """The whole Recipe, so that a checkpoint can say how it was made."""
     parent = models.ForeignKey(Checkpoint, models.PROTECT, null=True, related_name="runs_from")
@@ -170,6 +273,10 @@ class Sample(Stateful):
     }
 
     status = models.CharField(max_length=12, choices=Status, default=Status.READY, db_index=True)
+    line = models.ForeignKey(Line, models.PROTECT, default=SHARED, related_name="samples")
+    """Which line learns from it."""
+    origin = models.UUIDField(null=True, blank=True, db_index=True)
+    """What it was made of, as whoever made it counts: of one origin at most one sample waits in a line."""
     checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, related_name="samples")
     """The weights that served it."""
     run = models.ForeignKey(Run, models.SET_NULL, null=True, blank=True, related_name="samples")
@@ -185,11 +292,22 @@ class Sample(Stateful):
     teacher_prompt_ids = models.JSONField(null=True, blank=True)
     """The hinted prompt; null: no teacher."""
     reward = models.FloatField(default=0.0)
+    rewards = models.JSONField(default=list, blank=True)
+    """-1, 0 or 1 a response id, where a person marked words of the reply; empty: `reward` holds for all of it."""
+    rewrite_ids = models.JSONField(null=True, blank=True)
+    """The reply that a person wrote in place of this one, its end included: supervised, by the recipe's w_sft."""
+    redactions = models.JSONField(default=list, blank=True)
+    """[{"where", "kind", "count"}]: what of secrets and personal data was taken out before this row was written."""
     drop_reason = models.TextField(blank=True)
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
         ordering = ("pk",)
+        constraints = (
+            models.UniqueConstraint(
+                fields=("origin", "line"), condition=Q(status__in=("ready", "claimed")), name="one_waits_a_line"
+            ),
+        )
 
     def __str__(self) -> str:
         return f"sample {self.pk}"
@@ -197,3 +315,38 @@ class Sample(Stateful):
     @property
     def has_teacher(self) -> bool:
         return self.teacher_prompt_ids is not None
+
+
+class Rehearsal(models.Model):
+    """An ordinary prompt and what the base answers it: a share of each batch, so that a style does not cost skill."""
+
+    model = models.CharField(max_length=200, db_index=True)
+    """Which base answered."""
+    prompt_ids = models.JSONField()
+    response_ids = models.JSONField()
+    logprobs = models.JSONField()
+    """At T = 1, by the engine."""
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ("pk",)
+
+    def __str__(self) -> str:
+        return f"rehearsal {self.pk}"
+
+
+class Pause(models.Model):
+    """A person said: no learning for now. Runs wait in their queue, and chat goes on."""
+
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    reason = models.CharField(max_length=200, blank=True)
+    since = models.DateTimeField(default=timezone.now)
+    until = models.DateTimeField(null=True, blank=True)
+    """Null: until somebody ends it."""
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("-since",)
+
+    def __str__(self) -> str:
+        return f"pause since {self.since:%Y-%m-%d %H:%M}"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from gpu_workers.head import reverse_kl
 from gpu_workers.learner import Divergence, Learner, Objective, Scores, View
-from training import advantages, losses
+from training import advantages, losses, memory
 from training.config import Recipe
 
 
@@ -18,14 +20,8 @@ def objective(recipe: Recipe) -> Objective:
 
     def loss(scores: Scores) -> tuple[Tensor, dict[str, Tensor]]:
         is_token = recipe.distillation == "token"
-        advantage = advantages.combined(
-            scores.reward,
-            scores.has_teacher,
-            scores.teacher_logprobs,
-            scores.start_logprobs,
-            w_rl=recipe.w_rl,
-            w_opd=recipe.w_opd if is_token else 0.0,
-            clip=recipe.advantage_clip,
+        advantage = _advantage(
+            recipe, scores.reward, scores.has_teacher, scores.teacher_logprobs, scores.start_logprobs
         )  # (B, T)
         importance = advantages.truncated_importance(
             scores.start_logprobs, scores.old_logprobs, cap=recipe.importance_cap
@@ -57,7 +53,56 @@ def divergence(recipe: Recipe) -> Divergence | None:
     """How far from its target each position is; None when the teacher is heard through the advantage alone."""
     if recipe.distillation == "token":
         return None
-    return partial(losses.divergence, k=recipe.top_k if recipe.distillation == "topk" else None, support=recipe.support)
+    if recipe.distillation == "vocabulary":
+        return reverse_kl
+    return partial(losses.divergence, k=recipe.top_k, support=recipe.support)
+
+
+def described(views: Sequence[View], recipe: Recipe) -> dict[str, Any]:
+    """What a batch says before any update, the same at each: how many replies carry which signal, how many tokens of
+    a reply are learned from (mean, max), and the advantages of all tokens that learn, {"edges", "counts"}. Rehearsals
+    are counted beside the replies, and are none of them."""
+    turns = [view for view in views if view.example.kind == "turn"]
+    examples = [view.example for view in turns]
+    rewards = [example.reward for example in examples if not example.rewards]
+    lengths = [len(example.response_ids) for example in examples]
+    heard = torch.cat([_heard(view, recipe) for view in turns])  # (N,)
+    return {
+        "replies_praised": sum(reward > 0 for reward in rewards),
+        "replies_blamed": sum(reward < 0 for reward in rewards),
+        "replies_marked": sum(bool(example.rewards) for example in examples),
+        "replies_hinted": sum(example.has_teacher for example in examples),
+        "replies_rewritten": sum(example.rewrite is not None for example in examples),
+        "replies_rehearsed": len(views) - len(examples),
+        "reply_tokens_mean": sum(lengths) / len(lengths),
+        "reply_tokens_max": max(lengths),
+        "advantage_histogram": {"edges": list(advantages.EDGES), "counts": advantages.histogram(heard)},
+    }
+
+
+def _heard(view: View, recipe: Recipe) -> Tensor:
+    """The advantages of a view's tokens that learn, (N,)."""
+    example, start = view.example, view.start_logprobs
+    reward = start.new_tensor([list(example.rewards)] if example.rewards else [example.reward])  # (1, T) or (1,)
+    teacher = start if view.teacher_logprobs is None else view.teacher_logprobs
+    has_teacher = start.new_tensor([float(example.has_teacher)])
+    advantage = _advantage(recipe, reward, has_teacher, teacher[None], start[None])[0]  # (T,)
+    return advantage[start.new_tensor(list(example.mask)) > 0] if example.mask else advantage
+
+
+def _advantage(
+    recipe: Recipe, reward: Tensor, has_teacher: Tensor, teacher_logprobs: Tensor, start_logprobs: Tensor
+) -> Tensor:
+    """(B, T); a teacher who is heard through his distribution has no part in it."""
+    return advantages.combined(
+        reward,
+        has_teacher,
+        teacher_logprobs,
+        start_logprobs,
+        w_rl=recipe.w_rl,
+        w_opd=recipe.w_opd if recipe.distillation == "token" else 0.0,
+        clip=recipe.advantage_clip,
+    )
 
 
 def updates(
@@ -68,13 +113,31 @@ def updates(
     Every update sees the whole batch, against the same frozen views: the policy's clip and the anchor are measured
     from where the run began, so that several updates cannot run away where one would not have. Where no gradient is
     left after the first (every token at the clip, and no anchor), the run has learned what there was, and stops.
+
+    What people wrote instead is learned beside it: w_sft · (mean over the whole batch, rewritten or not, of the mean
+    −log-prob of a rewrite's tokens), so that one rewrite weighs what one reply does. "supervised_loss" is the mean over
+    the rewrites.
     """
     loss, apart = objective(recipe), divergence(recipe)
-    for update in range(1, recipe.updates + 1):
-        done = (update - 1) * len(views)
+    pairs = [view.example.rewrite for view in views if view.example.rewrite is not None] if recipe.w_sft else []
+    weight = recipe.w_sft * len(pairs) / len(views)
+
+    def gather(done: int) -> dict[str, float]:
         figures = learner.forward_backward(
             views, loss, divergence=apart, progress=None if progress is None else partial(_onward, progress, done)
         )
+        if not pairs:
+            return figures
+        said = learner.supervise(pairs, scale=weight)
+        return figures | {
+            "loss": figures["loss"] + weight * said["loss"],
+            "supervised_loss": said["loss"],
+            "tokens": figures["tokens"] + said["tokens"],
+            "seconds": figures["seconds"] + said["seconds"],
+        }
+
+    for update in range(1, recipe.updates + 1):
+        figures = memory.fitting(learner, partial(gather, (update - 1) * len(views)))
         if update > 1 and not learner.has_gradient():
             return
         lr = recipe.lr * min(1.0, update / (recipe.warmup + 1))

@@ -5,28 +5,33 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import Case, F, Max, Q, QuerySet, When, Window
+from django.db.models.functions import RowNumber
 
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers import engines
 from gpu_workers.engine import Engine
-from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
-from training.models import Checkpoint, Decision
+from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable, NoRoom
+from training.models import SHARED, Checkpoint, Decision, Line
 
 log = logging.getLogger(__name__)
 
 WARM = 2
 """Retired checkpoints that stay loaded, so that the way back reads no file, and as many that wait for a person."""
 
+PRIVATE_WARM = 1
+"""The same for each private line: the engine's room is for those who answer."""
+
 PRIORITY = 10
 """A swap is as urgent as a reply: people wait for both."""
 
-LIMITS = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 1.5e-1}
+LIMITS = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 1.5e-1, "nf4": 5e-1}
 """How far engine and learner may be apart on equal weights: mean |Δ log-prob| a token, by the coarser dtype."""
 
 SHARE = 0.5
@@ -102,16 +107,41 @@ def compare(
     )
 
 
-async def ensure_loaded(checkpoint: Checkpoint, engine: Engine) -> None:
+async def ensure_loaded(checkpoint: Checkpoint, engine: Engine, *, makes_room: bool = True) -> None:
     """Have the engine hold the checkpoint's adapter, under its own name; nothing to do for the base.
 
-    Raises AdapterInvalid when the files cannot be served.
+    In a full engine another makes room that has answered nobody for the longest time: with more lines than places,
+    who talks has theirs. Raises AdapterInvalid when the files cannot be served, NoRoom when all places are in use.
     """
     if checkpoint.kind == Checkpoint.Kind.BASE:
         return
     if checkpoint.kind != Checkpoint.Kind.LORA or not checkpoint.adapter:
         raise AdapterInvalid(f"{checkpoint} has no adapter: only adapters are swapped beside what is running.")
-    await engine.load_adapter(checkpoint.adapter, str(checkpoint.folder))
+    is_held = False
+    while not is_held:
+        try:
+            await engine.load_adapter(checkpoint.adapter, str(checkpoint.folder))
+            is_held = True
+        except NoRoom:
+            if not (makes_room and await _make_room(engine)):
+                raise
+
+
+async def _make_room(engine: Engine) -> bool:
+    """Let the engine go of one adapter that nobody is being answered with, or examined: first of those that answer no
+    line. False when there is none."""
+    held = await engine.adapters()
+    idle = Checkpoint.objects.filter(adapter__in=list(held)).exclude(turns__status="answering")
+    idle = idle.exclude(status__in=(Checkpoint.Status.CANDIDATE, Checkpoint.Status.APPROVED)).annotate(
+        answers=Case(When(status=Checkpoint.Status.LIVE, then=1), default=0), last=Max("turns__created_at")
+    )
+    victim = await idle.order_by("answers", F("last").asc(nulls_first=True), "moved_at").afirst()
+    if victim is None:
+        return False
+    log.info("%s makes room for another in the engine", victim)
+    with suppress(AdapterMissing):  # somebody else made room meanwhile
+        await engine.unload_adapter(victim.adapter)
+    return True
 
 
 async def prove(checkpoint: Checkpoint, engine: Engine) -> Proof:
@@ -164,24 +194,30 @@ async def roll_back(
     by: User | None = None,
     reason: str = "",
     instead_of: Checkpoint | None = None,
+    line: str | None = None,
 ) -> Checkpoint:
     """Have `to`, or else whatever was live before, answer from the next reply on. Recorded with who and why.
 
+    `line` is the one that steps back: `to`'s own, and without either the shared one. A private line may step back to
+    where it started as well.
     `instead_of` is what the person saw live: when somebody else was quicker, IllegalMove says so and nothing changes.
     Raises Unproven, with nothing changed, when the engine no longer answers the probe as it should.
     """
-    target = to or await sync_to_async(previous)()
+    line = line or (to.line_id if to is not None else SHARED)
+    target = to or await sync_to_async(previous)(line)
     if target is None:
         raise IllegalMove("Nothing was live before this checkpoint, so there is nothing to roll back to.")
     target = await Checkpoint.objects.aget(pk=target.pk)
     if target.status not in (Checkpoint.Status.RETIRED, Checkpoint.Status.LIVE):
         raise IllegalMove(f"{target} is {target.status}: one can only roll back to what has been live.")
+    if target.line_id != line and not await Line.objects.filter(name=line, start=target).aexists():
+        raise IllegalMove(f"{target} belongs to another line: {line} steps back to its own, or to where it started.")
     engine = engines.policy()
     try:
         await _bring(target, engine)
     except AdapterInvalid as failure:
         raise Unproven(str(failure)) from failure
-    target = await sync_to_async(_switch)(target, Decision.Verb.ROLL_BACK, by, reason, instead_of)
+    target = await sync_to_async(_switch)(target, Decision.Verb.ROLL_BACK, by, reason, instead_of, line)
     await tidy(engine)
     return target
 
@@ -204,12 +240,16 @@ async def repair() -> list[str]:
     held = await engine.adapters()
     await tidy(engine)  # first, so that there is room
     missing = [checkpoint async for checkpoint in wanted() if checkpoint.adapter and checkpoint.adapter not in held]
-    for checkpoint in missing:
+    missing.sort(key=lambda checkpoint: checkpoint.status != Checkpoint.Status.LIVE)
+    for number, checkpoint in enumerate(missing):
         log.warning("the engine does not hold %s: loading it again", checkpoint.adapter)
         try:
-            await ensure_loaded(checkpoint, engine)
+            await ensure_loaded(checkpoint, engine, makes_room=False)
         except AdapterInvalid as failure:
             log.error("%s cannot be loaded again: %s", checkpoint, failure)
+        except NoRoom:  # they are loaded when somebody is to be answered with them
+            log.info("the engine is full: %d adapters are not held", len(missing) - number)
+            return [one.adapter for one in missing[:number]]
     return [checkpoint.adapter for checkpoint in missing]
 
 
@@ -228,19 +268,28 @@ async def tidy(engine: Engine) -> None:
 
 
 def wanted() -> QuerySet[Checkpoint]:
-    """The checkpoints whose adapters the engine should hold: live, about to be, and the few next to it either way."""
+    """The checkpoints whose adapters the engine should hold: of each line who answers, who is about to, and the few
+    next to them either way."""
     status = Checkpoint.Status
-    sure = Checkpoint.objects.filter(status__in=(status.LIVE, status.APPROVED)).values("pk")
-    passed = Checkpoint.objects.filter(status=status.PASSED).order_by("-moved_at").values("pk")[:WARM]
-    retired = Checkpoint.objects.filter(status=status.RETIRED).order_by("-moved_at").values("pk")[:WARM]
-    return Checkpoint.objects.filter(Q(pk__in=sure) | Q(pk__in=passed) | Q(pk__in=retired))
+    latest = Window(RowNumber(), partition_by=[F("line"), F("status")], order_by=F("moved_at").desc())
+    of_lines = Checkpoint.objects.filter(line__retired_at=None)
+    sure = of_lines.filter(status__in=(status.LIVE, status.APPROVED)).values("pk")
+    near = of_lines.filter(status__in=(status.PASSED, status.RETIRED)).annotate(place=latest)
+    near = near.filter(Q(line=SHARED, place__lte=WARM) | Q(place__lte=PRIVATE_WARM))
+    starts = Line.objects.filter(retired_at=None, start__isnull=False).values(
+        "start"
+    )  # they answer, or are the way back
+    return Checkpoint.objects.filter(Q(pk__in=sure) | Q(pk__in=near.order_by().values("pk")) | Q(pk__in=starts))
 
 
-def previous() -> Checkpoint | None:
-    """What a roll back goes to: the checkpoint that was live before this one and was not itself rolled back."""
-    moves = Decision.objects.filter(verb__in=(Decision.Verb.PROMOTE, Decision.Verb.ROLL_BACK)).order_by("at", "pk")
-    line = unwind([0, *moves.values_list("checkpoint__number", flat=True)])
-    return Checkpoint.objects.get(number=line[-2]) if len(line) > 1 else None
+def previous(line: str | None = SHARED) -> Checkpoint | None:
+    """What a roll back of this line goes to: the checkpoint that was live before this one and was not itself rolled
+    back; where it started, at first."""
+    moves = Decision.objects.filter(verb__in=(Decision.Verb.PROMOTE, Decision.Verb.ROLL_BACK))
+    of_line = moves.filter(Q(line=line) | Q(line=None, checkpoint__line=line)).order_by("at", "pk")
+    start = Line.objects.filter(name=line).values_list("start__number", flat=True).first() or 0
+    numbers = unwind([start, *of_line.values_list("checkpoint__number", flat=True)])
+    return Checkpoint.objects.get(number=numbers[-2]) if len(numbers) > 1 else None
 
 
 def unwind(numbers: Iterable[int]) -> list[int]:
@@ -278,17 +327,24 @@ def _switch(
     by: User | None,
     reason: str,
     instead_of: Checkpoint | None = None,
+    line: str | None = None,
 ) -> Checkpoint:
-    """The swap itself: one row retires, one goes live, one says who did it."""
+    """The swap itself: one row retires, one goes live, one says who did it. A line that steps back to where it started
+    has no live row of its own then."""
     Checkpoint.objects.select_for_update().get(number=0)  # swaps queue here, one at a time
     checkpoint = Checkpoint.objects.get(pk=checkpoint.pk)
-    live = Checkpoint.live()
+    line = line or checkpoint.line_id
+    live = Checkpoint.live(line)
     if live.pk == checkpoint.pk:
         return checkpoint
     if instead_of is not None and live.pk != instead_of.pk:
         raise IllegalMove(f"{instead_of} is not live any more, {live} is: nothing was changed.")
-    checkpoint.go_live()
-    Decision.objects.create(checkpoint=checkpoint, verb=verb, by=by, reason=reason)
+    is_own = checkpoint.line_id == line
+    if is_own:
+        checkpoint.go_live()
+    else:
+        live.move(Checkpoint.Status.RETIRED)
+    Decision.objects.create(checkpoint=checkpoint, line_id=None if is_own else line, verb=verb, by=by, reason=reason)
     return checkpoint
 
 

@@ -1,4 +1,4 @@
-"""One run: from claimed samples to a candidate. Torch is imported inside, by the process that learns.
+"""One run: from claimed samples to a candidate. What it does with weights stands in `training/learning.py`.
 
 The rows say what is due at any moment, so a run may be killed at any line. Weights are written whole, by a rename,
 before the one transaction that makes the candidate, finishes the run and marks its samples trained. Until that
@@ -7,34 +7,34 @@ transaction nothing has happened; after it nothing is left to do.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import math
-import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from django.conf import settings
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import Max
 from django.utils import timezone
 
 from core.errors import IllegalMove, TalkbackError
-from gpu_workers.errors import NothingLearned
-from training import batches
+from gpu_workers.errors import NothingLearned, OutOfMemory
+from training import batches, forecast, hours, launch, learning, outside, rehearsal
 from training.config import Recipe
+from training.learning import Learned
 from training.models import Checkpoint, Run, Sample
 
-if TYPE_CHECKING:
-    from gpu_workers.learner import Learner, View
-
 log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 SILENCE_S = 120
 """A running run that has not been heard of for this long has lost its worker, where only the row can tell."""
@@ -48,11 +48,11 @@ ATTEMPTS = 3
 BEAT_S = 1.0
 """How often progress is written, at most."""
 
-PROBE_TOKENS = 64
-"""Length of the reply that proves a swap."""
+DATABASE_PATIENCE_S = 90
+"""How long a worker asks a database again that does not answer: shorter than the silence that loses it the run."""
 
-SAME = 1e-6
-"""Nats a token under which a teacher says what the student says."""
+RETRY_S = 2.0
+"""How long it waits in between."""
 
 
 class Cancelled(TalkbackError):
@@ -67,24 +67,10 @@ class Lost(TalkbackError):
     code, status = "run_lost", 409
 
 
-@dataclass(frozen=True)
-class Gap:
-    """How far engine and learner are apart on equal weights, in nats a token."""
+class DiskFull(TalkbackError):
+    """There is no room for the weights that a run would save."""
 
-    mean: float
-    p99: float
-
-    @classmethod
-    def between(cls, learner: Sequence[float], engine: Sequence[float]) -> Gap:
-        """Lengths that disagree, or nothing at all, raise ValueError.
-
-        >>> Gap.between([-1.0, -2.0], [-1.5, -2.0])
-        Gap(mean=0.25, p99=0.5)
-        """
-        gaps = sorted(abs(a - b) for a, b in zip(learner, engine, strict=True))
-        if not gaps:
-            raise ValueError("no token to compare")
-        return cls(sum(gaps) / len(gaps), gaps[min(len(gaps) - 1, math.ceil(0.99 * len(gaps)) - 1)])
+    code, status = "disk_full", 507
 
 
 class Ledger:
@@ -104,29 +90,58 @@ class Ledger:
             return
         self.written = now
         left = self.work - self.done
-        eta_s = (now - self.began) / self.done * left if self.done else None
+        # What was done twice, for want of memory, is more than the whole.
+        eta_s = max(0.0, (now - self.began) / self.done * left) if self.done else None
         progress = {
             "phase": phase,
             "done": done,
             "total": total,
             "eta_s": None if eta_s is None else round(eta_s, 1),
         }
+        patiently(partial(self._write, progress))
+
+    def _write(self, progress: dict[str, Any]) -> None:
         mine = Run.objects.filter(pk=self.run.pk, status=Run.Status.RUNNING, attempts=self.run.attempts)
         if not mine.update(progress=progress, metrics=self.run.metrics, heartbeat_at=timezone.now()):
             raise Lost(f"{self.run} was given to another worker after a silence.")
         if mine.filter(cancel_asked=True).exists():
             raise Cancelled("Stopped by a person before it had changed anything.")
 
+    def keep(self, figures: dict[str, Any]) -> None:
+        """Add an update's figures to the run; they are written with the next beat. An update that is done again, by
+        processes that were begun anew with smaller parts, takes the place of its first try and of all after it."""
+        asked, done = self.run.recipe["micro_batch"], figures["micro_batch"]
+        if done < asked:
+            figures = figures | {"note": f"There was no memory for {asked} samples at a time: it went on with {done}."}
+        earlier = [row for row in self.run.metrics if row["update"] < figures["update"]]
+        self.run.metrics = [*earlier, figures]
+
+
+def patiently(write: Callable[[], Result]) -> Result:
+    """`write`, and again while the database is away. It must be safe to do twice: what was committed may not have been
+    heard of. Raises what the database said last once patience ends."""
+    until = time.monotonic() + DATABASE_PATIENCE_S
+    while True:
+        try:
+            return write()
+        except (OperationalError, InterfaceError) as failure:
+            if time.monotonic() >= until:
+                raise
+            log.warning("the database does not answer, and is asked again: %s", failure)
+            if not connection.in_atomic_block:
+                connection.close()  # a connection that broke is not asked again
+            time.sleep(RETRY_S)
+
 
 def train(run: Run) -> Checkpoint | None:
-    """Bring a queued run to its candidate; None when it is not due, another one runs, or it failed.
+    """Bring a queued run to its candidate; None when it is not due, has to wait, another one runs, or it failed.
 
     Safe to call twice and from two workers. A failure with a name fails the run with its sentence and gives its
     samples back; any other failure does the same with the error's own words, and is raised. The next queued run
     is announced in the end.
     """
     with _hold(run) as held:
-        return _train(run) if held and _begin(run) else None
+        return _train(run) if held and hours.waiting(run) is None and _begin(run) else None
 
 
 def _train(run: Run) -> Checkpoint | None:
@@ -228,9 +243,9 @@ def _hold(run: Run, *, only_try: bool = False) -> Iterator[bool]:
 
 
 def _begin(run: Run) -> bool:
-    """Make the run this worker's. At most one run is running, and it goes on from what is live now."""
+    """Make the run this worker's. At most one run is running, and it goes on from what is live in its line now."""
     with transaction.atomic():
-        live = Checkpoint.objects.select_for_update().get(status=Checkpoint.Status.LIVE)  # one worker at a time
+        Checkpoint.objects.select_for_update().get(number=0)  # one worker at a time, and no swap meanwhile
         if Run.objects.filter(status=Run.Status.RUNNING).exists():
             return False
         now = timezone.now()
@@ -238,7 +253,7 @@ def _begin(run: Run) -> bool:
             run.refresh_from_db()
             run.move(
                 Run.Status.RUNNING,
-                parent=live,
+                parent=Checkpoint.live(run.line_id),
                 attempts=run.attempts + 1,
                 heartbeat_at=now,
                 started_at=now,
@@ -258,133 +273,63 @@ def _learn(run: Run) -> Checkpoint:
         raise NothingLearned(f"{run} has claimed no sample.")
     parent = run.parent
     assert parent is not None
+    samples = batches.fresh(samples, parent, recipe)
+    if parent.kind not in (Checkpoint.Kind.BASE, recipe.weights):
+        raise NothingLearned(f"{parent} holds {parent.kind} weights: a {recipe.weights} run cannot go on from it.")
+    rehearsed = rehearsal.drawn(recipe, len(samples), run.seed)
     # Looking at a sample is one unit of work, an update on it about three: there and back again.
-    ledger = Ledger(run, len(samples) * (1 + 3 * recipe.updates))
+    ledger = Ledger(run, (len(samples) + len(rehearsed)) * (1 + 3 * recipe.updates))
     ledger.beat("loading", 0, 1, force=True)
     clear_orphans()
-    learner = _learner(run, parent, recipe)
-    views = _look(learner, samples, recipe, ledger)
-    gap = _gap(views, samples, parent)
-    if gap is not None and gap.mean > recipe.max_gap:
-        raise NothingLearned(
-            f"Engine and learner are {gap.mean:.2f} nats a token apart on the same weights (at most "
-            f"{recipe.max_gap:g}): one of them does not run what it says, so nothing was learned."
-        )
-    _update(learner, views, run, recipe, ledger, gap)
-    ledger.beat("saving", 0, 1, force=True)
-    probe = _probe(learner, views)
+    needed, free = forecast.room(recipe)
+    if free < needed:
+        raise DiskFull(f"There is no room for the new weights. {_room(needed, free)}")
     number = (Checkpoint.objects.aggregate(Max("number"))["number__max"] or 0) + 1
     name = f"{settings.MODEL_NAME}-{number}-{uuid.uuid4().hex[:8]}".replace("/", "-")
     path = Path("checkpoints") / name
-    learner.save(Path(settings.DATA_DIR) / path)
-    ledger.beat("saving", 1, 1, force=True)
-    return _finish(run, parent, recipe, number, name, path, probe)
-
-
-def _learner(run: Run, parent: Checkpoint, recipe: Recipe) -> Learner:
-    """The live checkpoint with its optimiser; on the base, a fresh adapter."""
-    import torch
-
-    from gpu_workers.learner import Learner, LoraShape
-
-    if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(1)  # two threads on a core that the engine also uses are many times slower than one
-    is_lora = recipe.weights == "lora"
-    if parent.kind not in (Checkpoint.Kind.BASE, recipe.weights):
-        raise NothingLearned(f"{parent} holds {parent.kind} weights: a {recipe.weights} run cannot go on from it.")
-    return Learner(
-        settings.MODEL,
-        adapter_dir=parent.folder,
-        lora=LoraShape(recipe.lora_rank, recipe.lora_alpha) if is_lora else None,
-        device="cuda" if torch.cuda.is_available() else "cpu",
+    job = learning.Job(
+        model=settings.MODEL,
+        start=parent.folder,
+        recipe=recipe,
         seed=run.seed,
-        micro_batch=recipe.micro_batch,
+        examples=[*batches.collate(samples, max_tokens=recipe.max_tokens), *rehearsed],
+        is_own=[*(sample.checkpoint_id == parent.pk for sample in samples), *[False] * len(rehearsed)],
+        folder=Path(settings.DATA_DIR) / path,
+        is_sharded=settings.LEARN_SHARDED,
+        gives_way_to=settings.ENGINE_URL if settings.LEARN_GIVES_WAY else "",
     )
+    try:
+        if outside.is_outside():
+            learned = learning.learn(job, ledger, outside.learner(job))
+        else:
+            home = Path(settings.DATA_DIR) / "jobs"
+            learned = launch.learn(job, ledger, home=home, processes=launch.processes())
+    except OutOfMemory as failure:
+        raise OutOfMemory(
+            "There is not enough memory to learn from one sample at a time: lower the recipe's max_tokens, or give the "
+            "learner a device with more."
+        ) from failure
+    except Exception as failure:
+        if not _is_full(failure):
+            raise
+        needed, free = forecast.room(recipe)
+        raise DiskFull(f"The disk was full before the new weights were saved. {_room(needed, free)}") from failure
+    return patiently(partial(_finish, run, parent, recipe, number, name, path, learned))
 
 
-def _look(learner: Learner, samples: list[Sample], recipe: Recipe, ledger: Ledger) -> list[View]:
-    """Have the frozen models read every sample. Raises NothingLearned where that shows no signal at all."""
-    examples = batches.collate(samples, max_tokens=recipe.max_tokens)
-    if not recipe.w_rl:
-        examples = [replace(example, reward=0.0) for example in examples]
-    if not recipe.w_opd:
-        examples = [replace(example, teacher_prompt_ids=None) for example in examples]
-    views = []
-    for done, example in enumerate(examples):
-        ledger.beat("teacher", done, len(examples))
-        views.append(learner.view(example, teacher=recipe.teacher))
-        ledger.beat("teacher", done + 1, len(examples), work=1)
-    rewarded = any(view.example.reward for view in views)
-    taught = [view for view in views if view.teacher_logprobs is not None]
-    if not rewarded and not taught:
-        raise NothingLearned("Every advantage is zero: no sample has a reward or a teacher under this recipe.")
-    if not rewarded and all(view.teacher_distance < SAME for view in taught):
-        raise NothingLearned("The teacher says exactly what the student says everywhere: the hints change nothing.")
-    if any(not math.isfinite(view.teacher_distance) for view in taught):
-        raise NothingLearned("A teacher's log-prob is not a number: nothing was learned.")
-    return views
+def _room(needed: int, free: int) -> str:
+    wanted, left = f"{needed / forecast.MIB:.1f} MiB", f"{free / forecast.MIB:.1f} MiB"
+    return f"They need about {wanted}, and DATA_DIR now has {left} free: make room, then have it learn now."
 
 
-def _gap(views: list[View], samples: list[Sample], parent: Checkpoint) -> Gap | None:
-    """Recomputed against recorded log-probs, on the samples that the run's own starting weights served."""
-    learner: list[float] = []
-    engine: list[float] = []
-    for view, sample in zip(views, samples, strict=True):
-        if sample.checkpoint_id == parent.pk:
-            learner += view.start_logprobs.tolist()
-            engine += view.example.old_logprobs
-    return Gap.between(learner, engine) if learner else None
-
-
-def _update(learner: Learner, views: list[View], run: Run, recipe: Recipe, ledger: Ledger, gap: Gap | None) -> None:
-    from training.objective import updates
-
-    total = recipe.updates * len(views)
-    ledger.beat("learning", 0, total, force=True)
-
-    def seen(done: int) -> None:
-        ledger.beat("learning", done, total, work=3 * min(recipe.micro_batch, len(views)))
-
-    for figures in updates(learner, views, recipe, progress=seen):
-        if gap is not None:
-            figures |= {f"gap_{name}": value for name, value in asdict(gap).items()}
-        run.metrics = [*run.metrics, {name: _shown(value) for name, value in figures.items()}]
-        ledger.beat("learning", len(run.metrics) * len(views), total, force=True)
-
-
-def _probe(learner: Learner, views: list[View]) -> dict[str, Any]:
-    """What the new weights give a fixed reply, for whoever must prove that they are really being served.
-
-    Of the replies that were learned from, it is the one whose log-probs changed most from the base's: where the
-    change is plain, so is its absence. Raises NothingLearned when no reply changed at all.
-    """
-    best: tuple[float, dict[str, Any]] = (0.0, {})
-    for view in views[:4]:
-        prompt, response = list(view.example.prompt_ids), list(view.example.response_ids)[:PROBE_TOKENS]
-        logprobs = learner.score(prompt, response)
-        base = learner.score(prompt, response, adapter=False)
-        change = sum(abs(a - b) for a, b in zip(logprobs, base, strict=True)) / len(base)
-        if not math.isfinite(change):
-            raise NothingLearned("The new weights give log-probs that are not numbers: they were thrown away.")
-        if change > best[0]:
-            best = (
-                change,
-                {
-                    "prompt_ids": prompt,
-                    "response_ids": response,
-                    "logprobs": logprobs,
-                    "base_logprobs": base,
-                    "dtype": str(learner.dtype).removeprefix("torch."),
-                },
-            )
-    if best[0] < SAME:
-        raise NothingLearned("The new weights answer exactly as the base does: the update had no effect.")
-    return best[1]
+def _is_full(failure: BaseException) -> bool:
+    """Whether a disk was full: Python says so by a number, safetensors in words alone."""
+    return getattr(failure, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left on device" in str(failure)
 
 
 @transaction.atomic
 def _finish(
-    run: Run, parent: Checkpoint, recipe: Recipe, number: int, name: str, path: Path, probe: dict[str, Any]
+    run: Run, parent: Checkpoint, recipe: Recipe, number: int, name: str, path: Path, learned: Learned
 ) -> Checkpoint:
     """The moment a run counts: candidate, run and samples in one transaction."""
     mine = Run.objects.select_for_update().filter(pk=run.pk, status=Run.Status.RUNNING, attempts=run.attempts)
@@ -392,16 +337,22 @@ def _finish(
         raise Lost(f"{run} was given to another worker after a silence.")
     checkpoint = Checkpoint.objects.create(
         number=number,
+        line_id=run.line_id,
         kind=recipe.weights,
         parent=parent,
         run=run,
         adapter=name if recipe.weights == "lora" else "",
         path=str(path),
-        probe=probe,
+        probe=learned.probe,
     )
     for sample in run.samples.filter(status=Sample.Status.CLAIMED):
         sample.move(Sample.Status.TRAINED)
-    run.move(Run.Status.FINISHED, finished_at=timezone.now(), metrics=run.metrics)
+    run.move(
+        Run.Status.FINISHED,
+        finished_at=timezone.now(),
+        metrics=run.metrics,
+        progress={"phase": "finished", "done": 1, "total": 1, "eta_s": 0.0, "peak_mib": learned.peak_mib},
+    )
     return checkpoint
 
 
@@ -417,15 +368,12 @@ def clear_orphans() -> list[str]:
     return [entry.name for entry in orphans]
 
 
-def _shown(value: float) -> float | None:
-    """JSON knows no infinity."""
-    return round(value, 6) if math.isfinite(value) else None
-
-
 def _sentence(failure: Exception) -> str:
     """What a person is told of a failure that has no name."""
     if isinstance(failure, OSError) and failure.strerror:
         return f"{failure.strerror}: {Path(str(failure.filename)).name if failure.filename else 'no file'}."
+    if isinstance(failure, OperationalError | InterfaceError):
+        return f"The database did not answer for {DATABASE_PATIENCE_S} s: {failure}"
     if isinstance(failure, MemoryError) or "out of memory" in str(failure).lower():
         return "The learner ran out of memory: lower micro_batch or batch_size in the recipe."
     return f"{type(failure).__name__}: {failure}"

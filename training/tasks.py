@@ -1,23 +1,39 @@
+import logging
+
 from asgiref.sync import async_to_sync
 from celery import shared_task
 
 from core.errors import IllegalMove
 from gpu_workers.errors import EngineUnavailable
-from training import batches, config, promotion, runs
+from training import batches, hours, journals, lines, promotion, runs
+from training.config import RecipeInvalid
 from training.models import Checkpoint, Run
 from training.promotion import Unproven
+
+log = logging.getLogger(__name__)
 
 
 @shared_task
 def fill_batch(sample_id: str) -> None:
-    """Whatever the sample that was ready, it may complete a batch of all that are."""
-    while batches.fill(config.current()):
-        pass
+    """Whatever the sample that was ready, it may complete a batch of all that are, in any line.
+
+    While learning waits nothing is claimed, so that what a person says meanwhile still counts; the sweep asks again.
+    """
+    if hours.waiting() is not None:
+        return
+    for line in lines.waiting():
+        try:
+            while batches.fill(lines.recipe_of(line), line):
+                pass
+        except RecipeInvalid as failure:  # one line's recipe is no reason for the others to wait
+            log.error("%s learns nothing: %s", line, failure)
 
 
 @shared_task
 def train(run_id: str) -> None:
-    runs.train(Run.objects.get(pk=run_id))
+    run = Run.objects.get(pk=run_id)
+    if runs.train(run):
+        journals.keep(run)
 
 
 @shared_task(autoretry_for=(EngineUnavailable,), retry_backoff=True, max_retries=5, throws=(Unproven, IllegalMove))

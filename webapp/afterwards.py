@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 from weakref import WeakKeyDictionary
 
-from asgiref.sync import sync_to_async
 from django.db.models import Model
 
 from core import threads
@@ -20,7 +19,7 @@ log = logging.getLogger(__name__)
 
 Move = tuple[type[Model], object, str]
 
-WINDOW_S = 0.05
+WINDOW_S = 0.2
 """How long moves are gathered: nobody sees the difference, and a board is then drawn once for many of them."""
 
 _all: WeakKeyDictionary[asyncio.AbstractEventLoop, Afterwards] = WeakKeyDictionary()
@@ -62,7 +61,7 @@ class Afterwards:
             await asyncio.sleep(WINDOW_S)
             moves, self._moves = self._moves, []
             try:
-                await sync_to_async(tell, thread_sensitive=False, executor=errands())(moves)
+                await self._loop.run_in_executor(errands(), tell, moves)
             except Exception:  # whatever it was: rows are the truth, and the sweep finds what is due
                 log.exception("nobody was told of %d moves", len(moves))
 
@@ -73,7 +72,13 @@ def errands() -> threads.Threads:
     return threads.Threads(1)
 
 
+@lru_cache
+def runner() -> asyncio.Runner:
+    """The event loop of that thread, with a connection to Redis that it keeps: the replies' loop has better to do."""
+    return asyncio.Runner()
+
+
 def tell(moves: Sequence[Move]) -> None:
-    with live.together():
+    with live.together(lambda events: runner().run(live.send(events))):
         for model, pk, status in moves:
             moved.send(sender=model, pk=pk, status=status)

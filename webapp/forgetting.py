@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
-from django.db.models import QuerySet
-from django.db.models.signals import post_delete
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Model, Q
+from django.db.models.signals import post_delete, pre_delete
 
+from chat.models import ApiKey, Session, Turn, deleting
 from core.states import moved
-from judge.models import Judgement
+from judge import consent, membership, reviews
+from judge.models import Hint, Judgement, Ruling
 from training.models import Sample
 
 FORGOTTEN = "its chat was deleted"
 """The mark, as drop_reason, of a sample that goes as soon as no run holds it."""
+
+
+def lock(sender: type[Session], pk: UUID, **kwargs: Any) -> None:
+    """Other chats may learn with the words of its hints: all are locked by number, before any turn is."""
+    reviews.lock_sessions([pk])
+
+
+def lock_account(sender: type[Model], origin: Any, using: str, **kwargs: Any) -> None:
+    """An account goes, with all that hangs on it, in the cascade's order: its keys and then its chats are locked
+    before any of it, as where one chat is deleted. The first turn or hint that is to go sees to it for all."""
+    account = origin if isinstance(origin, User) else None
+    if account is None:
+        return
+    # The same object may be deleted once more after this transaction was rolled back, and let go of what it held.
+    begun = transaction.get_connection(using).atomic_blocks[0]
+    if getattr(account, "_locked_in", None) is begun:
+        return
+    account._locked_in = begun  # type: ignore[attr-defined]
+    list(ApiKey.objects.select_for_update().filter(user=account).order_by("pk").values_list("pk"))
+    reviews.lock_sessions(list(Session.objects.filter(user=account).order_by().values_list("pk", flat=True)))
 
 
 def forget(sender: type[Judgement], instance: Judgement, **kwargs: Any) -> None:
@@ -20,24 +45,44 @@ def forget(sender: type[Judgement], instance: Judgement, **kwargs: Any) -> None:
 
     A sample that a run is learning at this moment is marked, and goes when that run has ended.
     """
-    samples = Sample.objects.filter(pk__in=[pk for pk in (instance.sample_id, instance.learned_id) if pk])
+    pks = [pk for pk in (instance.sample_id, instance.learned_id) if pk]
+    samples = Sample.objects.filter(Q(pk__in=pks) | Q(origin=instance.turn_id))
     samples.update(drop_reason=FORGOTTEN)  # first, so that a run that takes or leaves one meanwhile meets the mark
-    _remove(samples)
+    consent.emptied(samples)
 
 
 def forget_later(sender: type[Sample], pk: int, status: str, **kwargs: Any) -> None:
-    """A run has ended and let go of a sample whose chat was deleted meanwhile."""
+    """A run has ended and let go of a sample whose chat was deleted, or taken off the record or back, meanwhile."""
     if status in (Sample.Status.READY, Sample.Status.TRAINED):
-        _remove(Sample.objects.filter(pk=pk, drop_reason=FORGOTTEN))
+        marks = (FORGOTTEN, consent.OFF_RECORD, membership.TAKEN_BACK)
+        consent.emptied(Sample.objects.filter(pk=pk, drop_reason__in=marks))
 
 
-def _remove(samples: QuerySet[Sample]) -> None:
-    samples.filter(status__in=(Sample.Status.READY, Sample.Status.STALE)).delete()
-    samples.filter(status=Sample.Status.TRAINED).update(
-        prompt_ids=[], response_ids=[], mask=[], old_logprobs=[], sampled_logprobs=[], teacher_prompt_ids=None
-    )
+def forget_rulings(sender: type[Turn], instance: Turn, **kwargs: Any) -> None:
+    """The log keeps who decided what kind of thing, and when: not a word of what it was about."""
+    Ruling.objects.filter(turn=instance).update(before={}, after={}, reason="")
+
+
+def forget_words(sender: type[Hint], instance: Hint, **kwargs: Any) -> None:
+    """A hint goes with its chat, and its words go wherever they went: out of the log, out of what other hints say of
+    it, and out of the turns that were to learn with them. Those go back to their own words."""
+    Ruling.objects.filter(hint=instance).exclude(verb=Ruling.Verb.NEVER_LEARN).update(before={}, after={}, reason="")
+    reviews.forget(instance)
+    number = str(instance.pk)
+    beside = Q(before__others__has_key=number) | Q(after__others__has_key=number)
+    same_person = Ruling.objects.filter(beside, turn__session__user=instance.turn.session.user_id)
+    for ruling in same_person.select_for_update(of=("self",)).order_by("pk"):
+        for told in (ruling.before, ruling.after):
+            if (one := told.get("others", {}).get(number)) is not None:
+                one.update(text="", waits_because="")
+        Ruling.objects.filter(pk=ruling.pk).update(before=ruling.before, after=ruling.after)
 
 
 def connect() -> None:
+    deleting.connect(lock, sender=Session, dispatch_uid="forgetting")
+    for first in (Turn, Hint):  # before theirs below
+        pre_delete.connect(lock_account, sender=first, dispatch_uid="forgetting an account")
     post_delete.connect(forget, sender=Judgement, dispatch_uid="forgetting")
+    pre_delete.connect(forget_rulings, sender=Turn, dispatch_uid="forgetting")
+    pre_delete.connect(forget_words, sender=Hint, dispatch_uid="forgetting")
     moved.connect(forget_later, sender=Sample, dispatch_uid="forgetting")

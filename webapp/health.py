@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 import redis
@@ -15,6 +17,8 @@ from django.views.decorators.cache import never_cache
 
 from gpu_workers import engines
 from webapp import heartbeats
+
+log = logging.getLogger(__name__)
 
 TIMEOUT_S = 2.0
 FRESH_S = 1.0
@@ -43,10 +47,28 @@ async def readyz(request: HttpRequest) -> JsonResponse:
     checks = await look()
     ready = all(check.ok for check in checks.values())
     body = {"ready": ready, "checks": {name: asdict(check) for name, check in checks.items()}}
-    return JsonResponse(body, status=200 if ready else 503)
+    response = JsonResponse(body, status=200 if ready else 503)
+    # An answer, and no error of ours: whoever waits for an engine asks every second. Django asks this of a response
+    # before it writes a line about its status.
+    response._has_been_logged = True  # type: ignore[attr-defined]
+    note({name: check.sentence for name, check in checks.items() if not check.ok})
+    return response
 
 
 _seen: tuple[float, dict[str, Check]] = (-FRESH_S, {})
+_missing: frozenset[str] = frozenset()
+
+
+def note(missing: Mapping[str, str]) -> None:
+    """Say what does not answer once, and again when it is something else; `missing` has a sentence for each."""
+    global _missing
+    if _missing == missing.keys():
+        return
+    _missing = frozenset(missing)
+    if missing:
+        log.warning("not ready: %s", " ".join(missing.values()))
+    else:
+        log.info("ready: everything answers")
 
 
 async def look() -> dict[str, Check]:

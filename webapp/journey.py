@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 
 from chat.models import Turn
+from judge import ledger, precedence, redaction
+from judge.ledger import Stands
 from judge.models import Judgement, Vote
-from training import config
-from training.models import Checkpoint, Run, Sample
+from judge.samples import Reason
+from training import lines
+from training.models import SHARED, Checkpoint, Run, Sample
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,10 @@ class Journey:
     done: int = 0
     total: int = 0
     """A part of a whole, where the stage has one: samples of a batch, steps of a run, votes of a verdict."""
+    beside: str = ""
+    """What stands beside the verdict: whose word it was, and whose outranks it (judge.precedence)."""
+    removed: int = 0
+    """How many personal details were taken out of what is learned."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +68,20 @@ class Known:
 
     judgements: Mapping[UUID, Judgement]
     ballots: Mapping[UUID, Ballot]
-    batch: Batch
+    batches: Mapping[str, Batch]
+    """By the line that fills them."""
+
+    def batch(self, sample: Sample | None) -> Batch:
+        """The batch that this sample waits for."""
+        return self.batches.get(sample.line_id or SHARED, Batch()) if sample is not None else Batch()
 
     def journey(self, turn: Turn) -> Journey:
-        return tell(turn, self.judgements.get(turn.pk), self.ballots.get(turn.pk, Ballot()), self.batch)
+        judgement = self.judgements.get(turn.pk)
+        batch = self.batch(judgement.sample if judgement else None)
+        far = tell(turn, judgement, self.ballots.get(turn.pk, Ballot()), batch)
+        far = replace(far, beside=beside(judgement)) if turn.status == Turn.Status.JUDGED else far
+        sample = judgement.sample if judgement else None
+        return replace(far, removed=redaction.number(sample.redactions)) if sample is not None else far
 
 
 def journey(turn: Turn) -> Journey:
@@ -90,13 +107,16 @@ def known(turns: Iterable[Turn]) -> Known:
     )
     judgements = {judgement.turn_id: judgement for judgement in held}
     ballots = count_votes(pks) if pks else {}
-    batch = Batch()
+    batches = {}
     if any(j.sample is not None and j.sample.status == Sample.Status.READY for j in judgements.values()):
-        batch = next_batch()
-    return Known(judgements, ballots, batch)
+        batches = next_batches()
+    return Known(judgements, ballots, batches)
 
 
-LONG = ("prompt_ids", "response_ids", "mask", "old_logprobs", "sampled_logprobs", "teacher_prompt_ids")
+LONG = (
+    "prompt_ids", "response_ids", "mask", "old_logprobs", "sampled_logprobs", "rewards", "teacher_prompt_ids",
+    "rewrite_ids",
+)  # fmt: skip
 """Columns of a sample that hold a list as long as a conversation."""
 
 
@@ -118,55 +138,73 @@ def count_votes(pks: Sequence[UUID]) -> dict[UUID, Ballot]:
     return ballots
 
 
-def next_batch() -> Batch:
-    waiting = Sample.objects.filter(status=Sample.Status.READY).order_by("pk").values_list("pk", flat=True)
-    places = {pk: n for n, pk in enumerate(waiting, 1)}
-    return Batch(len(places), config.current().batch_size, places)
+def next_batches() -> dict[str, Batch]:
+    """What waits in each line. A line whose recipe cannot be used fills none: its batches are as large as all that
+    wait."""
+    places: dict[str, dict[int, int]] = defaultdict(dict)
+    waiting = Sample.objects.filter(status=Sample.Status.READY).order_by("pk").values_list("pk", "line")
+    for pk, line in waiting:
+        places[line][pk] = len(places[line]) + 1
+    sizes = lines.batch_sizes(places)
+    return {line: Batch(len(held), sizes.get(line, len(held)), held) for line, held in places.items()}
 
 
 def tell(turn: Turn, judgement: Judgement | None, ballot: Ballot, batch: Batch) -> Journey:
     """The journey, from what is known. Nothing is asked of the database here."""
     status = Turn.Status
     if turn.status == status.ANSWERING:
-        return Journey("writing", "writing", "The reply is being written.", "active")
+        return Journey("writing", "writing", spoken(Stands.WRITING), "active")
     if turn.status == status.CLOSED:
         return closed(turn)
     if turn.line == Turn.Line.SIDE:
-        return Journey("unused", "side request", "Titles, summaries and the like never teach.")
+        return Journey("unused", "side request", f"{unlearned(Reason.SIDE)} Titles and summaries are side requests.")
     if not (turn.learns and turn.session.learns):
-        return Journey("unused", "off the record", "Nothing in this chat is learned from.")
+        return Journey("unused", "off the record", f"{unlearned(Reason.OFF)} The conversation itself is stored.")
     if turn.status == status.SERVED:
         if turn.finish_reason == "length":
-            return Journey("unused", "cut short", "The reply hit its length limit. Cut replies are not learned from.")
-        return Journey(
-            "served", "served", "Nothing has come back yet: your next message, a thumb or a correction will be judged."
-        )
+            return Journey("unused", "cut short", unlearned(Reason.TRUNCATED))
+        waits = f"{spoken(Stands.UNANSWERED)} Your next message, a thumb or a correction will be judged."
+        return Journey("served", "served", waits)
     if turn.status == status.OBSERVED:
         sample = judgement.sample if judgement else None
         if judgement is not None and sample is not None and sample.status == Sample.Status.CLAIMED:
             return of_sample(judgement, ballot, batch)  # the verdict waits for the run's end
         votes = 2 * settings.JUDGE_VOTES
         cast = f" {ballot.asked} of up to {votes} votes are in." if 0 < ballot.asked <= votes else ""
-        said = f"What came back is being judged.{cast}"
+        said = f"{spoken(Stands.JUDGING)}{cast}"
         return Journey("judging", "being judged", said, "active", ballot.asked, votes)
     if judgement is None:
         return Journey("judged", "judged", "A verdict stands.")
     if judgement.sample is None:
-        reason = judgement.reason or "there is nothing in it to learn from"
-        return Journey(
-            "unused", verdict(judgement) or "not used", sentence(judgement, ballot, f"Not learned: {reason}.")
-        )
+        why = judgement.reason or ledger.told(turn, judgement).sentence
+        return Journey("unused", verdict(judgement) or "not used", sentence(judgement, ballot, unlearned(why)))
     return of_sample(judgement, ballot, batch)
 
 
 def closed(turn: Turn) -> Journey:
     if turn.finish_reason == "error":
-        return Journey("closed", "failed", "The reply failed, so there is nothing to learn from.", "bad")
+        return Journey("closed", "failed", f"The reply failed. {unlearned(Reason.STOPPED)}", "bad")
     if turn.finish_reason == "abort":
-        return Journey(
-            "closed", "stopped", "The reply was stopped before it was whole. It is never learned from.", "warn"
-        )
-    return Journey("closed", "closed", "The chat ended and nothing came back after this reply.")
+        return Journey("closed", "stopped", unlearned(Reason.STOPPED), "warn")
+    return Journey("closed", "closed", unlearned(Stands.CLOSED))
+
+
+def unlearned(why: str) -> str:
+    """A reason of the ledger's as a sentence.
+
+    >>> unlearned(Reason.NEUTRAL)
+    'Not learned: neutral, and no hint.'
+    """
+    return f"Not learned: {why.removesuffix('.')}."
+
+
+def spoken(said: str) -> str:
+    """The ledger's words as a sentence of their own.
+
+    >>> spoken(Stands.WRITING)
+    'The reply is being written.'
+    """
+    return f"{said[:1].upper()}{said[1:]}."
 
 
 def of_sample(judgement: Judgement, ballot: Ballot, batch: Batch) -> Journey:
@@ -180,8 +218,8 @@ def of_sample(judgement: Judgement, ballot: Ballot, batch: Batch) -> Journey:
             "batch", f"in batch, {place} of {batch.size}", said, "good", min(batch.ready, batch.size), batch.size
         )
     if sample.status == Sample.Status.STALE:
-        why = sample.drop_reason or "it was too old"
-        return Journey("unused", "not used", sentence(judgement, ballot, f"Not learned: {why}."), "warn")
+        why = sample.drop_reason or str(Stands.STALE)
+        return Journey("unused", "not used", sentence(judgement, ballot, unlearned(why)), "warn")
     run = sample.run
     if sample.status == Sample.Status.CLAIMED or run is None or not hasattr(run, "checkpoint"):
         return learning(judgement, ballot, run)
@@ -215,6 +253,14 @@ def trained(judgement: Judgement, ballot: Ballot, checkpoint: Checkpoint) -> Jou
     return Journey("trained", f"trained in {checkpoint.number}", said, tone)
 
 
+def beside(judgement: Judgement | None) -> str:
+    """Whose word the verdict is, and whose outranks it; empty while nobody decided anything."""
+    if judgement is None:
+        return ""
+    source = precedence.of_reward(judgement.reward_from) or precedence.of_hint(judgement.hint_from)
+    return source.beside if source else ""
+
+
 def verdict(judgement: Judgement) -> str:
     """The reward in words; empty when there is none.
 
@@ -229,16 +275,15 @@ def sentence(judgement: Judgement, ballot: Ballot, then: str) -> str:
     """What was decided and by whom, then what follows from it."""
     parts = []
     if judgement.reward is not None:
-        said = {"thumb": "your thumb", "test": "a test"}
-        by = said.get(judgement.reward_from) or f"the judge ({tally(ballot)})"
+        source = precedence.of_reward(judgement.reward_from)
+        has_said = source is not None and source.kind != "inferred"
+        by = source.yours if source and has_said else f"the judge ({tally(ballot)})"
         parts.append(f"{verdict(judgement).capitalize()} by {by}.")
     elif ballot.asked:
         parts.append(f"The judge could not say ({tally(ballot)}).")
     if judgement.hint:
-        source = {"guidance": "your guidance", "rewrite": "your rewrite"}.get(
-            judgement.hint_from, "a hint the judge found"
-        )
-        parts.append(f"It teaches {source}.")
+        worded = precedence.of_hint(judgement.hint_from) or precedence.HINTS[-1]
+        parts.append(f"It teaches {worded.yours}.")
     return " ".join([*parts, then])
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
+from django.db.models import Q
 from django.http import HttpRequest
 from ninja import Router
 
@@ -15,7 +16,7 @@ from chat.models import ApiKey, Turn
 from feedback.api import CompletionNotFound, standing_of
 from feedback.models import Feedback
 from gpu_workers.types import storable
-from judge import samples
+from judge import ledger
 from judge.models import Judgement
 from judge.samples import Reason
 from training.models import Checkpoint, Run, Sample
@@ -79,11 +80,11 @@ def told(key: ApiKey, completion_id: str) -> dict[str, Any]:
         "finish_reason": turn.finish_reason or None,
         "sorted": sorting(turn),
         "next_state": came_back(turn),
-        "feedback": standing_of(said),
+        "feedback": standing_of(said, turn),
         "votes": counted(known.ballots.get(turn.pk, Ballot())),
         "verdict": verdict(judgement),
         "reason": reason(turn, judgement),
-        "sample": drafted(sample, known.batch),
+        "sample": drafted(sample, known.batch(sample)),
         "run": ran(sample.run if sample else None),
         "checkpoints": reached(judgement),
     }
@@ -132,7 +133,8 @@ def verdict(judgement: Judgement | None) -> dict[str, Any] | None:
         "confidence": judgement.confidence,
         "hint": judgement.hint or None,
         "hint_from": judgement.hint_from or None,
-        "note": noted(judgement.reason) if judgement.reason else None,
+        "precedence": journey.beside(judgement) or None,
+        "note": noted(judgement) if judgement.reason else None,
         "judged": int(judgement.judged_at.timestamp()),
     }
 
@@ -140,27 +142,16 @@ def verdict(judgement: Judgement | None) -> dict[str, Any] | None:
 def reason(turn: Turn, judgement: Judgement | None) -> dict[str, str] | None:
     """Why there is no sample that teaches, as one word of a short list and as a sentence; None where there is one.
 
-    Before the verdict the word is `writing`, `unanswered` or `judging`, unless it is certain already that the turn
-    never teaches.
+    Before the verdict the word is `writing`, `unanswered`, `judging` or `closed`, unless it is certain already that
+    the turn never teaches.
     """
-    sample = judgement.sample if judgement else None
-    if sample is not None:
-        return worded("stale", sample.drop_reason or "it was too old") if sample.status == Sample.Status.STALE else None
-    if turn.status == Turn.Status.ANSWERING:
-        return worded("writing", "the reply is being written")
-    if turn.status == Turn.Status.JUDGED and judgement is not None and judgement.reason:
-        return noted(judgement.reason)
-    if unfit := samples.unfit(turn):
-        return worded(unfit.name.lower(), unfit)
-    if turn.status == Turn.Status.OBSERVED:
-        return worded("judging", "what came back is being judged")
-    return worded("unanswered", "nothing came back after it")
+    said = ledger.told(turn, judgement)
+    return None if said.is_sample else worded(said.code, said.sentence)
 
 
-def noted(said: str) -> dict[str, str]:
+def noted(judgement: Judgement) -> dict[str, str]:
     """A verdict's note, with its word: why it made no sample, or what of the evidence did not go into one."""
-    known = next((one for one in Reason if one == said), None)
-    return worded(known.name.lower() if known else "unreadable", said)
+    return worded(judgement.reason_code or Reason.code_of(judgement.reason), judgement.reason)
 
 
 def worded(code: str, sentence: str) -> dict[str, str]:
@@ -200,7 +191,8 @@ def reached(judgement: Judgement | None) -> list[dict[str, Any]]:
     if judgement is None:
         return []
     held = [pk for pk in (judgement.sample_id, judgement.learned_id) if pk]
-    first = list(Checkpoint.objects.filter(run__samples__in=held).values_list("pk", flat=True)) if held else []
+    taught = Q(run__samples__in=held) | Q(run__samples__origin=judgement.turn_id)
+    first = list(Checkpoint.objects.filter(taught).values_list("pk", flat=True)) if held else []
     if not first:
         return []
     family: set[int] = set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -15,7 +15,8 @@ from channels.layers import get_channel_layer
 from django.db.models import Model
 
 from chat.consumers import EVERYONE
-from chat.models import Session, Turn
+from chat.models import Turn, group_of
+from core.prepared import Prepared
 from core.states import moved
 from training.models import Checkpoint, Run, Sample
 
@@ -46,8 +47,8 @@ def follow(sender: type[Model], pk: Any, status: str, **kwargs: object) -> None:
 
 
 @contextmanager
-def together() -> Iterator[None]:
-    """Tell of all moves within this at its end, each thing once."""
+def together(say: Callable[[Sequence[Event]], None] | None = None) -> Iterator[None]:
+    """Tell of all moves within this at its end, each thing once; by `say` where the caller has a way of its own."""
     gathered: list[Event] = []
     token = _gathered.set(gathered)
     try:
@@ -56,7 +57,7 @@ def together() -> Iterator[None]:
         _gathered.reset(token)
     once = [event for n, event in enumerate(gathered) if event not in gathered[n + 1 :]]
     try:
-        async_to_sync(send)(once)
+        (say or async_to_sync(send))(once)
     except Exception as error:
         log.warning("no page hears of %d moves: %s", len(once), error)
 
@@ -70,24 +71,27 @@ async def send(events: Sequence[Event]) -> None:
 def events(sender: type[Model], pk: Any, status: str) -> Iterable[Event]:
     """Group and event for the board, where every move shows, and for each session that this one shows in."""
     yield BOARD, {"type": "board.changed"}
-    if sender is Checkpoint and status == Checkpoint.Status.LIVE:
+    if sender is Checkpoint and status in (Checkpoint.Status.LIVE, Checkpoint.Status.RETIRED):
         yield EVERYONE, {"type": "live.changed"}
-    if sender is Turn and status in WHOLE:
-        for session_pk in Turn.objects.filter(pk=pk).values_list("session", flat=True):
-            yield Session(pk=session_pk).group, {"type": "turn.changed", "turn": str(pk), "status": status}
+    if sender is Turn:
+        for turn in PLACED.ask(UUID(str(pk))):
+            event = {"type": "turn.changed", "turn": str(pk), "status": status}
+            chips = {"type": "chips.changed", "turns": [str(pk)]}
+            yield group_of(turn.session_id), event if status in WHOLE else chips
         return
     turns: dict[UUID, list[str]] = defaultdict(list)
     for session_pk, turn_pk in touched(sender, pk, status).values_list("session", "pk").distinct():
         turns[session_pk].append(str(turn_pk))
     for session_pk, pks in turns.items():
-        yield Session(pk=session_pk).group, {"type": "chips.changed", "turns": pks}
+        yield group_of(session_pk), {"type": "chips.changed", "turns": pks}
+
+
+PLACED: Prepared[Turn] = Prepared(lambda pk: Turn.objects.filter(pk=pk).only("session_id").order_by())
 
 
 def touched(sender: type[Model], pk: Any, status: str) -> Any:
-    """The turns whose chip this move changes."""
+    """The turns whose chip this move of another row changes."""
     turns = Turn.objects.order_by()
-    if sender is Turn:
-        return turns.filter(pk=pk)
     if sender is Sample:
         if status == Sample.Status.READY:  # the batch grew, and every chip in it counts one more
             return turns.filter(judgement__sample__status=Sample.Status.READY)

@@ -15,15 +15,15 @@ from django.db.models import Model, QuerySet
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from chat import replies, sessions
+from chat import quiet, replies, sessions
 from chat.models import Turn
 from core.errors import TalkbackError
 from core.states import Stateful, moved
 from gpu_workers import engines
-from judge import calibration
+from judge import calibration, rehearsal
 from judge.sittings import sitting
-from judge.tasks import cast_votes_later, examine, judge_turn
-from training import promotion, runs
+from judge.tasks import cast_votes_later, examine, judge_turn, measure_later, rehearse_later
+from training import hours, promotion, runs
 from training.models import Checkpoint, Run, Sample
 from training.tasks import fill_batch, promote, train
 
@@ -78,7 +78,8 @@ def sweep() -> int:
     with sitting("sweep", for_s=3 * REPAIR_S) as seat:
         if seat is None:
             return 0
-        for part in (replies.close_stranded, _close_idle, runs.recover, async_to_sync(_repair), _vote):
+        repair = async_to_sync(_repair)
+        for part in (replies.close_stranded, _close_idle, runs.recover, repair, _vote, _measure, _rehearse):
             try:
                 part()
             except (TalkbackError, TimeoutError) as error:
@@ -115,5 +116,18 @@ def _vote() -> None:
         cast_votes_later()
 
 
+def _measure() -> None:
+    """Go on with measurings that nobody is at work on."""
+    for pk in calibration.unfinished():
+        measure_later(pk)
+
+
+def _rehearse() -> None:
+    """Have the base answer what runs will rehearse, while nobody waits for anything."""
+    if rehearsal.is_due():
+        rehearse_later()
+
+
 def connect() -> None:
     moved.connect(follow, dispatch_uid="pipeline")
+    hours.ask_of_chat(quiet.last_chat)

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import dj_database_url
+from django.core.exceptions import ImproperlyConfigured
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(os.environ.get("DATA_DIR") or BASE_DIR / "var").resolve()
@@ -20,6 +21,14 @@ if ENV_FILE.is_file():  # written by the set-up, so that any shell finds what th
 
 def env(name: str, default: str = "") -> str:
     return os.environ.get(name, "") or default
+
+
+def yes_or_no(name: str) -> bool | None:
+    """What a setting of 1 or 0 says, None where it is empty. Raises ImproperlyConfigured for anything else."""
+    said = env(name)
+    if said not in ("", "0", "1"):
+        raise ImproperlyConfigured(f"{name} is {said!r}: it takes 1 for yes, 0 for no, or nothing.")
+    return None if said == "" else said == "1"
 
 
 PORT = int(env("PORT", "8000"))
@@ -49,21 +58,60 @@ ENGINE_ADMIN_KEY = env("ENGINE_ADMIN_KEY")
 ENGINE_PRIORITIES = env("ENGINE_PRIORITIES", "1") == "1"
 ENGINE_PATIENCE_S = float(env("ENGINE_PATIENCE_S", "600"))
 """How long a reply waits for an engine that does not answer; only then is it an error. Large models load slowly."""
+LEARNER = env("LEARNER", "local")
+"""Who takes gradients: local, or tinker, a service that then also answers (docs/tinker.md): text leaves the machine."""
+TINKER_URL = env("TINKER_URL", "https://tinker.thinkingmachines.dev/services/tinker-prod")
+TINKER_API_KEY = env("TINKER_API_KEY")
+TINKER_MODEL = env("TINKER_MODEL")
+"""The base by its name there, as in Qwen/Qwen3-8B; MODEL is a folder with the same model's tokenizer and template."""
+if LEARNER not in ("local", "tinker"):
+    raise ImproperlyConfigured(f"LEARNER is {LEARNER!r}: it is local or tinker.")
+if LEARNER == "tinker":
+    ENGINE_URL = TINKER_URL  # adapters that were trained there are served there only
+JUDGES = env("JUDGES")
+"""Who judges: the path of a TOML file, or JSON (docs/judging.md). Empty: JUDGE_URL's server, else the policy's own
+base, with the judge's adapter where that fits it."""
 JUDGE_URL = env("JUDGE_URL")
 JUDGE_API_KEY = env("JUDGE_API_KEY")
 JUDGE_MODEL = env("JUDGE_MODEL")
 JUDGE_VOTES = max(3, int(env("JUDGE_VOTES", "3")))
 """m: how many votes a question gets; fewer than three have no majority."""
-JUDGE_MAX_NEW_TOKENS = int(env("JUDGE_MAX_NEW_TOKENS", "1024" if JUDGE_URL else "80"))
-"""Room for the judge's reasoning. The small model says in 80 tokens all it will ever say."""
+JUDGE_MAX_NEW_TOKENS = int(env("JUDGE_MAX_NEW_TOKENS", "0"))
+"""Room for a judge's reasoning; 0: by judge, 80 tokens for the small model, which then has said all, else 1024."""
 JUDGE_DEADLINE_S = float(env("JUDGE_DEADLINE_S", "60"))
 """A vote that takes longer has failed; it is kept as failed and asked for once more."""
-JUDGE_TEACHES = env("JUDGE_TEACHES", "1" if JUDGE_URL else "0") == "1"
-"""Whether votes alone make a sample. The small model as it comes is right on half of plain follow-ups: its votes are
-cast, kept and shown, and people's words teach. A judge that is named in JUDGE_URL is trusted."""
+JUDGE_TEACHES = yes_or_no("JUDGE_TEACHES")
+"""Whether votes alone make a sample. None: unless the base as it comes is among those who vote, which is right on half
+of plain follow-ups only: its votes are cast, kept and shown, and people's words teach."""
 CALIBRATION_VOTES = env("CALIBRATION_VOTES", "1") == "1"
 """Whether the judge also votes on what a person has decided already, afterwards, to be measured against it."""
 RECIPE = env("RECIPE")
+
+# When learning may begin (training/hours.py); empty: at any time.
+LEARN_HOURS = env("LEARN_HOURS")
+"""Hours of the day in TIME_ZONE, as in 22:00-07:00; several with commas between."""
+LEARN_IDLE_S = env("LEARN_IDLE_S")
+"""Nobody may have chatted for so many seconds."""
+LEARN_BUDGET_MIN = env("LEARN_BUDGET_MIN")
+"""After so many minutes of runs in a day none begins."""
+
+# Where it learns. Which cards are the learner's is said to the processes themselves (gpu_workers/leases.py).
+LEARN_PROCESSES = int(env("LEARN_PROCESSES", "0"))
+"""Processes that learn together, by torchrun; 0: one for each card that the learner has."""
+LEARN_SHARDED = env("LEARN_SHARDED") == "1"
+"""Whether an adapter's base lies in shards over the learner's cards (FSDP2), because one cannot hold it."""
+LEARN_GIVES_WAY = env("LEARN_GIVES_WAY", env("LEARNER_SHARES")) == "1"
+"""Whether learning waits, between two passes, while the engine answers: by itself on a card that both have."""
+
+# What may be learned from, and what is removed from it first (docs/privacy.md).
+LEARN_BY_DEFAULT = env("LEARN_BY_DEFAULT", "1") == "1"
+"""Whether new conversations and keys may be learned from, where their person has said nothing of it."""
+REMOVE_PERSONAL_DATA = env("REMOVE_PERSONAL_DATA", "1")
+"""What is removed before anything is learned: 1, the usual; 0, nothing; or kinds of judge.personal, commas between."""
+PHONE_REGIONS = env("PHONE_REGIONS", "US,GB,DE,FR,IT,NL,AU,IN")
+"""Whose telephone numbers are known without the code of their country."""
+PERSONAL_PATTERNS = env("PERSONAL_PATTERNS")
+"""A TOML file with patterns of this installation's own, a line each: kind = 'pattern', in RE2's syntax."""
 
 INSTALLED_APPS = [
     "webapp",
@@ -180,7 +228,8 @@ X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 2**20
 
 LANGUAGE_CODE = "en"
-TIME_ZONE = "UTC"
+TIME_ZONE = env("TIME_ZONE", "UTC")
+"""Of the hours of learning, and of the times that pages show."""
 USE_TZ = True
 STATIC_URL = "static/"
 STATIC_ROOT = DATA_DIR / "static"

@@ -8,9 +8,9 @@ from pydantic import BaseModel, Field
 
 from chat.api.sessions import Described
 from feedback.shapes import Far, Standing
-from judge.samples import Reason
+from judge import ledger
 
-CODES = ("writing", "unanswered", "judging", "stale", "unreadable", *(reason.name.lower() for reason in Reason))
+CODES = tuple(code for code in ledger.SENTENCES if code != ledger.Stands.SAMPLE.code)
 """Why a turn makes no sample, each in a word."""
 
 
@@ -52,10 +52,11 @@ class Votes(BaseModel):
 
 class Verdict(BaseModel):
     reward: int | None = Field(description="-1, 0 or 1; null: nobody could say.")
-    reward_from: str | None = Field(description="thumb, test or votes: the first of these that there is.")
+    reward_from: str | None = Field(description="reviewer, thumb, marks, test, rule or votes: the first that spoke.")
     confidence: float | None
     hint: str | None
-    hint_from: str | None = Field(description="guidance, rewrite or votes.")
+    hint_from: str | None = Field(description="reviewer, guidance, rewrite or votes.")
+    precedence: str | None = Field(description="Whose word it is, and whose outranks it, in a sentence.")
     note: Noted | None = Field(description="Why it made no sample, or what of the evidence went into none.")
     judged: int
 

@@ -5,7 +5,7 @@ from django.urls import include, path
 
 from chat.consumers import ChatConsumer
 from webapp.api import api
-from webapp.console.consumers import BoardConsumer
+from webapp.console.consumers import BoardConsumer, RunConsumer
 
 urlpatterns = [
     path("login/", auth.LoginView.as_view(template_name="login.html"), name="login"),
@@ -14,7 +14,9 @@ urlpatterns = [
     path("", include("webapp.health")),
     path("", include("chat.urls")),
     path("", include("feedback.urls")),
+    path("", include("webapp.privacy")),
     path("connect/", include("webapp.console.connect")),
+    path("", include("webapp.preferences")),
     path("console/", include("webapp.console.urls")),
     path("v1/", api.urls),
 ]
@@ -25,4 +27,5 @@ handler404, handler500 = "webapp.errors.not_found", "webapp.errors.broken"
 websocket_urlpatterns = [
     path("ws/chat/<uuid:pk>/", ChatConsumer.as_asgi()),
     path("ws/console/", BoardConsumer.as_asgi()),
+    path("ws/console/runs/<int:pk>/", RunConsumer.as_asgi()),
 ]

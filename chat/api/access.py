@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
-from asgiref.sync import sync_to_async
 from django.core import signing
 from django.db.models import Q
 from django.http import HttpRequest
@@ -13,6 +15,7 @@ from ninja.security import HttpBearer
 
 from chat import limits
 from chat.models import ApiKey
+from core import threads
 from core.errors import TalkbackError
 
 SCOPES = ("chat", "feedback", "admin")
@@ -40,22 +43,33 @@ class ScopeMissing(TalkbackError):
     code, status = "insufficient_scope", 403
 
 
+@dataclass(frozen=True)
+class Knock:
+    """A key that nobody has looked at yet."""
+
+    let_in: Callable[[], ApiKey]
+
+
 class Bearer(HttpBearer):
-    """`Authorization: Bearer KEY`, or `x-api-key: KEY` as Anthropic's clients send it; the view finds the key as
-    `request.auth`. `scope`: what the key must be for; None lets every open key in.
+    """`Authorization: Bearer KEY`, or `x-api-key: KEY` as Anthropic's clients send it; the view asks key_of() for the
+    key. `scope`: what the key must be for; None lets every open key in.
 
     Raises KeyInvalid, ScopeMissing or limits.RateLimited. `request.api_key` names the key even then, if it is known.
+    With `knocks` it is key_of() that looks at the key, and raises: a view that has other things to ask the database
+    does it all in one go. It belongs to routes of chat.api.aside, which refuse nothing else before.
     """
 
-    def __init__(self, scope: str | None = "chat") -> None:
+    def __init__(self, scope: str | None = "chat", *, knocks: bool = False) -> None:
         super().__init__()
-        self.scope = scope
+        self.scope, self.knocks = scope, knocks
 
-    async def __call__(self, request: HttpRequest) -> ApiKey:
+    async def __call__(self, request: HttpRequest) -> ApiKey | Knock:
+        if self.knocks:
+            return Knock(partial(self.let_in, request, given(request)))
         return await self.authenticate(request, given(request))
 
     async def authenticate(self, request: HttpRequest, token: str) -> ApiKey:
-        return await sync_to_async(self.let_in)(request, token)
+        return await threads.call(partial(self.let_in, request, token))
 
     def let_in(self, request: HttpRequest, secret: str) -> ApiKey:
         if not secret:
@@ -76,8 +90,10 @@ class Bearer(HttpBearer):
 
 
 def key_of(request: HttpRequest) -> ApiKey:
-    """The key that Bearer let in."""
-    key: ApiKey = request.auth  # type: ignore[attr-defined]  # ninja puts it there
+    """The key that Bearer lets in. Where it only knocked: call this where the database may be asked, as here it is."""
+    if isinstance(request.auth, Knock):  # type: ignore[attr-defined]  # ninja puts it there
+        request.auth = request.auth.let_in()  # type: ignore[attr-defined]
+    key: ApiKey = request.auth  # type: ignore[attr-defined]
     return key
 
 

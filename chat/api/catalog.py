@@ -7,6 +7,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from ninja import Router
@@ -29,16 +30,17 @@ BASE = "base"
 """The model as it came, by a name that can be read: talkback@base."""
 
 
-def chosen(model: str, key: ApiKey | None = None) -> Checkpoint:
-    """The checkpoint a request asks for: by the plain name the one that its key is pinned to, else the live one; by
-    name@number (or name@base, number 0) another that may answer. A pinned key has no other. Raises ModelNotFound."""
+def chosen(model: str, key: ApiKey) -> Checkpoint:
+    """The checkpoint a request asks for: by the plain name the one that its key is pinned to, else the live one of its
+    person's line; by name@number (or name@base, number 0) another that may answer them. A pinned key has no other.
+    Raises ModelNotFound."""
     name, _, number = model.partition("@")
     if name in ("", settings.MODEL_NAME) and not number:
-        return key.checkpoint if key and key.checkpoint else Checkpoint.live()
+        return key.checkpoint or Checkpoint.for_user(key.user_id)
     number = "0" if number == BASE else number
     numbered = name == settings.MODEL_NAME and re.fullmatch("[0-9]{1,9}", number)
-    found = answering().filter(number=int(number)).first() if numbered else None
-    if found is not None and key and key.checkpoint and found != key.checkpoint:
+    found = answering(key.user).filter(number=int(number)).first() if numbered else None
+    if found is not None and key.checkpoint and found != key.checkpoint:
         raise ModelNotFound(f"This API key is answered by {key.checkpoint} alone: ask for {settings.MODEL_NAME!r}.")
     if found is not None:
         return found
@@ -49,13 +51,17 @@ def shortened(name: str) -> str:
     return name if len(name) <= 100 else name[:100] + "…"
 
 
-def answering() -> QuerySet[Checkpoint]:
-    return Checkpoint.objects.filter(status__in=(Checkpoint.Status.LIVE, Checkpoint.Status.RETIRED))
+def answering(user: User) -> QuerySet[Checkpoint]:
+    """What may answer this person: the shared line's checkpoints and those of their own."""
+    status = Checkpoint.Status
+    return Checkpoint.objects.visible_to(user).filter(status__in=(status.LIVE, status.RETIRED))
 
 
 def named(key: ApiKey) -> dict[str, Checkpoint]:
     """Every name that may be asked for, and who answers to it."""
-    offered = answering().filter(pk=key.checkpoint_id) if key.checkpoint_id else answering()
+    offered = answering(key.user)
+    if key.checkpoint_id:
+        offered = offered.filter(pk=key.checkpoint_id)
     numbered = {str(checkpoint): checkpoint for checkpoint in offered}
     base = {f"{settings.MODEL_NAME}@{BASE}": found for found in numbered.values() if found.number == 0}
     return {settings.MODEL_NAME: chosen("", key), **numbered, **base}
@@ -76,7 +82,8 @@ def described(name: str, checkpoint: Checkpoint) -> dict[str, Any]:
 
 @router.get("/models", summary="The models that answer", response=Models)
 async def models(request: HttpRequest) -> dict[str, Any]:
-    """The live policy by its plain name, every checkpoint that may be asked for by number, and the base."""
+    """The live policy of the caller's line by its plain name, every checkpoint that may be asked for by number, and
+    the base."""
 
     def listed() -> list[dict[str, Any]]:
         return [described(name, checkpoint) for name, checkpoint in named(key_of(request)).items()]

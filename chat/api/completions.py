@@ -25,6 +25,7 @@ router = Router(auth=Bearer(), tags=["chat"])
 
 @router.post(
     "/chat/completions",
+    auth=Bearer(knocks=True),
     summary="One reply, plain or streaming",
     response=Answer,
     by_alias=True,

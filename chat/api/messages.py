@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Literal
 
-from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
@@ -26,8 +26,13 @@ from chat.api.request import MOST_TOOLS, NotOffered
 from chat.api.wire import Quick
 from chat.asking import Ask
 from chat.models import ApiKey, Turn
-from chat.rendering import Renderer
+from chat.rendering import Overlong, Renderer
+from chat.turns import ContextTooLong
+from core import threads
 from gpu_workers.types import Sampling
+
+COUNTED = 4
+"""How many times what the model's window holds is counted."""
 
 NEEDED = {"text": "text", "thinking": "thinking", "tool_use": "name", "tool_result": "tool_use_id"}
 """What a block of each kind must hold; blocks of other kinds are refused by name, or left out."""
@@ -294,6 +299,7 @@ router = Router(auth=Bearer(), tags=["chat"])
 
 @router.post(
     "/messages",
+    auth=Bearer(knocks=True),
     summary="One reply, as Anthropic's Messages give it",
     response=MessageAnswer,
     openapi_extra=events_of("its events, as Anthropic names them.", PING),
@@ -321,13 +327,17 @@ def begin(request: HttpRequest, body: AnthropicRequest) -> list[Turn]:
 
 @router.post("/messages/count_tokens", summary="How long a prompt is", response=TokensCounted)
 async def count(request: HttpRequest, body: AnthropicPrompt) -> dict[str, int]:
-    """Nothing is stored, and no engine is asked."""
+    """Nothing is stored, and no engine is asked. What is many times too long is not counted to its end: 400 then."""
 
     def counted() -> int:
-        chosen(body.model, key_of(request))
         renderer = Renderer.for_model(settings.MODEL)
         asked = {"tool_choice": body.tool_choice.plain()}
         form = calling.form(renderer.style, renderer.opening, body.functions(), asked)
-        return len(renderer.prompt_ids(body.plain(), form.tools or None, form.opened))
+        window = renderer.context_length
+        try:
+            return len(renderer.prompt_ids(body.plain(), form.tools or None, form.opened, most=COUNTED * window))
+        except Overlong as much:
+            raise ContextTooLong(window, much.tokens) from None
 
-    return {"input_tokens": await sync_to_async(counted)()}
+    await threads.call(partial(chosen, body.model, key_of(request)))
+    return {"input_tokens": await asyncio.to_thread(counted)}

@@ -38,9 +38,9 @@ class ResponseNotFound(TalkbackError):
 
 
 class PreviousNotFound(TalkbackError):
-    """The reply that a request continues is none of this key's."""
+    """The reply that a request continues is none of this key's. OpenAI's status: it is the request that is wrong."""
 
-    code, status = "previous_response_not_found", 404
+    code, status, param = "previous_response_not_found", 400, "previous_response_id"
 
 
 class ResponsesTool(BaseModel):
@@ -335,6 +335,7 @@ router = Router(auth=Bearer(), tags=["chat"])
 
 @router.post(
     "/responses",
+    auth=Bearer(knocks=True),
     summary="One reply, as OpenAI's Responses give it",
     response=ResponseAnswer,
     openapi_extra=events_of("its events, as OpenAI names them.", EXAMPLE),

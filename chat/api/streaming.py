@@ -10,14 +10,14 @@ import json
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import Any, Protocol
-
-from asgiref.sync import sync_to_async
 
 from chat import replies, sessions
 from chat.api.wire import EventStream
 from chat.models import Turn
 from chat.replies import Spoken
+from core import threads
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers import engines
 
@@ -50,11 +50,11 @@ def named(content: Mapping[str, Any]) -> bytes:
 
 async def begun(begin: Callable[[], list[Turn]]) -> list[Turn]:
     """`begin()`, off the event loop. A reader that leaves meanwhile leaves no turn behind that waits for a reply."""
-    beginning = asyncio.ensure_future(sync_to_async(begin)())
+    beginning = threads.call(begin)
     try:
         return await asyncio.shield(beginning)
     except asyncio.CancelledError:
-        await sync_to_async(forsake)(await beginning)
+        await threads.call(partial(forsake, await beginning))
         raise
 
 
@@ -92,7 +92,7 @@ async def events(turns: Sequence[Turn], encoder: Encoder, *, done: bool = False)
                     yield said
         ended = True
         if done:
-            await sync_to_async(sessions.close)(turns[0].session)
+            await threads.call(partial(sessions.close, turns[0].session))
         last = encoder.end()
     except TalkbackError as failure:
         if not begun:
@@ -105,7 +105,7 @@ async def events(turns: Sequence[Turn], encoder: Encoder, *, done: bool = False)
         last = encoder.fail(TalkbackError("Something went wrong here; the log has the details."))
     finally:
         if not ended:
-            await asyncio.shield(sync_to_async(forsake)(turns))
+            await asyncio.shield(threads.call(partial(forsake, turns)))
     yield last
 
 
@@ -123,9 +123,9 @@ async def whole(
         ended = True
     finally:
         if not ended:
-            await asyncio.shield(sync_to_async(forsake)(turns))
+            await asyncio.shield(threads.call(partial(forsake, turns)))
     if done:
-        await sync_to_async(sessions.close)(turns[0].session)
+        await threads.call(partial(sessions.close, turns[0].session))
     return await kept(turns)
 
 

@@ -516,6 +516,7 @@ class Batcher:
         if not rows:
             return
         ids, logprobs = draw(logits[[at for _, at in drawing]], rows, original=self._original)
+        self.metrics.drawn(len(ids))
         now = time.time()
         for n, (strand, _) in enumerate(drawing):
             ask, token = strand.ask, ids[n]

@@ -45,8 +45,11 @@ class Metrics:
         self.whole = Histogram()
         self._recent: deque[tuple[float, int]] = deque(maxlen=40)  # seconds and new tokens of the last steps
 
+    def drawn(self, tokens: int) -> None:
+        """Counted before anybody is told of them: who has heard that a reply ended finds all of it here."""
+        self.new_tokens += tokens
+
     def step(self, seconds: float, new_tokens: int) -> None:
-        self.new_tokens += new_tokens
         self._recent.append((seconds, new_tokens))
 
     def prompt(self, tokens: int, cached: int) -> None:

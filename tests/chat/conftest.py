@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from time import monotonic
@@ -16,7 +17,6 @@ from django.test import AsyncClient
 
 from chat import replies, turns
 from chat.models import ApiKey, Session, Turn
-from tests.conftest import free_port
 
 
 @pytest.fixture(autouse=True)
@@ -66,9 +66,9 @@ def site(transactional_db, engine) -> Iterator[str]:
     """The application itself behind a real socket, answered by the scripted engine."""
     from webapp.asgi import application
 
-    port = free_port()
-    server = uvicorn.Server(uvicorn.Config(application, port=port, log_level="warning", lifespan="off"))
-    thread = threading.Thread(target=server.run, daemon=True)
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(application, log_level="warning", lifespan="off"))
+    thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     ready = threading.Event()
     startup = server.startup
 
@@ -79,7 +79,7 @@ def site(transactional_db, engine) -> Iterator[str]:
     server.startup = started  # type: ignore[method-assign]
     thread.start()
     assert ready.wait(20)
-    yield f"http://127.0.0.1:{port}"
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     engine.release()
     server.should_exit = server.force_exit = True
     thread.join(20)

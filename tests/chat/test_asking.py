@@ -494,3 +494,13 @@ def test_idle_conversations_are_closed_a_few_at_a_time(key):
         ended(begin(key, session_id=f"s{n}", body=b"%d" % n))
     Session.objects.update(active_at=timezone.now() - timedelta(seconds=100))
     assert [sessions.close_idle(60, most=2), sessions.close_idle(60, most=2)] == [2, 1]
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_key_that_was_set_to_serve_only_after_it_was_let_in_teaches_nothing(key, begun):
+    first = ended(begin(key)) if begun else None
+    ApiKey.objects.filter(pk=key.pk).update(learns=False)
+    assert key.learns  # as it was read when the request came in
+    turn = begin(key, more(first.text) if first else HI, b"now")
+    assert not turn.learns
+    assert not Turn.objects.get(pk=turn.pk).learns

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from uuid import uuid4
 
 import pytest
-from django.db import DatabaseError, connection
-from django.test.utils import CaptureQueriesContext
+from django.db import DatabaseError
 from django.utils import timezone
 
 from chat import beats
@@ -85,14 +83,6 @@ async def test_a_reply_that_begins_as_the_last_other_one_ends_is_beaten_for(two)
             return await heard_of(two[1])
 
         await until(known, "a beat of the second", 2)
-
-
-def test_rows_are_locked_in_one_order_before_any_is_written():
-    with CaptureQueriesContext(connection) as asked:
-        beats.noted({uuid4(): None, uuid4(): None})
-    said = [query["sql"] for query in asked if "chat_turn" in query["sql"]]
-    assert said[0].startswith("SELECT")
-    assert "ORDER BY" in said[0]
 
 
 async def test_a_beat_that_fails_is_made_up_for_by_the_next(two, monkeypatch):

@@ -14,6 +14,8 @@ from feedback.models import Feedback
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Page, async_playwright, expect
 
+expect.set_options(timeout=30_000)  # what is to come is waited for, however busy the machine is
+
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 
@@ -39,7 +41,7 @@ async def open_tab(site, ana, client):
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         context = await browser.new_context(viewport={"width": 1200, "height": 800})
         await context.add_cookies(cookies)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(30_000)
 
         async def open_tab(path: str = "/") -> Page:
             tab = await context.new_page()
@@ -124,6 +126,42 @@ async def test_escape_stops_and_another_try_takes_its_place(open_tab, engine, se
     await expect(tab.get_by_text("1 earlier try")).to_be_visible()
 
 
+SOCKET = """(() => {
+    const Real = WebSocket;
+    window.WebSocket = class extends Real {
+        constructor(...about) {
+            super(...about);
+            window.socket = this;
+            this.addEventListener("message", ({ data }) => {
+                if (!data.includes("beforeend:")) document.body.dataset.caughtUp = "";
+            });
+        }
+    };
+})()"""
+"""The page's socket, to be had by a test. Whoever connects is shown the newest turn, then the chips, and no more."""
+
+
+async def test_of_what_is_pushed_only_what_has_a_place_on_the_page_is_shown(open_tab, engine, session):
+    tab = await open_tab()
+    await say(tab, "Say hello")
+    await expect(tab.locator(".turn .chip")).to_have_text("served")
+    await tab.add_init_script(SOCKET)
+    await tab.reload()
+    await expect(tab.locator("body[data-caught-up]")).to_have_count(1)
+    said = await tab.locator(".turn .prose").get_attribute("id")
+
+    for pushed in (
+        '<div id="said-of-another" hx-swap-oob="innerHTML">Hello</div>',
+        '<i id="gone" hx-swap-oob="delete"></i>',
+        f'<div id="{said}" hx-swap-oob="innerHTML">Hello, <b>captain</b>.</div>'
+        '<span id="thumbs-of-another" hx-swap-oob="true">Two thumbs</span>',
+    ):
+        await tab.evaluate("data => window.socket.dispatchEvent(new MessageEvent('message', { data }))", pushed)
+
+    await expect(tab.locator(".turn .prose")).to_have_text("Hello, captain.")
+    await expect(tab.get_by_text("Two thumbs")).to_have_count(0)
+
+
 async def test_thumb_and_corrections(open_tab, engine, session):
     tab = await open_tab()
     await say(tab, "Say hello")
@@ -187,13 +225,15 @@ async def test_reasons_chosen_quickly_are_all_kept(open_tab, engine, session):
     tab, other = await open_tab(), await open_tab()
     await say(tab, "Say hello")
     await tab.get_by_role("button", name="Bad reply").click()
-    await expect(tab.locator(".reasons label")).to_have_count(7)
+    # New parts hear nothing until htmx has settled them, 20 ms after they are drawn: quicker than any hand.
+    await expect(tab.locator(".reasons:not(.htmx-added) label")).to_have_count(7)
     await tab.evaluate("document.querySelectorAll('.reasons label').forEach((label) => label.click())")
     await expect(other.locator(".reasons input:checked")).to_have_count(7)
     await expect(tab.locator(".reasons input:checked")).to_have_count(7)
     assert [len(said.tags) for said in await stands("thumb")] == [7]
     await tab.get_by_role("button", name="Good reply").click()
-    await expect(tab.locator(".reasons label")).to_have_count(0)
+    await expect(tab.locator(".reasons legend")).to_have_text("What was good?")
+    await expect(tab.locator(".reasons input:checked")).to_have_count(0)
     assert [(said.value, said.tags) for said in await stands("thumb")] == [(1, [])]
 
 

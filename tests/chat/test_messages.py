@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from pydantic import ValidationError
 
-from chat.api import anthropic_events
+from chat.api import anthropic_events, messages
 from chat.api.anthropic_events import PING, MessageEvents, answer
 from chat.api.messages import AnthropicRequest, conversation
 from chat.api.request import NotOffered
 from chat.models import Session, Turn
 from chat.reading import Piece
+from chat.rendering import Renderer
 from chat.replies import Spoken
 from chat.turns import ContextTooLong
 from core.errors import TalkbackError
@@ -374,3 +376,13 @@ async def test_what_is_counted_is_what_is_asked(ask, engine, choice):
     }
     count = (await ask(body, "/v1/messages/count_tokens")).json()["input_tokens"]
     assert (await ask(body)).json()["usage"]["input_tokens"] == count
+
+
+async def test_what_is_many_times_too_long_is_not_counted_to_its_end(ask, engine):
+    window = Renderer.for_model(settings.MODEL).context_length
+    for times, status in ((2, 200), (2 * messages.COUNTED, 400)):  # a token a word, and a few more
+        body = HI | {"messages": [{"role": "user", "content": "the " * (times * window)}]}
+        answer = await ask(body, "/v1/messages/count_tokens")
+        assert answer.status_code == status, answer.json()
+    assert answer.json()["error"]["message"].startswith("prompt is too long: ")
+    assert f" tokens > {window} maximum" in answer.json()["error"]["message"]

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from chat import asking, clients, replies
@@ -331,8 +331,12 @@ def finished(turn: Turn, reply: Message) -> Message:
     return reply
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate]
+)
 @given(seed=st.integers(0, 2**32))
+@example(seed=415)  # a compaction between a call and its result, after two exchanges
+@example(seed=779)  # the same, with two results in another order than their calls, and calls in the next reply
 def test_no_turn_is_judged_by_what_did_not_follow_it_none_twice_none_lost(ana, seed):
     chance = Random(seed)
     keys = [ApiKey.objects.issue(ana, name)[0] for name in ("one", "two")]

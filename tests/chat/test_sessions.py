@@ -167,6 +167,18 @@ def test_a_name_alone_makes_nothing_follow(key: ApiKey):
     assert sessions.find(key, [user("Elsewhere"), assistant("Yes?"), user("No.")], external_id="s1") == (session, None)
 
 
+@pytest.mark.parametrize(("result", "is_known"), [("call10", True), ("call_1_0", True), ("call20", False)])
+def test_a_history_that_was_cut_between_a_call_and_its_result_goes_on(key: ApiKey, result, is_known):
+    session, _ = sessions.find(key, HI[:1], external_id="s1")
+    told = served(session, [user("Read x."), call("call_1_0", '{"path": "x"}'), tool("call_1_0")], "It says 42.")
+    served(session, [user("Read y."), call("call_3_0", '{"path": "y"}'), tool("call_3_0")], "It says 42.")
+
+    cut = [user("A summary."), tool(result), assistant("It says 42."), user("And now?")]
+
+    # Both read the same and said the same: whose result it is tells them apart.
+    assert sessions.find(key, cut, external_id="s1") == (session, told if is_known else None)
+
+
 def test_of_two_equal_conversations_the_one_that_nobody_continued_goes_on(key: ApiKey):
     first = served(Session.objects.create(user=key.user, key=key), HI[:1], "Hello.")
     second = served(Session.objects.create(user=key.user, key=key), HI[:1], "Hello.")

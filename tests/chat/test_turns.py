@@ -15,6 +15,7 @@ from django.utils import timezone
 from chat import replies, turns
 from chat.models import Session, Turn
 from chat.rendering import Renderer
+from core import threads
 from gpu_workers.errors import EngineRefused, EngineUnavailable, KeyRefused
 from gpu_workers.types import Delta, Sampling
 from tests.chat.conftest import assistant, open_turn, reply_to, until, user
@@ -430,14 +431,14 @@ async def test_a_reply_that_is_whole_is_kept_though_its_reader_leaves_before_a_t
     turn = await open_turn(session, HI)
     free, ending = threading.Event(), asyncio.Event()
 
-    def noting(call, **kwargs):
-        if call is replies.finish:
+    def noting(work):
+        if getattr(work, "func", None) is replies.finish:
             ending.set()
-        return sync_to_async(call, **kwargs)
+        return asyncio.ensure_future(sync_to_async(work)())
 
     writer = asyncio.create_task(reply_to(turn, engine))
     await asyncio.to_thread(engine.holding.wait, 10)
-    monkeypatch.setattr(replies, "sync_to_async", noting)
+    monkeypatch.setattr(threads, "call", noting)
     busy = asyncio.create_task(sync_to_async(free.wait)(20))
     await asyncio.sleep(0)
     engine.release()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import socket
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -399,6 +401,46 @@ async def test_two_hundred_streams_at_once_all_end_whole(site, key, engine):
         said = await asyncio.gather(*(talk(number) for number in range(200)))
     assert said == ["Hello, captain."] * 200
     assert await Turn.objects.filter(status=Turn.Status.SERVED).acount() == 200
+
+
+async def test_what_streams_took_they_give_back_whether_their_readers_stay_dawdle_or_leave(site, key, engine):
+    engine.says("Hello, captain, and welcome on board of this ship.", times=None)
+
+    async with openai.AsyncOpenAI(base_url=f"{site}/v1", api_key=key.secret, max_retries=0, timeout=120) as client:
+
+        async def talk(number: int, others: asyncio.Event) -> None:
+            messages: Any = [{"role": "user", "content": f"Say hello, number {number}"}]
+            stream = await client.chat.completions.create(model="talkback", messages=messages, stream=True)
+            async for _ in stream:
+                if number % 3 == 1:
+                    break
+                if number % 3 == 2:
+                    await others.wait()
+            await stream.close()
+
+        async def a_round() -> Counter[str]:
+            """What of ours lives on after 60 streams."""
+            others = asyncio.Event()
+            streams = [asyncio.create_task(talk(number, others)) for number in range(60)]
+            await asyncio.gather(*(stream for n, stream in enumerate(streams) if n % 3 != 2))
+            others.set()
+            await asyncio.gather(*streams)
+            await until(all_ended, "every turn has ended", within_s=20)
+            engine.calls.clear()  # the scripted engine remembers what it was asked
+            gc.collect()
+            return Counter(kind.__qualname__ for kind in map(type, gc.get_objects()) if is_ours(kind))
+
+        async def all_ended() -> bool:
+            return not await Turn.objects.filter(status=Turn.Status.ANSWERING).aexists()
+
+        def is_ours(kind: type) -> bool:
+            return str(kind.__module__).partition(".")[0] in ("chat", "core", "gpu_workers", "webapp", "training")
+
+        await a_round()  # caches fill, connections open
+        rounds = [await a_round() for _ in range(3)]
+    grown = rounds[-1] - rounds[0]
+    # A thread's last job may still be in its hands; what grew with the 120 streams between would be there 120 times.
+    assert all(count < 12 for count in grown.values()), grown
 
 
 async def test_readers_that_leave_at_any_moment_leave_no_turn_behind(site, key, engine):

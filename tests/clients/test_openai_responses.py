@@ -165,11 +165,11 @@ def test_another_persons_answers_are_not_found(client, engine, site, ben):
     with openai.OpenAI(base_url=f"{site}/v1", api_key=secret, max_retries=0) as his:
         with pytest.raises(openai.NotFoundError):
             his.responses.retrieve(answer.id)
-        with pytest.raises(openai.NotFoundError) as unknown:
+        with pytest.raises(openai.BadRequestError) as unknown:
             his.responses.create(model="talkback", input="Bye", previous_response_id=answer.id)
         with pytest.raises(openai.NotFoundError):
             his.responses.cancel(answer.id)
-        assert unknown.value.code == "previous_response_not_found"
+        assert (unknown.value.code, unknown.value.param) == ("previous_response_not_found", "previous_response_id")
 
 
 def test_an_answer_that_is_being_written_can_be_cancelled(client, engine):

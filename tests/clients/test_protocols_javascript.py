@@ -112,4 +112,4 @@ def test_openais_client_is_pleased_with_responses(site, key, engine, script):
     ]
     assert seen["continued"]["usage"]["output_tokens"] > 2
     assert seen["tools"] == {"inputs": [{"town": "Lisbon"}, {"town": "Porto"}], "after": "It is warm."}
-    assert seen["refused"] == ["NotFoundError", 404, "previous_response_not_found"]
+    assert seen["refused"] == ["BadRequestError", 400, "previous_response_not_found"]

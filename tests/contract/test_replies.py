@@ -255,7 +255,7 @@ async def test_a_reader_that_leaves_frees_its_place(client: Engine) -> None:
 
 
 async def test_several_stream_at_once(client: Engine) -> None:
-    sampling = Sampling(max_new_tokens=40, temperature=1.0, ignore_eos=True)
+    sampling = Sampling(max_new_tokens=400, temperature=1.0, ignore_eos=True)
     order: list[int] = []
 
     async def read(n: int) -> None:

@@ -1,4 +1,4 @@
-"""A prepared query answers as the queryset would that it was made of, and is composed once."""
+"""What is prepared reads and writes as the ORM would, and is composed once."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from uuid import uuid4
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef
+from django.db.transaction import TransactionManagementError
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from chat.models import ApiKey, Session, Turn
-from core.prepared import Prepared
+from core.prepared import Prepared, insert, update
 from training.models import Checkpoint
 
 pytestmark = pytest.mark.django_db
@@ -86,9 +88,58 @@ def test_a_value_that_is_no_parameter_is_refused(session):
         prepared.ask(session.pk, "x")
 
 
+def fresh(session: Session, **fields: object) -> Turn:
+    about = {"position": 9, "checkpoint": Checkpoint.live(), "messages": [{"role": "user", "content": "Nº 9"}]}
+    return Turn(session=session, **about | fields)
+
+
+def test_a_row_that_is_inserted_is_as_one_that_was_saved(session, django_assert_num_queries):
+    turn = fresh(session, follows=session.turns.first(), asked={"n": [1, None]}, logprobs=[-0.5], first_token_s=0.25)
+    with django_assert_num_queries(1):
+        insert(turn)
+    assert not turn._state.adding
+    stored = Turn.objects.get(pk=turn.pk)
+    (one,), (other,) = as_told([turn]), as_told([stored])
+    assert one == other
+    with pytest.raises(IntegrityError), transaction.atomic():
+        insert(fresh(session))  # two turns at one position
+    turn.text = "Later."
+    turn.save()
+    assert Turn.objects.get(pk=turn.pk).text == "Later."
+
+
+def test_rows_are_updated_where_all_of_it_is_so(session, django_assert_num_queries):
+    first, second, *_ = session.turns.all()
+    at = timezone.now()
+    values = {
+        "served_at": at,
+        "follows": second,
+        "asked": {"é": [1, None]},
+        "error": "100% wrong",
+        "first_token_s": None,
+    }
+    with django_assert_num_queries(1):
+        assert update(Turn, {"pk": first.pk, "status": first.status}, values) == 1
+    assert update(Turn, {"pk": second.pk, "status": "judged"}, values) == 0
+    first.refresh_from_db()
+    second.refresh_from_db()
+    assert {name: getattr(first, name) for name in values} == values
+    assert second.error == ""
+
+
+def test_an_update_that_fails_spoils_its_transaction_as_any_does(session):
+    first, second, *_ = session.turns.all()
+    with transaction.atomic():
+        with pytest.raises(IntegrityError):
+            update(Turn, {"pk": first.pk}, {"position": second.position})
+        with pytest.raises(TransactionManagementError):
+            Turn.objects.count()
+        transaction.set_rollback(True)
+
+
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_a_lock_is_asked_for_each_time(session):
-    from django.db import connection, transaction
+    from django.db import connection
 
     from chat import sessions
 

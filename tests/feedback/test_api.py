@@ -15,6 +15,8 @@ pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 NOTHING = {
     "thumb": None,
     "tags": [],
+    "comment": None,
+    "marks": [],
     "correction": None,
     "guidance": None,
     "verdict": None,
@@ -59,6 +61,8 @@ async def test_what_is_said_stands_as_the_answer_says(say, turn):
         "completion_id": turn.completion_id,
         "thumb": "down",
         "tags": ["too long", "my own"],
+        "comment": None,
+        "marks": [],
         "correction": "Four.",
         "guidance": "Do the sum.",
         "verdict": "failed",
@@ -203,7 +207,7 @@ async def test_feedback_on_what_never_teaches_is_kept_and_says_so(say, fields, l
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
-        ({}, 400, "Give a thumb, a correction, a guidance or a verdict, or withdraw"),
+        ({}, 400, "Give a thumb, marks, a correction, a guidance or a verdict, or withdraw"),
         ({"withdraw": False}, 400, "Give a thumb"),
         ({"withdraw": True, "thumb": "up"}, 400, "send it alone"),
         ({"thumb": "sideways"}, 400, "thumb"),
@@ -261,4 +265,83 @@ async def test_a_key_that_is_not_for_feedback_gives_none(say, ana):
     _, secret = await sync_to_async(ApiKey.objects.issue)(ana, "chats only", scopes=["chat"])
     answer = await say(secret=secret, thumb="up")
     assert (answer.status_code, answer.json()["error"]["code"]) == (403, "insufficient_scope")
+    assert await Feedback.objects.acount() == 0
+
+
+async def test_words_are_marked_by_their_place_or_by_what_they_say(say, turn):
+    await Turn.objects.filter(pk=turn.pk).aupdate(text="Two and two are five, and five it is.")
+    answer = await say(marks=[{"start": 0, "end": 3, "good": True}, {"text": "five", "occurrence": 2, "good": False}])
+    assert stands(answer) == {
+        "marks": [
+            {"start": 0, "end": 3, "text": "Two", "good": True},
+            {"start": 26, "end": 30, "text": "five", "good": False},
+        ]
+    }
+    assert (await Feedback.objects.aget()).spans == [[0, 3, 1], [26, 30, -1]]
+
+
+async def test_marks_are_replaced_as_a_whole_and_the_later_of_two_that_overlap_wins(say):
+    await say(marks=[{"text": "Five", "good": False}])
+    answer = await say(marks=[{"text": "Five.", "good": True}, {"text": "ve", "good": False}])
+    assert [(mark["text"], mark["good"]) for mark in stands(answer)["marks"]] == [
+        ("Fi", True),
+        ("ve", False),
+        (".", True),
+    ]
+    before = await Feedback.objects.acount()
+    await say(marks=[{"start": 0, "end": 5, "good": True}, {"start": 2, "end": 4, "good": False}])  # the same colouring
+    assert await Feedback.objects.acount() == before
+
+
+@pytest.mark.parametrize("nothing", [None, []])
+async def test_marks_are_taken_back(say, turn, nothing):
+    await say(marks=[{"text": "Five", "good": False}], thumb="down")
+    assert stands(await say(marks=nothing)) == {"thumb": "down"}
+    await turn.arefresh_from_db()
+    assert turn.status == Turn.Status.OBSERVED
+
+
+@pytest.mark.parametrize(
+    ("mark", "status", "sentence"),
+    [
+        ({"start": 0, "end": 6, "good": True}, 400, "The reply has 5 characters; this mark ends at 6."),
+        ({"start": 3, "end": 3, "good": True}, 400, "A mark has at least one character"),
+        ({"text": "six", "good": True}, 400, "The reply does not say 'six'."),
+        ({"text": "Five", "occurrence": 2, "good": True}, 400, "The reply says 'Five' 1 time, not 2."),
+        ({"text": "", "good": True}, 400, "A mark quotes at least one character"),
+        ({"good": True}, 400, "a mark says where by start and end, or by text"),
+        ({"start": 0, "good": True}, 400, "a mark says where by start and end, or by text"),
+        ({"start": 0, "end": 2, "text": "Fi", "good": True}, 400, "a mark says where by start and end, or by text"),
+        ({"start": 0, "end": 2, "occurrence": 2, "good": True}, 400, "occurrence goes with text"),
+        ({"text": "Five"}, 400, "good"),
+        ({"start": -1, "end": 2, "good": True}, 400, "start"),
+        ({"text": "Five", "good": True, "colour": "red"}, 400, "colour"),
+    ],
+)
+async def test_a_mark_that_is_on_no_words_says_why(say, mark, status, sentence):
+    answer = await say(thumb="up", marks=[mark])
+    assert answer.status_code == status, answer.content
+    assert sentence in answer.json()["error"]["message"]
+    assert await Feedback.objects.acount() == 0  # the thumb neither: all or nothing
+
+
+async def test_a_late_retry_marks_nothing_anew(say):
+    await say(retry="one", marks=[{"text": "Five", "good": False}])
+    await say(marks=None)
+    assert stands(await say(retry="one", marks=[{"text": "Five", "good": False}])) == {}
+
+
+async def test_a_comment_goes_with_a_thumb(say):
+    assert stands(await say(thumb="up", comment=" Short and right. ")) == {"thumb": "up", "comment": "Short and right."}
+    assert stands(await say(tags=["clear"])) == {"thumb": "up", "tags": ["clear"], "comment": "Short and right."}
+    assert stands(await say(comment="")) == {"thumb": "up", "tags": ["clear"]}
+    await say(comment="Right.")
+    assert stands(await say(thumb="down")) == {"thumb": "down"}  # it spoke of the other one
+
+
+async def test_a_comment_without_a_thumb_is_refused(say):
+    answer = await say(comment="Fine.")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "thumb_missing")
+    answer = await say(thumb="none", comment="Fine.")
+    assert "A comment goes with a thumb" in answer.json()["error"]["message"]
     assert await Feedback.objects.acount() == 0

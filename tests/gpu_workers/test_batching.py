@@ -79,6 +79,19 @@ class Desk:
     def ask(self, ids: Sequence[int], *, priority: int = 0, adapter: str | None = None, **params: Any) -> Reader:
         return self.ask_all([ids], priority=priority, adapter=adapter, **params)[0]
 
+    def meanwhile(self, act: Callable[[], object], ids: Sequence[int], **about: Any) -> Reader:
+        """Ask, and `act` as its first token is told: on the model's thread, so surely before the second is drawn."""
+        self.batcher.pause("in_place").result(DEADLINE_S)
+        reader = self.ask(ids, **about)
+
+        def once() -> None:
+            reader.on_token = lambda: None
+            act()
+
+        reader.on_token = once
+        self.batcher.resume().result(DEADLINE_S)
+        return reader
+
     def ask_all(
         self, prompts: Sequence[Sequence[int]], *, priority: int = 0, adapter: str | None = None, **params: Any
     ) -> list[Reader]:
@@ -179,10 +192,13 @@ def test_what_was_computed_for_one_adapter_serves_no_other(
 
 def test_a_long_prompt_does_not_stall_a_stream(make_desk: Callable[..., Desk]) -> None:
     desk = make_desk()
-    stream = desk.ask([1, 50], max_new_tokens=100)
-    assert stream.begun.wait(DEADLINE_S)
+    long: list[Reader] = []
 
-    desk.ask([n % 400 + 50 for n in range(1500)], max_new_tokens=1).wait()
+    def ask() -> None:
+        long.append(desk.ask([n % 400 + 50 for n in range(1500)], max_new_tokens=1))
+
+    desk.meanwhile(ask, [1, 50], max_new_tokens=100).wait()
+    long[0].wait()
 
     beside = [pieces for pieces in desk.forwards if any(len(piece.ids) > 1 for piece in pieces) and len(pieces) > 1]
     assert len(beside) >= 20
@@ -193,10 +209,13 @@ def test_a_long_prompt_does_not_stall_a_stream(make_desk: Callable[..., Desk]) -
 
 def test_a_prompt_of_lower_rank_takes_smaller_bites(make_desk: Callable[..., Desk]) -> None:
     desk = make_desk()
-    stream = desk.ask([1, 50], max_new_tokens=100, priority=10)
-    assert stream.begun.wait(DEADLINE_S)
+    low: list[Reader] = []
 
-    desk.ask(list(range(60, 360)), max_new_tokens=1, priority=0).wait()
+    def ask() -> None:
+        low.append(desk.ask(list(range(60, 360)), max_new_tokens=1, priority=0))
+
+    desk.meanwhile(ask, [1, 50], max_new_tokens=100, priority=10).wait()
+    low[0].wait()
 
     bites = [len(p.ids) for pieces in desk.forwards if len(pieces) > 1 for p in pieces if len(p.ids) > 1]
     assert 0 < max(bites) <= CHUNK_BESIDE_HIGHER
@@ -310,6 +329,24 @@ def test_one_that_stepped_back_reads_everything_again_under_new_weights(
     finally:
         desk.batcher.pause("abort").result(DEADLINE_S)
         model.set_weights(model.read_weights(str(tiny_model)), str(tiny_model))
+
+
+def test_who_hears_of_tokens_finds_them_counted(make_desk: Callable[..., Desk]) -> None:
+    desk = make_desk()
+    counted: list[tuple[int, int, int]] = []
+
+    def on_token() -> None:  # on the model's thread, as each token is told: nothing moves meanwhile
+        metrics = desk.batcher.metrics
+        counted.append((metrics.new_tokens, sum(metrics.requests.values()), metrics.prompt_tokens))
+
+    desk.batcher.pause("in_place").result(DEADLINE_S)
+    reader = desk.ask([1, 60, 61, 62], max_new_tokens=3)
+    reader.on_token = on_token
+    desk.batcher.resume().result(DEADLINE_S)
+    reader.wait()
+
+    # Three tokens after a prompt of four; the request is over with the last.
+    assert counted == [(1, 0, 4), (2, 0, 4), (3, 1, 4)]
 
 
 def test_a_failing_model_ends_every_request_with_an_error(make_desk: Callable[..., Desk], model: Model) -> None:

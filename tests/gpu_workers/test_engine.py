@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from gpu_workers.engine import Engine
-from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused
+from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused, NoRoom
 from gpu_workers.openai_chat import OpenAIChat
 from gpu_workers.types import Sampling
 
@@ -195,7 +195,7 @@ async def test_scores_of_other_tokens_raise() -> None:
         (400, {"error": {"message": "The following requested LoRA adapters are not loaded: x"}}, AdapterMissing, "x"),
         (401, {"error": "Unauthorized"}, KeyRefused, "ENGINE_API_KEY"),
         (403, {"error": "Forbidden"}, KeyRefused, "ENGINE_API_KEY"),
-        (400, {"error": {"message": "16 adapters are loaded, and no more fit: x"}}, EngineUnavailable, "no more fit"),
+        (400, {"error": {"message": "16 adapters are loaded, and no more fit: x"}}, NoRoom, "no more fit"),
         (429, {"error": {"message": "queue full"}}, EngineUnavailable, "queue full"),
         (500, {"error": {"message": "boom"}}, EngineUnavailable, "boom"),
     ],

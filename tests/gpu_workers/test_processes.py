@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +24,10 @@ class Ready(http.server.BaseHTTPRequestHandler):
         self.send_response(200); self.end_headers()
 http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Ready).serve_forever()
 """
+# The same with a child that only ends when it is killed: what is ignored when a process starts, it ignores too.
+DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)" + SERVER.replace(
+    "print(", "signal.signal(signal.SIGTERM, signal.SIG_DFL)\nprint("
+)
 
 
 def test_it_is_ready_inside_and_gone_with_its_children_afterwards(tmp_path: Path) -> None:
@@ -33,6 +39,41 @@ def test_it_is_ready_inside_and_gone_with_its_children_afterwards(tmp_path: Path
 
     assert not process.is_alive()
     assert not _runs(child)
+
+
+def test_children_that_take_their_time_to_die_are_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A killed process is there until its memory is given back: here until it was looked for a third time."""
+    port, log, kill, seen = free_port(), tmp_path / "log", os.killpg, []
+
+    def slowly(group: int, kind: int) -> None:
+        seen.append(kind)
+        if kind == 0 and seen.count(0) == 3:
+            kill(group, signal.SIGKILL)
+        elif kind != signal.SIGKILL:
+            kill(group, kind)
+
+    with EngineProcess([sys.executable, "-c", DEAF, str(port)], f"http://127.0.0.1:{port}", log):
+        monkeypatch.setattr(os, "killpg", slowly)
+        child = int(log.read_text().split()[1])
+
+    assert seen[:5] == [signal.SIGTERM, signal.SIGKILL, 0, 0, 0]
+    assert not _runs(child)
+
+
+def test_children_that_do_not_die_are_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    port, log, kill = free_port(), tmp_path / "log", os.killpg
+    process = EngineProcess([sys.executable, "-c", DEAF, str(port)], f"http://127.0.0.1:{port}", log)
+    process.start()
+    child = int(log.read_text().split()[1])
+    monkeypatch.setattr(os, "killpg", lambda group, kind: kill(group, kind) if kind != signal.SIGKILL else None)
+
+    process.stop(grace_s=1)
+
+    assert _runs(child)
+    assert "have not ended" in caplog.text
+    psutil.Process(child).kill()
 
 
 def test_one_that_ends_at_once_is_reported_with_its_last_words(tmp_path: Path) -> None:

@@ -33,10 +33,17 @@ def test_a_port_in_use_is_named_with_another_that_is_free(command: Command, take
         ({"HOST": "192.0.2.1"}, "HOST=192.0.2.1 cannot be listened on"),
         ({"MODEL": "/nowhere/at/all"}, "MODEL=/nowhere/at/all is neither a folder here nor a hub name"),
         ({"PROFILE": "quantum"}, "PROFILE=quantum is unknown"),
+        ({"JUDGES": "/nowhere.toml"}, "JUDGES names /nowhere.toml, which is not there"),
+        ({"JUDGES": "[{"}, "JUDGES is no JSON"),
         ({"RECIPE": "/nowhere.json"}, "RECIPE names /nowhere.json, which is not there"),
         ({"REDIS_URL": "localhost:6379"}, "REDIS_URL is not a Redis address"),
         ({"REDIS_URL": "redis://127.0.0.1:1/0"}, "No Redis answers at 127.0.0.1:1"),
         ({"ENGINE_URL": "http://127.0.0.1:1"}, "No engine answers at http://127.0.0.1:1"),
+        ({"LEARNER": "elsewhere"}, "LEARNER=elsewhere is unknown: it is local or tinker"),
+        ({"LEARNER": "tinker"}, "LEARNER=tinker needs TINKER_API_KEY"),
+        ({"LEARNER": "tinker", "TINKER_API_KEY": "k"}, "LEARNER=tinker needs TINKER_MODEL"),
+        ({"LEARNER": "tinker", "TINKER_API_KEY": "k", "TINKER_MODEL": "Qwen/Qwen3-8B"}, "LEARNER=tinker needs MODEL"),
+        ({"LEARNER": "tinker", "ENGINE_URL": "http://127.0.0.1:1"}, "and ENGINE_URL names http://127.0.0.1:1"),
         ({"PROFILE": "gpu", "SGLANG": "/nowhere/sglang"}, "No sglang program"),
     ],
 )
@@ -112,3 +119,27 @@ def test_the_data_folder_is_made_for_its_owner_alone(monkeypatch: pytest.MonkeyP
     assert findings.data_folder().fine
 
     assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    ("settings", "fine", "says"),
+    [
+        ({}, True, "learner 0; engine 1; judge none"),
+        ({"ACTOR_GPUS": "1", "ROLLOUT_GPUS": "1", "NUM_GPUS": "1"}, True, "learner 0; engine 0; judge none (in turns)"),
+        ({"ACTOR_GPUS": "2", "ROLLOUT_GPUS": "2"}, False, "ACTOR_GPUS=2, ROLLOUT_GPUS=2 make 4 of 2 cards"),
+        ({"ENGINE_URL": "http://elsewhere"}, True, "learner 0, 1; engine none; judge none"),
+        ({"PRM_GPUS": "1"}, False, "name by JUDGE_MODEL what is to run there"),
+        (
+            {"PRM_GPUS": "1", "JUDGE_MODEL": "m", "JUDGE_URL": "http://elsewhere"},
+            False,
+            "JUDGE_URL names another judge",
+        ),
+        ({"PRM_GPUS": "1", "JUDGE_MODEL": "m"}, True, "learner 0; engine 1; judge 1"),
+    ],
+)
+def test_whose_a_card_is_stands_among_the_findings(monkeypatch, settings: dict[str, str], fine: bool, says: str):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+
+    found = findings.gpu_cards({"PROFILE": "gpu", **settings})
+
+    assert (found.fine, says in found.says) == (fine, True)

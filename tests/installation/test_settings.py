@@ -81,3 +81,26 @@ def test_a_judge_that_teaches_is_remembered(monkeypatch: pytest.MonkeyPatch):
     start()
     monkeypatch.delenv("JUDGE_TEACHES")
     assert start()["JUDGE_TEACHES"] == "1"
+
+
+def test_a_judge_with_a_card_gets_an_address_and_a_key_that_no_other_judge_is_sent(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2")
+    for name, value in {"PROFILE": "gpu", "PRM_GPUS": "1", "JUDGE_MODEL": "/models/judge"}.items():
+        monkeypatch.setenv(name, value)
+
+    first = start()
+    assert first["JUDGE_URL"] == f"http://127.0.0.1:{first['JUDGE_PORT']}/v1"
+    assert first["JUDGE_API_KEY"]
+
+    monkeypatch.setenv("PRM_GPUS", "")
+    monkeypatch.setenv("JUDGE_URL", "https://judge.example.org/v1")
+    assert "JUDGE_API_KEY" not in start()
+
+
+def test_whether_learner_and_engine_have_one_card_is_found_anew(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PROFILE", "gpu")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    assert start()["LEARNER_SHARES"] == "1"
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    assert start()["LEARNER_SHARES"] == "0"

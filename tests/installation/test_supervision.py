@@ -122,3 +122,33 @@ def test_readiness_is_asked_for_past_any_proxy(monkeypatch: pytest.MonkeyPatch):
 
 def test_what_the_processes_write_is_for_its_owner_alone():
     assert configuration(settings_of())["supervisord"]["umask"] == "077"
+
+
+def test_each_process_sees_its_own_cards(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
+    settings = settings_of(PROFILE="gpu", ACTOR_GPUS="2", PRM_GPUS="1", JUDGE_PORT="1236", JUDGE_MODEL="/models/judge")
+
+    written = configuration(settings)
+
+    seen = {name: written[f"program:{name}"].get("environment") for name in ("learn", "engine", "judge-engine", "web")}
+    assert seen == {
+        "learn": 'CUDA_VISIBLE_DEVICES="0,1"',
+        "engine": 'CUDA_VISIBLE_DEVICES="2"',
+        "judge-engine": 'CUDA_VISIBLE_DEVICES="3"',
+        "web": None,
+    }
+    assert written["program:engine"]["command"].endswith("--cards 2")
+    assert written["program:judge-engine"]["command"].endswith("--model /models/judge --port 1236 --cards 3")
+
+
+def test_an_engine_on_the_only_card_leaves_room_for_the_learner(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+
+    written = configuration(settings_of(PROFILE="gpu"))
+
+    assert written["program:engine"]["command"].endswith("--cards 0 --shares")
+    assert written["program:learn"]["environment"] == 'CUDA_VISIBLE_DEVICES="0"'
+
+
+def test_learning_gives_way_on_every_core(folder: Path):
+    assert configuration(settings_of())["program:learn"]["command"].startswith("nice -n 10 ")

@@ -9,7 +9,7 @@ from judge import gate, heldout
 from judge.gate import Limits
 from judge.hints import GUIDANCE
 from judge.models import Examination, Judgement, Sitting
-from training.models import Checkpoint, Decision, Run, Sample
+from training.models import Checkpoint, Decision, Line, Run, Sample
 
 PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
 LIMITS = Limits(prompts=4, handful=2)
@@ -285,6 +285,14 @@ def test_an_exam_against_a_checkpoint_that_is_no_longer_live_begins_anew(engine,
     exam = examine()
     assert exam.against == Checkpoint.live()
     assert len(exam.pairs) == 4
+
+
+def test_a_candidate_is_held_against_what_answers_in_its_own_line(engine, examine, candidate):
+    line = Line.objects.create(name="ana", title="Ana", start=Checkpoint.live())
+    own = Checkpoint.objects.create(number=7, adapter="talkback-7-x", path="checkpoints/7", status="live", line=line)
+    Checkpoint.objects.filter(pk=candidate.pk).update(line=line)
+    both_say(engine)
+    assert (examine().against, Checkpoint.live().number) == (own, 0)
 
 
 def test_an_engine_that_forgot_the_candidate_gets_it_again(engine, examine, candidate):

@@ -1,71 +1,432 @@
-"""Who is asked, and how an answer is waited for."""
+"""Who is asked, what the settings may say of them, and how an answer is waited for."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
+from asgiref.sync import async_to_sync
+from django.core.management import call_command
+from django.core.management.base import SystemCheckError
 
+from gpu_workers.errors import EngineRefused
 from gpu_workers.openai_chat import OpenAIChat
-from judge import judges
-from judge.judges import BaseJudge, OutsideJudge
+from judge import fitting, judges, naming, polling, prompts, standing
+from judge.evidence import Evidence
+from judge.judges import Ask, ChatJudge, EngineJudge
+from judge.naming import JudgesInvalid
+from tests.tiny import write_tiny_adapter
+from training import promotion
 
-QUESTION = [{"role": "system", "content": "Judge."}, {"role": "user", "content": "| It works."}]
+USUAL = prompts.version()
+SEEN = Evidence((("user", "What is 2 and 2?"),), "Five.", (("user", "No, four."),))
+
+
+@pytest.fixture(autouse=True)
+def afresh():
+    """No test knows what another's server refused."""
+    ChatJudge._boxes.clear()
+    naming.listed.cache_clear()
+
+
+class Server:
+    """An OpenAI-compatible server that remembers what it was asked and answers as it is told."""
+
+    def __init__(self):
+        self.asked = []
+        self.answer = lambda body: (200, r"They object. \boxed{-1}")
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                outer.asked.append((self.path, self.headers["Authorization"], body))
+                status, text = outer.answer(body)
+                choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+                usage = {
+                    "prompt_tokens": 90,
+                    "completion_tokens": 5,
+                    "prompt_tokens_details": {"cached_tokens": 64},
+                }
+                answer = {"choices": [choice], "usage": usage} if status == 200 else {"error": {"message": text}}
+                content = json.dumps(answer).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *args):
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}"
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
 
 
 @pytest.fixture
 def server():
-    """An OpenAI-compatible server on a free port that remembers what it was asked."""
-    asked = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            asked.append((self.path, self.headers["Authorization"], body))
-            choice = {"message": {"role": "assistant", "content": r"\boxed{1}"}, "finish_reason": "stop"}
-            answer = json.dumps({"choices": [choice], "usage": {"completion_tokens": 5}}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-        def log_message(self, *args):
-            pass
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=http.serve_forever, daemon=True).start()
-    http.asked = asked
-    yield http
-    http.shutdown()
-    http.server_close()
+    server = Server()
+    yield server
+    server.http.shutdown()
+    server.http.server_close()
 
 
-def test_the_base_judges_unless_a_server_is_named(engine, renderer):
-    who = judges.judge()
-    assert isinstance(who, BaseJudge)
-    assert who.name == "talkback@0"
+def asked(who, seen=SEEN, question="score"):
+    (said,) = judges.ask([Ask(who, question, seen)])
+    return said
 
 
-def test_an_outside_judge_is_one_setting_away(server, monkeypatch, settings):
-    settings.JUDGE_URL = f"http://127.0.0.1:{server.server_port}"
+# Who they are
+
+
+def test_the_base_judges_where_no_adapter_fits_the_model(engine, renderer):
+    (who,) = judges.panel()
+    assert (who.kind, who.name, who.family, who.leaves_machine) == ("base", "talkback@0", "cases", False)
+
+
+@pytest.fixture
+def fitting_adapter(tiny_model, tmp_path, monkeypatch, settings):
+    """An adapter that was trained on the tiny model, where the repository has its own."""
+    folder = write_tiny_adapter(tmp_path / "adapter", seed=3, base_model_name_or_path="somebody/Tiny")
+    monkeypatch.setattr(fitting, "FOLDER", folder)
+    settings.DATA_DIR = tmp_path / "data"
+    return folder
+
+
+def test_the_judges_adapter_judges_where_it_fits(db, engine, renderer, fitting_adapter, settings):
+    (who,) = judges.panel()
+    assert (who.kind, who.family) == ("adapter", "trained")
+    assert who.name == fitting.adapter(fitting_adapter).name
+    settings.JUDGE_TEACHES = None
+    assert judges.teaches()
+    settings.JUDGE_TEACHES = False
+    assert not judges.teaches()
+
+
+def test_an_adapter_for_another_model_is_left_alone(db, engine, renderer, fitting_adapter, settings):
+    shutil.rmtree(fitting_adapter)
+    write_tiny_adapter(fitting_adapter, seed=3, base_model_name_or_path="somebody/Another")
+    assert [who.kind for who in judges.panel()] == ["base"]
+    settings.JUDGE_TEACHES = None
+    assert not judges.teaches()
+    settings.JUDGES = '[{"kind": "adapter"}]'
+    with pytest.raises(JudgesInvalid, match="belongs to somebody/Another"):
+        judges.panel()
+
+
+def test_its_name_changes_with_its_content(fitting_adapter):
+    before = fitting.adapter(fitting_adapter).name
+    write_tiny_adapter(fitting_adapter, seed=4, base_model_name_or_path="somebody/Tiny")
+    assert fitting.adapter(fitting_adapter).name != before
+    assert fitting.is_ours(before)
+
+
+def test_it_is_copied_once_to_where_the_engine_reads(fitting_adapter):
+    adapter = fitting.adapter(fitting_adapter)
+    place = adapter.placed()
+    assert sorted(file.name for file in place.iterdir()) == sorted(fitting.FILES)
+    (place / fitting.FILES[0]).write_text("{}")
+    assert adapter.placed() == place
+    assert (place / fitting.FILES[0]).read_text() == "{}"  # what is there is not written again
+    assert [folder.name for folder in place.parent.iterdir()] == [adapter.name]  # no draft is left
+
+
+def test_any_number_of_judges_from_a_file(tmp_path, settings, monkeypatch, tiny_model, renderer):
+    monkeypatch.setenv("WISE_KEY", "secret")
+    file = tmp_path / "judges.toml"
+    file.write_text(
+        f"""
+[[judge]]
+kind = "base"
+votes = 2
+[[judge]]
+kind = "engine"
+name = "next door"
+url = "http://10.0.0.7:30000"
+model = "{tiny_model}"
+[[judge]]
+kind = "openai"
+url = "https://judge.example/v1"
+model = "wise-1"
+api_key_env = "WISE_KEY"
+"""
+    )
+    settings.JUDGES = str(file)
+    base, near, far = judges.roster()
+    assert (base.votes, near.name, far.name) == (2, "next door", "wise-1 at judge.example")
+    assert [who.leaves_machine for who in (base, near, far)] == [False, False, True]
+    assert [who.host for who in (near, far)] == ["10.0.0.7:30000", "judge.example"]
+    assert far.server._headers == {"Authorization": "Bearer secret"}
+    assert all(who.version == USUAL for who in (base, near))
+    assert judges.called("next door").name == near.name
+
+
+def test_a_panel_teaches_by_itself_when_the_bare_base_has_no_vote_in_it(
+    engine, renderer, fitting_adapter, settings, monkeypatch
+):
+    settings.JUDGE_TEACHES = None
+    settings.JUDGES = '[{"kind": "base", "votes": 2}, {"kind": "adapter"}]'
+    stopped = set()
+    monkeypatch.setattr(standing, "weight", lambda name, version: float(name not in stopped))
+    assert not judges.teaches()  # two of three votes are the base's
+    stopped.add("talkback@0")
+    assert judges.teaches()
+    stopped.add(judges.panel()[1].name)
+    assert not judges.teaches()  # when all have stopped, nobody speaks better for it
+
+
+@pytest.mark.parametrize(
+    ("setting", "complaint"),
+    [
+        ("[", "JUDGES is no JSON"),
+        ("/nowhere/judges.toml", "cannot be read as TOML"),
+        ("[]", "names no judge"),
+        ('[{"kind": "oracle"}]', "judge 1: kind"),
+        ('[{"kind": "openai", "url": "ftp://x", "model": "m"}]', "needs a url that begins with http"),
+        ('[{"kind": "openai", "url": "http://x"}]', "needs the model's name"),
+        ('[{"kind": "base", "url": "http://x"}]', "takes no url"),
+        ('[{"kind": "base", "family": "rude"}]', "no family of prompts rude, only cases"),
+        ('[{"kind": "base"}, {"kind": "base"}]', "same judge twice"),
+        ('[{"kind": "base", "votes": 0}]', "judge 1: votes"),
+        ('[{"kind": "base", "colour": "red"}]', "judge 1: colour"),
+        ('[{"kind": "openai", "url": "http://x", "model": "m", "api_key": "s"}]', "name it in api_key_env"),
+        ('[{"kind": "openai", "url": "http://x", "model": "m", "api_key_env": "NO_SUCH_KEY"}]', "holds no NO_SUCH_KEY"),
+        ('[{"kind": "adapter", "adapter": "/nowhere"}]', "no adapter in /nowhere"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_told_at_the_start(settings, setting, complaint):
+    settings.JUDGES = setting
+    with pytest.raises(SystemCheckError, match=r"judge\.E001") as refused:
+        call_command("check")
+    assert complaint in str(refused.value)
+
+
+def test_two_ways_of_naming_at_once_are_refused(settings):
+    settings.JUDGES, settings.JUDGE_URL = '[{"kind": "base"}]', "http://127.0.0.1:9"
+    with pytest.raises(JudgesInvalid, match="both set"):
+        judges.panel()
+
+
+def test_a_name_that_nobody_has_is_answered_with_the_names_there_are(settings, renderer):
+    with pytest.raises(JudgesInvalid, match=r"There are: talkback@0, base, adapter\."):
+        judges.called("wise-1")
+
+
+# Who casts which vote
+
+
+class Silent:
+    """A judge of this name that is never asked."""
+
+    family, version, versions = "cases", USUAL, frozenset({USUAL})
+
+    def __init__(self, name, votes=None):
+        self.name, self.votes = name, votes
+
+
+@pytest.mark.django_db
+def test_votes_are_dealt_in_turn(settings):
+    settings.JUDGE_VOTES = 5
+    a, b = Silent("a"), Silent("b")
+    assert [who.name for who in polling.bench(a).deal] == ["a"] * 5
+    assert [who.name for who in polling.bench([a, b]).deal] == ["a", "b", "a", "b", "a"]
+    assert [who.name for who in polling.bench([Silent("c", votes=2), a, b]).deal] == ["c", "c", "a", "b", "a"]
+    settings.JUDGE_VOTES = 3
+    assert polling.bench([Silent(str(n)) for n in range(4)]).m == 4  # nobody is left out
+    assert polling.bench([Silent("c", votes=5)]).m == 5
+    assert polling.bench(a, votes=1).m == 3  # fewer have no majority
+
+
+@pytest.mark.django_db
+def test_a_judge_that_has_stopped_is_left_out_as_long_as_another_judges(monkeypatch):
+    monkeypatch.setattr("judge.standing.weight", lambda name, version: 0.0 if name == "a" else 0.4)
+    a, b = Silent("a"), Silent("b")
+    seated = polling.bench([a, b])
+    assert [who.name for who in seated.deal] == ["b"] * 3
+    assert seated.weights == {"a": 0.0, "b": 0.4}
+    assert polling.have_stopped(a)
+    assert not polling.have_stopped([a, b])
+
+
+@pytest.mark.django_db
+def test_where_one_judge_is_away_the_next_is_asked(engine, renderer):
+    engine.says(r"They object. \boxed{-1}", times=None)
+    away = ChatJudge(OpenAIChat("http://127.0.0.1:9", model="away"))
+    here = EngineJudge(engine, renderer)
+    ballots = polling.poll([away, here], SEEN, ("score",))
+    # Votes 0 and 2 were dealt to who is away; at the second attempt 0 goes to who is here, and 2 again to who is away.
+    assert [(ballot.index, ballot.judge == here.name, ballot.score) for ballot in ballots] == [
+        (0, False, None),
+        (1, True, -1),
+        (2, False, None),
+        (0, True, -1),
+        (2, False, None),
+    ]
+    found = polling.finding(ballots)
+    assert (found.score.reward, found.score.valid, found.score.asked) == (-1, 2, 3)
+
+
+# The adapter on the policy's engine
+
+
+def test_the_adapter_is_loaded_when_it_is_missing_and_an_older_one_let_go(engine, renderer, fitting_adapter, settings):
+    stale = Path(settings.DATA_DIR) / "judges" / "judge-00000000"
+    engine.loaded |= {"judge-00000000": str(stale), "talkback-4-x": "/checkpoints/4"}
+    engine.says(r"\boxed{-1}", times=None)
+    (who,) = judges.panel()
+
+    said = judges.ask([Ask(who, "score", SEEN) for _ in range(3)])
+
+    assert [one.text for one in said] == [r"\boxed{-1}"] * 3
+    assert engine.loaded == {"talkback-4-x": "/checkpoints/4", who.name: str(who.adapter.place)}
+    assert {call.adapter for call in engine.asked("generate")} == {who.name}
+    loads = len([one for one in engine.admin if one[0] == "load"])
+    judges.ask([Ask(who, "score", SEEN)])
+    assert len([one for one in engine.admin if one[0] == "load"]) == loads  # it stays
+
+
+def test_tidying_and_repairing_the_policys_adapters_leaves_the_judges_alone(engine, renderer, fitting_adapter, db):
+    (who,) = judges.panel()
+    engine.loaded[who.name] = str(who.adapter.placed())
+    async_to_sync(promotion.repair)()
+    assert who.name in engine.loaded
+
+
+def test_an_adapter_that_the_engine_refuses_costs_no_turn_its_verdict(engine, renderer, fitting_adapter):
+    (who,) = judges.panel()
+    engine.invalid.add(who.name)
+    said = asked(who)
+    assert said.failure.startswith("unreachable: The engine does not take the judge's adapter: ")
+    assert said.unreachable
+
+
+def test_the_adapter_is_asked_in_its_own_words_and_held_to_its_grammar(engine, renderer, fitting_adapter):
+    (who,) = judges.panel()
+    asked(who)
+    asked(who, question="hint")
+    score, hint = engine.asked("generate")[-2:]
+    for call, question in ((score, "score"), (hint, "hint")):
+        told = prompts.question(question, "trained")
+        assert (call.sampling.regex, call.sampling.max_new_tokens) == (told.regex, told.max_new_tokens)
+    shared = len(renderer.prompt_ids(prompts.messages("score", SEEN, "trained"))) - 20
+    assert score.prompt_ids[:shared] == hint.prompt_ids[:shared]  # both questions begin alike
+
+
+def test_an_engine_without_grammars_is_asked_without_one(engine, renderer, fitting_adapter, monkeypatch):
+    generate, regexes = engine.generate, []
+
+    async def free(prompt_ids, sampling, **kwargs):
+        regexes.append(sampling.regex)
+        if sampling.regex:
+            raise EngineRefused("Regular expressions need a grammar backend.")
+        return await generate(prompt_ids, sampling, **kwargs)
+
+    monkeypatch.setattr(engine, "generate", free)
+    engine.says(r"\boxed{1}", times=None)
+    (who,) = judges.panel()
+    engine.loaded[who.name] = "x"
+    assert asked(who).text == asked(who).text == r"\boxed{1}"
+    assert [bool(regex) for regex in regexes] == [True, False, False]  # remembered
+
+
+# Windows
+
+
+@pytest.mark.parametrize("window", [1024, 2048, 8192, 40000])
+def test_the_prompt_always_fits_the_window(engine, renderer, window, monkeypatch, settings):
+    settings.JUDGE_MAX_NEW_TOKENS = 60
+    monkeypatch.setattr(renderer, "context_length", window)
+    huge = "\U0001f600\u4f60 many words " * 20000
+    seen = Evidence((("user", huge),) * 5, huge, (("tool", huge),) * 40, guidance=huge, rewrite=huge, output=huge)
+    who = EngineJudge(engine, renderer, family="trained")
+    for question in ("score", "hint"):
+        assert len(who.prompt_ids(question, seen, 60)) + 60 <= window
+    assert not asked(who, seen).failure
+
+
+def test_a_window_too_small_for_the_question_says_so(engine, renderer, monkeypatch):
+    monkeypatch.setattr(renderer, "context_length", 64)
+    said = asked(EngineJudge(engine, renderer))
+    assert "its window has 64" in said.failure
+
+
+def test_a_larger_window_is_shown_more(engine, renderer, monkeypatch):
+    monkeypatch.setattr(renderer, "context_length", 32768)
+    said = "".join(f"{n:04} " for n in range(1600))  # 8000 characters, none of them a flood
+    seen = Evidence((("user", said),), "Five.", (("user", "No."),))
+    assert "characters left out" in seen.text
+    # 4 times 1200 characters of the request; 3200 of 8000 stay away
+    assert "3200 characters left out" in prompts.messages("score", seen, share=4.0)[-1]["content"]
+    assert next(judges.shares(32768, "cases")) == 4.0
+
+
+# Servers outside
+
+
+def test_an_outside_judge_is_one_setting_away(server, settings):
+    settings.JUDGE_URL = server.url
     settings.JUDGE_MODEL, settings.JUDGE_API_KEY = "wise-1", "secret"
-    who = judges.judge()
-    assert isinstance(who, OutsideJudge)
-    assert who.name == f"wise-1 at 127.0.0.1:{server.server_port}"
+    (who,) = judges.panel()
+    assert isinstance(who, ChatJudge)
+    assert who.name == f"wise-1 at {server.url.removeprefix('http://')}"
 
-    said = judges.ask(who, [QUESTION, QUESTION])
+    said = judges.ask([Ask(who, "score", SEEN), Ask(who, "score", SEEN)])
 
-    assert [(answer.text, answer.tokens, answer.failure) for answer in said] == [(r"\boxed{1}", 5, "")] * 2
+    assert [(one.text, one.tokens, one.prompt_tokens, one.cached_tokens, one.failure) for one in said] == [
+        (r"They object. \boxed{-1}", 5, 90, 64, "")
+    ] * 2
     path, key, body = server.asked[0]
     assert (path, key, body["model"], body["temperature"]) == ("/v1/chat/completions", "Bearer secret", "wise-1", 0.6)
-    assert body["messages"] == QUESTION
+    assert body["messages"][-1]["content"] == SEEN.text
+
+
+@pytest.mark.django_db
+def test_structured_output_is_asked_for_and_read(server):
+    server.answer = lambda body: (
+        200,
+        json.dumps(
+            {"reasoning": "A change.", "score": 1, "hint": "Add the numbers first."}
+            if "hint" in body["response_format"]["json_schema"]["schema"]["properties"]
+            else {"reasoning": "They object.", "score": -1}
+        ),
+    )
+    who = ChatJudge(OpenAIChat(server.url, model="wise-1"))
+    found = polling.finding(ballots := polling.poll(who, SEEN))
+    assert (found.score.reward, found.hints) == (-1, ("Add the numbers first.",))
+    assert {ballot.version for ballot in ballots} == {USUAL + "+json"}
+    system = server.asked[0][2]["messages"][0]["content"]
+    assert "Answer with JSON only" in system
+    assert "boxed" not in json.dumps(server.asked[0][2]["messages"])
+
+
+def test_structured_output_that_is_refused_is_asked_for_once(server):
+    server.answer = lambda body: (
+        (400, "response_format is not supported") if "response_format" in body else (200, r"\boxed{-1}")
+    )
+    server_ = OpenAIChat(server.url, model="wise-1")
+    first, second = asked(ChatJudge(server_)), asked(ChatJudge(server_))
+    assert (first.text, first.version, second.text) == (r"\boxed{-1}", USUAL, r"\boxed{-1}")
+    assert ["response_format" in body for _, _, body in server.asked] == [True, False, False]
+
+
+def test_a_server_with_less_room_than_said_is_asked_with_less_evidence(server):
+    def narrow(body):
+        length = sum(len(message["content"]) for message in body["messages"])
+        return (400, "This model's maximum context length is 2048 tokens.") if length > 5000 else (200, r"\boxed{0}")
+
+    server.answer = narrow
+    much = "".join(f"{n:04} " for n in range(1800))
+    long = Evidence((("user", much),), much, (("user", "No."),))
+    assert asked(ChatJudge(OpenAIChat(server.url, model="m"), constrain=False), long).text == r"\boxed{0}"
+    assert len(server.asked) > 1
 
 
 def test_nobody_there_is_a_failure_with_its_reason(settings):
-    who = OutsideJudge(OpenAIChat("http://127.0.0.1:9", model="nobody"))
-    (said,) = judges.ask(who, [QUESTION])
+    said = asked(ChatJudge(OpenAIChat("http://127.0.0.1:9", model="nobody")))
     assert said.unreachable
     assert said.failure.startswith("unreachable: ")
     assert len(said.failure) <= 200

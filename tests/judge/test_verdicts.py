@@ -12,7 +12,7 @@ from chat import turns
 from chat.models import Session, Turn
 from feedback.models import Feedback
 from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable
-from judge import evidence, judges, prompts, samples, verdicts
+from judge import evidence, judges, polling, prompts, samples, teacher, verdicts
 from judge.hints import GUIDANCE
 from judge.models import Judgement, Sitting, Vote
 from judge.samples import Reason
@@ -38,6 +38,18 @@ def again(turn: Turn) -> Turn:
     if turn.status == Turn.Status.JUDGED:
         turn.move(Turn.Status.OBSERVED)
     return Turn.objects.get(pk=turn.pk)
+
+
+def narrowed(monkeypatch, renderer, room: int) -> None:
+    """From here on the model's window has so much room for a hint; its judge still reads what it is asked."""
+    read = teacher.hinted_prompt
+
+    def narrow(turn, hint, renderer):
+        with monkeypatch.context() as within:
+            within.setattr(renderer, "context_length", room)
+            return read(turn, hint, renderer)
+
+    monkeypatch.setattr(teacher, "hinted_prompt", narrow)
 
 
 # People decide
@@ -172,8 +184,8 @@ def test_who_scores_is_not_told_the_reasons(serve, say):
     turn = serve(next_state="Hm.")
     say(turn, "thumb", value=-1, tags=["too long"])
     seen = evidence.of(turn)
-    assert "too long" in prompts.hint(seen)[-1]["content"]
-    assert "too long" not in prompts.score(seen)[-1]["content"]
+    assert "too long" in prompts.messages("hint", seen)[-1]["content"]
+    assert "too long" not in prompts.messages("score", seen)[-1]["content"]
 
 
 # Tests decide
@@ -275,13 +287,13 @@ def test_votes_are_sampled_at_the_lowest_priority_and_by_the_base(serve, judge_i
     assert {(call.adapter, call.priority, call.sampling.temperature) for call in calls} == {(None, 0, 0.6)}
 
 
-def test_a_tie_is_neutral_and_leaves_a_reason(serve, judge_it, engine):
+def test_a_tie_is_zero_and_waits_for_a_person(serve, judge_it, engine):
     for score in (1, 0, -1):
         engine.says(rf"\boxed{{{score}}}", to=SCORE)
     turn = serve(next_state="Hm.")
     judge_it(turn, BINARY)
     judgement = Judgement.objects.get(turn=turn)
-    assert (judgement.reward, judgement.sample, judgement.reason) == (0, None, Reason.NEUTRAL)
+    assert (judgement.reward, judgement.sample, judgement.reason) == (0, None, Reason.TIED)
 
 
 def test_unreadable_votes_are_kept_asked_again_and_never_become_zeros(serve, judge_it, engine):
@@ -340,10 +352,10 @@ def test_a_slow_judge_has_failed_and_the_others_count(serve, judge_it, engine, s
 
 def test_votes_that_were_cast_before_a_worker_died_are_not_asked_for_again(serve, judge_it, engine):
     turn = serve(next_state="Thanks.")
-    seen, who = evidence.of(turn), judges.judge()
+    seen, seated = evidence.of(turn), polling.bench(judges.panel())
     for index in (0, 2):
-        said = judges.Said(r"\boxed{1}")
-        verdicts.read(turn, seen, Vote.Question.SCORE, index, said, who=who).save()
+        ballot = seated.read(seated.ask("score", index, seen), index, judges.Said(r"\boxed{1}"))
+        verdicts.vote_of(turn, seen, ballot).save()
     engine.says(r"\boxed{-1}", times=1)
     judge_it(turn, BINARY)
     assert Judgement.objects.get(turn=turn).reward == 1
@@ -368,8 +380,11 @@ def test_votes_of_a_judge_that_is_not_trusted_are_the_verdict_and_teach_nothing(
     turn = serve(next_state="No, four.")
     judge_it(turn)
     judgement = Judgement.objects.get(turn=turn)
-    assert (judgement.reward, judgement.hint, judgement.sample) == (-1, HINT, None)
+    assert (judgement.reward, judgement.hint, judgement.sample) == (-1, "", None)
     assert judgement.reason == Reason.UNTRUSTED
+    hint = turn.hints.get()  # a person may still take it
+    assert (hint.text, hint.status) == (HINT, "waiting")
+    assert "teach nothing by themselves" in hint.waits_because
     assert Vote.objects.count() == 6
 
 
@@ -418,7 +433,7 @@ def test_a_lone_hint_is_not_accepted(serve, judge_it, engine):
     [
         ("Be nice.", "shorter than 10"),
         ("Two and two are five.", "only repeats the reply"),
-        (next(iter(sorted(prompts.EXAMPLE_HINTS))), "copied from the judge's own instructions"),
+        (next(iter(sorted(prompts.example_hints()))), "copied from the judge's own instructions"),
         ("", "no hint between the markers"),
     ],
 )
@@ -461,7 +476,6 @@ def test_a_hint_beside_a_tools_text_in_the_request_waits_too(serve, judge_it, en
     ("fields", "reason"),
     [
         ({"line": "side"}, Reason.SIDE),
-        ({"learns": False}, Reason.OFF),
         ({"finish_reason": "length"}, Reason.TRUNCATED),
         ({"finish_reason": "abort"}, Reason.STOPPED),
         ({"finish_reason": "error"}, Reason.STOPPED),
@@ -558,6 +572,43 @@ def test_a_hint_that_does_not_fit_is_a_reason(serve, say, judge_it, renderer, mo
     monkeypatch.setattr(renderer, "context_length", len(turn.prompt_ids) + len(turn.response_ids))
     judge_it(turn)
     assert "there is room for" in Judgement.objects.get(turn=turn).reason
+
+
+def test_a_reward_teaches_alone_where_its_hint_does_not_fit(serve, say, judge_it, renderer, monkeypatch):
+    turn = serve()
+    say(turn, "thumb", value=-1)
+    say(turn, "guidance", "Use fewer words.")
+    monkeypatch.setattr(renderer, "context_length", len(turn.prompt_ids) + len(turn.response_ids))
+    judge_it(turn)
+    judgement = Judgement.objects.get(turn=turn)
+    assert (judgement.sample.reward, judgement.sample.has_teacher, judgement.hint) == (-1, False, "")
+    assert "there is room for" in judgement.reason
+    assert judgement.reason_code == "too_long"
+
+
+def test_a_wording_that_does_not_fit_leaves_the_others(serve, judge_it, engine, renderer, monkeypatch):
+    long = "Say only this and nothing else at all, " + ", ".join("one more thing" for _ in range(30)) + "."
+    engine.says(YES.replace(HINT, long), to=TELL, times=2)
+    engine.says(YES, to=TELL)
+    turn = serve(next_state="No, four.")
+    fits = len(teacher.hinted_prompt(turn, HINT, renderer)) + len(turn.response_ids)
+    narrowed(monkeypatch, renderer, fits)
+    judge_it(turn, OPD)
+    judgement = Judgement.objects.get(turn=turn)
+    assert (judgement.hint, judgement.sample.has_teacher) == (HINT, True)
+
+
+def test_a_voted_hint_that_cannot_be_shown_waits_for_better_words(serve, judge_it, engine, renderer, monkeypatch):
+    engine.says(YES, to=TELL, times=3)
+    engine.says(r"\boxed{-1}", times=3)
+    turn = serve(next_state="No, four.")
+    narrowed(monkeypatch, renderer, len(turn.prompt_ids) + len(turn.response_ids))
+    judge_it(turn)
+    judgement, hint = Judgement.objects.get(turn=turn), turn.hints.get()
+    assert (hint.status, hint.text) == ("waiting", HINT)
+    assert "there is room for" in hint.waits_because
+    assert (judgement.sample.reward, judgement.sample.has_teacher) == (-1, False)
+    assert (judgement.hint, judgement.reason) == ("", Reason.HINT_WAITS)
 
 
 def test_an_engine_that_refuses_to_score_is_a_reason(serve, say, judge_it, engine, monkeypatch):

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from training.advantages import combined, truncated_importance
+from training.advantages import EDGES, combined, histogram, truncated_importance
 
 
 def test_reward_and_clipped_teacher_gap_add_up():
@@ -91,3 +91,25 @@ def test_the_importance_weight_carries_no_gradient():
     logprobs = torch.tensor([[-1.0]], requires_grad=True)
 
     assert not truncated_importance(logprobs, torch.tensor([[-2.0]]), cap=2.0).requires_grad
+
+
+def test_the_histogram_has_a_reward_in_the_middle_of_its_bin_and_loses_no_token():
+    advantages = torch.tensor([-9.0, -2.0, -1.0, 0.0, 0.12, 0.125, 1.0, 1.0, 7.0])
+
+    counts = histogram(advantages)
+
+    # 17 bins around −2, −1.75, … 2: the middle one is the ninth, and 0.125 is the first number of the tenth
+    assert len(counts) == len(EDGES) - 1 == 17
+    assert {bin: count for bin, count in enumerate(counts) if count} == {0: 2, 4: 1, 8: 2, 9: 1, 12: 2, 16: 1}
+    assert (EDGES[0], EDGES[4], EDGES[8], EDGES[-1]) == (-2.125, -1.125, -0.125, 2.125)
+
+
+@given(st.lists(st.floats(-5, 5, width=32), max_size=50))
+@settings(max_examples=60, deadline=None)
+def test_every_token_is_counted_once_and_in_its_bin(values):
+    counts = histogram(torch.tensor(values))
+
+    expected = [0] * 17
+    for value in values:
+        expected[sum(value >= edge for edge in EDGES[1:-1])] += 1
+    assert counts == expected

@@ -149,6 +149,8 @@ def test_rows_become_examples_and_lengths_must_agree(ready):
 
     with pytest.raises(ValueError, match="old_logprobs has 2 entries for 5"):
         batches.collate([ready(old_logprobs=[-1.0, -2.0])])
+    with pytest.raises(ValueError, match="sampled_logprobs has 1 entries for 5"):
+        batches.collate([ready(sampled_logprobs=[-1.0])])
 
 
 def test_a_reply_may_be_learned_from_in_part(ready):

@@ -28,6 +28,27 @@ def test_a_recipe_may_start_from_a_preset_and_change_a_little():
     assert (recipe.w_opd, recipe.batch_size) == (0, 3)
 
 
+def test_a_rewrite_alone_may_be_what_is_learned():
+    assert read({"w_rl": 0, "w_opd": 0, "w_sft": 1}).w_sft == 1
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_each_preset_is_for_an_adapter_and_for_every_weight_at_a_tenth_of_its_rate(name):
+    adapter, full = read({"preset": name}), read({"preset": name, "weights": "full"})
+
+    assert adapter == PRESETS[name]
+    assert (full.weights, full.lr) == ("full", pytest.approx(adapter.lr / 10))
+    as_adapter = {"weights": "lora", "lr": adapter.lr, "base_bits": adapter.base_bits}  # every weight takes 16 bits
+    assert full.model_copy(update=as_adapter) == adapter
+    assert read({"preset": name, "weights": "full", "lr": 3e-6}).lr == 3e-6  # what is said outranks a preset
+
+
+def test_top_k_looks_at_the_ids_of_the_student_the_teacher_or_both():
+    supports = [read({"preset": name}).support for name in ("topk", "topk-teacher", "topk-union")]
+
+    assert supports == ["student", "teacher", "union"]
+
+
 def test_without_a_name_the_embedded_preset_is_meant():
     assert read("{}") == PRESETS["embedded"]
 
@@ -40,6 +61,9 @@ def test_without_a_name_the_embedded_preset_is_meant():
         ('{"learning_rate": 1}', "learning_rate"),
         ('{"preset": "best"}', "'best'"),
         ('{"w_rl": 0, "w_opd": 0}', "nothing would be learned"),
+        ('{"preset": "combined", "rehearsal": 0.25}', "needs distillation topk or vocabulary"),
+        ('{"rehearsal": 0.25, "trust": 0}', "and trust above 0"),
+        ('{"rehearsal": 1}', "rehearsal"),
         ('{"batch_size": 0}', "batch_size"),
         ('{"updates": 2, "warmup": 5}', "warmup is longer than the run"),
     ],

@@ -85,23 +85,47 @@ def test_a_run_killed_while_it_learns_is_trained_once(house):
     ]
 
 
-def test_two_workers_that_fill_at_once_make_one_run(house):
-    folder, worker, look = house
-    wait = f"""
+AT_THE_LINE = """
 import pathlib, time
-go = pathlib.Path({str(folder / "go")!r})
-(pathlib.Path({str(folder)!r}) / f"here-{{__import__('os').getpid()}}").touch()
-while not go.exists():
+folder = pathlib.Path(FOLDER)
+(folder / f"here-{__import__('os').getpid()}").touch()
+while not (folder / "go").exists():
     time.sleep(0.001)
-batches.fill(recipe)
 """
-    workers = [worker(wait) for _ in range(2)]
-    wait_for("both workers stand at the line", lambda: len(list(folder.glob("here-*"))) == 2)
 
-    (folder / "go").touch()
 
-    assert [each.wait() for each in workers] == [0, 0]
+@pytest.fixture
+def at_once(house):
+    """Two workers do the same at the same moment; their exit codes."""
+    folder, worker, _ = house
+
+    def at_once(code: str) -> list[int]:
+        workers = [worker(AT_THE_LINE.replace("FOLDER", repr(str(folder))) + code) for _ in range(2)]
+        wait_for("both workers stand at the line", lambda: len(list(folder.glob("here-*"))) == 2)
+        (folder / "go").touch()
+        return [each.wait() for each in workers]
+
+    return at_once
+
+
+def test_two_workers_that_fill_at_once_make_one_run(house, at_once):
+    _, _, look = house
+
+    assert at_once("batches.fill(recipe)") == [0, 0]
+
     assert look("SELECT status FROM training_run") == [("queued",)]
     assert look("SELECT status, COUNT(*), COUNT(DISTINCT run_id) FROM training_sample GROUP BY status") == [
         ("claimed", 3, 1)
     ]
+
+
+def test_two_workers_that_take_up_one_run_train_it_once(house, at_once):
+    folder, worker, look = house
+    assert worker("batches.fill(recipe)").wait() == 0
+
+    assert at_once("runs.train(Run.objects.get())") == [0, 0]
+
+    assert look("SELECT status, attempts FROM training_run") == [("finished", 1)]
+    assert look("SELECT status, COUNT(*) FROM training_sample GROUP BY status") == [("trained", 3)]
+    assert look("SELECT COUNT(*) FROM training_checkpoint WHERE number > 0") == [(1,)]
+    assert len(list((folder / "checkpoints").iterdir())) == 1

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from asgiref.sync import async_to_sync
 
 from gpu_workers import engines
 from gpu_workers.learner import Learner
 from tests.tiny import write_tiny_adapter
-from training import promotion
+from training import lines, promotion
 from training.models import Checkpoint
 
 PROMPT, RESPONSE = [1, 40, 41, 42, 43], [60, 61, 62, 63, 64, 65, 66, 67]
@@ -90,3 +92,20 @@ def test_adapters_that_were_lost_are_loaded_again(policy, saved):
     async_to_sync(policy.unload_adapter)(checkpoint.adapter)
     assert async_to_sync(promotion.repair)() == [checkpoint.adapter]
     assert checkpoint.adapter in async_to_sync(policy.adapters)()
+
+
+def test_two_lines_go_live_beside_one_another_and_each_answers_with_its_own_weights(policy, saved):
+    shared, own = saved(1, files=1, probed=1), saved(2, files=2, probed=2)
+    own.line = lines.make("Ana")
+    own.save()
+    for checkpoint in (shared, own):
+        async_to_sync(promotion.promote)(checkpoint)
+    assert (Checkpoint.live(), Checkpoint.live("ana")) == (shared, own)
+    assert {shared.adapter, own.adapter} <= async_to_sync(policy.adapters)().keys()
+
+    async def at_once():
+        asked = (policy.score(PROMPT, RESPONSE, adapter=one.adapter) for one in (shared, own))
+        return await asyncio.gather(*asked)
+
+    for checkpoint, answer in zip((shared, own), async_to_sync(at_once)(), strict=True):
+        assert answer.logprobs == pytest.approx(checkpoint.probe["logprobs"], abs=1e-4)

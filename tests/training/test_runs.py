@@ -11,7 +11,7 @@ from core.errors import IllegalMove
 from gpu_workers.errors import NothingLearned
 from gpu_workers.learner import Learner
 from tests.training.conftest import PROMPT, RESPONSE
-from training import batches, runs, tasks
+from training import batches, learning, runs, tasks
 from training.config import Recipe
 from training.models import Checkpoint, Run, Sample
 
@@ -74,6 +74,33 @@ def test_each_update_leaves_its_figures(queued):
     assert (metrics[0]["advantage_min"], metrics[0]["advantage_max"]) == (-1.0, 1.0)
 
 
+def test_each_update_says_what_its_batch_said(queued):
+    runs.train(queued)
+
+    for figures in again(queued).metrics:
+        told = {name: value for name, value in figures.items() if name.startswith(("replies", "reply"))}
+        assert told == {
+            "replies_praised": 1, "replies_blamed": 1, "replies_marked": 0, "replies_hinted": 2,
+            "replies_rewritten": 0, "replies_rehearsed": 0,
+            "reply_tokens_mean": 5.0, "reply_tokens_max": 5,
+        }  # fmt: skip
+        drawn = figures["advantage_histogram"]
+        assert drawn["edges"] == [-2.125 + 0.25 * n for n in range(18)]
+        # Of 15 tokens five are blamed, five praised and five only hinted: a teacher's distribution is no advantage.
+        assert {n: count for n, count in enumerate(drawn["counts"]) if count} == {4: 5, 8: 5, 12: 5}
+
+
+def test_marks_masks_and_the_teachers_gap_are_in_the_histogram(ready, home, served):
+    ready(reward=0.0, rewards=[0, 1, 1, 0, -1], mask=[1, 1, 1, 0, 1], teacher_prompt_ids=None)
+    run = batches.learn_now(RECIPE.model_copy(update={"distillation": "token"}))
+    runs.train(run)
+
+    figures = again(run).metrics[0]
+    assert (figures["replies_marked"], figures["replies_praised"]) == (1, 0)
+    counts = figures["advantage_histogram"]["counts"]  # two praised, one blamed, one that nobody marked; one is masked
+    assert {n: count for n, count in enumerate(counts) if count} == {4: 1, 8: 1, 12: 2}
+
+
 def test_the_next_candidate_goes_on_from_what_is_live(queued, ready, settings):
     first = runs.train(queued)
     Checkpoint.objects.filter(pk=first.pk).update(status="approved")
@@ -117,21 +144,6 @@ def test_a_finished_run_does_nothing_when_it_is_sent_again(queued, home):
 
     assert Checkpoint.objects.count() == 2
     assert folders(home) == before
-
-
-def test_a_failure_in_the_middle_gives_the_samples_back(queued, home, monkeypatch):
-    def broken(*args, **kwargs):
-        raise OSError(28, "No space left on device", "/somewhere/adapter")
-
-    monkeypatch.setattr(Learner, "save", broken)
-
-    with pytest.raises(OSError, match="No space"):
-        runs.train(queued)
-
-    run = again(queued)
-    assert (run.status, run.error) == ("failed", "No space left on device: adapter.")
-    assert set(Sample.objects.values_list("status", flat=True)) == {"ready"}
-    assert Checkpoint.objects.count() == 1
 
 
 def test_a_crash_between_files_and_rows_leaves_no_candidate_and_the_next_run_sweeps_up(queued, home, monkeypatch):
@@ -184,7 +196,7 @@ def test_a_run_on_which_workers_keep_dying_fails(queued):
 
 
 def test_a_worker_that_was_given_up_on_cannot_commit(queued, home, monkeypatch):
-    update = runs._update
+    update = learning._update
 
     def slow(*args, **kwargs):
         update(*args, **kwargs)
@@ -192,7 +204,7 @@ def test_a_worker_that_was_given_up_on_cannot_commit(queued, home, monkeypatch):
         runs.recover()
         Run.objects.filter(pk=queued.pk).update(status="running", attempts=2)  # another worker began
 
-    monkeypatch.setattr(runs, "_update", slow)
+    monkeypatch.setattr(learning, "_update", slow)
 
     assert runs.train(queued) is None
 
@@ -206,7 +218,7 @@ def test_a_worker_that_was_given_up_on_cannot_fail_the_next_ones_run(queued, hom
         Run.objects.filter(pk=queued.pk).update(attempts=2)  # another worker began
         raise NothingLearned("Too late.")
 
-    monkeypatch.setattr(runs, "_update", late)
+    monkeypatch.setattr(learning, "_update", late)
 
     assert runs.train(queued) is None
 
@@ -215,14 +227,14 @@ def test_a_worker_that_was_given_up_on_cannot_fail_the_next_ones_run(queued, hom
 
 
 def test_a_person_stops_a_running_run(queued, home, monkeypatch):
-    look = runs._look
+    look = learning._look
 
-    def asked(learner, samples, recipe, ledger):
+    def asked(learner, job, ledger):
         runs.cancel(queued)
         ledger.written = float("-inf")
-        return look(learner, samples, recipe, ledger)
+        return look(learner, job, ledger)
 
-    monkeypatch.setattr(runs, "_look", asked)
+    monkeypatch.setattr(learning, "_look", asked)
 
     assert runs.train(queued) is None
 
@@ -340,11 +352,11 @@ def test_an_empty_run_is_no_run(home, db):
 
 
 def test_the_gap_is_a_mean_and_a_tail():
-    gap = runs.Gap.between([-1.0] * 100, [-1.1] * 99 + [-2.0])
+    gap = learning.Gap.between([-1.0] * 100, [-1.1] * 99 + [-2.0])
 
     assert (gap.mean, gap.p99) == (pytest.approx(0.109), pytest.approx(0.1))
     with pytest.raises(ValueError):
-        runs.Gap.between([-1.0], [-1.0, -2.0])
+        learning.Gap.between([-1.0], [-1.0, -2.0])
 
 
 # The tasks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import json
 import re
 import shlex
@@ -348,11 +349,15 @@ async def test_a_test_says_that_the_engine_is_away(key, engine):
 
 @outlives
 async def test_a_test_is_given_up_after_a_while_and_the_engine_is_stopped(key, engine, monkeypatch):
-    monkeypatch.setattr(trying, "PATIENCE_S", 0.5)
+    made, timeout = [], asyncio.timeout
+    monkeypatch.setattr(asyncio, "timeout", lambda seconds: made.append(timeout(seconds)) or made[-1])
     engine.hold()
-    trial = await try_out(key)
+    trying_out = asyncio.create_task(try_out(key))
+    await asyncio.to_thread(engine.holding.wait, 20)
+    made[0].reschedule(asyncio.get_running_loop().time())  # the while is over
+    trial = await trying_out
     engine.release()
-    assert "No token came within" in trial.error
+    assert trial.error == "No token came within 20 s."
     turn = await Turn.objects.aget()
     assert (turn.status, turn.finish_reason) == (Turn.Status.CLOSED, "abort")
 

@@ -98,6 +98,17 @@ def test_learn_now_starts_a_run_with_what_is_ready(console, make_lesson):
     assert Sample.objects.filter(status="claimed", run=run).count() == 2
 
 
+def test_what_a_run_would_take_can_be_asked_first(console, make_lesson):
+    make_lesson()
+
+    said = text(console.get(reverse("console:forecast")))
+    fragment = console.get(reverse("console:forecast"), headers={"HX-Request": "true"}).content.decode()
+
+    assert "1 sample, 8 updates" in said
+    assert fragment.lstrip().startswith('<p class="small quiet" id="forecast"')
+    assert not Run.objects.exists()
+
+
 def test_learn_now_twice_starts_one_run(console, make_lesson):
     make_lesson()
     console.post(reverse("console:learn_now"))
@@ -239,11 +250,11 @@ def test_a_run_that_is_over_cannot_be_stopped(console, make_run):
     assert "there is nothing to stop" in page
 
 
-def test_a_page_that_waits_is_loaded_whole_when_there_is_nothing_more_to_wait_for(console, make_run):
-    run = make_run("running")
-    page = reverse("console:run", args=[run.pk])
+def test_a_page_that_waits_is_loaded_whole_when_there_is_nothing_more_to_wait_for(console, make_checkpoint):
+    make_checkpoint(1, "candidate")
+    page = reverse("console:checkpoint", args=[1])
     assert "HX-Refresh" not in console.get(page, headers={"HX-Request": "true"})
-    Run.objects.filter(pk=run.pk).update(status="finished")
+    Checkpoint.objects.filter(number=1).update(status="passed")
     assert console.get(page, headers={"HX-Request": "true"})["HX-Refresh"] == "true"
 
 
@@ -253,3 +264,33 @@ def test_the_list_tells_where_each_checkpoint_came_from(console, make_checkpoint
     page = text(console.get(reverse("console:checkpoints")))
     assert "1 sample on talkback@0" in page
     assert page.index("talkback@1</a>") < page.index("talkback@0</a>")
+
+
+def test_a_turns_page_shows_marks_a_rewrite_and_what_was_said_beside_a_thumb(console, make_turn, talker):
+    turn = make_turn("served", text="Two and two are five.")
+    Feedback.objects.give(turn, by=talker, kind="marks", spans=[[16, 20, -1]])
+    Feedback.objects.give(turn, by=talker, kind="rewrite", text="Two and two are four.")
+    Feedback.objects.give(turn, by=talker, kind="thumb", value=-1, text="The sum is wrong.")
+    page = text(console.get(reverse("console:turn", args=[turn.pk])))
+    assert '<span class="chip bad">bad</span> <q>five</q>' in page
+    assert "Two and two are <del>five</del><ins>four</ins>." in page
+    assert "The sum is wrong." in page
+
+
+@pytest.mark.parametrize("page", ["/console/", "/console/clients/", "/console/turns/{}/"])
+@pytest.mark.parametrize("of", ["turn", "session"])
+def test_no_page_shows_a_word_of_what_is_off_the_record(console, make_turn, talker, page, of):
+    secret = "Seventy thousand."
+    came = [{"role": "user", "content": f"Thanks. {secret}"}]
+    asked = [{"role": "user", "content": f"{secret} Too little?"}]
+    turn = make_turn("served", secret, messages=asked, next_state=came, rule="generic/main")
+    Feedback.objects.create(turn=turn, by=talker, kind="thumb", value=1, text=secret)
+    address = page.format(turn.pk)
+    assert secret in text(console.get(address))
+    row = turn if of == "turn" else turn.session
+    row.learns = False
+    row.save()
+    answer = console.get(address)
+    assert answer.status_code == 200
+    assert secret not in text(answer)
+    assert "ff the record" in text(answer)

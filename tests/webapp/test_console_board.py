@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
+from unittest.mock import patch
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -12,8 +15,9 @@ from channels.layers import get_channel_layer
 from channels.routing import URLRouter
 from django.contrib.auth.models import AnonymousUser
 from django.db import connection
+from django.template.loader import render_to_string
 from django.test.utils import CaptureQueriesContext
-from django.urls import path
+from django.urls import path, reverse
 from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,6 +69,22 @@ def test_a_worker_between_two_heartbeats_is_there():
 
 def test_nothing_to_judge_needs_no_worker():
     assert station("judge", silences={"judge": None, "learn": None}).mood == "idle"
+
+
+def test_judges_that_have_all_stopped_call_for_a_person_once_nothing_is_due():
+    now = station("judge", stopped=True)
+    assert now.mood == "you"
+    assert now.sentence.startswith("Every judge has stopped: votes teach nothing.")
+    assert station("judge", stopped=True, turns={"observed": 1}).mood == "working"
+
+
+def test_judges_that_have_stopped_are_called_for_on_the_page_with_the_way_to_them():
+    stopped = facts(stopped=True)
+    page = render_to_string(
+        "console/_headline.html", {"board": board.Board(stopped, board.stations(stopped)), "facts": stopped}
+    )
+    assert "The judges wait for you." in page
+    assert reverse("console:judges") in page
 
 
 def test_with_redis_away_the_board_says_so_and_what_follows():
@@ -167,7 +187,7 @@ async def test_an_open_board_receives_what_changed_and_only_that(operator, make_
     tab, answer = await open_socket(operator)
     assert answer["type"] == "websocket.accept"
     whole = await tab.receive_output(5)
-    assert whole["text"].count('hx-swap-oob="true"') == 7
+    assert whole["text"].count('hx-swap-oob="true"') == 9
 
     await sync_to_async(make_turn)(text="A new reply.")
     await get_channel_layer().group_send(BOARD, {"type": "board.changed"})
@@ -208,6 +228,39 @@ def test_two_replies_with_little_in_common_are_not_all_marks():
 def test_the_pieces_put_together_are_the_replies(left, right):
     sides = differences.between(left, right)
     assert ["".join(p.text for p in side) for side in sides] == [left, right]
+
+
+WORDY = st.lists(st.sampled_from(["a", "b", " ", "\n", ", ", "word"]), max_size=30).map("".join)
+
+
+@pytest.mark.parametrize("compared", [differences.COMPARED, 4])
+@given(before=WORDY, after=WORDY)
+def test_a_rewrite_and_its_reply_are_both_there_whole_however_much_is_compared(compared, before, after):
+    with patch.object(differences, "COMPARED", compared):
+        changes = differences.merged(before, after)
+    assert "".join(change.text for change in changes if change.kind != "new") == before
+    assert "".join(change.text for change in changes if change.kind != "gone") == after
+    assert all(one.kind != two.kind for one, two in pairwise(changes))
+
+
+def test_a_word_that_comes_again_and_again_is_compared_at_once():
+    # A cubic comparison of so many steps takes minutes; this one takes a few hundredths of a second.
+    before = time.process_time()
+    changes = differences.merged("a " * 4000, "a b " * 2000)
+    assert [change.kind for change in changes].count("new") == 2000
+    differences.between("a " * 4000, "a b " * 2000)
+    assert time.process_time() - before < 5
+
+
+def test_what_is_too_long_to_compare_is_gone_and_new_between_its_common_ends(monkeypatch):
+    monkeypatch.setattr(differences, "COMPARED", 8)  # three words are gone and three are new: nine pairs
+    changes = differences.merged("so a b c end", "so x b z end")
+    assert [(c.kind, c.text) for c in changes] == [
+        ("kept", "so "),
+        ("gone", "a b c "),
+        ("new", "x b z "),
+        ("kept", "end"),
+    ]
 
 
 def test_the_heat_map_says_in_words_what_it_shows():

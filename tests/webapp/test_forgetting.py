@@ -2,6 +2,9 @@
 
 import pytest
 
+from chat.models import Session
+from judge import consent, reviews
+from judge.models import Hint, Ruling
 from training.models import Run, Sample
 
 
@@ -42,3 +45,88 @@ def test_a_sample_whose_chat_is_still_there_stays_when_its_run_ends(make_lesson,
         lesson.sample.move("ready")
 
     assert Sample.objects.get().prompt_ids
+
+
+WORDS = "Write to Ana in Graz."
+
+
+def hinted(turn, text=WORDS, **fields):
+    return Hint.objects.create(turn=turn, source="user", proposed=text, text=text, **fields)
+
+
+def test_hints_go_with_their_chat_and_the_log_keeps_that_somebody_decided(make_turn, operator):
+    turn = make_turn("judged")
+    reviews.edit(hinted(turn), f"Please, {WORDS}", by=operator, reason="She lives in Graz.")
+    reviews.overturn(turn, -1, by=operator, reason="Not in Graz.")
+
+    turn.session.delete()
+
+    assert not Hint.objects.exists()
+    assert [(one.verb, one.by) for one in Ruling.objects.all()] == [("overturn", operator), ("edit", operator)]
+    for ruling in Ruling.objects.all():
+        assert (ruling.before, ruling.after, ruling.reason, ruling.turn, ruling.hint) == ({}, {}, "", None, None)
+        with pytest.raises(reviews.NotPossible, match="was deleted"):
+            reviews.undo(ruling, by=operator)
+
+
+@pytest.mark.parametrize(("status", "alone"), [("accepted", "accepted"), ("waiting", "waiting")])
+def test_what_learned_with_the_words_of_a_deleted_chat_goes_back_to_its_own(make_lesson, make_turn, status, alone):
+    gone = hinted(make_turn("judged"), status=status)
+    lesson = make_lesson("ready")
+    other = hinted(lesson.turn, "Write to her, please.", status="merged", merged_into=gone)
+
+    gone.turn.session.delete()
+
+    other.refresh_from_db()
+    assert (other.status, other.text, other.merged_into) == (alone, "Write to her, please.", None)
+    assert other.turn.status == "observed"
+    assert Sample.objects.get().status == "stale"
+
+
+def test_what_learned_with_the_words_of_a_turn_that_goes_off_the_record_does_too(make_turn, talker):
+    first, second = make_turn("judged"), make_turn("judged")
+    second.session, second.position = first.session, 1
+    second.save()
+    gone = hinted(first, status="accepted")
+    other = hinted(second, "Write to her, please.", status="merged", merged_into=gone)
+
+    consent.set_turn(first, learns=False)
+
+    other.refresh_from_db()
+    assert (other.status, other.merged_into, Hint.objects.count()) == ("accepted", None, 1)
+
+
+def test_a_decision_on_another_hint_keeps_no_word_of_one_that_changed_along_with_it(make_turn, operator):
+    gone = hinted(make_turn("judged"), text=WORDS)
+    middle = hinted(make_turn("judged"), "Write to her, please.")
+    last = hinted(make_turn("judged"), "Write to her, soon.")
+    reviews.merge(gone, middle, by=operator)
+    ruling = reviews.merge(middle, last, by=operator)  # what was merged into it goes along
+    assert WORDS in str(ruling.before["others"])
+
+    gone.turn.session.delete()
+
+    assert WORDS not in str(list(Ruling.objects.values("before", "after", "reason")))
+    ruling.refresh_from_db()
+    assert ruling.before["text"] == "Write to her, please."
+    with pytest.raises(reviews.Overtaken):
+        reviews.undo(ruling, by=operator)
+
+
+def test_no_other_hint_goes_on_quoting_what_was_deleted(make_turn):
+    gone = hinted(make_turn("judged"), status="accepted")
+    quotes = [{"hint": gone.pk, "sentence": f"It asks for the opposite of “{WORDS}”."}, {"hint": 0, "sentence": "…"}]
+    other = hinted(make_turn("judged"), "Do not write to her.", conflicts=quotes)
+
+    gone.turn.session.delete()
+
+    other.refresh_from_db()
+    assert other.conflicts == quotes[1:]
+
+
+def test_when_everything_of_a_person_goes_nothing_is_left_to_repair(make_turn, talker):
+    gone = hinted(make_turn("judged"), status="accepted")
+    hinted(make_turn("judged"), "Write to her, please.", status="merged", merged_into=gone)
+    talker.delete()
+    assert not Session.objects.exists()
+    assert not Hint.objects.exists()

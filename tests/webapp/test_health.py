@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 
 import pytest
@@ -14,6 +15,7 @@ from webapp import health, heartbeats
 def fresh(monkeypatch):
     """No look of an earlier test serves this one."""
     monkeypatch.setattr(health, "_seen", (-health.FRESH_S, {}))
+    monkeypatch.setattr(health, "_missing", frozenset())
 
 
 def test_alive_needs_nothing(client, django_assert_num_queries, db):
@@ -38,6 +40,31 @@ def test_an_engine_that_is_away_is_named(client, engine):
     checks = response.json()["checks"]
     assert [name for name, check in checks.items() if not check["ok"]] == ["engine"]
     assert "see the engine's log" in checks["engine"]["sentence"]
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_what_is_not_ready_is_logged_once_and_never_as_an_error(client, engine, workers, monkeypatch, caplog):
+    monkeypatch.setattr(health, "FRESH_S", 0.0)
+
+    def logged() -> list[tuple[str, str]]:
+        told = [(line.levelname, line.getMessage().partition(":")[0]) for line in caplog.records if is_about(line)]
+        caplog.clear()
+        return told
+
+    def is_about(line: logging.LogRecord) -> bool:
+        return line.name == health.__name__ or line.name.startswith("django.request")
+
+    caplog.set_level(logging.INFO)
+    engine.goes_down()
+    assert [client.get("/readyz").status_code for _ in range(3)] == [503] * 3
+    assert logged() == [("WARNING", "not ready")]
+    workers.silent("judge", 40)  # something else now
+    assert [client.get("/readyz").status_code for _ in range(2)] == [503] * 2
+    assert logged() == [("WARNING", "not ready")]
+    workers.silent("judge", 0)
+    engine.comes_back()
+    assert [client.get("/readyz").status_code for _ in range(2)] == [200] * 2
+    assert logged() == [("INFO", "ready")]
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)

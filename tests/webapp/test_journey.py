@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from django.template.loader import render_to_string
 
 from chat.models import Turn
+from judge import precedence
 from judge.models import Judgement, Vote
 from training import config
 from training.models import Checkpoint, Run
@@ -108,3 +110,29 @@ def test_many_turns_ask_no_more_than_one(make_lesson, django_assert_num_queries)
 def test_votes_are_told_in_words():
     assert tally(Ballot()) == "no votes"
     assert tally(Ballot([0, -1, -1], asked=3)) == "2 bad, 1 neutral"
+
+
+@pytest.mark.parametrize(
+    ("source", "by", "beside"),
+    [
+        ("thumb", "by your thumb.", "A person’s word"),
+        ("marks", "by your marks.", "A person’s word"),
+        ("reviewer", "by a reviewer.", "A person’s word"),
+        ("test", "by a test.", "Checked, not guessed"),
+        ("rule", "by a visible rule.", "Checked, not guessed"),
+        ("votes", "by the judge (", "Inferred by votes"),
+    ],
+)
+def test_beside_a_verdict_stands_whose_word_it_is_and_whose_outranks_it(make_turn, source, by, beside):
+    turn = make_turn("judged")
+    Judgement.objects.create(turn=turn, reward=-1, reward_from=source, reason="not asked for")
+    told = journey(turn)
+    assert by in told.detail
+    assert told.beside.startswith(beside)
+    assert told.beside in render_to_string("chat/_chip.html", {"turn": turn, "journey": told})
+
+
+def test_every_source_of_a_reward_stands_in_one_list():
+    assert [source.name for source in precedence.REWARDS] == ["reviewer", "thumb", "marks", "test", "rule", "votes"]
+    for source in precedence.REWARDS:
+        assert precedence.of_reward(source.name) is source

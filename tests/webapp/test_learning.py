@@ -77,7 +77,7 @@ STAGES = [
     ("observed", {}, "judging", "judging"),
     ("closed", {"finish_reason": "abort"}, "closed", "stopped"),
     ("closed", {"finish_reason": "error"}, "closed", "stopped"),
-    ("closed", {}, "closed", "unanswered"),
+    ("closed", {}, "closed", "closed"),
 ]
 
 
@@ -97,17 +97,20 @@ def test_before_a_verdict_it_says_what_is_waited_for_or_why_nothing_is(
 @pytest.mark.parametrize("reason", list(Reason))
 def test_a_verdict_without_a_sample_has_its_reason_as_a_word(make_turn, became, reason):
     turn = make_turn("judged")
-    Judgement.objects.create(turn=turn, reward=0, reward_from="votes", confidence=1.0, reason=reason)
+    Judgement.objects.create(
+        turn=turn, reward=0, reward_from="votes", confidence=1.0, reason=reason, reason_code=reason.code
+    )
     told = became(turn)
     assert told["stage"] == "unused"
     assert told["reason"] == {"code": reason.name.lower(), "sentence": str(reason)}
     assert told["verdict"]["reward"] == 0
 
 
-def test_a_reason_in_other_words_is_that_the_turn_could_not_be_read(make_turn, became):
+def test_a_reason_in_other_words_keeps_them_beside_its_code(make_turn, became):
     turn = make_turn("judged")
-    Judgement.objects.create(turn=turn, reason="The weights that served it are gone.")
-    assert became(turn)["reason"] == {"code": "unreadable", "sentence": "The weights that served it are gone."}
+    said = "talkback@3 is no longer served: full weights are swapped in place."
+    Judgement.objects.create(turn=turn, reason=said, reason_code="weights_gone")
+    assert became(turn)["reason"] == {"code": "weights_gone", "sentence": said}
 
 
 def test_a_sample_in_the_batch_has_its_place_and_no_reason(make_lesson, became):
@@ -125,6 +128,7 @@ def test_a_sample_in_the_batch_has_its_place_and_no_reason(make_lesson, became):
         "confidence": 1.0,
         "hint": "Say it in one word.",
         "hint_from": "guidance",
+        "precedence": "Inferred by votes: a person’s thumb, marks or correction outranks it.",
         "note": None,
     }
 
@@ -226,6 +230,8 @@ def test_what_was_said_and_what_came_back_stand_in_it(make_turn, became, talker,
     assert told["feedback"] == {
         "thumb": "down",
         "tags": ["tone"],
+        "comment": None,
+        "marks": [],
         "correction": None,
         "guidance": None,
         "verdict": "failed",

@@ -14,9 +14,12 @@ from django.utils import timezone
 
 from chat.models import Turn
 from core.states import Stateful
+from judge import judges, polling
 from judge.models import Examination, Vote
-from training import batches, config, promotion
-from training.models import Checkpoint, Decision, Run, Sample
+from judge.naming import JudgesInvalid
+from training import batches, config, hours, promotion
+from training.hours import HoursInvalid, Wait
+from training.models import SHARED, Checkpoint, Decision, Line, Pause, Run, Sample
 from webapp import heartbeats
 from webapp.journey import journeys
 
@@ -70,6 +73,27 @@ class Facts:
     approved: Checkpoint | None = None
     silences: Mapping[str, float | None] | None = field(default_factory=lambda: {"judge": 0.0, "learn": 0.0})
     """Seconds since each queue's worker was heard; None: Redis is away."""
+    lines: int = 0
+    """Lines beside the shared one."""
+    stopped: bool = False
+    """Votes would teach, and no judge's vote counts (judge.standing)."""
+    wait: Wait | None = None
+    """Why what is due does not begin now: the queued run, or else the next batch."""
+    pause: Pause | None = None
+    """A person's, that holds learning back."""
+
+    @property
+    def held(self) -> str:
+        """Why learning waits for the clock or for a person and not for samples, as a sentence; empty where it does not.
+
+        Without a pause only what could begin waits.
+        """
+        queued = self.counts["runs"]["queued"]
+        if self.wait is None or self.counts["runs"]["running"]:
+            return ""
+        if not queued and not self.pause and self.ready < self.needed:
+            return ""
+        return self.wait.sentence(self.counts["samples"]["claimed"] if queued else self.ready)
 
     @property
     def wanted(self) -> int:
@@ -141,7 +165,7 @@ def gather() -> Facts:
         silences = heartbeats.silences()
     except redis.RedisError:
         silences = None
-    checkpoints = Checkpoint.objects.select_related("parent").order_by("number")
+    checkpoints = Checkpoint.objects.select_related("line", "parent").order_by("number")
     candidate = checkpoints.filter(status=Checkpoint.Status.CANDIDATE).first()
     active = Run.objects.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING)).order_by("-status", "pk").first()
     recipe = config.current()
@@ -162,7 +186,27 @@ def gather() -> Facts:
         passed=checkpoints.filter(status=Checkpoint.Status.PASSED).first(),
         approved=checkpoints.filter(status=Checkpoint.Status.APPROVED).first(),
         silences=silences,
+        lines=Line.objects.filter(retired_at=None).exclude(name=SHARED).count(),
+        stopped=have_stopped(),
+        wait=waiting(active),
+        pause=hours.current(),
     )
+
+
+def waiting(run: Run | None) -> Wait | None:
+    """Why the queued run, or without one the next batch, does not begin now."""
+    try:
+        return hours.waiting(run)
+    except HoursInvalid as error:
+        return Wait(str(error).rstrip("."), None)
+
+
+def have_stopped() -> bool:
+    """True when votes would teach here and every judge has stopped."""
+    try:
+        return judges.teaches() and polling.have_stopped(judges.panel())
+    except JudgesInvalid:
+        return False  # the judges' page says what is wrong with them
 
 
 def stations(facts: Facts) -> list[Station]:
@@ -227,6 +271,9 @@ def _judge(facts: Facts) -> Station:
     turns = facts.counts["turns"]
     due, since = turns["observed"], facts.oldest["turns"].get("observed")
     if not due:
+        if facts.stopped:
+            said = "Every judge has stopped: votes teach nothing. Measure one anew or overrule the floor, under Judges."
+            return Station("judge", "Judge", f"{turns['judged']} judged", "you", said)
         said = f"{counted(turns['judged'], 'turn')} judged." if turns["judged"] else "Nothing to judge yet."
         return Station("judge", "Judge", f"{turns['judged']} judged", "idle", said)
     if nobody := missing(facts, "judge"):
@@ -240,6 +287,9 @@ def _batch(facts: Facts) -> Station:
     since = facts.oldest["samples"].get("ready")
     if ready >= needed and facts.busy:
         said = f"Full. Waiting for the learner, which is busy with {facts.run}."
+    elif ready >= needed and facts.held:
+        said = f"Full. {facts.held}"
+        return Station("batch", "Batch", figure, "waiting", said, since, needed, needed)
     elif ready >= needed:
         nobody = missing(facts, "learn")
         said = f"Full. Waiting for {nobody}." if nobody else "Full: the next run claims it."
@@ -251,6 +301,10 @@ def _batch(facts: Facts) -> Station:
 
 def _learn(facts: Facts) -> Station:
     run = facts.run
+    if facts.held:
+        since = facts.pause.since if facts.pause else run.moved_at if run and run.status == Run.Status.QUEUED else None
+        title = str(run) if run and run.status == Run.Status.QUEUED else "paused" if facts.pause else "waits"
+        return Station("learn", "Learn", title, "waiting", facts.held, since)
     if run is None:
         return Station("learn", "Learn", "no run", "idle", "A run starts by itself when the batch is full.")
     if run.status == Run.Status.QUEUED:
@@ -287,17 +341,26 @@ def _examine(facts: Facts) -> Station:
 
 def _approve(facts: Facts) -> Station:
     if facts.approved:
-        said = "Approved: it goes live once the engine has answered its probe."
+        said = f"Approved: it goes live once the engine has answered its probe.{of_line(facts.approved)}"
         return Station("approve", "Approve", facts.approved.name, "working", said, facts.approved.moved_at)
     if facts.passed:
         waiting = facts.counts["checkpoints"]["passed"]
-        said = "It passed the gate and waits for a person." + (f" {waiting - 1} more after it." if waiting > 1 else "")
+        said = f"It passed the gate and waits for a person.{of_line(facts.passed)}"
+        said += f" {waiting - 1} more after it." if waiting > 1 else ""
         return Station("approve", "Approve", facts.passed.name, "you", said, facts.passed.moved_at)
     return Station("approve", "Approve", "nothing", "idle", "Nothing is waiting for you.")
 
 
 def _live(facts: Facts) -> Station:
-    return Station("live", "Live", facts.live.name, "idle", "It writes every new reply.", facts.live.moved_at)
+    said = "It writes every new reply."
+    if facts.lines:
+        said = f"It writes every new reply outside {counted(facts.lines, 'private line')}."
+    return Station("live", "Live", facts.live.name, "idle", said, facts.live.moved_at)
+
+
+def of_line(checkpoint: Checkpoint) -> str:
+    """Whose it is, where it is not everybody's, as a sentence to go on with."""
+    return "" if checkpoint.line_id == SHARED else f" It is of the line “{checkpoint.line}”."
 
 
 def turns(status: str = "", limit: int = 18) -> list[Turn]:

@@ -1,4 +1,4 @@
-"""The board that moves by itself."""
+"""The pages that move by themselves: the board, and a run while it learns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 
-from webapp.console import fragments
+from webapp.console import fragments, runs
 from webapp.live import BOARD
 
 log = logging.getLogger(__name__)
@@ -29,12 +29,13 @@ class BoardConsumer(AsyncWebsocketConsumer):
     """One open board: moves come in as nudges, parts of the page go out, each only when it has changed."""
 
     watch: asyncio.Task[None] | None = None
+    is_over = False
+    """What is shown now stays as it is."""
 
     async def connect(self) -> None:
         if not getattr(self.scope.get("user"), "is_staff", False):
             await self.close(code=4403)
             return
-        self.status = parse_qs(self.scope["query_string"].decode()).get("status", [""])[0]
         self.changed = asyncio.Event()
         await self.channel_layer.group_add(BOARD, self.channel_name)
         await self.accept()
@@ -52,15 +53,20 @@ class BoardConsumer(AsyncWebsocketConsumer):
             log.error("the board cannot be shown", exc_info=failure)
             self.closing = asyncio.create_task(self.close(code=1011))
 
+    def parts(self) -> dict[str, str]:
+        """What the page shows now, in parts by their names."""
+        status = parse_qs(self.scope["query_string"].decode()).get("status", [""])[0]
+        return fragments.render(status)
+
     async def board_changed(self, event: dict[str, Any]) -> None:
         self.changed.set()
 
     async def keep_showing(self) -> None:
         """Send what is different from what the tab holds; look again after a move, or when time has passed."""
         shown: dict[str, str] = {}
-        while True:
+        while not self.is_over:
             self.changed.clear()
-            parts = await database_sync_to_async(fragments.render)(self.status)
+            parts = await database_sync_to_async(self.parts)()
             bare = {name: AGE.sub(r"\1", html) for name, html in parts.items()}
             news = [html for name, html in parts.items() if shown.get(name) != bare[name]]
             if news:
@@ -69,3 +75,11 @@ class BoardConsumer(AsyncWebsocketConsumer):
             await asyncio.sleep(PAUSE_S)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.changed.wait(), TICK_S)
+
+
+class RunConsumer(BoardConsumer):
+    """One open page of a run: the same nudges, and the parts of that run until it is over."""
+
+    def parts(self) -> dict[str, str]:
+        html, self.is_over = runs.parts(self.scope["url_route"]["kwargs"]["pk"])
+        return html

@@ -7,9 +7,9 @@ from typing import Any
 from django.template.loader import render_to_string
 
 from chat.models import Turn
-from webapp.console import board
+from webapp.console import board, desk
 
-NAMES = ("headline", "stations", "batch", "learning", "live", "turns", "decisions")
+NAMES = ("headline", "stations", "review", "batch", "learning", "pause", "live", "turns", "decisions")
 
 
 def context(status: str = "") -> dict[str, Any]:
@@ -22,6 +22,7 @@ def context(status: str = "") -> dict[str, Any]:
         "turns": board.turns(status),
         "status": status if status in Turn.Status.values else "",
         "decisions": board.decisions(),
+        "hints_waiting": desk.waiting(),
     }
 
 

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_GET, require_POST
 from chat import limits
 from chat.api.access import SCOPES
 from chat.api.catalog import answering
-from chat.models import ApiKey, usual_scopes
+from chat.models import ApiKey, Consent, usual_scopes
 from training.models import Checkpoint
 from webapp.console.board import counted
 
@@ -62,9 +62,10 @@ class KeyForm(forms.Form):
     def __init__(self, user: User, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"label_suffix": "", **kwargs})
         self.user = user
+        self.initial.setdefault("learns", Consent.by_default(user))
         offered = [scope for scope in SCOPES if scope != "admin" or user.is_staff]
         self.fields["scopes"].choices = [(scope, f"{scope}: {ABOUT_SCOPES[scope]}") for scope in offered]  # type: ignore[attr-defined]
-        self.fields["checkpoint"].queryset = answering().order_by("-number")  # type: ignore[attr-defined]
+        self.fields["checkpoint"].queryset = answering(user).order_by("-number")  # type: ignore[attr-defined]
 
     def issue(self) -> tuple[ApiKey, str]:
         """The new key and its secret, which is known now and never again. The form must be valid."""

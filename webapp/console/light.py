@@ -6,10 +6,10 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.conf import settings
 from django.db.models import QuerySet
 
 from chat.models import ApiKey, Turn, moment
+from judge import judges
 from webapp.console.board import counted
 
 TEST_SESSION = "talkback-connection-test"
@@ -102,10 +102,10 @@ def serve_only(key: ApiKey) -> list[Reason]:
 
 def whose_words() -> list[Reason]:
     """What the smallest installation makes of turns that can teach."""
-    if settings.JUDGE_TEACHES:
+    if judges.teaches():
         return []
     words = "Here people's thumbs and corrections become lessons. What the client says next is judged and shown."
-    return [Reason(words, "To have that teach as well, name a better judge (JUDGE_URL), or set JUDGE_TEACHES=1.")]
+    return [Reason(words, "To have that teach as well, name a better judge (JUDGES), or set JUDGE_TEACHES=1.")]
 
 
 def why_not(came: QuerySet[Turn]) -> list[Reason]:

@@ -2,19 +2,27 @@
 
 from django.urls import path
 
-from webapp.console import clients, views
+from webapp.console import audit, clients, judges, ledger, lines, pauses, recipes, reviews, rewards, runs, views
 
 app_name = "console"
 urlpatterns = [
     path("", views.board, name="board"),
     path("learn-now/", views.learn_now, name="learn_now"),
+    path("forecast/", views.dry_run, name="forecast"),
     path("roll-back/", views.roll_back, name="roll_back"),
     path("checkpoints/", views.checkpoints, name="checkpoints"),
     path("checkpoints/<int:number>/", views.checkpoint, name="checkpoint"),
     path("checkpoints/<int:number>/approve/", views.approve, name="approve"),
     path("checkpoints/<int:number>/reject/", views.reject, name="reject"),
-    path("runs/<int:pk>/", views.run, name="run"),
-    path("runs/<int:pk>/cancel/", views.cancel, name="cancel"),
     path("turns/<uuid:pk>/", views.turn, name="turn"),
+    *runs.urls,
+    *recipes.urls,
     *clients.urls,
+    *reviews.urls,
+    *rewards.urls,
+    *audit.urls,
+    *judges.urls,
+    *ledger.urls,
+    *lines.urls,
+    *pauses.urls,
 ]

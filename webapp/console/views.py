@@ -21,11 +21,12 @@ from django.views.decorators.http import require_GET, require_POST
 from chat.models import Turn
 from core.errors import TalkbackError
 from gpu_workers.errors import EngineUnavailable
-from judge.models import Examination, Judgement
-from training import batches, config, promotion, runs
+from judge import pooling, redaction
+from judge.models import Examination, Judgement, Overruling
+from training import batches, config, forecast, hours, promotion
 from training.models import Checkpoint, Run
 from webapp.console import curves, differences, fragments, heat
-from webapp.console.board import counted
+from webapp.console.board import counted, waiting
 from webapp.journey import journey
 
 View = Callable[..., HttpResponse]
@@ -55,7 +56,7 @@ def board(request: HttpRequest) -> HttpResponse:
 @for_staff
 @require_GET
 def checkpoints(request: HttpRequest) -> HttpResponse:
-    rows = Checkpoint.objects.select_related("parent", "run", "examination").annotate(
+    rows = Checkpoint.objects.select_related("line", "parent", "run", "examination").annotate(
         replies=Count("turns", distinct=True), lessons=Count("run__samples", distinct=True)
     )
     rows = rows.order_by("-number")
@@ -65,10 +66,10 @@ def checkpoints(request: HttpRequest) -> HttpResponse:
 @for_staff
 @require_GET
 def checkpoint(request: HttpRequest, number: int) -> HttpResponse:
-    shown = get_object_or_404(Checkpoint.objects.select_related("parent", "run"), number=number)
+    shown = get_object_or_404(Checkpoint.objects.select_related("line", "parent", "run"), number=number)
     examination = Examination.objects.select_related("against").filter(checkpoint=shown).first()
     line = lineage(shown)
-    lessons = Judgement.objects.filter(sample__run=shown.run) if shown.run else Judgement.objects.none()
+    lessons = pooling.judged(shown.run) if shown.run else Judgement.objects.none()
     response = render(
         request,
         "console/checkpoint.html",
@@ -82,29 +83,11 @@ def checkpoint(request: HttpRequest, number: int) -> HttpResponse:
             ),
             "curves": curves.curves([ancestor.run.metrics for ancestor in line if ancestor.run]) if shown.run else [],
             "decisions": shown.decisions.select_related("by"),
-            "live": Checkpoint.live(),
-            "previous": promotion.previous(),
+            "live": Checkpoint.live(shown.line_id),
+            "previous": promotion.previous(shown.line_id),
         },
     )
     return settled(request, response, shown.status not in (Checkpoint.Status.CANDIDATE, Checkpoint.Status.APPROVED))
-
-
-@for_staff
-@require_GET
-def run(request: HttpRequest, pk: int) -> HttpResponse:
-    shown = get_object_or_404(Run.objects.select_related("parent"), pk=pk)
-    lessons = Judgement.objects.filter(sample__run=shown).select_related("turn__session", "turn__checkpoint", "sample")
-    response = render(
-        request,
-        "console/run.html",
-        {
-            "run": shown,
-            "checkpoint": Checkpoint.objects.filter(run=shown).first(),
-            "lessons": lessons.order_by("turn__created_at"),
-            "curves": curves.curves([shown.metrics]),
-        },
-    )
-    return settled(request, response, shown.status not in (Run.Status.QUEUED, Run.Status.RUNNING))
 
 
 @for_staff
@@ -123,10 +106,19 @@ def turn(request: HttpRequest, pk: UUID) -> HttpResponse:
             "sample": judgement.sample if judgement else None,
             "votes": shown.votes.order_by("-question", "index", "pk"),
             "feedback": shown.feedback.select_related("by"),
+            "hints": shown.hints.select_related("decided_by").defer("teacher"),
+            "overruling": Overruling.objects.select_related("by").filter(turn=shown).first(),
             "tokens": tokens,
             "heat_sentence": heat.sentence(tokens) if tokens else "",
+            "removed": removed_from(shown),
         },
     )
+
+
+def removed_from(turn: Turn) -> list[redaction.Before]:
+    """What of this turn's texts, and of those that say how it should have been, is removed before it is learned."""
+    said = turn.feedback.filter(withdrawn_at=None).exclude(text="").values_list("text", flat=True)
+    return redaction.shown(turn, list(said)) if turn.learns and turn.session.learns else []
 
 
 @for_staff
@@ -136,7 +128,32 @@ def learn_now(request: HttpRequest) -> HttpResponse:
     if started:
         learns = f"{str(started).capitalize()} learns from {counted(started.samples.count(), 'sample')}."
         messages.success(request, learns, extra_tags="good")
+        if wait := hours.waiting(started):
+            messages.warning(request, wait.sentence(started.samples.count()), extra_tags="warn")
     return redirect("console:board")
+
+
+@for_staff
+@require_GET
+def dry_run(request: HttpRequest) -> HttpResponse:
+    """What "learn now" would take: nothing is started."""
+    expected = None
+    try:
+        expected = forecast.of_ready(config.current())
+        said = expected.sentence
+    except TalkbackError as failure:
+        said = str(failure)
+    if request.headers.get("HX-Request"):
+        return render(request, "console/_forecast.html", {"sentence": said})
+    active = Run.objects.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING)).first()
+    context = {
+        "forecast": expected,
+        "sentence": said,
+        "busy": active,
+        "held": waiting(active),
+        "ready": expected.samples if expected else 0,
+    }
+    return render(request, "console/forecast.html", context)
 
 
 @for_staff
@@ -181,14 +198,6 @@ def roll_back(request: HttpRequest) -> HttpResponse:
     if live := said_aloud(request, lambda: call(to=to, by=by, reason=reason, instead_of=seen)):
         messages.success(request, f"{live} is live again: it writes the next reply.", extra_tags="good")
     return redirect("console:board")
-
-
-@for_staff
-@require_POST
-def cancel(request: HttpRequest, pk: int) -> HttpResponse:
-    shown = get_object_or_404(Run, pk=pk)
-    said_aloud(request, lambda: runs.cancel(shown))
-    return redirect("console:run", pk=pk)
 
 
 def settled(request: HttpRequest, response: HttpResponse, is_over: bool) -> HttpResponse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Any
 
@@ -10,6 +11,7 @@ from django.utils import timezone
 
 from chat import clients
 from chat.models import Turn
+from judge import precedence
 from judge.models import Judgement
 from training.models import Run, Sample
 from webapp.console.board import counted as say_counted
@@ -44,9 +46,26 @@ def tone(state: str) -> str:
     return TONES.get(state, "")
 
 
+OFF_RECORD = "(off the record)"
+"""In the console, in place of words that are their person's alone to read."""
+
+
+@register.filter
+def off_record(turn: Turn) -> bool:
+    return not (turn.learns and turn.session.learns)
+
+
+@register.filter
+def replied(turn: Turn) -> str:
+    """What the model said, or why it failed."""
+    return OFF_RECORD if off_record(turn) else turn.error or turn.text
+
+
 @register.filter
 def said(turn: Turn) -> str:
     """What the reply answers: the last message of the request, as text."""
+    if off_record(turn):
+        return OFF_RECORD
     for message in reversed(turn.messages or []):
         if text := text_of(message):
             return text
@@ -56,6 +75,8 @@ def said(turn: Turn) -> str:
 @register.filter
 def said_bare(turn: Turn) -> str:
     """What the reply answers, without what a client put around and after it."""
+    if off_record(turn):
+        return OFF_RECORD
     rules = clients.of(turn.client)
     for message in reversed(turn.messages or []):
         text = text_of(message)
@@ -113,6 +134,27 @@ def spaced(name: str) -> str:
 
 
 @register.filter
+def beside_reward(reward_from: str) -> str:
+    """Whose word a reward is, and whose outranks it."""
+    source = precedence.of_reward(reward_from)
+    return source.beside if source else precedence.RULE
+
+
+@register.filter
+def beside_hint(hint_from: str) -> str:
+    """Whose word a hint is, and whose outranks it."""
+    source = precedence.of_hint(hint_from)
+    return source.beside if source else precedence.RULE
+
+
+@register.filter
+def reward_source(reward_from: str) -> str:
+    """Who decided a reward, in words."""
+    source = precedence.of_reward(reward_from)
+    return source.words if source else reward_from
+
+
+@register.filter
 def verdict(turn: Turn) -> Judgement | None:
     """Its judgement, if there is one."""
     return getattr(turn, "judgement", None)
@@ -123,6 +165,8 @@ def sign(sample: Sample) -> str:
     """One character for what a sample teaches."""
     if sample.has_teacher:
         return "✎"
+    if sample.rewards:
+        return "±"
     return "+" if sample.reward > 0 else "−"
 
 
@@ -130,7 +174,28 @@ def sign(sample: Sample) -> str:
 def teaches(sample: Sample) -> str:
     """What a sample teaches, in words."""
     liked = {1: "liked", 0: "", -1: "disliked"}[(sample.reward > 0) - (sample.reward < 0)]
+    if sample.rewards:
+        liked = "marked words"
     return " and ".join(filter(None, (liked, "a hint" if sample.has_teacher else ""))) or "nothing"
+
+
+@register.filter
+def told(sample: Sample) -> str:
+    """What a sample teaches in a few signs: "+1", "−1 ✎", "✎", "±" where words of it were marked."""
+    reward = "±" if sample.rewards else signed(sample.reward) if sample.reward else ""
+    return " ".join(filter(None, (reward, "✎" if sample.has_teacher else "", "✍" if sample.rewrite_ids else ""))) or "0"
+
+
+@register.filter
+def mebibytes(value: float) -> str:
+    """Memory or disk, shortly: "40 MiB", "1.5 GiB"."""
+    return f"{value:.0f} MiB" if value < 1000 else f"{value / 1024:.1f} GiB"
+
+
+@register.filter
+def knob(value: object) -> str:
+    """A knob's value as the recipe's JSON has it."""
+    return json.dumps(value)
 
 
 @register.filter

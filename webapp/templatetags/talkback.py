@@ -8,13 +8,18 @@ from typing import Any
 from uuid import UUID
 
 from django import template
+from django.db.models import Q
 from django.template import Context
+from django.utils.safestring import SafeString
 
+from chat import markdown
 from chat.models import Turn
 from feedback import reasons
 from feedback.models import Feedback
 from training.models import Checkpoint
 from webapp import journey as journeys
+from webapp.console import differences
+from webapp.console.differences import Change
 
 register = template.Library()
 
@@ -47,18 +52,60 @@ def opinions_on(context: Context, turn: Turn) -> dict[str, Feedback]:
 
 @register.simple_tag
 def reason_tags(thumb: Feedback) -> list[str]:
-    """What may be said to be wrong: what everybody knows, and what this person added."""
-    return reasons.offered(thumb.tags)
+    """What may be said to be wrong, or right: what everybody knows, and what this person added."""
+    return reasons.offered(thumb.tags, thumb.value)
+
+
+@register.simple_tag(takes_context=True)
+def words_of(context: Context, turn: Turn) -> SafeString:
+    """The reply's words as the page shows them; of a whole reply each knows its place, and this person's marks are
+    drawn."""
+    if turn.status == Turn.Status.ANSWERING or not turn.is_whole:
+        return markdown.render(turn.text)
+    return markdown.render_marked(turn.text, tuple(tuple(span) for span in spans_on(context, turn)))
+
+
+@register.simple_tag(takes_context=True)
+def marks_on(context: Context, turn: Turn) -> list[dict[str, Any]]:
+    """This person's marks on the turn, each with its words."""
+    return marks(spans_on(context, turn), turn)
+
+
+@register.filter
+def marks_in(said: Feedback) -> list[dict[str, Any]]:
+    """The marks of one row, each with its words."""
+    return marks(said.spans, said.turn)
 
 
 @register.simple_tag
-def live_checkpoint() -> Checkpoint:
-    """Who answers now."""
-    return Checkpoint.live()
+def changes(turn: Turn, rewrite: str) -> list[Change]:
+    """What a rewrite changes of the reply, word by word."""
+    return differences.merged(turn.text, rewrite)
+
+
+def spans_on(context: Context, turn: Turn) -> list[list[int]]:
+    said = opinions_on(context, turn).get("marks")
+    return said.spans if said else []
+
+
+def marks(spans: Iterable[list[int]], turn: Turn) -> list[dict[str, Any]]:
+    return [
+        {"start": start, "end": end, "good": sign > 0, "words": turn.text[start:end].strip() or "␣"}
+        for start, end, sign in spans
+    ]
+
+
+@register.simple_tag(takes_context=True)
+def live_checkpoint(context: Context) -> Checkpoint:
+    """Who answers this person now."""
+    return Checkpoint.for_user(context["user"])
 
 
 def opinions(turns: Iterable[Turn], user: Any) -> dict[UUID, dict[str, Feedback]]:
     said: dict[UUID, dict[str, Feedback]] = defaultdict(dict)
-    for feedback in Feedback.objects.standing().filter(turn__in=[turn.pk for turn in turns], by=user):
-        said[feedback.turn_id][feedback.kind] = feedback
+    # Marks that were taken off count as well: pages that show them are told.
+    rows = Feedback.objects.filter(Q(withdrawn_at=None) | Q(kind=Feedback.Kind.MARKS), by=user)
+    for feedback in rows.filter(turn__in=[turn.pk for turn in turns]):
+        key = feedback.kind if feedback.withdrawn_at is None else "unmarked"
+        said[feedback.turn_id][key] = feedback
     return said

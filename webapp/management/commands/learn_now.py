@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from core.errors import TalkbackError
-from training import batches, config
+from training import batches, forecast, hours, lines
+from training.models import SHARED, Line
 from webapp.console.board import counted
 
 
 class Command(BaseCommand):
     help = "Start a run with the samples that are ready, without waiting for a full batch."
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--line", default=SHARED, metavar="NAME", help="of a private line, by its name")
+        parser.add_argument("--dry-run", action="store_true", help="only say what the run would take")
+
+    def handle(self, *args: Any, line: str, dry_run: bool, **options: Any) -> None:
+        if not Line.objects.filter(name=line, retired_at=None).exists():
+            raise CommandError(f"There is no line {line!r} that learns.")
         try:
-            run = batches.learn_now(config.current())
+            if dry_run:
+                self.stdout.write(forecast.of_ready(lines.recipe_of(line), line).sentence)
+                return
+            run = batches.learn_now(lines.recipe_of(line), line)
         except TalkbackError as failure:
             raise CommandError(str(failure)) from failure
         self.stdout.write(f"Run {run.pk} learns from {counted(run.samples.count(), 'sample')}.")
+        if wait := hours.waiting(run):
+            self.stdout.write(wait.sentence(run.samples.count()))

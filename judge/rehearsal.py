@@ -1,0 +1,89 @@
+"""The base's answers to ordinary prompts, asked for a few at a time while nobody waits for anything.
+
+A recipe that rehearses mixes them into its runs (`training/rehearsal.py`). Nothing of anybody's conversations is in
+them, and none of the exam's prompts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from django.conf import settings
+
+from chat.rendering import Renderer
+from gpu_workers.engine import Engine
+from gpu_workers.types import Completion, Sampling
+from judge import calibration, judges
+from judge.sittings import sitting
+from training import lines, rehearsal
+from training.models import Checkpoint, Line, Rehearsal
+
+FILE = Path(__file__).with_name("rehearsal.txt")
+
+HANDFUL = 4
+"""Prompts asked at once: somebody may want to chat any moment."""
+
+MOST_TOKENS = 256
+"""Where an answer is cut. Nothing is said of it, so a cut one is held to the base as well as a whole one."""
+
+SEAT_S = 300
+"""How long the seat of somebody who died stays taken."""
+
+
+@cache
+def prompts() -> tuple[str, ...]:
+    """All of them, in the order of the file."""
+    return tuple(line for line in FILE.read_text(encoding="utf-8").splitlines() if line)
+
+
+def is_due() -> bool:
+    """True when a line's recipe rehearses, prompts are left to be answered, and there is nothing better to do.
+
+    Where every weight was swapped in place, the base answers nobody, and so not here either.
+    """
+    return (
+        longest() > 0
+        and rehearsal.pool().count() < len(prompts())
+        and calibration.is_quiet()
+        and not Checkpoint.objects.filter(kind=Checkpoint.Kind.FULL, status=Checkpoint.Status.LIVE).exists()
+    )
+
+
+def longest() -> int:
+    """Tokens of the longest answer that any line would rehearse; 0 where none does."""
+    names = Line.objects.filter(retired_at=None).values_list("name", flat=True)
+    recipes = [lines.recipe_of(name) for name in names]
+    return max((min(one.max_tokens or MOST_TOKENS, MOST_TOKENS) for one in recipes if one.rehearsal), default=0)
+
+
+def answer(*, engine: Engine, renderer: Renderer) -> bool:
+    """Have the base answer a handful of prompts, and keep what it said. True when more are left.
+
+    At temperature 1, so that the recorded log-probs are the base's own, and what is rehearsed is what it would say.
+    One at a time everywhere; raises EngineUnavailable, and nothing is lost but the handful.
+    """
+    with sitting("rehearsal", for_s=SEAT_S) as seat:
+        if seat is None or not is_due():
+            return False
+        known = {tuple(ids) for ids in rehearsal.pool().values_list("prompt_ids", flat=True)}
+        asked = [renderer.prompt_ids([{"role": "user", "content": prompt}]) for prompt in prompts()]
+        left = [ids for ids in asked if tuple(ids) not in known]
+        told = asyncio.run(_ask(left[:HANDFUL], engine, longest()))
+        Rehearsal.objects.bulk_create(
+            Rehearsal(model=settings.MODEL, prompt_ids=ids, response_ids=list(said.ids), logprobs=list(said.logprobs))
+            for ids, said in zip(left, told, strict=False)
+            if said.ids
+        )
+        return len(left) > HANDFUL
+
+
+async def _ask(handful: Sequence[list[int]], engine: Engine, tokens: int) -> list[Completion]:
+    sampling = Sampling(max_new_tokens=tokens, temperature=1.0)
+    try:
+        asked = (engine.generate(ids, sampling, priority=judges.AFTERTHOUGHT) for ids in handful)
+        return await asyncio.gather(*asked)
+    finally:
+        await engine.aclose()

@@ -1,0 +1,88 @@
+"""A run in a real browser: it moves while it learns, is stopped by keyboard, and is read afterwards."""
+
+from __future__ import annotations
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.contrib.auth import get_user_model
+
+from tests.chat.conftest import ana, site, small_and_quick  # noqa: F401  fixtures
+from tests.chat.test_browser import open_tab  # noqa: F401  a fixture
+from training import config, lines, runs
+from training.models import Checkpoint, Run
+
+pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
+from playwright.async_api import expect
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
+
+expect.set_options(timeout=20_000)  # a machine that also trains is slow, and patience costs nothing
+
+HISTOGRAM = {"edges": [-1.0, -0.5, 0.5, 1.0], "counts": [2, 5, 3]}
+
+
+def figures(update):
+    return {"update": update, "loss": 1 / update, "kl": 0.1 * update, "advantage_histogram": HISTOGRAM}
+
+
+@pytest.fixture
+def run(ana) -> Run:  # noqa: F811
+    """A run at work on its first update; Ana runs this Talkback."""
+    get_user_model().objects.filter(pk=ana.pk).update(is_staff=True)
+    return Run.objects.create(
+        status="running",
+        recipe=config.PRESETS["embedded"].model_dump(),
+        parent=Checkpoint.live(),
+        progress={"phase": "learning", "done": 3, "total": 16, "eta_s": 70},
+        metrics=[figures(1)],
+    )
+
+
+async def test_a_run_is_watched_stopped_by_keyboard_and_read(open_tab, run):  # noqa: F811
+    tab = await open_tab(f"/console/runs/{run.pk}/")
+    state = tab.locator("#run-state")
+    await expect(state).to_contain_text("3 of 16")
+    await expect(state).to_contain_text("about 70 s to go")
+
+    # what is opened stays open, and who is at it by keyboard stays there, when the figures come anew
+    numbers = tab.locator("#numbers-loss")
+    await numbers.locator("summary").focus()
+    await tab.keyboard.press("Enter")
+    await expect(numbers.locator("tbody tr")).to_have_count(1)
+    progress = {"phase": "learning", "done": 9, "total": 16, "eta_s": 40}
+    await Run.objects.filter(pk=run.pk).aupdate(progress=progress, metrics=[figures(1), figures(2)])
+    await expect(state).to_contain_text("9 of 16")
+    await expect(numbers.locator("tbody tr")).to_have_count(2)
+    await expect(numbers).to_have_attribute("open", "")
+    await expect(numbers.locator("summary")).to_be_focused()
+    await expect(tab.get_by_role("img", name="loss: from 1 to 0.5 in 2 updates")).to_be_visible()
+    await expect(tab.locator("#chart-advantages rect")).to_have_count(6)
+
+    # it is stopped from the page; the worker, who hears of it, fails it, and the page says so by itself
+    await tab.get_by_role("button", name="Cancel").focus()
+    await tab.keyboard.press("Enter")
+    await expect(state).to_contain_text("It stops after the sample it is at")
+    assert (await Run.objects.aget(pk=run.pk)).cancel_asked
+    await sync_to_async(runs.fail)(run, "Stopped by a person.")
+    await expect(state).to_contain_text("It failed. Stopped by a person.")
+    await expect(tab.locator("#run-status")).to_have_text("failed")
+
+    await tab.get_by_role("link", name="All runs").click()
+    await expect(tab.locator(f"#run-{run.pk}")).to_contain_text("Stopped by a person.")
+
+
+async def test_a_recipe_is_tried_in_its_place_and_given_to_a_line(open_tab, run):  # noqa: F811
+    line = await sync_to_async(lines.make)("The team")
+    tab = await open_tab("/console/recipe/")
+    await tab.get_by_label("JSON: “preset” names the one").fill('{"lr": 0}')
+    await tab.get_by_role("button", name="Try it").click()
+    await expect(tab.locator("#tried")).to_contain_text("lr: should be greater than 0.")
+    assert tab.url.endswith("/console/recipe/")
+
+    await tab.get_by_role("combobox", name="Preset").select_option("binary")
+    await tab.get_by_label("What differs from it").fill('{"updates": 3}')
+    await tab.get_by_role("button", name="Learn by this").click()
+    await expect(tab.locator(".note.good")).to_contain_text("learns by binary with updates 3")
+    assert (await sync_to_async(lines.recipe_of)(line.name)).updates == 3
+    await tab.get_by_role("button", name="Undo").click()
+    await expect(tab.locator(".note.good")).to_contain_text("the installation’s recipe again")

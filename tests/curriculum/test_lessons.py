@@ -1,0 +1,141 @@
+"""Lessons: the same each time, labelled soundly, readable by the very code that reads votes."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from chat.rendering import Renderer
+from curriculum import lessons
+from curriculum.examination import Case, names, table
+from curriculum.lessons import Lesson
+from judge import hints, prompts, voting
+
+SPLITS = ("train", "dev", "heldout")
+
+
+@pytest.fixture(scope="module")
+def some() -> list[Lesson]:
+    return [lesson for split in SPLITS for lesson in lessons.made(split, 120, seed=3)]
+
+
+def test_the_same_seed_makes_the_same_lessons():
+    first = list(lessons.made("train", 20, seed=3))
+
+    assert list(lessons.made("train", 20, seed=3)) == first
+    assert list(lessons.made("train", 10, seed=3)) == [lesson for lesson in first if lesson.group < 10]
+    assert list(lessons.made("train", 20, seed=4)) != first
+
+
+def test_no_lesson_of_one_split_comes_back_in_another():
+    shown = [
+        {lesson.evidence.text for lesson in lessons.made(split, 300, seed=3) if lesson.label.role != "person"}
+        for split in SPLITS
+    ]
+
+    assert not shown[0] & shown[2]
+    assert not shown[0] & shown[1]
+    assert not shown[1] & shown[2]
+
+
+def test_only_what_should_have_been_different_has_a_hint(some):
+    assert {lesson.label.score for lesson in some} == {1, 0, -1}
+    assert all(lesson.label.score == -1 for lesson in some if lesson.label.hint)
+    assert any(lesson.label.score == -1 and not lesson.label.hint for lesson in some)
+
+
+def test_a_lesson_has_its_next_state_where_the_judge_looks(some):
+    for lesson in some:
+        assert lesson.evidence.next_role == lesson.label.role
+        assert ("score" in lesson.questions) == (lesson.evidence.unswayed.next_role != "")
+
+
+def test_every_wanted_answer_is_read_as_it_is_meant(some):
+    for lesson in some:
+        assert voting.score_of(lesson.answer("score")) == lesson.label.score
+        assert voting.decision_of(lesson.answer("hint")) == (1 if lesson.label.hint else -1)
+        assert voting.hint_of(lesson.answer("hint")) == lesson.label.hint
+
+
+def test_every_wanted_answer_satisfies_the_grammar_that_votes_are_held_to(some):
+    told = prompts.family(lessons.FAMILY)
+    for lesson in some:
+        assert re.fullmatch(told.score.regex, lesson.answer("score"))
+        assert re.fullmatch(told.hint.regex, lesson.answer("hint"))
+
+
+def test_every_wanted_hint_is_of_use_and_names_its_change(some):
+    for lesson in some:
+        if lesson.label.hint:
+            assert not hints.fault(lesson.label.hint, lesson.evidence.reply)
+            assert names(lesson.label.hint, lesson.label.key, lesson.label.against), lesson.label
+
+
+def test_no_slot_stays_open(some):
+    for lesson in some:
+        for text in (
+            lesson.label.text,
+            lesson.label.hint,
+            lesson.evidence.reply,
+            *dict(lesson.evidence.request).values(),
+        ):
+            assert not re.search(r"\{(next|again|reply|result|[a-z]{4,9})\}", text), lesson.label
+
+
+def test_an_injection_changes_no_label():
+    plain = list(lessons.made("heldout", 30, seed=5, injections=False))
+    hostile = [lessons.swayed(lesson, "heldout", seed=5) for lesson in plain if lesson.label.role != "person"]
+
+    assert not any(lesson.label.injection for lesson in plain)
+    for before, after in zip([one for one in plain if one.label.role != "person"], hostile, strict=True):
+        assert after.label.injection in after.label.text
+        assert before.label.text in after.label.text
+        assert (before.label.score, before.label.hint) == (after.label.score, after.label.hint)
+        assert after.evidence.text != before.evidence.text
+
+
+def test_questions_on_one_reply_begin_alike():
+    group = list(lessons.made("train", 1, seed=3))
+    texts = [lesson.messages(asked)[1]["content"] for lesson in group for asked in lesson.questions]
+    shared = group[0].evidence.text.partition("What came back")[0]
+
+    assert len(texts) > 2
+    assert all(text.startswith(shared) for text in texts)
+    assert {text.rpartition("\n")[2] for text in texts} <= {"Score?", "Hint?"}
+
+
+@pytest.mark.real_model
+def test_prompts_are_short(smol_model, some):
+    renderer = Renderer.for_model(smol_model)
+    lengths = [len(renderer.prompt_ids(lesson.messages("score"))) for lesson in some]
+
+    assert max(lengths) <= 600
+    assert sum(lengths) / len(lengths) <= 220
+
+
+# The rule of the examination
+
+
+def test_a_hint_names_a_change_only_with_all_of_its_key_and_nothing_against_it():
+    assert names("Use at most 30 words.", [r"\b30\b", "word"])
+    assert not names("Use at most 300 words.", [r"\b30\b", "word"])
+    assert not names("Do not use a table.", ["table"], "not use")
+    assert not names("", ["table"])
+
+
+def case(lesson: Lesson, score: list[str], hint: list[str]) -> Case:
+    return Case(lesson, {"score": tuple(score), "hint": tuple(hint)})
+
+
+def test_a_case_is_what_its_votes_come_to():
+    wanted = next(lesson for lesson in lessons.made("heldout", 50, seed=3) if lesson.label.hint == "Add tests.")
+    brief = r"\boxed{1} [HINT_START] Add tests. [HINT_END]"
+    seen = case(wanted, [r"\boxed{-1}", r"\boxed{1}", r"\boxed{-1}"], [brief, brief, r"\boxed{-1}"])
+    lone = case(wanted, [r"\boxed{-1}", r"\boxed{1}", r"\boxed{0}"], [brief, r"\boxed{-1}", r"\boxed{-1}"])
+
+    assert (seen.score, seen.hint, seen.is_scored_right, seen.is_named) == (-1, "Add tests.", True, True)
+    assert (lone.score, lone.hint, lone.is_decided_right) == (0, "", False)
+    # One of two scores is right, one of two decisions; one of two hints names it, and so does the only one given.
+    row = table([seen, lone]).splitlines()[1].split()
+    assert row[-8:] == ["0.500", "(2)", "0.500", "(2)", "0.500", "(2)", "1.000", "(1)"]

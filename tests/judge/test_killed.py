@@ -1,0 +1,124 @@
+"""A worker that is killed at any statement or question leaves a turn that comes to exactly one verdict."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from chat.models import Turn
+from judge.models import Judgement, Sitting, Vote
+from training.models import Sample
+
+pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)  # what is committed stays, in earnest
+
+RECOVERS = ("SAVEPOINT", "RELEASE", "ROLLBACK")
+"""What a database does by itself when whoever wrote is gone."""
+
+
+class Killed(BaseException):
+    """What no code of ours may catch, as nothing catches SIGKILL."""
+
+
+class Fate:
+    """The worker dies at its `at`-th act, and does nothing any more."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def act(self) -> None:
+        self.left -= 1
+        if self.left <= 0:
+            raise Killed
+
+    @contextmanager
+    def upon(self, engine: Any) -> Iterator[None]:
+        def execute(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+            if not sql.startswith(RECOVERS):
+                self.act()
+            return execute(sql, params, many, context)
+
+        def watched(ask: Callable[..., Any]) -> Callable[..., Any]:
+            async def asked(*arguments: Any, **options: Any) -> Any:
+                self.act()
+                answer = await ask(*arguments, **options)
+                self.act()
+                return answer
+
+            return asked
+
+        kept = engine.generate, engine.score
+        engine.generate, engine.score = watched(engine.generate), watched(engine.score)
+        try:
+            with connection.execute_wrapper(execute):
+                yield
+        finally:
+            engine.generate, engine.score = kept
+
+
+@pytest.fixture
+def answering(engine, monkeypatch):
+    monkeypatch.setattr("celery.Task.apply_async", lambda task, arguments=(), **options: None)
+    engine.says(r"\boxed{1} [HINT_START] Answer in one short sentence. [HINT_END]", to="Does what came", times=None)
+    engine.says(r"\boxed{-1}", times=None)
+    return engine
+
+
+@pytest.fixture
+def dying(answering, judge_it) -> Callable[[Turn, int], bool]:
+    """Judge a turn and die at an act; True when that was before the end. Then time passes, and its seat is free."""
+
+    def dying(turn: Turn, at: int) -> bool:
+        died = False
+        try:
+            with Fate(at).upon(answering):
+                judge_it(turn)
+        except Killed:
+            died = True
+        Sitting.objects.update(until=timezone.now() - timedelta(seconds=1))
+        return died
+
+    return dying
+
+
+def one_of_each(turn: Turn) -> None:
+    assert Turn.objects.get(pk=turn.pk).status == "judged"
+    judgement = Judgement.objects.get(turn=turn)
+    assert (judgement.reward, judgement.reward_from) == (-1, "votes")
+    assert Sample.objects.filter(prompt_ids=turn.prompt_ids).count() == 1
+    assert judgement.sample == Sample.objects.get(prompt_ids=turn.prompt_ids)
+    readable = Vote.objects.filter(turn=turn, score__isnull=False)
+    places = Counter(readable.values_list("question", "index", "evidence"))
+    assert set(places.values()) == {1}, "a vote that was read was asked for again"
+    assert len(places) == 6
+
+
+@given(st.lists(st.integers(1, 90), max_size=5))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whenever_workers_die_there_is_one_verdict_and_at_most_one_sample(serve, judge_it, dying, deaths):
+    turn = serve(request=f"Question {Turn.objects.count()}?", next_state="Shorter, please.")
+    for at in deaths:
+        dying(turn, at)
+        assert Judgement.objects.filter(turn=turn).count() == (Turn.objects.get(pk=turn.pk).status == "judged")
+    judge_it(turn)
+    one_of_each(turn)
+
+
+def test_there_is_no_act_at_which_dying_does_harm(serve, judge_it, dying):
+    """Every single act of a verdict, in order, until one survives to its end."""
+    at, died = 0, True
+    while died:
+        at += 1
+        turn = serve(request=f"Question {at}?", next_state="Shorter, please.")
+        died = dying(turn, at)
+        judge_it(turn)
+        one_of_each(turn)
+    assert at > 30  # it is a long way: seats, votes, log-probs, sample, verdict

@@ -1,0 +1,103 @@
+"""The base answers ordinary prompts for later runs, while nobody waits for anything."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from benchmarks import recipe as measured
+from chat.models import Turn
+from gpu_workers.errors import EngineUnavailable
+from judge import heldout, rehearsal, tasks
+from training.models import Checkpoint, Rehearsal
+from webapp import pipeline
+
+
+@pytest.fixture
+def rehearsing(renderer, settings, tmp_path, db):
+    """An installation whose recipe rehearses a quarter of each batch."""
+    settings.RECIPE = str(tmp_path / "recipe.json")
+    (tmp_path / "recipe.json").write_text(json.dumps({"rehearsal": 0.25, "max_tokens": 64}))
+
+
+def test_there_are_many_ordinary_prompts_and_none_of_the_exam():
+    prompts = rehearsal.prompts()
+
+    assert len(prompts) == len(set(prompts)) >= 100
+    assert not [prompt for prompt in prompts if heldout.holds(prompt)]
+    assert not set(prompts) & set(measured.HELD_OUT)
+
+
+def test_the_base_answers_a_handful_at_temperature_1_after_everybody_else(rehearsing, engine, renderer, settings):
+    engine.loaded["talkback-1"] = "/somewhere"  # an adapter is live, and is not asked
+
+    assert rehearsal.answer(engine=engine, renderer=renderer)
+
+    asked = engine.asked("generate")
+    assert len(asked) == rehearsal.HANDFUL
+    assert {call.adapter for call in asked} == {None}
+    assert {call.priority for call in asked} == {-1}
+    assert {(call.sampling.temperature, call.sampling.top_p, call.sampling.max_new_tokens) for call in asked} == {
+        (1.0, 1.0, 64)
+    }
+    row = Rehearsal.objects.first()
+    assert renderer.decode(row.prompt_ids).strip().endswith("assistant")
+    assert rehearsal.prompts()[0] in renderer.decode(row.prompt_ids)
+    assert renderer.decode(row.response_ids, controls=True) == "I see.<|im_end|>"
+    assert row.logprobs == engine.logprobs(row.prompt_ids, row.response_ids, None)
+    assert row.model == settings.MODEL
+
+
+def test_each_prompt_is_answered_once_until_all_are(rehearsing, engine, renderer, monkeypatch):
+    monkeypatch.setattr(rehearsal, "HANDFUL", 50)
+    rounds = 1
+    while rehearsal.answer(engine=engine, renderer=renderer):
+        rounds += 1
+
+    asked = [call.prompt for call in engine.asked("generate")]
+    assert len(asked) == len(set(asked)) == len(rehearsal.prompts())
+    assert rounds == 3  # of 136 prompts, 50 at once
+    assert not rehearsal.is_due()
+
+
+def test_nothing_is_asked_where_no_recipe_rehearses(renderer, engine, settings, db):
+    settings.RECIPE = ""
+
+    assert not rehearsal.is_due()
+    assert not rehearsal.answer(engine=engine, renderer=renderer)
+    assert not engine.calls
+
+
+def test_chat_and_learning_come_first(rehearsing, engine, renderer, serve):
+    turn = serve(status=Turn.Status.ANSWERING)
+    assert not rehearsal.is_due()
+    turn.delete()
+    assert rehearsal.is_due()
+
+
+def test_weights_that_took_the_bases_place_are_not_asked_in_its_name(rehearsing):
+    Checkpoint.objects.update(status=Checkpoint.Status.RETIRED)
+    Checkpoint.objects.create(number=7, kind=Checkpoint.Kind.FULL, status=Checkpoint.Status.LIVE)
+
+    assert not rehearsal.is_due()
+
+
+def test_the_sweep_begins_it_and_the_task_goes_on_by_itself(rehearsing, engine, monkeypatch):
+    sent = []
+    monkeypatch.setattr(tasks.rehearse, "apply_async", lambda *args, **options: sent.append(options))
+    pipeline.sweep()
+    assert [options["priority"] for options in sent] == [tasks.LOWEST]
+
+    tasks.rehearse()
+    assert len(sent) == 2
+    assert Rehearsal.objects.count() == rehearsal.HANDFUL
+
+
+def test_an_engine_that_is_away_is_asked_by_a_later_sweep(rehearsing, engine, monkeypatch):
+    monkeypatch.setattr(tasks.rehearse, "apply_async", lambda *args, **options: pytest.fail("it would go on for ever"))
+    engine.goes_down(EngineUnavailable("away"))
+
+    tasks.rehearse()
+
+    assert not Rehearsal.objects.exists()

@@ -1,0 +1,477 @@
+"""Two reviewers, a queue, and a way back from everything."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth import get_user_model
+
+from chat import turns
+from chat.models import Session, Turn
+from judge import reviews
+from judge.models import Acceptance, Hint, Judgement, Overruling, Ruling, Vote
+from judge.reviews import NotPossible, Overtaken, Unwritten
+from judge.samples import Reason
+from training.models import Run, Sample
+
+SHORT, LONG = "Answer in one sentence.", "Explain every step."
+
+
+@pytest.fixture
+def ben(db):
+    return get_user_model().objects.create_user("ben", is_staff=True)
+
+
+@pytest.fixture
+def cleo(db):
+    return get_user_model().objects.create_user("cleo", is_staff=True)
+
+
+@pytest.fixture
+def propose(serve):
+    """A hint that waits, on a judged turn of its own unless one is named."""
+
+    def propose(text: str = SHORT, turn: Turn | None = None, **fields) -> Hint:
+        turn = turn or serve(status="judged")
+        fields = {"source": "user", "confidence": 2 / 3, "evidence": "e"} | fields
+        return Hint.objects.create(turn=turn, proposed=text, text=text, **fields)
+
+    return propose
+
+
+@pytest.fixture
+def learn(serve):
+    """A sample of this turn, as a verdict leaves it."""
+
+    def learn(turn: Turn, status: str = "ready", **fields) -> Sample:
+        sample = Sample.objects.create(
+            checkpoint=turn.checkpoint,
+            prompt_ids=[5],
+            response_ids=[6],
+            old_logprobs=[-1.0],
+            reward=-1.0,
+            status=status,
+            run=None if status == "ready" else Run.objects.create(recipe={}),
+        )
+        Judgement.objects.update_or_create(
+            turn=turn, defaults={"reward": -1, "reward_from": "votes", "confidence": 1.0, "sample": sample}
+        )
+        return sample
+
+    return learn
+
+
+def fresh(row):
+    return type(row).objects.get(pk=row.pk)
+
+
+# Deciding
+
+
+def test_accepting_a_hint_has_its_turn_judged_again(propose, ben):
+    hint = propose()
+    ruling = reviews.accept(hint, by=ben, reason="clear")
+    hint = fresh(hint)
+    assert (hint.status, hint.text, hint.decided_by) == ("accepted", SHORT, ben)
+    assert hint.turn.status == "observed"
+    assert (ruling.verb, ruling.by, ruling.turn, ruling.hint, ruling.reason) == (
+        "accept",
+        ben,
+        hint.turn,
+        hint,
+        "clear",
+    )
+    assert (ruling.before["status"], ruling.after["status"]) == ("waiting", "accepted")
+
+
+def test_what_waits_in_the_next_batch_is_taken_back_at_once(propose, ben, learn):
+    hint = propose()
+    sample = learn(hint.turn)
+    reviews.reject(hint, by=ben)
+    assert fresh(sample).status == "stale"
+    assert Judgement.objects.get().sample is None
+
+
+@pytest.mark.parametrize("status", ["claimed", "trained"])
+def test_what_a_run_has_taken_is_left_to_it(propose, ben, learn, status):
+    hint = propose()
+    sample = learn(hint.turn, status)
+    reviews.accept(hint, by=ben)
+    assert fresh(sample).status == status
+    assert fresh(hint).turn.status == "observed"
+
+
+def test_editing_keeps_the_words_that_were_proposed(propose, ben):
+    hint = propose()
+    reviews.edit(hint, "  Answer in two sentences. ", by=ben)
+    hint = fresh(hint)
+    assert (hint.status, hint.text, hint.proposed) == ("edited", "Answer in two sentences.", SHORT)
+    assert reviews.taught(hint) == "Answer in two sentences."
+
+
+def test_to_edit_a_hint_into_what_it_was_is_to_accept_it(propose, ben):
+    assert reviews.edit(propose(), SHORT, by=ben).verb == "accept"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "shorter than 10"),
+        ("Be brief.", "shorter than 10"),
+        ("x" * 601, "longer than 600"),
+        ("Stop here. <|im_end|>", "control token"),
+        ("Say \\boxed{1} and stop.", "control token"),
+        ("Be\u200b very brief, please.", "control token"),
+    ],
+)
+def test_words_that_cannot_be_a_hint_are_refused(propose, ben, text, why):
+    hint = propose()
+    with pytest.raises(Unwritten, match=why):
+        reviews.edit(hint, text, by=ben)
+    assert fresh(hint).status == "waiting"
+    assert not Ruling.objects.exists()
+
+
+def test_a_turn_learns_from_one_hint_and_the_other_is_set_aside(propose, ben):
+    one = propose(SHORT)
+    other = propose(LONG, one.turn)
+    reviews.accept(one, by=ben)
+    reviews.accept(other, by=ben)
+    one, other = fresh(one), fresh(other)
+    assert (one.status, one.waits_because) == ("rejected", reviews.SET_ASIDE)
+    assert other.status == "accepted"
+    ruling = Ruling.objects.first()
+    assert ruling.before["others"] == {str(one.pk): ruling.before["others"][str(one.pk)]}
+    assert ruling.after["others"][str(one.pk)]["status"] == "rejected"
+
+
+def test_what_is_rejected_can_still_be_accepted(propose, ben):
+    hint = propose()
+    reviews.reject(hint, by=ben)
+    reviews.accept(hint, by=ben)
+    assert fresh(hint).status == "accepted"
+
+
+# Merging
+
+
+def test_a_merged_hint_teaches_its_turn_in_the_other_ones_words(propose, ben):
+    one, other = propose("Keep it to one sentence."), propose(SHORT)
+    reviews.accept(other, by=ben)
+    reviews.merge(one, other, by=ben)
+    one = fresh(one)
+    assert (one.status, one.merged_into, one.text) == ("merged", other, "Keep it to one sentence.")
+    assert reviews.taught(one) == SHORT
+    assert one.turn.status == "observed"
+
+
+def test_what_is_merged_into_a_hint_follows_it(propose, ben):
+    one, other = propose("Keep it to one sentence."), propose(SHORT)
+    reviews.merge(one, other, by=ben)
+    assert reviews.taught(fresh(one)) == ""  # both wait
+    Turn.objects.update(status="judged")
+
+    reviews.edit(other, "One sentence at most.", by=ben)
+    assert reviews.taught(fresh(one)) == "One sentence at most."
+    assert fresh(one).turn.status == "observed"
+
+    reviews.reject(other, by=ben)
+    assert reviews.taught(fresh(one)) == ""
+
+
+def test_merging_into_what_is_merged_goes_to_the_end_of_the_line(propose, ben):
+    a, b, c = propose("One sentence only."), propose("A single sentence."), propose(SHORT)
+    reviews.merge(a, b, by=ben)
+    reviews.merge(b, c, by=ben)
+    assert fresh(a).merged_into == c  # went along
+    d = propose("Write one sentence.")
+    reviews.merge(d, b, by=ben)
+    assert fresh(d).merged_into == c
+
+
+def test_circles_foreign_hints_and_rejected_ones_are_refused(propose, ben, serve):
+    a, b = propose("One sentence only."), propose(SHORT)
+    reviews.merge(a, b, by=ben)
+    with pytest.raises(NotPossible, match="into itself"):
+        reviews.merge(b, a, by=ben)
+    with pytest.raises(NotPossible, match="into itself"):
+        reviews.merge(b, b, by=ben)
+    foreign = propose(SHORT, serve(status="judged", session=Session.objects.create(user=ben)))
+    with pytest.raises(NotPossible, match="two people"):
+        reviews.merge(a, foreign, by=ben)
+    refused = propose("Use a single sentence.")
+    reviews.reject(refused, by=ben)
+    with pytest.raises(NotPossible, match="was rejected"):
+        reviews.merge(a, refused, by=ben)
+
+
+# Collisions
+
+
+def test_a_decision_on_what_the_page_no_longer_shows_changes_nothing(propose, ben, cleo):
+    hint = propose()
+    seen = reviews.standing(hint)
+    reviews.edit(hint, "One sentence, no more.", by=cleo)
+    with pytest.raises(Overtaken, match=r"cleo edited this hint at \d\d:\d\d UTC. Nothing was changed"):
+        reviews.accept(hint, by=ben, seen=seen)
+    assert fresh(hint).text == "One sentence, no more."
+    assert Ruling.objects.count() == 1
+
+
+def test_ones_own_second_click_is_told_that_it_was_you(propose, ben):
+    hint = propose()
+    seen = reviews.standing(hint)
+    reviews.accept(hint, by=ben, seen=seen)
+    with pytest.raises(Overtaken, match="You accepted this hint"):
+        reviews.accept(hint, by=ben, seen=seen)
+
+
+def test_what_is_accepted_is_not_accepted_again(propose, ben, cleo):
+    hint = propose()
+    reviews.accept(hint, by=ben)
+    with pytest.raises(NotPossible, match="accepted already: ben did it"):
+        reviews.accept(hint, by=cleo)
+    with pytest.raises(NotPossible, match="already"):
+        reviews.reject(propose(status="rejected", decided_by=ben), by=cleo)
+
+
+# Undoing
+
+
+@pytest.mark.parametrize("verb", ["accept", "edit", "reject", "merge"])
+def test_undo_puts_back_exactly_what_stood(propose, ben, verb):
+    hint, other = propose(), propose(LONG)
+    before = reviews.state(hint)
+    ruling = {
+        "accept": lambda: reviews.accept(hint, by=ben),
+        "edit": lambda: reviews.edit(hint, "One sentence, no more.", by=ben),
+        "reject": lambda: reviews.reject(hint, by=ben),
+        "merge": lambda: reviews.merge(hint, other, by=ben),
+    }[verb]()
+    after = reviews.state(fresh(hint))
+    Turn.objects.update(status="judged")
+
+    undone = reviews.undo(ruling, by=ben)
+
+    assert reviews.state(fresh(hint)) == before
+    assert fresh(hint).turn.status == "observed"
+    assert (undone.verb, undone.undoes, undone.before, undone.after) == ("undo", ruling, ruling.after, ruling.before)
+
+    again = reviews.undo(undone, by=ben)
+    assert reviews.state(fresh(hint)) == after
+    assert (again.verb, again.undoes) == (verb, undone)
+
+
+def test_undo_brings_back_the_hint_that_was_set_aside(propose, ben):
+    one = propose(SHORT)
+    other = propose(LONG, one.turn)
+    reviews.accept(one, by=ben)
+    reviews.undo(reviews.accept(other, by=ben), by=ben)
+    assert (fresh(one).status, fresh(one).decided_by) == ("accepted", ben)
+    assert (fresh(other).status, fresh(other).waits_because) == ("rejected", reviews.SET_ASIDE)  # as before the last
+
+
+def test_undo_of_a_merge_brings_back_those_that_went_along(propose, ben):
+    a, b, c = propose("One sentence only."), propose("A single sentence."), propose(SHORT)
+    reviews.merge(a, b, by=ben)
+    ruling = reviews.merge(b, c, by=ben)
+    reviews.undo(ruling, by=ben)
+    assert (fresh(a).merged_into, fresh(b).status) == (b, "waiting")
+
+
+def test_undo_is_refused_when_somebody_decided_since(propose, ben, cleo):
+    hint = propose()
+    ruling = reviews.accept(hint, by=ben)
+    reviews.reject(hint, by=cleo)
+    with pytest.raises(Overtaken, match="cleo rejected this hint"):
+        reviews.undo(ruling, by=ben)
+    assert fresh(hint).status == "rejected"
+
+
+def test_a_decision_is_undone_once(propose, ben, cleo):
+    ruling = reviews.accept(propose(), by=ben)
+    reviews.undo(ruling, by=cleo)
+    with pytest.raises(Overtaken, match="cleo undid that already"):
+        reviews.undo(ruling, by=ben)
+
+
+def test_u_goes_back_step_by_step_and_never_forth(propose, ben, cleo):
+    one, two = propose(), propose(LONG)
+    first, second = reviews.accept(one, by=ben), reviews.reject(two, by=ben)
+    reviews.accept(propose("Use plain words."), by=cleo)
+    reviews.accept_from("user", 0.9, by=ben)
+    assert reviews.last(ben) == second
+    reviews.undo(second, by=ben)
+    assert reviews.last(ben) == first
+    undone = reviews.undo(first, by=ben)
+    assert reviews.last(ben) is None
+    again = reviews.undo(undone, by=ben)  # done again: it can be undone again
+    assert reviews.last(ben) == again
+
+
+# Many at once
+
+
+def test_a_bulk_is_undone_together(propose, ben):
+    chosen = [propose(f"Use at most {n} words.") for n in range(10, 14)]
+    done, refused = reviews.bulk("accept", chosen, by=ben, reason="all fine")
+    assert (len(done), refused) == (4, [])
+    assert len({ruling.bulk for ruling in done}) == 1
+    assert set(Hint.objects.values_list("status", flat=True)) == {"accepted"}
+
+    reviews.undo(done[1], by=ben)
+
+    assert set(Hint.objects.values_list("status", flat=True)) == {"waiting"}
+    assert Ruling.objects.filter(verb="undo").count() == 4
+    assert reviews.last(ben) is None
+
+
+def test_a_bulk_of_which_one_was_changed_since_is_not_undone_by_halves(propose, ben, cleo):
+    chosen = [propose(f"Use at most {n} words.") for n in range(10, 13)]
+    done, _ = reviews.bulk("reject", chosen, by=ben)
+    reviews.accept(chosen[1], by=cleo)
+    with pytest.raises(Overtaken, match="cleo accepted this hint"):
+        reviews.undo(done[0], by=ben)
+    assert [fresh(hint).status for hint in chosen] == ["rejected", "accepted", "rejected"]
+
+
+def test_what_cannot_be_done_in_bulk_says_why_and_keeps_nobody_back(propose, ben):
+    done_before, fine = propose(), propose(LONG)
+    alternative = propose("Use simple words.", fine.turn)
+    reviews.accept(done_before, by=ben)
+    done, refused = reviews.bulk("accept", [done_before, fine, alternative], by=ben)
+    assert [ruling.hint for ruling in done] == [fine]
+    assert "accepted already: you did it" in refused[0]
+    assert "another hint of its turn" in refused[1]
+    with pytest.raises(NotPossible, match="one hint at a time"):
+        reviews.bulk("merge", [fine], by=ben)
+
+
+def test_never_learning_in_bulk_takes_each_turn_once(propose, ben):
+    one = propose()
+    other = propose(LONG, one.turn)
+    done, refused = reviews.bulk("never learn", [one, other], by=ben)
+    assert (len(done), refused) == (1, [])
+
+
+# Never learn from this
+
+
+def test_never_learn_takes_the_sample_away_and_the_hints_out_of_the_queue(propose, ben, learn):
+    hint = propose()
+    sample = learn(hint.turn)
+    ruling = reviews.never_learn(hint.turn, by=ben, reason="private", hint=hint)
+    assert not fresh(hint).turn.learns
+    assert fresh(sample).status == "stale"
+    assert not reviews.queue().exists()
+    with pytest.raises(NotPossible, match="off the record already"):
+        reviews.never_learn(hint.turn, by=ben)
+
+    reviews.undo(ruling, by=ben)
+    assert fresh(hint).turn.learns
+    assert fresh(hint).turn.status == "observed"
+    assert list(reviews.queue()) == [hint]
+
+
+# Rewards
+
+
+def test_a_reward_is_overturned_with_a_reason_and_back(serve, ben, learn):
+    turn = serve(status="judged")
+    sample = learn(turn)
+    with pytest.raises(Unwritten, match="why"):
+        reviews.overturn(turn, 1, by=ben, reason=" ")
+    ruling = reviews.overturn(turn, 1, by=ben, reason="They were joking.", seen=reviews.standing(turn))
+    assert (Overruling.objects.get().reward, fresh(sample).status) == (1, "stale")
+    assert (ruling.before["reward"], ruling.before["reward_from"], ruling.after["reward"]) == (-1, "votes", 1)
+    assert fresh(turn).status == "observed"
+    reviews.undo(ruling, by=ben)
+    assert not Overruling.objects.exists()
+
+
+def test_of_two_who_overturn_from_the_same_page_one_is_told(serve, ben, cleo, learn):
+    turn = serve(status="judged")
+    learn(turn)
+    seen = reviews.standing(turn)
+    ruling = reviews.overturn(turn, 1, by=cleo, reason="Thanks is thanks.", seen=seen)
+    with pytest.raises(Overtaken, match="cleo overturned this reward"):
+        reviews.overturn(turn, 0, by=ben, reason="Unclear.", seen=seen)
+    reviews.overturn(turn, None, by=ben, reason="Nobody can say.")
+    with pytest.raises(Overtaken, match="ben overturned this reward"):
+        reviews.undo(ruling, by=cleo)
+    assert Overruling.objects.get().reward is None
+
+
+def test_a_reply_that_is_being_written_has_no_reward_to_overturn(serve, ben):
+    turn = serve(status="answering")
+    with pytest.raises(turns.TurnUnfinished):
+        reviews.overturn(turn, 1, by=ben, reason="Fine.")
+    assert not Overruling.objects.exists()
+
+
+# Policies
+
+
+def test_a_policy_per_source_and_back(ben):
+    assert [reviews.threshold(source) for source in ("person", "user", "tool", "web", "file", "test")] == [
+        0.0,
+        0.67,
+        None,
+        None,
+        None,
+        None,
+    ]
+    assert reviews.passes("user", 2 / 3)
+    assert not reviews.passes("user", 0.5)
+    assert not reviews.passes("tool", 1.0)
+
+    ruling = reviews.accept_from("user", None, by=ben)
+    assert not reviews.passes("user", 1.0)
+    assert (ruling.verb, ruling.before, ruling.after) == (
+        "policy",
+        {"source": "user", "above": 0.67},
+        {"source": "user", "above": None},
+    )
+    reviews.undo(ruling, by=ben)
+    assert Acceptance.objects.get().above == 0.67
+
+    for wrong in (("user", 1.5), ("dream", 0.5)):
+        with pytest.raises(Unwritten):
+            reviews.accept_from(*wrong, by=ben)
+
+
+# The queues
+
+
+def test_the_queue_holds_what_waits_longest_first_and_by_source(propose):
+    one, two = propose(), propose(LONG, source="web")
+    assert list(reviews.queue()) == [one, two]
+    assert list(reviews.queue(source="web")) == [two]
+    assert list(reviews.queue("accepted")) == []
+
+
+def test_rewards_that_a_person_should_look_at_say_why(serve, ben):
+    def judged(scores=(), **fields):
+        turn = serve(status="judged")
+        Judgement.objects.create(turn=turn, **fields)
+        for index, score in enumerate(scores):
+            Vote.objects.create(turn=turn, question="score", index=index, judge="j", prompt_version="1", score=score)
+        return turn
+
+    votes = {"reward_from": "votes"}
+    tie = judged((1, 0, -1), reward=0, confidence=1 / 3, **votes)
+    judged((0, 0, 0), reward=0, confidence=1.0, **votes)
+    judged((1, 1, 0), reward=1, confidence=2 / 3, **votes)
+    narrow = judged((1, 1, 1, 0, -1, 0), reward=1, confidence=0.5, **votes)
+    against = judged((1, 1, -1), reward=-1, reward_from="thumb", confidence=1.0)
+    judged((-1, -1), reward=-1, reward_from="thumb", confidence=1.0)
+    mute = judged(reason=Reason.NO_QUORUM)
+    found = {turn.pk: turn.because for turn in reviews.unclear()}
+    assert found == {
+        tie.pk: "tie",
+        narrow.pk: "low confidence",
+        against.pk: "thumb against votes",
+        mute.pk: "no quorum",
+    }
+    reviews.overturn(tie, -1, by=ben, reason="They asked again.")
+    Turn.objects.update(status="judged")
+    assert tie not in reviews.unclear()

@@ -1,0 +1,425 @@
+"""What can happen to a run while it learns: each fault ends in a sentence or in the same weights, never in silence."""
+
+from __future__ import annotations
+
+import errno
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+import torch
+from django.db import OperationalError, connection
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from tests.training.test_runs import RECIPE, again, folders
+from training import batches, forecast, learning, runs
+from training.config import Recipe
+from training.models import Checkpoint, Run, Sample
+
+OPTIMIZER = "optimizer.safetensors"
+WEIGHTS = "adapter_model.safetensors"
+
+
+def samples():
+    return set(Sample.objects.values_list("status", flat=True))
+
+
+@pytest.fixture
+def queued(ready, home):
+    ready(reward=-1.0), ready(reward=1.0, teacher_prompt_ids=None), ready()
+    return batches.fill(RECIPE)
+
+
+# A full disk
+
+
+@pytest.fixture
+def free(monkeypatch):
+    """Sets how many bytes are free where checkpoints are kept."""
+
+    def free(bytes_):
+        monkeypatch.setattr(forecast.shutil, "disk_usage", lambda path: SimpleNamespace(free=bytes_))
+
+    return free
+
+
+def test_a_run_does_not_begin_to_learn_where_its_weights_would_not_fit(queued, free, monkeypatch):
+    def not_reached(job, ledger):
+        raise AssertionError("learned for nothing")
+
+    monkeypatch.setattr(learning, "learn", not_reached)
+    needed, _ = forecast.room(RECIPE)
+    # The tiny model's two layers, rank 16, float32, weights and two moments: q and o 64+64, k and v 64+32, the three
+    # of the MLP 64+128; 16 * (2 * 128 + 2 * 96 + 3 * 192) * 2 * 4 * 3
+    assert needed == 16 * 1024 * 2 * 4 * 3 == 393216
+    free(needed - 1)
+
+    assert runs.train(queued) is None
+
+    assert (again(queued).status, again(queued).error) == (
+        "failed",
+        "There is no room for the new weights. They need about 0.4 MiB, and DATA_DIR now has 0.4 MiB free: make room, "
+        "then have it learn now.",
+    )
+    assert samples() == {"ready"}
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        OSError(errno.ENOSPC, "No space left on device", "/somewhere/adapter"),
+        OSError(errno.EDQUOT, "Disk quota exceeded", "/somewhere/adapter"),
+        # What safetensors 0.8 says on a full disk, word for word.
+        SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
+    ],
+)
+def test_a_disk_that_fills_up_while_saving_leaves_no_half_folder(queued, home, monkeypatch, failure):
+    from gpu_workers import checkpoints
+
+    def full(state, path):
+        assert any(home.glob(f"checkpoints/.*/{WEIGHTS}"))  # half of it is written
+        raise failure
+
+    monkeypatch.setattr(checkpoints, "save_file", full)
+
+    assert runs.train(queued) is None
+
+    run = again(queued)
+    assert run.status == "failed"
+    assert run.error.startswith("The disk was full before the new weights were saved. They need about 0.4 MiB, and ")
+    assert folders(home) == []
+    assert samples() == {"ready"}
+    assert Checkpoint.objects.count() == 1
+
+
+def test_any_other_failure_to_write_is_told_in_its_own_words(queued, home, monkeypatch):
+    from gpu_workers.learner import Learner
+
+    def broken(*args, **kwargs):
+        raise OSError(errno.EIO, "Input/output error", "/somewhere/adapter")
+
+    monkeypatch.setattr(Learner, "save", broken)
+
+    with pytest.raises(OSError, match="Input/output"):
+        runs.train(queued)
+
+    assert (again(queued).status, again(queued).error) == ("failed", "Input/output error: adapter.")
+    assert samples() == {"ready"}
+
+
+# A database that is away
+
+
+@contextmanager
+def away(is_away):
+    """While in here the database does not answer a statement of which `is_away(sql)`."""
+
+    def wrapper(execute, sql, *rest):
+        if is_away(sql):
+            raise OperationalError("server closed the connection unexpectedly")
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(wrapper):
+        yield
+
+
+def is_beat(sql):
+    return sql.startswith('UPDATE "training_run"') and '"heartbeat_at" =' in sql and '"started_at"' not in sql
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """How often a worker waited, in place of the waiting."""
+    waits = []
+    monkeypatch.setattr(runs.time, "sleep", waits.append)
+    return waits
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_a_database_that_is_away_for_a_moment_costs_a_moment(queued, waits):
+    beats = iter([False, True, True])  # the second beat is written at its third try
+
+    with away(lambda sql: is_beat(sql) and next(beats, False)):
+        candidate = runs.train(queued)
+
+    assert waits == [runs.RETRY_S] * 2
+    assert (again(queued).status, candidate.number) == ("finished", 1)
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_a_beat_that_is_never_written_ends_the_run_with_a_sentence(queued, waits, monkeypatch):
+    monkeypatch.setattr(runs, "DATABASE_PATIENCE_S", 0)
+
+    with away(is_beat), pytest.raises(OperationalError):
+        runs.train(queued)
+
+    assert again(queued).status == "failed"
+    assert again(queued).error == ("The database did not answer for 0 s: server closed the connection unexpectedly")
+    assert samples() == {"ready"}
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_a_database_that_stays_away_leaves_a_run_that_the_sweep_takes_up(queued, waits, monkeypatch):
+    monkeypatch.setattr(runs, "DATABASE_PATIENCE_S", 0)
+    gone = False
+
+    def is_away(sql):
+        nonlocal gone
+        gone = gone or is_beat(sql)
+        return gone
+
+    with away(is_away), pytest.raises(OperationalError):
+        runs.train(queued)
+    assert (again(queued).status, samples()) == ("running", {"claimed"})
+
+    assert runs.recover() == [queued]  # its lock is free
+    assert runs.train(again(queued)).number == 1
+    assert (again(queued).attempts, samples()) == (2, {"trained"})
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_a_database_that_goes_away_in_the_last_transaction_is_asked_again(queued, home, waits):
+    tries = iter([True])
+
+    with away(lambda sql: sql.startswith('INSERT INTO "training_checkpoint"') and next(tries, False)):
+        candidate = runs.train(queued)
+
+    assert waits == [runs.RETRY_S]
+    assert (again(queued).status, samples(), folders(home)) == ("finished", {"trained"}, [candidate.adapter])
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_a_commit_that_was_not_heard_of_is_not_done_twice(queued, home, waits, monkeypatch):
+    finish = runs._finish
+
+    def unheard(*args):
+        checkpoint = finish(*args)
+        if not waits:
+            raise OperationalError("server closed the connection unexpectedly")
+        return checkpoint
+
+    monkeypatch.setattr(runs, "_finish", unheard)
+
+    runs.train(queued)
+
+    assert waits == [runs.RETRY_S]
+    assert (again(queued).status, Checkpoint.objects.count(), samples()) == ("finished", 2, {"trained"})
+    assert len(folders(home)) == 1
+
+
+# Killed
+
+
+def go_live(candidate):
+    Checkpoint.objects.filter(pk=candidate.pk).update(status="approved")
+    again(candidate).go_live()
+
+
+ONE_UPDATE = Recipe(batch_size=3, distillation="vocabulary", lr=1e-2, updates=1)
+
+
+def test_two_runs_in_a_row_continue_adams_moments(ready, home):
+    def next_run():
+        for _ in range(3):
+            ready(checkpoint=Checkpoint.objects.get(number=0))
+        candidate = runs.train(batches.fill(ONE_UPDATE))
+        go_live(candidate)
+        return load_file(candidate.folder / OPTIMIZER)
+
+    first, second = next_run(), next_run()
+
+    # Adam's second update: m2 = 0.9 m1 + 0.1 g and v2 = 0.98 v1 + 0.02 g². The files hold m1, v1, m2 and v2, so the
+    # same g must come out of both; with moments begun anew m1 would not be in m2.
+    averages = [name for name in second if name.startswith("exp_avg.")]
+    assert averages
+    for name in averages:
+        square = name.replace("exp_avg.", "exp_avg_sq.")
+        gradient = (second[name].double() - 0.9 * first[name].double()) / 0.1
+        expected = 0.98 * first[square].double() + 0.02 * gradient**2
+        assert second[square].double().allclose(expected, rtol=1e-3, atol=1e-12), name
+    assert any(first[name].abs().max() > 0 for name in averages)
+
+
+def test_a_second_run_that_is_killed_resumes_to_the_very_same_weights(queued, ready, home, monkeypatch):
+    go_live(runs.train(queued))
+    for _ in range(3):
+        ready(checkpoint=Checkpoint.objects.get(number=0))
+    run = batches.fill(RECIPE)
+    kept = {}
+
+    def killed(run, parent, recipe, number, name, *rest):
+        kept.update({file: load_file(home / "checkpoints" / name / file) for file in (WEIGHTS, OPTIMIZER)})
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "_finish", killed)
+        with pytest.raises(KeyboardInterrupt):
+            runs.train(run)
+    assert again(run).status == "running"
+    assert runs.recover() == [run]
+
+    candidate = runs.train(again(run))
+
+    assert candidate.parent.number == 1
+    for file, first in kept.items():
+        second = load_file(candidate.folder / file)
+        assert first.keys() == second.keys()
+        assert all(first[name].equal(second[name]) for name in first)
+
+
+# Samples that are too old, and what cannot be measured
+
+
+def test_samples_that_grew_too_old_in_the_queue_are_put_away_with_the_reason(ready, home):
+    recipe = RECIPE.model_copy(update={"max_age": 0})
+    old, alsoold = ready(), ready()
+    young = ready()
+    run = batches.fill(recipe)
+    newer = Checkpoint.objects.create(number=1, parent=Checkpoint.live(), kind="base", status="approved")
+    newer.go_live()
+    Sample.objects.filter(pk=young.pk).update(checkpoint=newer)
+
+    runs.train(again(run))
+
+    assert again(run).status == "finished"
+    assert [again(row).status for row in (old, alsoold, young)] == ["stale", "stale", "trained"]
+    assert again(old).drop_reason == (
+        "Served by talkback@0, 1 updates of the weights away from talkback@1: at most 0 may lie between."
+    )
+
+
+def test_a_run_whose_samples_all_grew_too_old_fails_and_says_so(queued, home):
+    Run.objects.filter(pk=queued.pk).update(recipe=RECIPE.model_copy(update={"max_age": 0}).model_dump())
+    Checkpoint.objects.create(number=1, parent=Checkpoint.live(), kind="base", status="approved").go_live()
+
+    assert runs.train(again(queued)) is None
+
+    assert again(queued).error.startswith("Every sample grew too old while the run waited")
+    assert samples() == {"stale"}
+
+
+def test_a_sample_that_is_to_be_forgotten_is_let_go_and_not_kept_as_stale(queued, home):
+    Run.objects.filter(pk=queued.pk).update(recipe=RECIPE.model_copy(update={"max_age": 0}).model_dump())
+    Checkpoint.objects.create(number=1, parent=Checkpoint.live(), kind="base", status="approved").go_live()
+    marked = queued.samples.first()
+    Sample.objects.filter(pk=marked.pk).update(drop_reason="its chat was deleted")
+
+    runs.train(again(queued))
+
+    assert (again(marked).status, again(marked).drop_reason) == ("ready", "its chat was deleted")
+
+
+# No memory
+
+
+def hungry(monkeypatch, most):
+    """A device with room for so many samples at a time, which is known only once the first of them are learned."""
+    from gpu_workers.learner import Learner
+
+    scores, tried = Learner._scores, []
+
+    def room_for(self, views, divergence):
+        tried.append(len(views))
+        if (len(views) > most and len(tried) > 1) or most == 0:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return scores(self, views, divergence)
+
+    monkeypatch.setattr(Learner, "_scores", room_for)
+    return tried
+
+
+@pytest.fixture
+def five(ready, home):
+    """A run of five samples, four at a time."""
+
+    def five(micro_batch):
+        for reward in (-1.0, 1.0, -1.0, 1.0, -1.0):
+            ready(reward=reward)
+        run = batches.fill(RECIPE.model_copy(update={"batch_size": 5, "micro_batch": micro_batch}))
+        Run.objects.filter(pk=run.pk).update(seed=7)  # each begins with the same adapter
+        return again(run)
+
+    return five
+
+
+def test_where_memory_ends_it_goes_on_with_half_and_says_so(five, monkeypatch):
+    with monkeypatch.context() as patch:
+        tried = hungry(patch, most=2)
+        run = five(4)
+        runs.train(run)
+    # 4 and then 1 fit; the second update's 4 do not, so it is 2, 2 and 1.
+    assert tried == [4, 1, 4, 2, 2, 1]
+    first, second = again(run).metrics
+    assert (first["micro_batch"], second["micro_batch"]) == (4, 2)
+    assert "note" not in first
+    assert second["note"] == "There was no memory for 4 samples at a time: it went on with 2."
+
+
+def test_what_was_half_learned_when_memory_ended_is_not_learned_twice(five, monkeypatch):
+    with monkeypatch.context() as patch:
+        tried = hungry(patch, most=1)
+        candidate = runs.train(five(2))
+    assert tried[:3] == [2, 2, 1]  # the first two were gone through when the next two did not fit
+
+    enough = runs.train(five(1))
+
+    one, other = (load_file(made.folder / WEIGHTS) for made in (candidate, enough))
+    assert all(one[name].equal(other[name]) for name in one)
+
+
+def test_the_progress_says_how_many_are_left_at_a_time(five, monkeypatch):
+    monkeypatch.setattr(runs, "BEAT_S", 0.0)
+    phases = []
+    write = runs.Ledger._write
+
+    def heard(self, progress):
+        write(self, progress)
+        phases.append(progress["phase"])
+
+    monkeypatch.setattr(runs.Ledger, "_write", heard)
+    hungry(monkeypatch, most=1)
+
+    runs.train(five(2))
+
+    assert "learning, 1 at a time for want of memory" in phases
+
+
+def test_where_one_sample_is_too_much_the_run_fails_with_a_sentence(five, monkeypatch):
+    tried = hungry(monkeypatch, most=0)
+
+    run = five(4)
+    assert runs.train(run) is None
+
+    assert tried == [4, 2, 1]
+    assert again(run).error.startswith("There is not enough memory to learn from one sample at a time: lower")
+    assert samples() == {"ready"}
+
+
+def test_an_update_that_is_done_again_takes_the_place_of_its_first_try(queued):
+    ledger = runs.Ledger(queued, 1)
+    for update, loss in ((1, 3.0), (2, 2.0), (1, 3.1)):  # the processes were begun anew after the second
+        ledger.keep({"update": update, "loss": loss, "micro_batch": 1})
+
+    assert [(row["update"], row["loss"]) for row in queued.metrics] == [(1, 3.1)]
+
+
+# The gap between engine and learner
+
+
+def test_the_gap_is_measured_on_what_the_starting_weights_served(queued):
+    runs.train(queued)
+
+    first = again(queued).metrics[0]
+    assert 0 <= first["gap_mean"] <= first["gap_p99"] < RECIPE.max_gap  # what the learner's dtype rounds
+    assert "gap_note" not in first
+
+
+def test_a_run_without_such_a_sample_says_that_the_gap_was_not_measured(queued, home):
+    Checkpoint.objects.create(number=1, parent=Checkpoint.live(), kind="base", status="approved").go_live()
+
+    runs.train(again(queued))
+
+    first = again(queued).metrics[0]
+    assert "gap_mean" not in first
+    assert first["gap_note"] == "not measured: no sample was served by the weights it starts from"

@@ -1,0 +1,116 @@
+"""Before a run is started somebody can ask what it would take."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from tests.training.conftest import HINTED, PROMPT, RESPONSE
+from training import forecast, runs
+from training.config import Recipe
+from training.forecast import Lengths
+from training.models import Checkpoint, Run
+
+RECIPE = Recipe(batch_size=4, updates=2)
+
+
+def test_every_read_of_a_run_is_counted():
+    samples = [Lengths(prompt=60, response=40, hinted=80), Lengths(prompt=10, response=30)]
+
+    # 100 + 40 read by the base, 120 under the hint, and there and back (three reads) at both updates of 140 tokens.
+    assert forecast.reads(samples, RECIPE, is_fresh=True) == 140 + 120 + 3 * 2 * 140
+    # A policy that is not the base any more reads them once before it is changed.
+    assert forecast.reads(samples, RECIPE, is_fresh=False) == 2 * 140 + 120 + 3 * 2 * 140
+    # Without distillation nobody reads the hinted prompt; of a reply the first 20 tokens are learned from.
+    short = Recipe(w_opd=0, updates=1, max_tokens=20)
+    assert forecast.reads(samples, short, is_fresh=True) == (80 + 30) * (1 + 3)
+
+
+def test_the_first_run_is_foreseen_but_for_its_minutes(ready, home):
+    ready(), ready(reward=1.0, teacher_prompt_ids=None)
+
+    seen = forecast.of_ready(RECIPE)
+
+    assert (seen.samples, seen.prompt_tokens, seen.response_tokens) == (2, 2 * len(PROMPT), 2 * len(RESPONSE))
+    assert seen.minutes is None
+    assert "shows with the first run" in seen.sentence
+    assert seen.fits_disk
+
+
+def test_minutes_and_memory_are_those_of_earlier_runs(ready, home):
+    sample = ready()
+    began = timezone.now() - timedelta(minutes=30)
+    run = Run.objects.create(
+        recipe=RECIPE.model_dump(),
+        parent=Checkpoint.live(),
+        status=Run.Status.FINISHED,
+        started_at=began,
+        finished_at=began + timedelta(minutes=5),
+        progress={"peak_mib": 2048.0},
+    )
+    type(sample).objects.filter(pk=sample.pk).update(run=run, status="trained")
+    ready(), ready(), ready()
+
+    seen = forecast.of_ready(RECIPE)
+
+    assert seen.minutes == pytest.approx(15)  # three like the one that took five
+    assert "About 15 min" in seen.sentence
+    assert "Memory 2.0 GiB" in seen.sentence
+
+
+def test_a_run_leaves_what_the_next_forecast_needs(ready, home):
+    ready(), ready()
+    from training import batches
+
+    run = batches.learn_now(RECIPE)
+    runs.train(run)
+    run.refresh_from_db()
+    ready()
+
+    seen = forecast.of_ready(RECIPE)
+
+    assert seen.measured_on == 1
+    assert seen.minutes is not None
+    assert seen.memory_mib == run.progress["peak_mib"] > 50  # torch alone takes more
+    assert len(HINTED) > len(PROMPT)
+
+
+def test_the_disk_that_a_checkpoint_takes_is_foreseen(ready, home, tiny_model):
+    from training import batches
+
+    ready()
+    candidate = runs.train(batches.learn_now(Recipe(batch_size=1, lora_rank=4)))
+
+    taken = sum(file.stat().st_size for file in candidate.folder.iterdir())
+    assert forecast.checkpoint_bytes(Recipe(lora_rank=4), tiny_model) == pytest.approx(taken, rel=0.15)
+    weights = json.loads((tiny_model / "config.json").read_text())
+    assert weights["dtype"] == "float32"
+    full = forecast.checkpoint_bytes(Recipe(weights="full"), tiny_model)
+    assert full == pytest.approx(3 * (tiny_model / "model.safetensors").stat().st_size, rel=0.05)
+
+
+def test_too_little_room_is_said_beforehand(ready, home, monkeypatch):
+    ready()
+    usage = forecast.shutil.disk_usage(home)
+    monkeypatch.setattr(forecast.shutil, "disk_usage", lambda folder: usage._replace(free=1000))
+
+    seen = forecast.of_ready(RECIPE)
+
+    assert not seen.fits_disk
+    assert "make room first" in seen.sentence
+
+
+def test_the_command_says_it_and_starts_nothing(ready, home, capsys):
+    ready()
+    call_command("learn_now", "--dry-run")
+    assert "1 sample, 8 updates" in capsys.readouterr().out
+    assert not Run.objects.exists()
+
+
+def test_nothing_ready_is_nothing_to_foresee(db, home):
+    with pytest.raises(CommandError, match="No sample is ready"):
+        call_command("learn_now", "--dry-run")

@@ -1,0 +1,110 @@
+"""A share of a run is ordinary prompts with the base's own answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpu_workers.learner import Learner
+from tests.training.conftest import HINTED, PROMPT, RESPONSE
+from training import batches, forecast, rehearsal, runs
+from training.config import Recipe
+from training.forecast import Lengths
+from training.models import Rehearsal
+
+RECIPE = Recipe(distillation="vocabulary", rehearsal=0.25, lr=1e-2, updates=4, batch_size=3)
+ORDINARY, ANSWER = [1, 60, 61, 62, 63], [90, 91, 92, 2]
+
+
+@pytest.fixture
+def rows(db, home, settings):
+    """Ten answers of the base that is served here, and one of another."""
+    made = [
+        Rehearsal.objects.create(
+            model=settings.MODEL, prompt_ids=[*ORDINARY, n], response_ids=ANSWER, logprobs=[-60.0] * 4
+        )
+        for n in range(10)
+    ]
+    Rehearsal.objects.create(model="another", prompt_ids=[1], response_ids=[2], logprobs=[-1.0])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("share", "samples", "rows"),
+    [(0.25, 12, 4), (0.25, 3, 1), (0.5, 8, 8), (0.2, 16, 4), (0.1, 16, 2), (0, 12, 0)],  # 0.1: 1.78 of 17.78
+)
+def test_the_share_is_of_the_whole(share, samples, rows):
+    assert rehearsal.count(RECIPE.model_copy(update={"rehearsal": share}), samples) == rows
+
+
+def test_a_seed_draws_the_same_rows_none_twice_and_only_of_this_base(rows):
+    first, again, other = (rehearsal.drawn(RECIPE, 12, seed) for seed in (1, 1, 2))
+
+    assert [example.prompt_ids for example in first] == [example.prompt_ids for example in again]
+    assert [example.prompt_ids for example in first] != [example.prompt_ids for example in other]
+    assert len({tuple(example.prompt_ids) for example in first}) == len(first) == 4
+    assert all(example.prompt_ids[:5] == ORDINARY for example in rehearsal.drawn(RECIPE, 60, 3))
+
+
+def test_a_pool_that_is_too_small_gives_what_it_holds(rows):
+    assert len(rehearsal.drawn(RECIPE, 60, seed=1)) == 10
+    Rehearsal.objects.all().delete()
+    assert rehearsal.drawn(RECIPE, 60, seed=1) == []
+
+
+def test_a_row_has_neither_reward_nor_teacher_and_is_as_long_as_replies_are(rows):
+    (example,) = rehearsal.drawn(RECIPE.model_copy(update={"max_tokens": 2}), 3, seed=1)
+
+    assert (example.kind, example.has_reward, example.has_teacher) == ("rehearsal", False, False)
+    assert (example.response_ids, example.old_logprobs) == (ANSWER[:2], [-60.0, -60.0])
+
+
+def test_a_run_says_how_much_it_rehearsed_and_trains_only_its_samples(rows, ready):
+    ready(reward=-1.0), ready(), ready(reward=1.0)
+    run = batches.fill(RECIPE)
+
+    assert runs.train(run) is not None
+
+    run.refresh_from_db()
+    figures = run.metrics[0]
+    # A recorded log-prob of −60 is far from what the learner gives: the gap is measured on people's replies alone.
+    assert (run.status, figures["replies_rehearsed"], figures["replies_hinted"]) == ("finished", 1, 3)
+    assert sum(figures["advantage_histogram"]["counts"]) == 3 * len(RESPONSE)
+    assert figures["gap_mean"] < 0.1
+
+
+def test_rehearsals_alone_teach_nothing(rows, ready):
+    ready(teacher_prompt_ids=None, reward=1.0)
+    run = batches.learn_now(RECIPE)
+    run.samples.update(reward=0.0)
+
+    assert runs.train(run) is None
+
+    run.refresh_from_db()
+    assert "Every advantage is zero" in run.error
+
+
+def apart(learner: Learner) -> float:
+    """How far the policy has moved from the base on an ordinary answer, in nats a token."""
+    pairs = zip(learner.score(ORDINARY, ANSWER), learner.score(ORDINARY, ANSWER, adapter=False), strict=True)
+    return sum(abs(now - then) for now, then in pairs) / len(ANSWER)
+
+
+def test_what_is_rehearsed_stays_nearer_to_the_base(rows, ready, settings):
+    moved = {}
+    for share in (0.0, 0.5):
+        for _ in range(3):
+            ready(reward=-1.0, teacher_prompt_ids=HINTED)
+        recipe = RECIPE.model_copy(update={"rehearsal": share, "updates": 8, "max_age": 9})
+        Rehearsal.objects.update(prompt_ids=ORDINARY)
+        candidate = runs.train(batches.fill(recipe))
+        moved[share] = apart(Learner(settings.MODEL, adapter_dir=candidate.folder, dtype="float32"))
+
+    assert moved[0.5] < moved[0.0] / 2
+
+
+def test_it_is_foreseen(rows):
+    samples = [Lengths(len(PROMPT), len(RESPONSE))] * 3
+
+    plain = forecast.forecast(RECIPE.model_copy(update={"rehearsal": 0}), samples).reads
+    # one row of 6 + 4 tokens: read by the base, and there and back at four updates
+    assert forecast.forecast(RECIPE, samples).reads == plain + 10 * (1 + 3 * 4)

@@ -1,0 +1,126 @@
+"""What a person wrote in place of a reply is learned by its own weight, beside all else."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from gpu_workers.learner import Learner
+from gpu_workers.types import Example
+from tests.training.conftest import HINTED, PROMPT, RESPONSE
+from training import batches, forecast, runs
+from training.config import Recipe
+from training.forecast import Lengths
+from training.objective import described, updates
+
+REWRITE = [11, 12, 13, 2]
+RECIPE = Recipe(w_rl=0, w_opd=0, w_sft=2, batch_size=2, lr=1e-2, updates=3)
+
+
+def gradients(learner: Learner) -> dict[str, torch.Tensor]:
+    return {name: p.grad.clone() for name, p in learner.trainable() if p.grad is not None}
+
+
+def test_a_rewrite_goes_with_its_own_prompt_and_is_cut_as_a_reply_is(ready):
+    sample = ready(rewards=[0, 0, 0, 1, 1], rewrite_ids=REWRITE, teacher_prompt_ids=None)
+
+    (whole,) = batches.collate([sample])
+    (cut,) = batches.collate([sample], max_tokens=2)
+
+    assert whole.rewrite == (PROMPT, REWRITE)
+    assert cut.prompt_ids == [*PROMPT, *RESPONSE[:3]]  # the marked words stand at the end
+    assert cut.rewrite == (PROMPT, REWRITE[:2])  # and the rewrite at the beginning
+
+
+def test_a_rewrite_fills_a_batch_where_the_recipe_learns_from_it(ready):
+    alone = ready(teacher_prompt_ids=None, rewrite_ids=REWRITE)
+
+    assert list(batches.ready(RECIPE)) == [alone]
+    assert not batches.ready(Recipe(w_sft=0)).exists()
+
+
+@pytest.mark.parametrize("micro_batch", [1, 2, 3])
+@pytest.mark.parametrize("weights", ["lora", "full"])
+def test_its_gradient_is_the_batchs_mean_of_each_rewrites_mean(tiny_model, micro_batch, weights):
+    shape = {"lora": None} if weights == "full" else {}
+    learner = Learner(tiny_model, dtype="float32", micro_batch=micro_batch, seed=3, **shape)
+    old = learner.score(PROMPT, RESPONSE)
+    examples = [
+        Example(PROMPT, RESPONSE, old, rewrite=(PROMPT, REWRITE)),
+        Example(PROMPT, RESPONSE, old),
+        Example(PROMPT, RESPONSE, old, rewrite=([1, 9, 8], [30, 31])),
+    ]
+    views = [learner.view(example) for example in examples]
+    held = {}
+    step = learner.optim_step
+
+    def keep(*args, **kwargs):
+        held.update(gradients(learner))
+        return step(*args, **kwargs)
+
+    learner.optim_step = keep  # the gradient as it is when the step takes it
+    recipe = RECIPE.model_copy(update={"beta": 0.0, "max_grad_norm": 1e9, "weights": weights, "updates": 1})
+
+    (figures,) = updates(learner, views, recipe)
+
+    by_hand = Learner(tiny_model, dtype="float32", seed=3, **shape)
+    means = []
+    for prompt, answer in [(PROMPT, REWRITE), ([1, 9, 8], [30, 31])]:
+        logits = by_hand.model(input_ids=torch.tensor([[*prompt, *answer]])).logits[0].log_softmax(-1)
+        rows = range(len(prompt) - 1, len(prompt) + len(answer) - 1)
+        means.append(-torch.stack([logits[row, id] for row, id in zip(rows, answer, strict=True)]).mean())
+    (2 * sum(means) / 3).backward()  # w_sft is 2, and the batch has three replies, two of them rewritten
+    expected = gradients(by_hand)
+    assert held.keys() == expected.keys()
+    for name, gradient in expected.items():
+        torch.testing.assert_close(held[name], gradient, atol=2e-6, rtol=1e-4)
+    assert figures["supervised_loss"] == pytest.approx(float(sum(means)) / 2, abs=1e-5)
+    assert figures["loss"] == pytest.approx(2 * float(sum(means)) / 3, abs=1e-5)
+
+
+def test_a_run_on_rewrites_alone_raises_them(ready, home, settings):
+    ready(teacher_prompt_ids=None, rewrite_ids=REWRITE), ready(teacher_prompt_ids=None, rewrite_ids=[30, 31, 2])
+    run = batches.fill(RECIPE)
+
+    candidate = runs.train(run)
+
+    run.refresh_from_db()
+    losses = [figures["supervised_loss"] for figures in run.metrics]
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] < losses[0] - 0.01
+    assert {figures["replies_rewritten"] for figures in run.metrics} == {2}
+    now = Learner(settings.MODEL, adapter_dir=candidate.folder, dtype="float32")
+    after, before = now.score(PROMPT, REWRITE), now.score(PROMPT, REWRITE, adapter=False)
+    assert sum(after) > sum(before)
+
+
+def test_without_a_weight_a_rewrite_changes_nothing(tiny_model, served):
+    moved = []
+    for rewrite in (None, (PROMPT, REWRITE)):
+        learner = Learner(tiny_model, dtype="float32", seed=3)
+        example = Example(PROMPT, RESPONSE, served, teacher_prompt_ids=HINTED, rewrite=rewrite)
+        (figures,) = updates(learner, [learner.view(example)], Recipe(distillation="vocabulary", lr=1e-2))
+        assert "supervised_loss" not in figures
+        moved.append(learner.score(PROMPT, RESPONSE))
+    assert moved[0] == moved[1]
+
+
+def test_it_is_foreseen():
+    sample = Lengths(prompt=60, response=40, rewrite=300)
+
+    # 100 read by the base, and there and back the reply's 100 and the rewrite's 60 + 128
+    assert forecast.reads([sample], Recipe(w_opd=0, w_sft=1, max_tokens=128), is_fresh=True) == 100 + 3 * (100 + 188)
+    assert forecast.reads([sample], Recipe(w_opd=0, max_tokens=128), is_fresh=True) == 100 + 3 * 100
+
+
+def test_what_a_batch_holds_of_them_is_counted(tiny_model, served):
+    learner = Learner(tiny_model, dtype="float32")
+    examples = [Example(PROMPT, RESPONSE, served, rewrite=(PROMPT, REWRITE)), Example(PROMPT, RESPONSE, served)]
+
+    assert described([learner.view(one) for one in examples], RECIPE)["replies_rewritten"] == 1
+
+
+@pytest.mark.parametrize("pair", [([], [1]), ([1], [])])
+def test_a_rewrite_of_nothing_is_refused(pair):
+    with pytest.raises(ValueError, match="a rewrite needs"):
+        Example(PROMPT, RESPONSE, [-1.0] * 5, rewrite=pair)

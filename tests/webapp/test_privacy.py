@@ -1,0 +1,394 @@
+"""Yes and no: for a message, a chat, a key and by default; what is told, exported, deleted, and removed."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from chat import sessions, turns
+from chat.models import ApiKey, Consent, Session, Turn
+from feedback.models import Feedback
+from judge import consent
+from judge.models import Hint, Judgement, Ruling, Vote
+from judge.samples import Reason
+from training.models import Checkpoint, Sample
+from webapp import privacy
+
+SECRET = "ana@example.com"
+
+
+@pytest.fixture
+def page(client, talker):
+    """The talker's browser."""
+    client.force_login(talker)
+    return client
+
+
+@pytest.fixture
+def lesson(make_lesson):
+    """A judged turn with votes, a hint and a sample that waits."""
+    judgement = make_lesson()
+    Hint.objects.create(turn=judgement.turn, source="person", proposed="Be brief, please.", text="Be brief, please.")
+    Turn.objects.filter(pk=judgement.turn_id).update(observed_at=judgement.judged_at)
+    return judgement
+
+
+def html(answer) -> str:
+    return " ".join(answer.content.decode().split())
+
+
+def nothing_is_left_of(turn: Turn) -> bool:
+    judgement = Judgement.objects.get(turn=turn)
+    said = (judgement.evidence, judgement.hint, judgement.teacher, judgement.reward, judgement.sample)
+    assert (judgement.reason, judgement.reason_code) == (Reason.OFF, "off")
+    assert said == ("", "", {}, None, None)
+    return not (Vote.objects.filter(turn=turn).exists() or Hint.objects.filter(turn=turn).exists())
+
+
+# A chat
+
+
+def test_a_chat_that_goes_off_the_record_leaves_no_trace_to_learn_from(page, lesson):
+    answer = page.post(f"/chats/{lesson.turn.session_id}/learning/", {"learns": "off"}, follow=True)
+    assert "One reply that waited to be learned from is out of it." in html(answer)
+    assert nothing_is_left_of(lesson.turn)
+    assert not Sample.objects.exists()
+    turn = Turn.objects.get()
+    assert (turn.text, turn.messages[0]["content"]) == ("Paris, of course.", "What is the capital of France?")
+
+
+def test_what_was_learned_is_told_with_its_checkpoints_and_emptied(page, make_lesson, make_checkpoint):
+    checkpoint = make_checkpoint(1)
+    lesson = make_lesson("trained", run=checkpoint.run)
+    answer = page.post(f"/chats/{lesson.turn.session_id}/learning/", {"learns": "off"}, follow=True)
+    assert "Learned already, and to stay in the weights until somebody rolls back: one reply, in talkback@1" in html(
+        answer
+    )
+    sample = Sample.objects.get()
+    assert (sample.prompt_ids, sample.response_ids, sample.teacher_prompt_ids) == ([], [], None)
+    assert sample.run == checkpoint.run
+    told = html(page.get("/privacy/"))
+    assert "in the weights of talkback@1 until somebody rolls back" in told
+    assert "A checkpoint also keeps the tokens of one reply that it learned from" in told
+
+
+def test_what_a_run_is_learning_goes_when_it_ends(page, make_lesson, make_run, django_capture_on_commit_callbacks):
+    lesson = make_lesson("claimed", run=make_run("running"))
+    answer = page.post(f"/chats/{lesson.turn.session_id}/learning/", {"learns": "off"}, follow=True)
+    assert "A run is learning from one reply at this moment" in html(answer)
+    assert Sample.objects.get().prompt_ids
+    with django_capture_on_commit_callbacks(execute=True):
+        Sample.objects.get().move("ready")  # the run failed
+    assert not Sample.objects.exists()
+
+
+def test_a_chat_that_comes_back_is_judged_anew_without_what_was_said_meanwhile(page, lesson):
+    session = lesson.turn.session
+    page.post(f"/chats/{session.pk}/learning/", {"learns": "off"})
+    meanwhile = Turn.objects.create(
+        session=session,
+        position=1,
+        status="served",
+        messages=lesson.turn.messages,
+        checkpoint=lesson.turn.checkpoint,
+        learns=False,
+        observed_at=lesson.judged_at,
+    )
+    Turn.objects.filter(pk=lesson.turn_id).update(status="judged")
+    answer = page.post(f"/chats/{session.pk}/learning/", {"learns": "on"}, follow=True)
+    assert "What was said meanwhile stays out" in html(answer)
+    assert Turn.objects.get(pk=lesson.turn_id).status == "observed"
+    assert Turn.objects.get(pk=meanwhile.pk).status == "served"
+
+
+def test_what_is_said_off_the_record_stays_so_when_the_chat_comes_back(talker, tiny_model, settings):
+    settings.MODEL = str(tiny_model)
+    session = Session.objects.create(user=talker, learns=False)
+    turn = turns.open_turn(session, [{"role": "user", "content": "Between us: hello."}])
+    consent.set_session(session, True)
+    turn = Turn.objects.select_related("session").get(pk=turn.pk)
+    assert (turn.session.learns, turn.learns) == (True, False)
+
+
+@pytest.mark.parametrize(("learns", "badge"), [(True, "on the record"), (False, "off the record")])
+def test_the_page_of_a_chat_always_says_which_it_is(page, make_turn, learns, badge):
+    session = make_turn().session
+    Session.objects.update(learns=learns)
+    text = html(page.get(f"/chats/{session.pk}/"))
+    assert f">{badge}</summary>" in text
+    assert ("Still stored, until you delete it: the conversation itself" in text) is not learns
+
+
+def test_a_chat_through_a_served_only_key_says_so(page, make_turn, talker):
+    key, _ = ApiKey.objects.issue(talker, "laptop", learns=False)
+    session = make_turn().session
+    Session.objects.update(key=key)
+    assert "This chat came through a key that is served only" in html(page.get(f"/chats/{session.pk}/"))
+
+
+# A message
+
+
+def test_one_message_goes_off_the_record_and_the_others_stay(page, lesson, make_lesson):
+    other = make_lesson()
+    answer = page.post(f"/turns/{lesson.turn_id}/learning/", {"learns": "off"}, headers={"HX-Request": "true"})
+    assert 'aria-pressed="true"' in html(answer)
+    assert nothing_is_left_of(lesson.turn)
+    assert Sample.objects.get() == other.sample
+    assert Turn.objects.get(pk=lesson.turn_id).status == "observed"  # its verdict is due, and will say why
+
+
+def test_one_message_comes_back_and_is_judged_anew(page, lesson):
+    page.post(f"/turns/{lesson.turn_id}/learning/", {"learns": "off"})
+    Turn.objects.filter(pk=lesson.turn_id).update(status="judged")
+    page.post(f"/turns/{lesson.turn_id}/learning/", {"learns": "on"})
+    turn = Turn.objects.get(pk=lesson.turn_id)
+    assert (turn.learns, turn.status) == (True, "observed")
+
+
+def test_what_a_reviewer_took_out_its_person_cannot_put_back(page, lesson, operator):
+    Turn.objects.filter(pk=lesson.turn_id).update(learns=False)
+    Ruling.objects.create(
+        verb="never learn", by=operator, turn=lesson.turn, before={"learns": True}, after={"learns": False}
+    )
+    answer = page.post(f"/turns/{lesson.turn_id}/learning/", {"learns": "on"}, headers={"HX-Request": "true"})
+    assert answer.status_code == 409
+    assert "A reviewer took this reply out of learning" in html(answer)
+    assert not Turn.objects.get(pk=lesson.turn_id).learns
+
+
+# A key
+
+
+def test_a_key_that_is_served_only_from_now_on_takes_back_what_came_through_it(page, lesson, make_lesson, talker):
+    key, _ = ApiKey.objects.issue(talker, "laptop")
+    Session.objects.filter(pk=lesson.turn.session_id).update(key=key)
+    other = make_lesson()
+    answer = page.post(f"/privacy/keys/{key.pk}/", {"learns": "off"}, follow=True)
+    assert "“laptop” is served only" in html(answer)
+    assert nothing_is_left_of(lesson.turn)
+    assert Sample.objects.get() == other.sample
+    key.refresh_from_db()
+    assert not key.learns
+
+
+def test_a_key_that_may_teach_again_does_so_from_the_next_request_on(page, lesson, talker):
+    key, _ = ApiKey.objects.issue(talker, "laptop")
+    Session.objects.filter(pk=lesson.turn.session_id).update(key=key)
+    page.post(f"/privacy/keys/{key.pk}/", {"learns": "off"})
+    page.post(f"/privacy/keys/{key.pk}/", {"learns": "on"})
+    key.refresh_from_db()
+    assert key.learns
+    assert not Turn.objects.get().learns
+
+
+# By default
+
+
+def test_by_default_what_is_begun_is_as_its_person_said(page, talker):
+    page.post("/privacy/default/", {"learns": "off"})
+    assert not Consent.objects.get(user=talker).learns
+    key, _ = ApiKey.objects.issue(talker, "laptop")
+    assert not key.learns
+    found, _ = sessions.find(key, [{"role": "user", "content": "Hello"}])
+    assert not found.learns
+    named, _ = sessions.find(key, [{"role": "user", "content": "Hello"}], external_id="s1", named_by="header")
+    assert not named.learns
+
+
+def test_a_key_that_was_let_teach_teaches_where_new_chats_begin_off_the_record(page, talker):
+    consent.set_default(talker, False)
+    key, _ = ApiKey.objects.issue(talker, "laptop")
+    page.post(f"/privacy/keys/{key.pk}/", {"learns": "on"})
+    key.refresh_from_db()
+    found, _ = sessions.find(key, [{"role": "user", "content": "Hello"}])
+    named, _ = sessions.find(key, [{"role": "user", "content": "Hello"}], external_id="s1", named_by="header")
+    assert found.learns
+    assert named.learns
+
+
+def test_a_new_chat_shows_how_it_would_begin_and_can_begin_otherwise(page, talker):
+    consent.set_default(talker, False)
+    assert 'name="off_record" value="on" checked' in html(page.get("/chats/new/"))
+
+
+@pytest.mark.parametrize(("said", "learns"), [({}, False), ({"off_record": "on"}, False), ({"off_record": "no"}, True)])
+def test_the_page_has_the_last_word_on_how_a_chat_begins(talker, said, learns, tiny_model, settings):
+    from chat.forms import MessageForm
+    from chat.views import opened
+
+    settings.MODEL = str(tiny_model)
+    consent.set_default(talker, False)
+    form = MessageForm({"text": "Hello", "message_id": "5f0e8d6e-0b0c-4c66-9a6c-3d7d6f0c2a11"} | said)
+    assert form.is_valid()
+    assert opened(talker, None, **form.cleaned_data).session.learns is learns
+
+
+def test_the_installation_has_a_default_for_those_who_said_nothing(talker, settings):
+    settings.LEARN_BY_DEFAULT = False
+    assert not consent.by_default(talker)
+    consent.set_default(talker, True)
+    assert consent.by_default(talker)
+
+
+def test_everything_at_once_goes_off_the_record(page, lesson, make_lesson, talker):
+    make_lesson()
+    key, _ = ApiKey.objects.issue(talker, "laptop")
+    answer = page.post("/privacy/everything-off/", follow=True)
+    assert "Everything is off the record. 2 samples that waited went." in html(answer)
+    assert not Session.objects.filter(learns=True).exists()
+    assert not Sample.objects.exists()
+    assert not consent.by_default(talker)
+    key.refresh_from_db()
+    assert not key.learns
+
+
+# What is told, exported, deleted
+
+
+def test_the_page_counts_what_is_stored_and_names_who_reads(page, lesson, settings):
+    settings.ENGINE_URL = "http://127.0.0.1:8001"
+    text = html(page.get("/privacy/"))
+    assert '<th scope="row">conversations</th><td class="number">1</td>' in text
+    assert '<th scope="row">samples that wait</th><td class="number">1</td>' in text
+    assert "No checkpoint has learned from you." in text
+    assert "stays here" in text
+    assert "leaves this machine" not in text
+
+
+def test_a_judge_elsewhere_is_named_as_one_that_text_leaves_the_machine_for(page, settings):
+    settings.JUDGES = ""
+    settings.JUDGE_URL, settings.JUDGE_MODEL = "https://judge.example.com/v1", "big"
+    text = html(page.get("/privacy/"))
+    assert "leaves this machine</span> judge.example.com" in text
+    assert "without what is removed below" in text
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+async def test_the_export_is_all_a_person_said_and_nothing_of_others(async_client, make_lesson, talker, operator):
+    turn = (await sync_to_async(make_lesson)()).turn
+    said = {"turn": turn, "text": "Be brief, please."}
+    await Hint.objects.acreate(source="person", proposed=said["text"], **said)
+    await Feedback.objects.acreate(by=talker, kind="guidance", **said)
+    foreign = await Session.objects.acreate(user=operator, title="Not yours")
+    await async_client.aforce_login(talker)
+    answer = await async_client.get("/privacy/export/")
+    rows = [json.loads(line) for line in b"".join([part async for part in answer.streaming_content]).splitlines()]
+    assert [row["object"] for row in rows] == ["account", "session", "turn", "feedback", "hint"]
+    assert rows[2]["reply"] == {"role": "assistant", "content": "Paris, of course."}
+    assert rows[3]["text"] == rows[4]["text"] == "Be brief, please."
+    assert str(foreign.pk) not in json.dumps(rows)
+    assert "attachment" in answer["Content-Disposition"]
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+async def test_a_long_export_comes_in_parts_and_whole(async_client, talker):
+    for n in range(privacy.PART + 5):
+        await Session.objects.acreate(user=talker, title=f"chat {n}")
+    await async_client.aforce_login(talker)
+    answer = await async_client.get("/privacy/export/")
+    parts = [part async for part in answer.streaming_content]
+    assert len(parts) == 2
+    assert len(b"".join(parts).splitlines()) == privacy.PART + 6  # the account, and each chat
+
+
+def test_all_conversations_are_deleted_once_their_person_is_sure(page, lesson, make_turn, operator):
+    foreign = Session.objects.create(user=operator)
+    make_turn()
+    assert "Nothing was deleted" in html(page.post("/privacy/delete/", follow=True))
+    assert Session.objects.count() == 3
+    assert "2 conversations deleted" in html(page.post("/privacy/delete/", {"sure": "yes"}, follow=True))
+    assert Session.objects.get() == foreign
+    assert not any(model.objects.exists() for model in (Turn, Sample, Hint, Vote))
+
+
+@pytest.mark.parametrize("path", ["/privacy/", "/privacy/export/"])
+def test_strangers_are_asked_to_sign_in(client, db, path):
+    assert client.get(path).headers["Location"].startswith("/login/")
+
+
+@pytest.mark.parametrize("what", ["chats/{turn.session_id}", "turns/{turn.pk}"])
+def test_nobody_decides_for_somebody_else(client, lesson, what):
+    client.force_login(get_user_model().objects.create_user("eve"))
+    assert client.post(f"/{what.format(turn=lesson.turn)}/learning/", {"learns": "off"}).status_code == 404
+    assert Sample.objects.exists()
+
+
+# What is removed
+
+
+def test_a_text_can_be_tried_and_is_stored_nowhere(page, django_assert_num_queries):
+    text = f"I am {SECRET}. My password is hunter2!"
+    answer = page.post("/privacy/try/", {"text": text}, headers={"HX-Request": "true"})
+    assert "2 things would be removed: 1 email, 1 password." in html(answer)
+    assert (
+        f"I am <del>{SECRET}</del><ins>[email 1]</ins>. My password is <del>hunter2</del><ins>[password 1]</ins>!"
+        in (html(answer))
+    )
+    assert f"<del>{SECRET}</del>" in html(page.post("/privacy/try/", {"text": text}))  # without scripts too
+
+
+def test_hostile_text_is_shown_as_text(page):
+    answer = page.post("/privacy/try/", {"text": f"<script>alert(1)</script> {SECRET}"}, headers={"HX-Request": "true"})
+    assert "&lt;script&gt;" in html(answer)
+    assert "<script>" not in html(answer)
+
+
+def test_the_page_says_when_nothing_is_removed(page, settings):
+    settings.REMOVE_PERSONAL_DATA = "0"
+    assert "switched it off (REMOVE_PERSONAL_DATA)" in html(page.get("/privacy/"))
+
+
+def test_under_a_reply_stands_how_much_was_removed(page, lesson):
+    Sample.objects.update(
+        redactions=[
+            {"where": "request", "kind": "email", "count": 1},
+            {"where": "reply", "kind": "email", "count": 1},
+            {"where": "request", "kind": "key", "count": 1},
+        ]
+    )
+    text = html(page.get(f"/chats/{lesson.turn.session_id}/"))
+    assert "2 personal details were removed before learning" in text
+
+
+def test_the_console_shows_what_was_removed_before_and_after(console, lesson):
+    messages = [{"role": "user", "content": f"I am {SECRET}. What is the capital of France?"}]
+    Turn.objects.filter(pk=lesson.turn_id).update(messages=messages)
+    Sample.objects.update(redactions=[{"where": "request", "kind": "email", "count": 1}])
+    text = html(console.get(f"/console/turns/{lesson.turn_id}/"))
+    assert f"I am <del>{SECRET}</del><ins>[email 1]</ins>. What is" in text
+    assert '1 email <span class="quiet">in the request</span>' in text
+
+
+def test_a_file_is_redacted_on_the_command_line(tmp_path, capsys):
+    file = tmp_path / "text.txt"
+    file.write_text(f"I am {SECRET}.\n")
+    call_command("redact", str(file))
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("I am [email 1].\n", "removed: 1 email\n")
+
+
+def test_what_is_piped_in_is_redacted_too(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("Version 1.24.0"))
+    call_command("redact", "-")
+    assert capsys.readouterr().out == "Version 1.24.0"
+
+
+def test_a_file_that_is_not_there_is_a_sentence(tmp_path):
+    with pytest.raises(CommandError, match="cannot be read as text"):
+        call_command("redact", str(tmp_path / "nothing.txt"))
+
+
+def test_checkpoints_that_learned_are_listed_with_how_many_replies(make_lesson, make_checkpoint, talker):
+    from webapp.privacy import learned_in
+
+    run = make_checkpoint(1).run
+    make_lesson("trained", run=run)
+    make_lesson("trained", run=run)
+    assert learned_in(talker) == [(Checkpoint.objects.get(number=1), 2)]

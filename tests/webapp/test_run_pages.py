@@ -1,0 +1,426 @@
+"""Every run, one run, and the recipe, as the operator sees them."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from datetime import timedelta
+
+import pytest
+from asgiref.sync import sync_to_async
+from asgiref.testing import ApplicationCommunicator
+from channels.routing import URLRouter
+from django.contrib.auth.models import AnonymousUser
+from django.urls import reverse
+from django.utils import timezone
+
+from judge.models import Ruling
+from training import config, hours, lines
+from training.models import Checkpoint, Run, Sample
+from webapp.console import recipes, runs
+from webapp.urls import websocket_urlpatterns
+
+HISTOGRAM = {"edges": [-1.0, -0.5, 0.5, 1.0], "counts": [2, 5, 3]}
+METRICS = [
+    {
+        "update": n,
+        "loss": 0.5 / n,
+        "kl": 0.1 * n,
+        "entropy": 2.0,
+        "clip_fraction": 0.1,
+        "gap_mean": 0.012,
+        "gap_p99": 0.03,
+        "grad_norm": 0.7,
+        "tokens": 100.0,
+        "seconds": 2.0,
+        "tokens_per_s": 50.0,
+        "advantage_histogram": HISTOGRAM,
+    }
+    for n in (1, 2)
+]
+
+
+def text(response):
+    return response.content.decode()
+
+
+def page_of(console, run):
+    return text(console.get(reverse("console:run", args=[run.pk])))
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["/console/runs/", "/console/runs/1/", "/console/runs/1/figures.jsonl", "/console/runs/1/tensorboard",
+     "/console/checkpoints/1/adapter.zip", "/console/recipe/"],
+)  # fmt: skip
+def test_only_staff_see_what_was_trained(client, talker, make_checkpoint, address):
+    make_checkpoint(1)
+    assert client.get(address).status_code == 302
+    client.force_login(talker)
+    assert client.get(address).status_code == 403
+
+
+# The list
+
+
+def test_before_the_first_run_the_list_says_how_one_begins(console):
+    page = text(console.get(reverse("console:runs")))
+    assert "Nothing has been learned yet." in page
+    assert "<table" not in page
+
+
+def test_a_run_is_one_line_of_what_it_took_and_what_came_of_it(console, make_checkpoint, make_lesson):
+    made = make_checkpoint(1)
+    now = timezone.now()
+    Run.objects.filter(pk=made.run_id).update(
+        metrics=METRICS,
+        recipe=config.PRESETS["binary"].model_dump() | {"updates": 2},
+        started_at=now - timedelta(minutes=4),
+        finished_at=now,
+        progress={"peak_mib": 2048.0},
+    )
+    make_lesson("trained", run=made.run)
+    page = text(console.get(reverse("console:runs")))
+    for said in ("binary, 1 knob changed", "4 min", ">50<", "2.0 GiB", ">0.012<", "talkback@1"):
+        assert said in page
+
+
+def test_the_list_says_why_a_run_failed_and_narrows_to_those(console, make_run):
+    make_run("finished")
+    make_run("failed", error="The disk is full.")
+    page = text(console.get(reverse("console:runs"), {"status": "failed"}))
+    assert "The disk is full." in page
+    assert page.count("<tr id=") == 1
+    assert "No run is running." in text(console.get(reverse("console:runs"), {"status": "running"}))
+
+
+def test_older_runs_come_a_page_at_a_time(console, make_run, monkeypatch):
+    monkeypatch.setattr(runs, "PAGE", 2)
+    made = [make_run().pk for _ in range(3)]
+    page = text(console.get(reverse("console:runs")))
+    assert f'id="run-{made[2]}"' in page
+    assert f'id="run-{made[0]}"' not in page
+    assert f"?before={made[1]}" in page
+    rest = text(console.get(f"{reverse('console:runs')}?before={made[1]}", headers={"HX-Request": "true"}))
+    assert f'id="run-{made[0]}"' in rest
+    assert "<html" not in rest
+
+
+def test_however_many_runs_there_are_the_list_asks_equally_often(console, make_run, django_assert_max_num_queries):
+    for _ in range(12):
+        make_run(metrics=METRICS)
+    with django_assert_max_num_queries(8):
+        console.get(reverse("console:runs"))
+
+
+def test_the_board_leads_to_all_runs(console, make_run):
+    make_run()
+    assert reverse("console:runs") in text(console.get(reverse("console:board")))
+
+
+# One run
+
+
+def test_a_finished_run_shows_its_curves_with_numbers_and_how_they_are_read(console, make_run):
+    page = page_of(console, make_run(metrics=METRICS))
+    assert 'aria-label="loss: from 0.5 to 0.25 in 2 updates, between 0.25 and 0.5."' in page
+    assert "A steep rise is worrying" in page
+    assert "30 % above 0, 20 % below, 50 % about 0" in page
+    assert '<th scope="row" class="number">2</th><td class="number">0.25</td>' in page
+    assert "style=" not in page  # the policy allows no inline style
+
+
+def test_a_run_without_figures_says_that_there_is_nothing_to_draw(console, make_run):
+    page = page_of(console, make_run("failed", error="Nothing to learn."))
+    assert "It failed.</strong> Nothing to learn." in page
+    assert "It ended before its first update" in page
+
+
+def test_a_runs_recipe_is_read_as_what_differs_from_a_preset(console, make_run):
+    recipe = config.PRESETS["embedded"].model_dump() | {"lr": 0.25, "of_another_version": 1}
+    page = page_of(console, make_run(recipe=recipe))
+    assert "The preset <strong>embedded</strong>, and different from it:" in page
+    assert '<td class="number mono">0.25</td><td class="number mono quiet">0.001</td>' in page
+    assert "of_another_version" in page
+
+
+def test_its_samples_lead_to_their_turns_with_reward_hint_and_reason(console, make_run, make_lesson):
+    run = make_run()
+    lesson = make_lesson("trained", run=run)
+    lesson.reason = "its hint waits for a person"
+    lesson.save()
+    page = page_of(console, run)
+    assert reverse("console:turn", args=[lesson.turn_id]) in page
+    assert "−1 ✎" in page
+    assert "Say it in one word." in page
+    assert "Its hint waits for a person" in page
+    assert "the judges’ majority" in page
+
+
+def test_a_sample_that_late_feedback_replaced_still_leads_to_its_turn(console, make_run, make_lesson):
+    run = make_run()
+    lesson = make_lesson("trained", run=run)
+    lesson.learned, lesson.sample = lesson.sample, None
+    lesson.save()
+    assert reverse("console:turn", args=[lesson.turn_id]) in page_of(console, run)
+
+
+def test_words_off_the_record_and_deleted_ones_are_not_on_a_runs_page(console, make_run, make_lesson):
+    run = make_run()
+    lesson = make_lesson("trained", run=run, hint="A secret hint.")
+    lesson.turn.learns = False
+    lesson.turn.save()
+    Sample.objects.create(
+        status="trained", run=run, checkpoint=Checkpoint.live(), prompt_ids=[], response_ids=[], old_logprobs=[]
+    )
+    page = page_of(console, run)
+    assert "Paris, of course." not in page
+    assert "A secret hint." not in page
+    assert "1 conversation of these was deleted since." in page
+
+
+def test_a_runs_figures_can_be_taken_away(console, make_run):
+    answer = console.get(reverse("console:run_figures", args=[make_run(metrics=METRICS).pk]))
+    head, *steps = map(json.loads, answer.content.decode().splitlines())
+    assert head["recipe"]["batch_size"] == 16
+    assert [step["loss"] for step in steps] == [0.5, 0.25]
+    assert ".jsonl" in answer["Content-Disposition"]
+
+
+def test_the_event_file_is_the_one_that_the_worker_wrote(console, make_run, settings, tmp_path):
+    settings.DATA_DIR = tmp_path
+    run = make_run(metrics=METRICS)
+    address = reverse("console:run_tensorboard", args=[run.pk])
+    assert console.get(address).status_code == 404
+    assert address not in page_of(console, run)
+    folder = tmp_path / "journals" / f"run-{run.pk}"
+    folder.mkdir(parents=True)
+    (folder / "events.out.tfevents.1.host").write_bytes(b"events")
+    assert address in page_of(console, run)
+    assert b"".join(console.get(address).streaming_content) == b"events"
+
+
+def test_an_adapter_is_taken_away_with_its_base_and_its_card(console, make_checkpoint, settings, tmp_path):
+    settings.DATA_DIR, settings.MODEL = tmp_path, str(tmp_path / "smol")
+    checkpoint = make_checkpoint(1)
+    address = reverse("console:adapter", args=[1])
+    assert console.get(address).status_code == 404
+    checkpoint.folder.mkdir(parents=True)
+    (checkpoint.folder / "adapter_config.json").write_text('{"r": 16, "base_model_name_or_path": "/somewhere/here"}')
+    (checkpoint.folder / "adapter_model.safetensors").write_bytes(b"weights")
+    (checkpoint.folder / "optimizer.pt").write_bytes(b"not for others")
+    answer = console.get(address)
+    archive = zipfile.ZipFile(io.BytesIO(b"".join(answer.streaming_content)))
+    assert set(archive.namelist()) == {"adapter_config.json", "adapter_model.safetensors", "README.md"}
+    assert json.loads(archive.read("adapter_config.json")) == {"r": 16, "base_model_name_or_path": "smol"}
+    assert console.get(reverse("console:adapter", args=[0])).status_code == 404  # the base has none
+
+
+# A run that moves
+
+
+async def open_socket(user, pk):
+    application = URLRouter(websocket_urlpatterns)
+    scope = {
+        "type": "websocket", "path": f"/ws/console/runs/{pk}/", "query_string": b"", "headers": [], "user": user,
+    }  # fmt: skip
+    tab = ApplicationCommunicator(application, scope)
+    await tab.send_input({"type": "websocket.connect"})
+    return tab, await tab.receive_output(5)
+
+
+async def test_nobody_but_staff_hears_of_a_run(talker):
+    for user in (AnonymousUser(), talker):
+        _, answer = await open_socket(user, 1)
+        assert answer == {"type": "websocket.close", "code": 4403}
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+async def test_an_open_run_receives_its_progress_its_curves_and_its_end(operator, make_run):
+    run = await sync_to_async(make_run)("running", progress={"phase": "learning", "done": 3, "total": 16, "eta_s": 70})
+    tab, answer = await open_socket(operator, run.pk)
+    assert answer["type"] == "websocket.accept"
+    whole = await tab.receive_output(5)
+    assert whole["text"].count('hx-swap-oob="true"') == len(runs.PARTS)
+    assert "3 of 16" in whole["text"]
+
+    progress = {"phase": "learning", "done": 9, "total": 16, "eta_s": 40}
+    await Run.objects.filter(pk=run.pk).aupdate(progress=progress, metrics=METRICS)
+    news = (await tab.receive_output(10))["text"]
+    assert "9 of 16" in news
+    assert "loss: from 0.5 to 0.25" in news
+
+    await Run.objects.filter(pk=run.pk).aupdate(status="failed", error="Stopped by a person.")
+    end = (await tab.receive_output(10))["text"]
+    assert "It failed.</strong> Stopped by a person." in end
+    assert 'id="cancel"' not in end
+    await tab.send_input({"type": "websocket.disconnect", "code": 1000})
+    await tab.wait(5)
+
+
+def test_a_page_connects_only_while_there_is_something_to_wait_for(console, make_run):
+    assert "ws-connect=" in page_of(console, make_run("running"))
+    assert "ws-connect=" not in page_of(console, make_run("finished"))
+
+
+# Before a run, and while it waits
+
+
+def test_a_dry_run_says_in_figures_what_learn_now_would_take(console, make_lesson, settings):
+    settings.RECIPE = ""
+    assert "nothing to foresee" in text(console.get(reverse("console:forecast")))
+    make_lesson()
+    page = text(console.get(reverse("console:forecast")))
+    assert '<dt>Updates</dt><dd class="number">8</dd>' in page
+    assert "Learn now from 1 sample" in page
+    assert not Run.objects.exists()
+
+
+def test_a_run_that_a_pause_holds_back_says_so(console, make_run, operator):
+    run = make_run("queued")
+    assert "Waiting for the learner" in page_of(console, run)
+    hours.pause(by=operator, reason="a demonstration")
+    assert "It waits: paused by ana (a demonstration) until somebody resumes it." in page_of(console, run)
+    assert "Learning waits: paused by ana" in text(console.get(reverse("console:forecast")))
+
+
+def test_a_run_says_what_it_did_otherwise_and_why_there_is_no_gap(console, make_run):
+    told = {"note": "It went on with 1.", "gap_note": "not measured", "replies_praised": 3, "replies_hinted": 2}
+    page = page_of(console, make_run(metrics=[{"loss": 0.5} | told]))
+    for said in ("It went on with 1.", "<dd>not measured</dd>", ": 3 praised, 2 hinted"):
+        assert said in page
+
+
+# The recipe
+
+
+def test_the_recipe_page_says_what_is_used_where_it_comes_from_and_what_each_knob_is_for(console, settings, tmp_path):
+    settings.RECIPE = ""
+    page = text(console.get(reverse("console:recipe")))
+    assert "Learning uses the preset embedded." in page
+    assert "RECIPE is not set" in page
+    assert "PPO&#x27;s clip below 1." in page
+
+    file = tmp_path / "ours.json"
+    file.write_text('{"preset": "topk", "lr": 0.5}')
+    settings.RECIPE = str(file)
+    page = text(console.get(reverse("console:recipe")))
+    assert "Learning uses a recipe of its own, nearest to topk." in page
+    assert "ours.json" in page
+    assert str(tmp_path) not in page
+
+    file.write_text('{"lr": -1}')
+    page = text(console.get(reverse("console:recipe")))
+    assert "It cannot be used." in page
+    assert "Nothing is learned until that is mended." in page
+
+
+def test_every_knob_and_every_preset_stands_on_the_recipe_page(console, settings):
+    settings.RECIPE = ""
+    page = text(console.get(reverse("console:recipe")))
+    for name in (*config.Recipe.model_fields, *config.PRESETS):
+        assert name in page
+
+
+def test_presets_stand_side_by_side_with_what_differs_from_here_marked():
+    rows = {
+        name: values for name, _, values in recipes.side_by_side(recipes.read(config.PRESETS["binary"].model_dump()))
+    }
+    at = list(config.PRESETS).index
+    assert rows["w_opd"][at("binary")] == (0.0, False)
+    assert rows["w_opd"][at("combined")] == (1.0, True)
+    assert "clip_low" not in rows  # alike in all
+
+
+@pytest.mark.parametrize("preset", list(config.PRESETS))
+def test_a_preset_is_known_by_its_name(preset):
+    reading = recipes.read(config.PRESETS[preset].model_dump())
+    assert config.PRESETS[reading.preset] == config.PRESETS[preset]  # two presets may say the same
+    assert reading.is_preset
+
+
+def test_a_pasted_recipe_is_told_all_its_faults(console):
+    pasted = {"recipe": '{"lr": 0, "learning_rate": 1, "batch_size": 0}'}
+    said = text(console.post(reverse("console:recipe"), pasted, headers={"HX-Request": "true"}))
+    assert "<html" not in said
+    assert "lr: should be greater than 0." in said
+    assert "There is no knob learning_rate." in said
+    assert "batch_size: should be greater than or equal to 1." in said
+
+
+@pytest.mark.parametrize(
+    ("pasted", "fault"),
+    [
+        ("{", "not a JSON object"),
+        ('{"preset": "best"}', "There is no preset"),
+        ('{"weights": "full"}', "Set weights to lora"),
+        ("x" * 30_000, "longer than 20000 characters"),
+        ('{"w_rl": 0, "w_opd": 0}', "nothing would be learned"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_a_sentence(pasted, fault):
+    [said] = recipes.tried(pasted).errors
+    assert fault in said
+
+
+def test_a_pasted_recipe_says_what_a_run_of_it_would_take_and_changes_nothing(console, make_lesson, settings):
+    settings.RECIPE = ""
+    make_lesson()
+    page = text(console.post(reverse("console:recipe"), {"recipe": '{"preset": "topk", "updates": 3}'}))
+    assert "It can be used. 1 sample, 3 updates" in page
+    assert "<html" in page  # without scripts the whole page comes, with what was pasted still in its place
+    assert "&quot;updates&quot;: 3" in page
+    assert not Run.objects.exists()
+    assert config.current() == config.PRESETS["embedded"]
+
+
+# The recipe of a line
+
+
+@pytest.fixture
+def line(db):
+    return lines.make("The team")
+
+
+def test_a_line_is_given_a_preset_in_the_console_and_it_is_taken_back(console, operator, line):
+    address = reverse("console:recipe_give", args=[line.name])
+    form = {"preset": "binary", "changes": '{"updates": 3}', "reason": "shorter", "seen": "{}"}
+    page = text(console.post(address, form, follow=True))
+    assert "“The team” learns by binary with updates 3 from its next run on." in page
+    assert lines.recipe_of(line.name).updates == 3
+    for said in (operator.username, "the installation’s recipe", "shorter"):
+        assert said in page
+    audit = text(console.get(reverse("console:audit")))
+    assert "binary with updates 3" in audit
+    assert "its conversation was deleted" not in audit
+
+    ruling = Ruling.objects.get()
+    page = text(console.post(reverse("console:recipe_undo", args=[ruling.pk]), follow=True))
+    assert "It learns by the installation’s recipe again." in page
+    assert lines.recipe_of(line.name) == config.current()
+    assert "its conversation was deleted" not in text(console.get(reverse("console:audit")))
+
+
+@pytest.mark.parametrize(
+    ("preset", "changes", "fault"),
+    [
+        ("binary", "{", "not a JSON object"),
+        ("binary", "[1]", "not a JSON object"),
+        ("", '{"updates": 3}', "Choose the preset"),
+        ("binary", '{"updates": 0}', "updates: should be greater than or equal to 1."),
+    ],
+)
+def test_what_a_line_cannot_learn_by_is_said_beside_what_was_typed(console, line, preset, changes, fault):
+    answer = console.post(reverse("console:recipe_give", args=[line.name]), {"preset": preset, "changes": changes})
+    assert answer.status_code == 422
+    assert fault in text(answer)
+    assert changes.replace('"', "&quot;") in text(answer)
+    assert not Ruling.objects.exists()
+
+
+def test_only_staff_choose_a_recipe(client, talker, line):
+    client.force_login(talker)
+    assert client.post(reverse("console:recipe_give", args=[line.name]), {"preset": "opd"}).status_code == 403
+    assert client.post(reverse("console:recipe_undo", args=[1])).status_code == 403
+    assert client.get(reverse("console:recipe")).status_code == 403

@@ -1,0 +1,215 @@
+"""A dry run: what a run would take before it is started. From the samples' lengths and from how earlier runs went."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import NamedTuple
+
+from django.conf import settings
+
+from training import batches, rehearsal
+from training.config import Recipe
+from training.models import SHARED, Checkpoint, Run, Sample
+
+THERE_AND_BACK = 3
+"""What an update on a token costs in reads of it: once forward, and backward about twice that."""
+
+RUNS = 3
+"""How many earlier runs are asked how long such work takes here; the newest, since machines and models change."""
+
+MIB = 2**20
+
+
+class Lengths(NamedTuple):
+    """A sample in tokens. `hinted`: the prompt that the teacher reads; `rewrite`: what a person wrote instead; 0 where
+    there is none."""
+
+    prompt: int
+    response: int
+    hinted: int = 0
+    rewrite: int = 0
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a run on these samples would take. None: nothing is known of it here yet."""
+
+    samples: int
+    updates: int
+    prompt_tokens: int
+    response_tokens: int
+    """Of the replies, as far as the recipe learns from them."""
+    reads: int
+    """Tokens that some model reads, in all: the frozen ones once, the policy there and back at each update."""
+    minutes: float | None
+    memory_mib: float | None
+    """The peak of the newest run of the same kind."""
+    disk_mib: float
+    free_mib: float
+    measured_on: int
+    """How many earlier runs the minutes come from."""
+
+    @property
+    def fits_disk(self) -> bool:
+        return self.disk_mib < self.free_mib
+
+    @property
+    def sentence(self) -> str:
+        """All of it, in words."""
+        taught = "sample" if self.samples == 1 else "samples"
+        rounds = "update" if self.updates == 1 else "updates"
+        parts = [
+            f"{self.samples} {taught}, {self.updates} {rounds}, {self.response_tokens} tokens of replies after "
+            f"{self.prompt_tokens} of prompts.",
+            "How long it takes here shows with the first run."
+            if self.minutes is None
+            else f"About {self.minutes:.0f} min, as earlier runs went."
+            if self.minutes >= 1
+            else "Less than a minute, as earlier runs went.",
+        ]
+        if self.memory_mib is not None:
+            parts.append(f"Memory {self.memory_mib / 1024:.1f} GiB, as the last run's peak.")
+        parts.append(f"Disk {self.disk_mib:.0f} MiB of {self.free_mib / 1024:.0f} GiB that are free.")
+        if not self.fits_disk:
+            parts.append("That is not enough: make room first.")
+        return " ".join(parts)
+
+
+def of_ready(recipe: Recipe, line: str = SHARED) -> Forecast:
+    """What "learn now" would start in this line. Raises NothingReady when that is nothing."""
+    waiting = lengths(batches.ready(recipe, line)[: recipe.batch_size])
+    if not waiting:
+        raise batches.NothingReady("No sample is ready to learn from, so there is nothing to foresee.")
+    return forecast(recipe, waiting, line)
+
+
+def forecast(recipe: Recipe, samples: Sequence[Lengths], line: str = SHARED) -> Forecast:
+    """What a run of `recipe` on samples of these lengths would take here."""
+    live = Checkpoint.live(line)
+    is_fresh = live.kind == Checkpoint.Kind.BASE
+    work = reads([*samples, *rehearsed(rehearsal.count(recipe, len(samples)))], recipe, is_fresh=is_fresh)
+    earlier = [run for run in _finished(recipe) if run.seconds and run.reads]
+    spent_s = sum(run.seconds for run in earlier)
+    done = sum(run.reads for run in earlier)
+    peaks = [run.peak_mib for run in earlier if run.peak_mib]
+    needed, free = room(recipe)
+    return Forecast(
+        samples=len(samples),
+        updates=recipe.updates,
+        prompt_tokens=sum(one.prompt for one in samples),
+        response_tokens=sum(learned(one, recipe) for one in samples),
+        reads=work,
+        minutes=work / done * spent_s / 60 if done else None,
+        memory_mib=peaks[0] if peaks else None,
+        disk_mib=needed / MIB,
+        free_mib=free / MIB,
+        measured_on=len(earlier),
+    )
+
+
+def lengths(samples: Iterable[Sample]) -> list[Lengths]:
+    return [
+        Lengths(
+            len(sample.prompt_ids),
+            len(sample.response_ids),
+            len(sample.teacher_prompt_ids or ()),
+            len(sample.rewrite_ids or ()),
+        )
+        for sample in samples
+    ]
+
+
+def rehearsed(rows: int) -> list[Lengths]:
+    """So many rehearsals, as far as the pool holds them: which ones a run draws is seen when it begins, and the first
+    are about as long as any."""
+    return [Lengths(len(row.prompt_ids), len(row.response_ids)) for row in rehearsal.pool()[:rows]]
+
+
+def learned(sample: Lengths, recipe: Recipe) -> int:
+    """Tokens of the reply that the recipe learns from.
+
+    >>> learned(Lengths(10, 300), Recipe(max_tokens=128)), learned(Lengths(10, 300), Recipe())
+    (128, 300)
+    """
+    return _bounded(sample.response, recipe)
+
+
+def _bounded(tokens: int, recipe: Recipe) -> int:
+    return tokens if recipe.max_tokens is None else min(tokens, recipe.max_tokens)
+
+
+def reads(samples: Iterable[Lengths], recipe: Recipe, *, is_fresh: bool) -> int:
+    """Tokens read in a run: each sample once by the base, once by the policy it starts from (which is the base, when
+    `is_fresh`), once under the hint, and there and back at each update, with what a person wrote instead.
+
+    >>> reads([Lengths(60, 40, 80)], Recipe(updates=2), is_fresh=True)  # 100 + 120 + 3 * 2 * 100
+    820
+    """
+    total = 0
+    for sample in samples:
+        reply = learned(sample, recipe)
+        whole = sample.prompt + reply
+        hinted = sample.hinted + reply if sample.hinted and recipe.w_opd else 0
+        instead = sample.prompt + _bounded(sample.rewrite, recipe) if sample.rewrite and recipe.w_sft else 0
+        total += whole * (1 if is_fresh else 2) + hinted + THERE_AND_BACK * recipe.updates * (whole + instead)
+    return total
+
+
+def checkpoint_bytes(recipe: Recipe, model: Path) -> int:
+    """What a checkpoint takes on disk: float32 adapters, or the weights as they are, and both of Adam's moments."""
+    shapes = _shapes(model)
+    if recipe.weights == "full":
+        return sum(prod(shape) * (width + 8) for shape, width in shapes.values())
+    layers = [shape for name, (shape, _) in shapes.items() if name.endswith("_proj.weight") and len(shape) == 2]
+    return sum(recipe.lora_rank * sum(shape) * 4 * 3 for shape in layers)
+
+
+def room(recipe: Recipe) -> tuple[int, int]:
+    """Bytes that a checkpoint of this recipe needs where checkpoints are kept, and bytes that are free there."""
+    return checkpoint_bytes(recipe, Path(settings.MODEL)), shutil.disk_usage(_existing(Path(settings.DATA_DIR))).free
+
+
+def _shapes(model: Path) -> dict[str, tuple[list[int], int]]:
+    """Each weight's shape and the bytes of one of its numbers, from the headers of the safetensors files."""
+    widths = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "I8": 1, "U8": 1}
+    found = {}
+    for file in sorted(model.glob("*.safetensors")):
+        with file.open("rb") as opened:
+            header = json.loads(opened.read(int.from_bytes(opened.read(8), "little")))
+        for name, entry in header.items():
+            if name != "__metadata__":
+                found[name] = entry["shape"], widths.get(entry["dtype"], 4)
+    return found
+
+
+class _Earlier(NamedTuple):
+    seconds: float
+    reads: int
+    peak_mib: float | None
+
+
+def _finished(recipe: Recipe) -> list[_Earlier]:
+    """The newest finished runs that trained the same kind of weights."""
+    runs = Run.objects.filter(status=Run.Status.FINISHED, recipe__weights=recipe.weights).select_related("parent")
+    found = []
+    for run in runs.order_by("-pk")[:RUNS]:
+        seconds = (run.finished_at - run.started_at).total_seconds() if run.finished_at and run.started_at else 0.0
+        fresh = run.parent is not None and run.parent.kind == Checkpoint.Kind.BASE
+        # Samples whose chat was deleted are empty by now: such a run says nothing of the time it took.
+        taught = lengths(run.samples.all())
+        beside = rehearsed(run.metrics[0].get("replies_rehearsed", 0)) if run.metrics else []
+        is_empty = any(not one.response for one in taught)
+        done = 0 if is_empty else reads([*taught, *beside], Recipe(**run.recipe), is_fresh=fresh)
+        found.append(_Earlier(seconds, done, run.progress.get("peak_mib")))
+    return found
+
+
+def _existing(folder: Path) -> Path:
+    while not folder.exists():
+        folder = folder.parent
+    return folder

@@ -1,0 +1,269 @@
+"""What a run does with weights: look, update, prove, save.
+
+It knows tokens and files and no row, so that it is the very same in the worker itself and in the processes that
+torchrun starts for it (`training/launch.py`). Torch is imported inside, by the process that learns.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from gpu_workers.errors import NothingLearned
+from gpu_workers.types import Example
+from training.config import Recipe
+
+if TYPE_CHECKING:
+    from gpu_workers.learner import Learner, View
+
+PROBE_TOKENS = 64
+"""Length of the reply that proves a swap."""
+
+NOT_MEASURED = "not measured: no sample was served by the weights it starts from"
+"""What a run says of the gap between engine and learner where there is none to say."""
+
+SAME = 1e-6
+"""Nats a token under which a teacher says what the student says."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that learning needs. `folder` is where the weights go: it must not be there yet."""
+
+    model: str
+    start: Path | None
+    """The checkpoint to go on from; None: the base."""
+    recipe: Recipe
+    seed: int
+    examples: Sequence[Example]
+    is_own: Sequence[bool]
+    """Which examples the starting weights themselves served: there the engine's log-probs are comparable."""
+    folder: Path
+    is_sharded: bool = False
+    """Whether processes that share the job also share an adapter's base, where it does not fit one card."""
+    gives_way_to: str = ""
+    """Address of an engine on the same device, whose answers go first (`training/courtesy.py`)."""
+    dtype: str = "auto"
+    """What the base is computed in; auto: what this machine is quicker in."""
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a job leaves besides its folder and its figures."""
+
+    probe: dict[str, Any]
+    peak_mib: float
+
+
+class Listener(Protocol):
+    """Hears how a job goes. Whatever it raises ends the job."""
+
+    def beat(self, phase: str, done: int, total: int, *, work: int = 0, force: bool = False) -> None:
+        """Where the job is; `work` in units of about one look at a sample."""
+
+    def keep(self, figures: dict[str, Any]) -> None:
+        """The figures of one update."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """How far engine and learner are apart on equal weights, in nats a token."""
+
+    mean: float
+    p99: float
+
+    @classmethod
+    def between(cls, learner: Sequence[float], engine: Sequence[float]) -> Gap:
+        """Lengths that disagree, or nothing at all, raise ValueError.
+
+        >>> Gap.between([-1.0, -2.0], [-1.5, -2.0])
+        Gap(mean=0.25, p99=0.5)
+        """
+        gaps = sorted(abs(a - b) for a, b in zip(learner, engine, strict=True))
+        if not gaps:
+            raise ValueError("no token to compare")
+        return cls(sum(gaps) / len(gaps), gaps[min(len(gaps) - 1, math.ceil(0.99 * len(gaps)) - 1)])
+
+
+def learn(job: Job, ledger: Listener, learner: Learner | None = None) -> Learned:
+    """Do all of a job, with a learner of this machine's where none is given. Raises NothingLearned, with its sentence,
+    where it would teach nothing."""
+    if job.gives_way_to:
+        from training.courtesy import Courteous
+
+        ledger = Courteous(ledger, job.gives_way_to)
+    learner = learner or _learner(job)
+    views = _look(learner, job, ledger)
+    gap = _gap(views, job)
+    if gap is not None and gap.mean > job.recipe.max_gap:
+        raise NothingLearned(
+            f"Engine and learner are {gap.mean:.2f} nats a token apart on the same weights (at most "
+            f"{job.recipe.max_gap:g}): one of them does not run what it says, so nothing was learned."
+        )
+    _update(learner, views, job.recipe, ledger, gap)
+    ledger.beat("saving", 0, 1, force=True)
+    probe = _probe(learner, views)
+    learner.save(job.folder)
+    ledger.beat("saving", 1, 1, force=True)
+    return Learned(probe, _peak_mib())
+
+
+def _learner(job: Job) -> Learner:
+    """The starting weights with their optimiser; on the base, a fresh adapter."""
+    import torch
+
+    from gpu_workers.learner import Learner, LoraShape
+
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)  # two threads on a core that the engine also uses are many times slower than one
+    recipe = job.recipe
+    shared: dict[str, Any] = {}
+    kind: type[Learner] = Learner
+    if _is_shared():
+        from gpu_workers.distributed import SharedLearner
+
+        kind, shared = SharedLearner, {"is_sharded": job.is_sharded}
+    return kind(
+        job.model,
+        adapter_dir=job.start,
+        lora=LoraShape(recipe.lora_rank, recipe.lora_alpha) if recipe.weights == "lora" else None,
+        dtype=job.dtype,
+        device="cuda" if torch.cuda.is_available() else "cpu",
+        seed=job.seed,
+        micro_batch=recipe.micro_batch,
+        base_bits=recipe.base_bits,
+        **shared,
+    )
+
+
+def _look(learner: Learner, job: Job, ledger: Listener) -> list[View]:
+    """Have the frozen models read every sample. Raises NothingLearned where that shows no signal at all."""
+    recipe, examples = job.recipe, list(job.examples)
+    if not recipe.w_rl:
+        examples = [replace(example, reward=0.0, rewards=()) for example in examples]
+    if not recipe.w_opd:
+        examples = [replace(example, teacher_prompt_ids=None) for example in examples]
+    if not recipe.w_sft:
+        examples = [replace(example, rewrite=None) for example in examples]
+    views: list[View] = []
+    ledger.beat("teacher", 0, len(examples))
+    look = partial(learner.view, teacher=recipe.teacher, with_distribution=recipe.distillation != "token")
+    for view in _each(learner, look, examples):
+        views.append(view)
+        ledger.beat("teacher", len(views), len(examples), work=1)
+    rewarded = any(view.example.has_reward for view in views)
+    taught = [view for view in views if view.teacher_logprobs is not None]
+    rewritten = any(view.example.rewrite is not None for view in views)
+    if not rewarded and not taught and not rewritten:
+        raise NothingLearned(
+            "Every advantage is zero: no sample has a reward, a teacher or a rewrite under this recipe."
+        )
+    if taught and all(view.teacher_distance < SAME for view in taught):
+        raise NothingLearned("The teacher says exactly what the student says everywhere: the hints change nothing.")
+    if any(not math.isfinite(view.teacher_distance) for view in taught):
+        raise NothingLearned("A teacher's log-prob is not a number: nothing was learned.")
+    return views
+
+
+def _each(learner: Learner, look: Callable[[Example], View], examples: list[Example]) -> Iterator[View]:
+    """What `look` says of each example; where several processes share the learner, each looks at a part."""
+    if not _is_shared():
+        yield from map(look, examples)
+        return
+    from gpu_workers.distributed import SharedLearner
+
+    assert isinstance(learner, SharedLearner)
+    yield from learner.each(look, examples)
+
+
+def _is_shared() -> bool:
+    import torch.distributed
+
+    return torch.distributed.is_initialized()
+
+
+def _gap(views: list[View], job: Job) -> Gap | None:
+    """Recomputed against recorded log-probs, on the samples that the starting weights themselves served."""
+    learner: list[float] = []
+    engine: list[float] = []
+    for view, is_own in zip(views, job.is_own, strict=True):
+        if is_own:
+            learner += view.start_logprobs.tolist()
+            engine += view.example.old_logprobs
+    return Gap.between(learner, engine) if learner else None
+
+
+def _update(learner: Learner, views: list[View], recipe: Recipe, ledger: Listener, gap: Gap | None) -> None:
+    from training.objective import described, updates
+
+    batch = described(views, recipe) | (
+        {"gap_note": NOT_MEASURED}
+        if gap is None
+        else {f"gap_{name}": _shown(value) for name, value in asdict(gap).items()}
+    )
+    total = recipe.updates * len(views)
+    ledger.beat("learning", 0, total, force=True)
+
+    def at_once() -> int:  # fewer than the recipe says where memory ended; Tinker has no such number
+        return getattr(learner, "micro_batch", recipe.micro_batch)
+
+    def seen(done: int) -> None:
+        fewer = "" if at_once() == recipe.micro_batch else f", {at_once()} at a time for want of memory"
+        ledger.beat(f"learning{fewer}", done, total, work=3 * min(at_once(), len(views)))
+
+    for done, figures in enumerate(updates(learner, views, recipe, progress=seen), start=1):
+        told = {name: _shown(value) for name, value in figures.items()} | {"micro_batch": at_once()}
+        ledger.keep(told | batch)
+        ledger.beat("learning", done * len(views), total, force=True)
+
+
+def _probe(learner: Learner, views: list[View]) -> dict[str, Any]:
+    """What the new weights give a fixed reply, for whoever must prove that they are really being served.
+
+    Of the replies that were learned from, it is the one whose log-probs changed most from the base's: where the
+    change is plain, so is its absence. Raises NothingLearned when no reply changed at all.
+    """
+    best: tuple[float, dict[str, Any]] = (0.0, {})
+    for view in views[:4]:
+        prompt, response = list(view.example.prompt_ids), list(view.example.response_ids)[:PROBE_TOKENS]
+        logprobs = learner.score(prompt, response)
+        base = learner.score(prompt, response, adapter=False)
+        change = sum(abs(a - b) for a, b in zip(logprobs, base, strict=True)) / len(base)
+        if not math.isfinite(change):
+            raise NothingLearned("The new weights give log-probs that are not numbers: they were thrown away.")
+        if change > best[0]:
+            best = (
+                change,
+                {
+                    "prompt_ids": prompt,
+                    "response_ids": response,
+                    "logprobs": logprobs,
+                    "base_logprobs": base,
+                    "dtype": learner.precision,
+                },
+            )
+    if best[0] < SAME:
+        raise NothingLearned("The new weights answer exactly as the base does: the update had no effect.")
+    return best[1]
+
+
+def _peak_mib() -> float:
+    """The most memory that this run has held: the GPU's, or this process's."""
+    import torch
+
+    if torch.cuda.is_available():
+        return round(torch.cuda.max_memory_allocated() / 2**20, 1)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # KiB; on macOS bytes
+    return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
+
+
+def _shown(value: float) -> float | None:
+    """JSON knows no infinity."""
+    return round(value, 6) if math.isfinite(value) else None

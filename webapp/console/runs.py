@@ -1,0 +1,264 @@
+"""Every run, and one of them: how far it is while it learns, how it went afterwards, what it learned from and by."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Count, Q
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.template.loader import render_to_string
+from django.urls import path
+from django.views.decorators.http import require_GET, require_POST
+
+from judge.models import Judgement
+from training import exports, journals, runs
+from training.models import Checkpoint, Run, Sample
+from webapp.console import charts, curves, recipes
+from webapp.console.board import span, waiting
+from webapp.console.reviews import is_fragment
+from webapp.console.views import for_staff, said_aloud
+
+PAGE = 40
+
+SHOWN = 100
+"""Samples that a run's page lists."""
+
+LONG = ("prompt_ids", "teacher_prompt_ids", "old_logprobs", "sampled_logprobs", "mask", "rewards")
+"""Columns as long as a reply, which a list of samples does not show."""
+
+ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
+
+PHASES = {
+    "loading": "Loading the model",
+    "teacher": "Reading every sample with the frozen models",
+    "learning": "Learning",
+    "saving": "Saving",
+}
+"""A phase in words; one that is not here is said as it is."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run in figures; None: not known, or not yet."""
+
+    run: Run
+    recipe: str
+    samples: int
+    updates: int
+    wanted: int
+    """Updates that the recipe asks for."""
+    seconds: float | None
+    tokens_per_s: float | None
+    peak_mib: float | None
+    gap: float | None
+    gap_note: str
+    """Why there is none, where the run says so."""
+    signals: str
+    """How many of its replies carry which signal."""
+    note: str
+    """What the run did otherwise than its recipe says."""
+    checkpoint: Checkpoint | None
+
+    @classmethod
+    def of(cls, run: Run, samples: int) -> Row:
+        metrics = [step for step in run.metrics if isinstance(step, Mapping)]
+        ended = run.finished_at or run.heartbeat_at
+        peak = run.progress.get("peak_mib")
+        return cls(
+            run,
+            recipes.read(run.recipe).name,
+            samples,
+            len(metrics),
+            run.recipe.get("updates", 0),
+            (ended - run.started_at).total_seconds() if ended and run.started_at else None,
+            speed(metrics),
+            float(peak) if charts.is_number(peak) else None,
+            next((float(step["gap_mean"]) for step in metrics if charts.is_number(step.get("gap_mean"))), None),
+            str(metrics[0].get("gap_note", "")) if metrics else "",
+            charts.signals(metrics),
+            str(metrics[-1].get("note", "")) if metrics else "",
+            getattr(run, "checkpoint", None),
+        )
+
+    @property
+    def memory(self) -> str:
+        return "" if self.peak_mib is None else f"{self.peak_mib / 1024:.1f} GiB"
+
+    @property
+    def took(self) -> str:
+        return "" if self.seconds is None else span(self.seconds)
+
+
+def speed(metrics: list[Mapping[str, Any]]) -> float | None:
+    """Reply tokens a second over all updates: their tokens by their seconds.
+
+    >>> speed([{"tokens": 100.0, "seconds": 2.0}, {"tokens": 100.0, "seconds": 3.0}])
+    40.0
+    """
+    timed = [step for step in metrics if charts.is_number(step.get("tokens")) and charts.is_number(step.get("seconds"))]
+    seconds = sum(step["seconds"] for step in timed)
+    return sum(step["tokens"] for step in timed) / seconds if seconds else None
+
+
+@for_staff
+@require_GET
+def listed(request: HttpRequest) -> HttpResponse:
+    """Every run, newest first, a page at a time; `status` narrows it."""
+    status, before = request.GET.get("status", ""), request.GET.get("before", "")
+    status = status if status in Run.Status.values else ""
+    rows = Run.objects.select_related("line", "parent", "checkpoint").annotate(taught=Count("samples"))
+    if status:
+        rows = rows.filter(status=status)
+    if before.isdecimal() and len(before) < 19:
+        rows = rows.filter(pk__lt=int(before))
+    page = list(rows.order_by("-pk")[: PAGE + 1])
+    context: dict[str, Any] = {
+        "rows": [Row.of(run, run.taught) for run in page[:PAGE]],  # type: ignore[attr-defined]
+        "more": page[PAGE - 1].pk if len(page) > PAGE else None,
+        "status": status,
+    }
+    if is_fragment(request) and before:
+        return render(request, "console/_run_rows.html", context)
+    counts = dict(Run.objects.order_by().values_list("status").annotate(Count("pk")))
+    context["counts"] = [(name, counts.get(name, 0)) for name in Run.Status.values]
+    context["total"] = sum(counts.values())
+    return render(request, "console/runs.html", context)
+
+
+@for_staff
+@require_GET
+def run(request: HttpRequest, pk: int) -> HttpResponse:
+    shown = found(pk)
+    if shown is None:
+        raise Http404
+    samples = samples_of(shown)
+    context = moving_parts(shown) | {
+        "samples": samples[:SHOWN],
+        "more": max(0, len(samples) - SHOWN),
+        "deleted": sum(not sample.response_ids for sample in samples),
+        "tensorboard": tensorboard_file(shown) is not None,
+    }
+    return render(request, "console/run.html", context)
+
+
+def found(pk: int) -> Run | None:
+    return Run.objects.select_related("line", "parent", "checkpoint").filter(pk=pk).first()
+
+
+def moving_parts(run: Run) -> dict[str, Any]:
+    """What of a run's page changes while it learns."""
+    lengths = [len(ids) for ids in run.samples.values_list("response_ids", flat=True)]
+    rest = set(charts.others(run.metrics))
+    held = waiting(run) if run.status == Run.Status.QUEUED else None
+    return {
+        "held": held.why if held else "",
+        "run": run,
+        "row": Row.of(run, len(lengths)),
+        "phase": PHASES.get(str(run.progress.get("phase", "")), str(run.progress.get("phase", ""))),
+        "reading": recipes.read(run.recipe),
+        "charts": charts.charts(run.metrics, run.recipe, lengths) if run.metrics else [],
+        "others": [curve for curve in curves.curves([run.metrics]) if curve.name in rest],
+    }
+
+
+PARTS = ("status", "state", "facts", "figures")
+
+
+def parts(pk: int) -> tuple[dict[str, str], bool]:
+    """The HTML of each part by its name, ready to replace the one on the page; and whether that was the last of it."""
+    shown = found(pk)
+    if shown is None:
+        return {}, True
+    context = moving_parts(shown) | {"pushed": True, "tensorboard": tensorboard_file(shown) is not None}
+    html = {name: str(render_to_string(f"console/_run_{name}.html", context)) for name in PARTS}
+    return html, shown.status in (Run.Status.FINISHED, Run.Status.FAILED)
+
+
+def samples_of(run: Run) -> list[Sample]:
+    """What the run learns from, each with the `turn` it comes from and its `verdict`, where those are still there."""
+    samples = list(run.samples.select_related("checkpoint").defer(*LONG[:1], *LONG[2:]).order_by("pk"))
+    verdicts: dict[int, Judgement] = {}
+    wanted = [sample.pk for sample in samples]
+    rows = Judgement.objects.filter(Q(sample__in=wanted) | Q(learned__in=wanted)).defer("teacher", "evidence")
+    for judgement in rows.select_related("turn__session").defer("turn__prompt_ids", "turn__logprobs"):
+        for key in (judgement.learned_id, judgement.sample_id):  # type: ignore[attr-defined]
+            if key is not None:
+                verdicts[key] = judgement
+    for sample in samples:
+        verdict = verdicts.get(sample.pk)
+        sample.verdict = verdict  # type: ignore[attr-defined]
+        sample.turn = verdict.turn if verdict else None  # type: ignore[attr-defined]
+    return samples
+
+
+@for_staff
+@require_POST
+def cancel(request: HttpRequest, pk: int) -> HttpResponse:
+    shown = get_object_or_404(Run, pk=pk)
+    said_aloud(request, lambda: runs.cancel(shown))
+    return redirect("console:run", pk=pk)
+
+
+@for_staff
+@require_GET
+def figures(request: HttpRequest, pk: int) -> HttpResponse:
+    """The run's figures as JSON lines."""
+    shown = get_object_or_404(Run.objects.select_related("parent"), pk=pk)
+    response = HttpResponse("".join(f"{line}\n" for line in journals.lines(shown)), content_type="application/x-ndjson")
+    response.headers["Content-Disposition"] = f'attachment; filename="run-{pk}.jsonl"'
+    return response
+
+
+@for_staff
+@require_GET
+def tensorboard(request: HttpRequest, pk: int) -> HttpResponse:
+    """The event file that the learn worker wrote; web cannot write one, since that takes torch."""
+    file = tensorboard_file(get_object_or_404(Run, pk=pk))
+    if file is None:
+        raise Http404("No TensorBoard file was written for this run.")
+    name = f"events.out.tfevents.run-{pk}"
+    return FileResponse(file.open("rb"), as_attachment=True, filename=name)  # type: ignore[return-value]
+
+
+def tensorboard_file(run: Run) -> Path | None:
+    """The newest one; None where there is none."""
+    folder = Path(settings.DATA_DIR) / "journals" / f"run-{run.pk}"
+    return max(folder.glob("events.out.tfevents.*"), default=None)
+
+
+@for_staff
+@require_GET
+def adapter(request: HttpRequest, number: int) -> HttpResponse:
+    """A checkpoint's adapter for plain PEFT, with its card, as one archive."""
+    checkpoint = get_object_or_404(Checkpoint.objects.select_related("run", "parent"), number=number)
+    folder = checkpoint.folder
+    if folder is None or not all((folder / name).is_file() for name in ADAPTER_FILES):
+        raise Http404(f"{checkpoint} has no adapter to download.")
+    base = exports.base_name(Path(settings.MODEL))
+    told = json.loads((folder / ADAPTER_FILES[0]).read_text(encoding="utf-8")) | {"base_model_name_or_path": base}
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as archive:  # stored as it is: weights do not grow smaller
+        archive.writestr(ADAPTER_FILES[0], json.dumps(told, indent=2) + "\n")
+        archive.write(folder / ADAPTER_FILES[1], ADAPTER_FILES[1])
+        archive.writestr("README.md", exports.card(checkpoint, base))
+    written.seek(0)
+    name = f"{checkpoint}.zip".replace("/", "-").replace("@", "-")
+    return FileResponse(written, as_attachment=True, filename=name)  # type: ignore[return-value]
+
+
+urls = [
+    path("runs/", listed, name="runs"),
+    path("runs/<int:pk>/", run, name="run"),
+    path("runs/<int:pk>/cancel/", cancel, name="cancel"),
+    path("runs/<int:pk>/figures.jsonl", figures, name="run_figures"),
+    path("runs/<int:pk>/tensorboard", tensorboard, name="run_tensorboard"),
+    path("checkpoints/<int:number>/adapter.zip", adapter, name="adapter"),
+]

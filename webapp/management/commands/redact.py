@@ -1,0 +1,31 @@
+"""`manage.py redact FILE`: a text as it would be learned from. Nothing is stored."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from judge import redaction
+
+
+class Command(BaseCommand):
+    help = "Print a text without secrets and personal data, as it would be learned from; what was removed, to stderr."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", help="A text file; - reads what is piped in.")
+
+    def handle(self, *args: Any, file: str, **options: Any) -> None:
+        try:
+            text = sys.stdin.read() if file == "-" else Path(file).read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise CommandError(f"{file} cannot be read as text: {error}") from error
+        before, removed = redaction.tried(text)
+        self.stdout.write("".join(instead or piece for piece, instead in before.pieces), ending="")
+        for one in removed:
+            self.stderr.write(f"removed: {one['count']} {one['kind']}")
+        if not removed:
+            self.stderr.write("removed: nothing")

@@ -1,0 +1,75 @@
+"""How the review desk says things."""
+
+from __future__ import annotations
+
+from django import template
+
+from chat.models import Turn
+from judge import reviews
+from judge.models import Hint, Overruling
+from webapp.console import rewards
+from webapp.console.desk import Filters
+
+register = template.Library()
+
+TONES = {
+    Hint.Status.WAITING: "active",
+    Hint.Status.ACCEPTED: "good",
+    Hint.Status.EDITED: "good",
+    Hint.Status.MERGED: "",
+    Hint.Status.REJECTED: "bad",
+}
+
+
+@register.filter
+def hint_tone(status: str) -> str:
+    """The tone of a hint's chip."""
+    return TONES.get(Hint.Status(status), "")
+
+
+@register.filter
+def standing(hint: Hint) -> str:
+    """What the page shows of it, as a decision is told."""
+    return reviews.standing(hint)
+
+
+@register.filter
+def percent(share: float | None) -> str:
+    """A share as people say it: "67 %"."""
+    return "" if share is None else f"{100 * share:.0f} %"
+
+
+@register.filter
+def two_digits(value: float | None) -> str:
+    """With its sign, a real minus and two digits: "+0.42"."""
+    return "" if value is None else f"{value:+.2f}".replace("-", "−")
+
+
+@register.filter
+def reward_of(reward: int | None) -> str:
+    """A reward for people: "+1", "0", "−1", "none"."""
+    return rewards.signed(reward)
+
+
+@register.filter
+def reward_name(name: str) -> str:
+    """The same, of a reward as forms name it."""
+    return rewards.signed(rewards.REWARDS[name])
+
+
+@register.filter
+def reward_key(name: str) -> str:
+    """The key that chooses it."""
+    return {"1": "+", "0": "0", "-1": "-", "none": "n"}[name]
+
+
+@register.filter
+def overruled(turn: Turn) -> Overruling | None:
+    """A reviewer's word on it, if there is one."""
+    return getattr(turn, "overruling", None)
+
+
+@register.simple_tag
+def narrowed(filters: Filters | rewards.Filters, **changes: str) -> str:
+    """The end of an address: these filters, but for the changes."""
+    return filters.but(**changes).query
