@@ -21,14 +21,14 @@ DRAWS = 40
 """How often it is tried to find so many; few things come back in a small split."""
 
 SPOKEN = (
-    ("change", 0.36),
-    ("thanks", 0.13),
-    ("onward", 0.17),
-    ("complaint", 0.09),
-    ("again", 0.06),
-    ("unclear", 0.19),
+    ("change", 0.50),
+    ("thanks", 0.10),
+    ("onward", 0.13),
+    ("complaint", 0.08),
+    ("again", 0.05),
+    ("unclear", 0.14),
 )
-RETURNED = (("result", 0.33), ("failure", 0.42), ("unclear", 0.25))
+RETURNED = (("result", 0.26), ("failure", 0.52), ("unclear", 0.22))
 WORLDS = (("user", 0.68), ("tool", 0.21), ("environment", 0.07), ("test", 0.03), ("person", 0.01))
 """Who answers a reply."""
 

@@ -39,6 +39,8 @@ class Judgement(models.Model):
     """The sample of an earlier verdict, learned before late feedback re-opened it; that happens once."""
     evidence = models.TextField(blank=True)
     """As the judge read it."""
+    held_out = models.BooleanField(default=False, db_index=True)
+    """Kept for examining: it never trains, and the gate asks candidates about it."""
     judged_at = models.DateTimeField(default=timezone.now)
 
     def __str__(self) -> str:
@@ -105,6 +107,12 @@ class Examination(models.Model):
     """[{"prompt", "live", "candidate", …numbers}]: the same held-out prompts, side by side."""
     checks = models.JSONField(default=list, blank=True)
     """[{"name", "passed", "value", "limit", "sentence"}]"""
+    pack = models.JSONField(default=list, blank=True)
+    """The general regression pack, item by item, as both answered it: judge/gate's `pack` says of what form."""
+    personal = models.JSONField(default=list, blank=True)
+    """The held-out turns of people's own, as both did on them."""
+    meter = models.JSONField(default=dict, blank=True)
+    """The overfitting meter's figures by name, of both."""
     passed = models.BooleanField(null=True)
     started_at = models.DateTimeField(default=timezone.now)
     finished_at = models.DateTimeField(null=True, blank=True)
@@ -297,3 +305,81 @@ class Measuring(models.Model):
 
     def __str__(self) -> str:
         return f"measuring of {self.judge}"
+
+
+class Shadow(models.Model):
+    """What a frozen checkpoint would have replied where another answered: the control that nothing teaches. Nobody is
+    shown it in the chat."""
+
+    turn = models.ForeignKey(Turn, models.CASCADE, related_name="shadows")
+    checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, related_name="shadows")
+    text = models.TextField(blank=True)
+    response_ids = models.JSONField(default=list, blank=True)
+    finish_reason = models.CharField(max_length=16, blank=True)
+    figures = models.JSONField(default=dict, blank=True)
+    """What is measured of it, and of the reply that was given, by name."""
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ("-at", "-pk")
+        constraints = (models.UniqueConstraint(fields=("turn", "checkpoint"), name="one_shadow_a_checkpoint"),)
+
+    def __str__(self) -> str:
+        return f"{self.checkpoint} beside {self.turn_id}"
+
+
+class Comparison(Stateful):
+    """Two checkpoints on the same prompts, for people to choose between without knowing which is which."""
+
+    class Status(models.TextChoices):
+        QUEUED = "queued"
+        ANSWERED = "answered"
+        FAILED = "failed"
+
+    MOVES: ClassVar = {
+        Status.QUEUED: {Status.ANSWERED, Status.FAILED},
+        Status.ANSWERED: set(),
+        Status.FAILED: {Status.QUEUED},
+    }
+
+    status = models.CharField(max_length=12, choices=Status, default=Status.QUEUED, db_index=True)
+    first = models.ForeignKey(Checkpoint, models.PROTECT, related_name="+")
+    second = models.ForeignKey(Checkpoint, models.PROTECT, related_name="+")
+    prompts = models.JSONField(default=list)
+    """[str]"""
+    replies = models.JSONField(default=list, blank=True)
+    """[{"prompt", "first", "second", "is_swapped"}]: swapped ones show the second on the left."""
+    distances = models.JSONField(default=dict, blank=True)
+    """How far the weights are apart, by layer."""
+    error = models.TextField(blank=True)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ("-pk",)
+
+    def __str__(self) -> str:
+        return f"{self.first} or {self.second}"
+
+
+class Choice(models.Model):
+    """One person's pick between two replies."""
+
+    class Picked(models.TextChoices):
+        FIRST = "first"
+        SECOND = "second"
+        SAME = "same"
+
+    comparison = models.ForeignKey(Comparison, models.CASCADE, related_name="choices")
+    place = models.PositiveSmallIntegerField()
+    """Which of its replies."""
+    picked = models.CharField(max_length=8, choices=Picked)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ("pk",)
+        constraints = (models.UniqueConstraint(fields=("comparison", "place", "by"), name="one_pick_a_person"),)
+
+    def __str__(self) -> str:
+        return f"{self.picked} of {self.comparison_id}:{self.place}"

@@ -28,6 +28,8 @@ class Line(models.Model):
     title = models.CharField(max_length=80)
     recipe = models.JSONField(default=dict, blank=True)
     """As `training.config.read` takes it; empty: the installation's."""
+    policy = models.JSONField(default=dict, blank=True)
+    """What is decided without a person, as `training.policies.read` takes it; empty: nothing is."""
     start = models.ForeignKey("Checkpoint", models.PROTECT, null=True, blank=True, related_name="+")
     """Who answers while the line has no live checkpoint of its own, and what its first run goes on from. Null for the
     shared line alone, which begins with the base and always has one."""
@@ -122,6 +124,16 @@ class Checkpoint(Stateful):
     """{"prompt_ids", "response_ids", "logprobs"}: what the learner gives the fixed probe, at T = 1."""
     reason = models.TextField(blank=True)
     """Why it was rejected or held, in a sentence."""
+    is_held = models.BooleanField(default=False)
+    """A person said "not yet": nothing approves it by itself, and it waits for a person."""
+    files = models.JSONField(default=dict, blank=True)
+    """SHA-256 of each file of the weights, by its name: they are compared before the engine is given them."""
+    pinned = models.CharField(max_length=200, blank=True)
+    """Why its weights are kept whatever retention says; empty: it is not pinned."""
+    let_go_at = models.DateTimeField(null=True, blank=True)
+    """Since then its weights are not on this disk any more; the row, and what it was made of, stay."""
+    came_from = models.JSONField(default=dict, blank=True)
+    """Of weights that another installation made: its receipt. Empty: they were made here."""
     created_at = models.DateTimeField(default=timezone.now)
 
     objects = CheckpointQuerySet.as_manager()
@@ -198,6 +210,16 @@ class Decision(models.Model):
         REJECT = "reject"
         PROMOTE = "promote"
         ROLL_BACK = "roll back"
+        ENDORSE = "endorse"  # the first of two who must say yes
+        HOLD = "hold"
+        RELEASE = "release"  # from being held
+        TRY = "try"  # a trial with some of the sessions began
+        END_TRIAL = "end trial"
+        PIN = "pin"
+        UNPIN = "unpin"
+        LET_GO = "let go"  # its files were removed
+        IMPORT = "import"
+        SET_ASIDE = "set aside"  # the samples that it served
 
     checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, related_name="decisions")
     line = models.ForeignKey(Line, models.PROTECT, null=True, blank=True, related_name="+")
@@ -241,6 +263,12 @@ class Run(Stateful):
     """{"phase": str, "done": int, "total": int, "eta_s": float}"""
     metrics = models.JSONField(default=list, blank=True)
     """One dict an optimiser update."""
+    code_version = models.CharField(max_length=80, blank=True)
+    """Version of Talkback, and commit where there is one, that took its steps."""
+    again = models.ForeignKey("self", models.PROTECT, null=True, blank=True, related_name="repeated_by")
+    """The run whose remaining samples this one learns from once more, for a clean line."""
+    cleaning = models.ForeignKey("Cleaning", models.PROTECT, null=True, blank=True, related_name="runs")
+    """What it is a step of."""
     error = models.TextField(blank=True)
     heartbeat_at = models.DateTimeField(null=True, blank=True)
     cancel_asked = models.BooleanField(default=False)
@@ -350,3 +378,121 @@ class Pause(models.Model):
 
     def __str__(self) -> str:
         return f"pause since {self.since:%Y-%m-%d %H:%M}"
+
+
+class Trial(models.Model):
+    """A canary: some sessions of a line are answered by a candidate that passed, until enough is known. Which ones is
+    decided by a hash of the session, so that one keeps its weights."""
+
+    class Outcome(models.TextChoices):
+        RUNNING = ""
+        BETTER = "better"
+        NO_WORSE = "no worse"
+        WORSE = "worse"
+        STOPPED = "stopped"  # by a person, or as the candidate moved on
+
+    checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, related_name="trials")
+    against = models.ForeignKey(Checkpoint, models.PROTECT, related_name="+")
+    """What was live when it began."""
+    line = models.ForeignKey(Line, models.PROTECT, related_name="trials")
+    share = models.PositiveSmallIntegerField()
+    """Per cent of the line's sessions; 0: reviewers only."""
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    """Null: the line's policy."""
+    since = models.DateTimeField(default=timezone.now)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    outcome = models.CharField(max_length=12, choices=Outcome, blank=True, default=Outcome.RUNNING)
+    evidence = models.JSONField(default=dict, blank=True)
+    """What it ended on: thumbs of both, and the sequential test's figures."""
+
+    class Meta:
+        ordering = ("-since",)
+        constraints = (
+            models.UniqueConstraint(fields=("line",), condition=Q(ended_at=None), name="one_trial_a_line"),
+            models.CheckConstraint(condition=Q(share__lte=100), name="shares_are_per_cent"),
+        )
+
+    def __str__(self) -> str:
+        return f"trial of {self.checkpoint}"
+
+
+class Notice(models.Model):
+    """Something an operator has to know that happened without one: a roll back by the guard, a swap that undid itself,
+    a disk that fills. It stands in the console until somebody has read it."""
+
+    class Level(models.TextChoices):
+        INFO = "info"
+        WARNING = "warning"
+        ERROR = "error"
+
+    level = models.CharField(max_length=8, choices=Level, default=Level.INFO)
+    key = models.CharField(max_length=120, blank=True)
+    """What it is about: of one key one notice stands at a time."""
+    text = models.TextField()
+    checkpoint = models.ForeignKey(Checkpoint, models.SET_NULL, null=True, blank=True, related_name="+")
+    at = models.DateTimeField(default=timezone.now)
+    read_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    read_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("-at", "-pk")
+        constraints = (
+            models.UniqueConstraint(fields=("key",), condition=Q(read_at=None) & ~Q(key=""), name="one_notice_a_key"),
+        )
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Taint(models.Model):
+    """A checkpoint learned from something that its people have since taken back."""
+
+    checkpoint = models.ForeignKey(Checkpoint, models.CASCADE, related_name="taints")
+    samples = models.PositiveIntegerField()
+    """How many were taken back of those that it, or what it came from, learned from."""
+    reason = models.CharField(max_length=200)
+    at = models.DateTimeField(default=timezone.now)
+    cleaned_by = models.ForeignKey("Cleaning", models.SET_NULL, null=True, blank=True, related_name="taints")
+
+    class Meta:
+        ordering = ("-at", "-pk")
+
+    def __str__(self) -> str:
+        return f"{self.checkpoint} is tainted"
+
+
+class Cleaning(Stateful):
+    """A line is learned anew from its last untainted checkpoint, run by run, on the samples that are left."""
+
+    class Status(models.TextChoices):
+        QUEUED = "queued"
+        RUNNING = "running"
+        FINISHED = "finished"
+        FAILED = "failed"
+
+    MOVES: ClassVar = {
+        Status.QUEUED: {Status.RUNNING, Status.FAILED},
+        Status.RUNNING: {Status.FINISHED, Status.FAILED},
+        Status.FINISHED: set(),
+        Status.FAILED: set(),
+    }
+
+    status = models.CharField(max_length=12, choices=Status, default=Status.QUEUED, db_index=True)
+    line = models.ForeignKey(Line, models.PROTECT, related_name="cleanings")
+    ancestor = models.ForeignKey(Checkpoint, models.PROTECT, related_name="+")
+    """The last one without a taint."""
+    replaces = models.ForeignKey(Checkpoint, models.PROTECT, related_name="cleanings")
+    """The tainted one in whose place the result is to answer."""
+    result = models.ForeignKey(Checkpoint, models.SET_NULL, null=True, blank=True, related_name="+")
+    steps = models.JSONField(default=list, blank=True)
+    """Numbers of the runs that are repeated, in order."""
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    error = models.TextField(blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("-pk",)
+
+    def __str__(self) -> str:
+        return f"cleaning {self.pk}"
