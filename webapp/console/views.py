@@ -25,7 +25,7 @@ from judge import pooling, redaction
 from judge.models import Examination, Judgement, Overruling
 from training import batches, config, forecast, hours, promotion
 from training.models import Checkpoint, Run
-from webapp.console import curves, differences, fragments, heat
+from webapp.console import curves, differences, fragments, heat, panels
 from webapp.console.board import counted, waiting
 from webapp.journey import journey
 
@@ -85,6 +85,7 @@ def checkpoint(request: HttpRequest, number: int) -> HttpResponse:
             "decisions": shown.decisions.select_related("by"),
             "live": Checkpoint.live(shown.line_id),
             "previous": promotion.previous(shown.line_id),
+            "panels": panels.panels(shown, person(request)),
         },
     )
     return settled(request, response, shown.status not in (Checkpoint.Status.CANDIDATE, Checkpoint.Status.APPROVED))

@@ -1,0 +1,32 @@
+"""What a checkpoint's page shows beside its facts: one panel a file of this folder, each with a template of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import User
+
+from training.models import Checkpoint
+
+Look = Callable[[Checkpoint, User], Mapping[str, Any] | None]
+"""What the panel's template is given; None: this checkpoint has no such panel."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One card of the page, filled in."""
+
+    template: str
+    data: Mapping[str, Any]
+
+
+LOOKS: Sequence[tuple[str, Look]] = ()
+"""(template, look) in the page's order."""
+
+
+def panels(checkpoint: Checkpoint, user: User) -> list[Panel]:
+    """The panels of this checkpoint, as this person may see them."""
+    found = ((template, look(checkpoint, user)) for template, look in LOOKS)
+    return [Panel(template, data) for template, data in found if data is not None]
