@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+from collections.abc import Callable
+from typing import Any
 
 from asgiref.sync import sync_to_async
 from channels.layers import get_channel_layer
@@ -20,7 +22,23 @@ log = logging.getLogger(__name__)
 FRAME_S = 0.04
 """The shortest time between two pictures of a growing reply: quicker than an eye, slower than a GPU."""
 
-_speaking: set[asyncio.Task[None]] = set()
+_speaking: set[asyncio.Task[Any]] = set()
+
+
+async def begin(open_turn: Callable[[], Turn], engine: Engine) -> Turn:
+    """Open a turn and have the engine answer it. Who asked may leave in between and take their request along: what is
+    stored is answered all the same."""
+
+    async def both() -> Turn:
+        turn = await sync_to_async(open_turn)()
+        if not turn.repeated:
+            start(turn, engine)
+        return turn
+
+    beginning = asyncio.create_task(both())
+    _speaking.add(beginning)
+    beginning.add_done_callback(_speaking.discard)
+    return await asyncio.shield(beginning)
 
 
 def start(turn: Turn, engine: Engine) -> asyncio.Task[None]:

@@ -87,12 +87,10 @@ async def say(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
 
 async def say_in(request: HttpRequest, user: User | AnonymousUser, session: Session | None, form: Form) -> HttpResponse:
     try:
-        turn = await sync_to_async(opened)(user, session, **form.cleaned_data)
+        turn = await live.begin(lambda: opened(user, session, **form.cleaned_data), engines.policy())
     except TalkbackError as error:
         form.add_error(None, str(error))
         return await sync_to_async(refused)(request, session, form, error.status)
-    if not turn.repeated:
-        live.start(turn, engines.policy())
     if session is None or not request.htmx:  # type: ignore[attr-defined]
         return gone_to(request, session_url(turn.session))
     return await sync_to_async(sent)(request, turn)
@@ -105,10 +103,9 @@ async def again(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     user = await request.auser()
     old = await sync_to_async(get_object_or_404)(Turn.objects.visible_to(user).select_related("session"), pk=pk)
     try:
-        turn = await sync_to_async(retried)(old)
+        turn = await live.begin(lambda: retried(old), engines.policy())
     except TalkbackError as error:
         return await sync_to_async(complaint)(request, str(error), error.status)
-    live.start(turn, engines.policy())
     return gone_to(request, session_url(turn.session), again=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 
 import pytest
@@ -61,6 +62,25 @@ async def test_the_first_message_makes_the_chat_and_is_answered(page, engine, me
     page_now = (await page.get(answer.headers["HX-Redirect"])).content.decode()
     assert "Hello, captain." in page_now
     assert "talkback@0" in page_now
+
+
+async def test_a_browser_that_leaves_at_once_leaves_its_message_to_be_answered(page, engine, message, monkeypatch):
+    engine.says("Hello, captain.", to="Say hello")
+    really, loop = views.opened, asyncio.get_running_loop()
+
+    def leaves(*args, **kwargs):
+        turn = really(*args, **kwargs)
+        loop.call_soon_threadsafe(sent.cancel)  # the server ends the request of a connection that is gone
+        return turn
+
+    monkeypatch.setattr(views, "opened", leaves)
+    sent = asyncio.create_task(page.post("/chats/", message))
+    with pytest.raises(asyncio.CancelledError):
+        await sent
+    await all_spoken()
+
+    turn = await Turn.objects.aget()
+    assert (turn.text, turn.status) == ("Hello, captain.", Turn.Status.SERVED)
 
 
 async def test_a_message_works_without_scripts(page, engine, message):
