@@ -269,6 +269,8 @@ class Run(Stateful):
     """The run whose remaining samples this one learns from once more, for a clean line."""
     cleaning = models.ForeignKey("Cleaning", models.PROTECT, null=True, blank=True, related_name="runs")
     """What it is a step of."""
+    learned = models.JSONField(default=list, blank=True)
+    """Of a repeated run: numbers of the samples that it learned from. They stay those of the run that it repeats."""
     error = models.TextField(blank=True)
     heartbeat_at = models.DateTimeField(null=True, blank=True)
     cancel_asked = models.BooleanField(default=False)
@@ -456,6 +458,7 @@ class Taint(models.Model):
 
     class Meta:
         ordering = ("-at", "-pk")
+        constraints = (models.UniqueConstraint(fields=("checkpoint",), name="one_taint_a_checkpoint"),)
 
     def __str__(self) -> str:
         return f"{self.checkpoint} is tainted"
@@ -474,7 +477,7 @@ class Cleaning(Stateful):
         Status.QUEUED: {Status.RUNNING, Status.FAILED},
         Status.RUNNING: {Status.FINISHED, Status.FAILED},
         Status.FINISHED: set(),
-        Status.FAILED: set(),
+        Status.FAILED: {Status.QUEUED},  # a person has it go on
     }
 
     status = models.CharField(max_length=12, choices=Status, default=Status.QUEUED, db_index=True)
@@ -487,12 +490,21 @@ class Cleaning(Stateful):
     steps = models.JSONField(default=list, blank=True)
     """Numbers of the runs that are repeated, in order."""
     by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    removed = models.PositiveIntegerField(default=0)
+    """How many of the samples that `replaces` and what it came from had learned are left out."""
+    distance = models.JSONField(default=dict, blank=True)
+    """How far result and `replaces` are apart, as `judge.clean` measures it; empty: not measured yet."""
     error = models.TextField(blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     finished_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ("-pk",)
+        constraints = (
+            models.UniqueConstraint(
+                fields=("line",), condition=Q(status__in=("queued", "running")), name="one_cleaning_a_line"
+            ),
+        )
 
     def __str__(self) -> str:
         return f"cleaning {self.pk}"

@@ -87,4 +87,22 @@ class Migration(migrations.Migration):
                 'constraints': [models.UniqueConstraint(fields=('turn', 'checkpoint'), name='one_shadow_a_checkpoint')],
             },
         ),
+        migrations.CreateModel(
+            name='Erasure',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('moved_at', models.DateTimeField(db_index=True, default=django.utils.timezone.now)),
+                ('status', models.CharField(choices=[('asked', 'Asked'), ('done', 'Done')], db_index=True, default='asked', max_length=8)),
+                ('total', models.PositiveIntegerField()),
+                ('gone', models.JSONField(blank=True, default=dict)),
+                ('checkpoints', models.JSONField(blank=True, default=list)),
+                ('asked_at', models.DateTimeField(default=django.utils.timezone.now)),
+                ('done_at', models.DateTimeField(blank=True, null=True)),
+                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='erasures', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'ordering': ('-pk',),
+                'constraints': [models.UniqueConstraint(condition=models.Q(('status', 'asked')), fields=('user',), name='one_erasure_at_a_time')],
+            },
+        ),
     ]

@@ -134,4 +134,27 @@ class Migration(migrations.Migration):
                 'constraints': [models.UniqueConstraint(condition=models.Q(('ended_at', None)), fields=('line',), name='one_trial_a_line'), models.CheckConstraint(condition=models.Q(('share__lte', 100)), name='shares_are_per_cent')],
             },
         ),
+        migrations.AddField(
+            model_name='cleaning',
+            name='distance',
+            field=models.JSONField(blank=True, default=dict),
+        ),
+        migrations.AddField(
+            model_name='cleaning',
+            name='removed',
+            field=models.PositiveIntegerField(default=0),
+        ),
+        migrations.AddField(
+            model_name='run',
+            name='learned',
+            field=models.JSONField(blank=True, default=list),
+        ),
+        migrations.AddConstraint(
+            model_name='cleaning',
+            constraint=models.UniqueConstraint(condition=models.Q(('status__in', ('queued', 'running'))), fields=('line',), name='one_cleaning_a_line'),
+        ),
+        migrations.AddConstraint(
+            model_name='taint',
+            constraint=models.UniqueConstraint(fields=('checkpoint',), name='one_taint_a_checkpoint'),
+        ),
     ]
