@@ -128,6 +128,9 @@ class Checkpoint(Stateful):
     """A person said "not yet": nothing approves it by itself, and it waits for a person."""
     files = models.JSONField(default=dict, blank=True)
     """SHA-256 of each file of the weights, by its name: they are compared before the engine is given them."""
+    made = models.JSONField(default=dict, blank=True)
+    """What it was made of, in hashes, as of the moment it was made: the parts of its receipt that never change
+    (training.receipts). Empty: it is older than receipts, or came from elsewhere."""
     pinned = models.CharField(max_length=200, blank=True)
     """Why its weights are kept whatever retention says; empty: it is not pinned."""
     let_go_at = models.DateTimeField(null=True, blank=True)

@@ -27,7 +27,7 @@ from django.utils import timezone
 
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers.errors import NothingLearned, OutOfMemory
-from training import batches, forecast, hours, launch, learning, outside, rehearsal
+from training import batches, checksums, forecast, hours, launch, learning, outside, rehearsal, versions
 from training.config import Recipe
 from training.learning import Learned
 from training.models import Checkpoint, Run, Sample
@@ -260,6 +260,7 @@ def _begin(run: Run) -> bool:
                 progress={"phase": "loading", "done": 0, "total": 1, "eta_s": None},
                 metrics=[],
                 error="",
+                code_version=versions.ours()[:80],
             )
         except (IllegalMove, Run.DoesNotExist):
             return False
@@ -276,6 +277,7 @@ def _learn(run: Run) -> Checkpoint:
     samples = batches.fresh(samples, parent, recipe)
     if parent.kind not in (Checkpoint.Kind.BASE, recipe.weights):
         raise NothingLearned(f"{parent} holds {parent.kind} weights: a {recipe.weights} run cannot go on from it.")
+    checksums.verify(parent, with_optimizer=True)
     rehearsed = rehearsal.drawn(recipe, len(samples), run.seed)
     # Looking at a sample is one unit of work, an update on it about three: there and back again.
     ledger = Ledger(run, (len(samples) + len(rehearsed)) * (1 + 3 * recipe.updates))
@@ -314,7 +316,8 @@ def _learn(run: Run) -> Checkpoint:
             raise
         needed, free = forecast.room(recipe)
         raise DiskFull(f"The disk was full before the new weights were saved. {_room(needed, free)}") from failure
-    return patiently(partial(_finish, run, parent, recipe, number, name, path, learned))
+    files = checksums.of(job.folder)
+    return patiently(partial(_finish, run, parent, recipe, number, name, path, learned, files))
 
 
 def _room(needed: int, free: int) -> str:
@@ -329,7 +332,14 @@ def _is_full(failure: BaseException) -> bool:
 
 @transaction.atomic
 def _finish(
-    run: Run, parent: Checkpoint, recipe: Recipe, number: int, name: str, path: Path, learned: Learned
+    run: Run,
+    parent: Checkpoint,
+    recipe: Recipe,
+    number: int,
+    name: str,
+    path: Path,
+    learned: Learned,
+    files: dict[str, str],
 ) -> Checkpoint:
     """The moment a run counts: candidate, run and samples in one transaction."""
     mine = Run.objects.select_for_update().filter(pk=run.pk, status=Run.Status.RUNNING, attempts=run.attempts)
@@ -344,6 +354,7 @@ def _finish(
         adapter=name if recipe.weights == "lora" else "",
         path=str(path),
         probe=learned.probe,
+        files=files,
     )
     for sample in run.samples.filter(status=Sample.Status.CLAIMED):
         sample.move(Sample.Status.TRAINED)

@@ -36,6 +36,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name='checkpoint',
+            name='made',
+            field=models.JSONField(blank=True, default=dict),
+        ),
+        migrations.AddField(
+            model_name='checkpoint',
             name='pinned',
             field=models.CharField(blank=True, max_length=200),
         ),
