@@ -15,6 +15,7 @@ from chat.models import Turn
 from core.errors import TalkbackError
 from feedback import spans as marked
 from feedback.spans import Span
+from training import taints
 
 
 class KeyReused(TalkbackError):
@@ -91,10 +92,16 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
 
     @transaction.atomic
     def withdraw(self, turn: Turn, *, by: User, kind: str) -> bool:
-        """Take back what this person said of that kind. False when nothing stood."""
+        """Take back what this person said of that kind. False when nothing stood.
+
+        What was learned with it is marked at once: `taints.holding` names the checkpoints.
+        """
         turns.locked(turn)
-        if not self.standing().filter(turn=turn, by=by, kind=kind).update(withdrawn_at=timezone.now()):
+        said = self.filter(turn=turn, by=by, kind=kind)
+        stood = list(said.values_list("created_at", "withdrawn_at"))
+        if not said.standing().update(withdrawn_at=timezone.now()):
             return False
+        taints.withdraw(turn.pk, stood)
         turns.reopen(turn)
         return True
 

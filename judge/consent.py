@@ -2,7 +2,8 @@
 
 Off the record: the conversation itself is stored, with what is said beside its replies, since it is the person's own;
 nothing is made of it. No evidence, no vote, no hint, no sample is kept of such a turn, and its verdict says no more
-than that learning is off. What was learned before is in weights already: it is told, and taken out by rolling back.
+than that learning is off. What was learned before is in weights already: those are told, and marked
+(training/taints.py); it is taken out by learning the line again without it (training/cleaning.py), or by rolling back.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from core.errors import TalkbackError
 from judge import reviews, samples
 from judge.models import Judgement, Ruling
 from judge.samples import Reason
+from training import taints
 from training.models import Checkpoint, Sample
 
 OFF_RECORD = "its person took it off the record"
@@ -64,8 +66,8 @@ class TakenBack:
         if self.learned:
             names = ", ".join(str(one) for one in self.checkpoints) or "a checkpoint that is gone"
             said.append(
-                f"Learned already, and to stay in the weights until somebody rolls back: {counted(self.learned)}, in "
-                f"{names} and what was trained on from there."
+                f"Learned already: {counted(self.learned)}, in the weights of {names} and of what was trained on from "
+                "there. Those who run this Talkback are told, and can have it learned again without."
             )
         return " ".join(said)
 
@@ -193,9 +195,11 @@ def forget(turn: Turn, judgement: Judgement | None) -> None:
 
 
 def emptied(rows: QuerySet[Sample]) -> None:
-    """Of these samples delete those that wait, and empty those that were learned. One that a run holds stays."""
+    """Of these samples, which have a drop_reason, delete those that wait, and empty those that were learned: the
+    checkpoints that did are tainted. One that a run holds stays."""
     rows.filter(status__in=(Sample.Status.READY, Sample.Status.STALE)).delete()
-    rows.filter(status=Sample.Status.TRAINED).update(**samples.NOTHING)
+    if rows.filter(status=Sample.Status.TRAINED).update(**samples.NOTHING):
+        taints.mark(rows)
 
 
 def learned_from(of: Iterable[Turn] | QuerySet[Turn]) -> QuerySet[Sample]:

@@ -25,7 +25,7 @@ from gpu_workers.types import Completion, Sampling
 from judge import figures, heldout, hints, pooling
 from judge.models import Examination
 from judge.sittings import sitting
-from training import promotion
+from training import batches, cleaning, promotion
 from training.models import Checkpoint, Decision, Run
 from training.promotion import Unproven, ensure_loaded
 
@@ -127,7 +127,7 @@ def examine(checkpoint_id: str, *, engine: Engine, renderer: Renderer, limits: L
         if seat is None:
             return
         checkpoint = Checkpoint.objects.get(pk=checkpoint_id)
-        if checkpoint.status != Checkpoint.Status.CANDIDATE:
+        if checkpoint.status != Checkpoint.Status.CANDIDATE or cleaning.is_step(checkpoint):
             return
         exam = _begun(checkpoint)
         try:
@@ -392,7 +392,7 @@ def _rated(run: Run | None, renderer: Renderer, limits: Limits) -> list[Rated]:
         .values_list("turn_id", "text")
     )
     found = []
-    for sample in run.samples.exclude(response_ids=[]).order_by("pk"):
+    for sample in batches.learned(run).exclude(response_ids=[]):
         room = renderer.context_length - len(sample.prompt_ids)
         ids = renderer.encode(rewrites.get(sample.origin or turns.get(sample.pk), ""))
         if ids and len(ids) <= room:

@@ -17,7 +17,7 @@ from chat.models import ApiKey, Session, Turn
 from core.errors import IllegalMove
 from judge import pooling, reviews
 from judge.samples import NOTHING
-from training import runs
+from training import runs, taints
 from training.lines import LineRefused
 from training.models import SHARED, Line, Member, Run, Sample
 
@@ -102,6 +102,11 @@ def pooled(user: User) -> QuerySet[Sample]:
 def _take_back(user: User) -> int:
     rows = pooled(user)
     rows.filter(status=Sample.Status.CLAIMED).update(drop_reason=TAKEN_BACK)
+    learned = rows.filter(status=Sample.Status.TRAINED, drop_reason="")
+    pks = list(learned.values_list("pk", flat=True))
+    taken = Sample.objects.filter(pk__in=pks)
+    taken.update(drop_reason=TAKEN_BACK, **NOTHING)
+    taints.mark(taken)
     return pooling.drop(rows, TAKEN_BACK, **NOTHING)
 
 

@@ -12,6 +12,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from judge.models import Judgement
+from training import batches
 from training.models import SHARED, Member, Run, Sample
 
 
@@ -37,6 +38,9 @@ def of(turn: UUID) -> QuerySet[Sample]:
 
 def judged(run: Run) -> QuerySet[Judgement]:
     """The verdicts that a run learned from, those of other lines' people included."""
+    if run.again_id is not None:  # its samples stay those of the run that it repeats
+        learned = batches.learned(run)
+        return Judgement.objects.filter(Q(sample__in=learned) | Q(turn__in=learned.values("origin"))).order_by("pk")
     return Judgement.objects.filter(Q(sample__run=run) | Q(turn__in=run.samples.values("origin"))).order_by("pk")
 
 

@@ -25,6 +25,7 @@ from judge.evidence import text_of
 from judge.models import Judgement
 from judge.redaction import Clean, StillPersonal
 from judge.teacher import LaidOutAnew, Lesson, TooLong
+from training import taints
 from training.config import Recipe
 from training.models import Sample
 
@@ -38,6 +39,7 @@ class Reason(StrEnum):
     TRUNCATED = "the reply was cut off at its length limit"
     EMPTY = "the reply is empty"
     HELD_OUT = "its prompt belongs to the exam of candidates, which never trains"
+    KEPT = "it is kept for examining: the gate asks candidates about it, so it never trains"
     NO_SIGNAL = "nothing came back that says how it went"
     NO_QUORUM = "too few of the judge's votes could be read"
     NEUTRAL = "neutral, and no hint"
@@ -178,6 +180,9 @@ def entered(judgement: Judgement, sample: Sample | None) -> str:
     IllegalMove says that a run has claimed the earlier sample meanwhile.
     """
     before = judgement.sample
+    if sample is not None:  # what was withdrawn is said again, or is learned of what was said besides
+        withdrawn = pooling.of(judgement.turn_id).filter(drop_reason=taints.WITHDRAWN)
+        taints.restore(one for one in withdrawn if _teach_the_same(one, sample))
     if before is not None and before.status == Sample.Status.READY:
         if sample is not None and _teach_the_same(before, sample):
             return ""

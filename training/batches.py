@@ -22,14 +22,22 @@ class NothingReady(TalkbackError):
 
 def ready(recipe: Recipe, line: str = SHARED) -> QuerySet[Sample]:
     """READY samples of this line that would teach something under this recipe, oldest first."""
-    signal = Q(pk__in=[])
-    if recipe.w_rl:
-        signal |= ~Q(reward=0.0) | ~Q(rewards=[])  # good and bad words may balance, and still teach
-    if recipe.w_opd:
-        signal |= Q(teacher_prompt_ids__isnull=False)
-    if recipe.w_sft:
-        signal |= Q(rewrite_ids__isnull=False)
-    return Sample.objects.filter(signal, status=Sample.Status.READY, line=line).order_by("pk")
+    # One with a drop_reason was taken back while a run had it: it goes, or is judged anew, and waits for that.
+    return Sample.objects.filter(_signal(recipe), status=Sample.Status.READY, line=line, drop_reason="").order_by("pk")
+
+
+def left(run: Run, recipe: Recipe) -> QuerySet[Sample]:
+    """What a run learned and nobody has taken back since, as far as it would teach something under this recipe. Of a
+    run that repeated another: of that other one's."""
+    taught = Sample.objects.filter(_signal(recipe), run=run.again or run, status=Sample.Status.TRAINED, drop_reason="")
+    return taught.exclude(response_ids=[]).order_by("pk")
+
+
+def learned(run: Run) -> QuerySet[Sample]:
+    """What a run learned from, those that were taken back since included."""
+    if run.again_id is not None:
+        return Sample.objects.filter(pk__in=run.learned).order_by("pk")
+    return run.samples.filter(status=Sample.Status.TRAINED).order_by("pk")
 
 
 def fill(recipe: Recipe, line: str = SHARED) -> Run | None:
@@ -79,11 +87,11 @@ def drop_stale(recipe: Recipe, line: str = SHARED) -> int:
 
 
 def fresh(samples: Sequence[Sample], parent: Checkpoint, recipe: Recipe) -> list[Sample]:
-    """Those of a run's samples that are not too old for the weights it goes on from; the others are put away, each with
-    its reason. A run may have waited in its queue while checkpoints changed. Raises NothingReady when none is left."""
+    """Those of a run's samples that are not too old for the weights it goes on from, and were not taken back while the
+    run waited in its queue; the others are put away, each with its reason. Raises NothingReady when none is left."""
     kept, served = [], {sample.checkpoint_id: sample.checkpoint for sample in samples}
     for sample in samples:
-        reason = too_old(sample, served[sample.checkpoint_id], parent, recipe)
+        reason = sample.drop_reason or too_old(sample, served[sample.checkpoint_id], parent, recipe)
         if not reason:
             kept.append(sample)
             continue
@@ -93,7 +101,9 @@ def fresh(samples: Sequence[Sample], parent: Checkpoint, recipe: Recipe) -> list
             if not sample.drop_reason:  # else it was to be forgotten as soon as its run lets go of it
                 sample.move(Sample.Status.STALE, drop_reason=reason)
     if not kept:
-        raise NothingReady("Every sample grew too old while the run waited: the ledger has them as dropped.")
+        raise NothingReady(
+            "Every sample grew too old, or was taken back, while the run waited: the ledger has them as dropped."
+        )
     return kept
 
 
@@ -183,6 +193,18 @@ def _densest(rewards: Sequence[float], tokens: int) -> int:
         if held > best:
             start, best = at - tokens + 1, held
     return start
+
+
+def _signal(recipe: Recipe) -> Q:
+    """What would teach something."""
+    signal = Q(pk__in=[])
+    if recipe.w_rl:
+        signal |= ~Q(reward=0.0) | ~Q(rewards=[])  # good and bad words may balance, and still teach
+    if recipe.w_opd:
+        signal |= Q(teacher_prompt_ids__isnull=False)
+    if recipe.w_sft:
+        signal |= Q(rewrite_ids__isnull=False)
+    return signal
 
 
 def _claim(samples: QuerySet[Sample], recipe: Recipe, line: str, *, least: int, **fields: object) -> Run | None:

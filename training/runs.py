@@ -22,12 +22,12 @@ from typing import Any, TypeVar
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
-from django.db.models import Max
+from django.db.models import F, Max
 from django.utils import timezone
 
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers.errors import NothingLearned, OutOfMemory
-from training import batches, checksums, forecast, hours, launch, learning, outside, rehearsal, versions
+from training import batches, checksums, forecast, hours, launch, learning, outside, rehearsal, taints, versions
 from training.config import Recipe
 from training.learning import Learned
 from training.models import Checkpoint, Run, Sample
@@ -158,7 +158,9 @@ def _train(run: Run) -> Checkpoint | None:
         _give_up(run, _sentence(failure))
         raise
     finally:
-        following = Run.objects.filter(status=Run.Status.QUEUED).order_by("pk").first()
+        # Repeated runs stand behind all others: people wait for what they have just taught.
+        queued = Run.objects.filter(status=Run.Status.QUEUED)
+        following = queued.order_by(F("again").asc(nulls_first=True), "pk").first()
         if following is not None:
             following.announce()
 
@@ -246,14 +248,14 @@ def _begin(run: Run) -> bool:
     """Make the run this worker's. At most one run is running, and it goes on from what is live in its line now."""
     with transaction.atomic():
         Checkpoint.objects.select_for_update().get(number=0)  # one worker at a time, and no swap meanwhile
-        if Run.objects.filter(status=Run.Status.RUNNING).exists():
+        if Run.objects.filter(status=Run.Status.RUNNING).exists() or _gives_way(run):
             return False
         now = timezone.now()
         try:
             run.refresh_from_db()
             run.move(
                 Run.Status.RUNNING,
-                parent=Checkpoint.live(run.line_id),
+                parent=run.parent if run.again_id else Checkpoint.live(run.line_id),
                 attempts=run.attempts + 1,
                 heartbeat_at=now,
                 started_at=now,
@@ -267,14 +269,19 @@ def _begin(run: Run) -> bool:
     return True
 
 
+def _gives_way(run: Run) -> bool:
+    """Whether this run repeats another one, and one that does not could begin in its place."""
+    if run.again_id is None:
+        return False
+    others = Run.objects.filter(status=Run.Status.QUEUED, again=None)
+    return any(hours.waiting(other) is None for other in others)
+
+
 def _learn(run: Run) -> Checkpoint:
     recipe = Recipe.model_validate(run.recipe)
-    samples = list(run.samples.filter(status=Sample.Status.CLAIMED).order_by("pk"))
-    if not samples:
-        raise NothingLearned(f"{run} has claimed no sample.")
     parent = run.parent
     assert parent is not None
-    samples = batches.fresh(samples, parent, recipe)
+    samples = _samples(run, parent, recipe)
     if parent.kind not in (Checkpoint.Kind.BASE, recipe.weights):
         raise NothingLearned(f"{parent} holds {parent.kind} weights: a {recipe.weights} run cannot go on from it.")
     checksums.verify(parent, with_optimizer=True)
@@ -320,6 +327,20 @@ def _learn(run: Run) -> Checkpoint:
     return patiently(partial(_finish, run, parent, recipe, number, name, path, learned, files))
 
 
+def _samples(run: Run, parent: Checkpoint, recipe: Recipe) -> list[Sample]:
+    """What a run learns from. Raises NothingLearned where it has nothing, NothingReady where nothing is left of it."""
+    if run.again_id is not None:  # they were young enough once, and stay those of the run that is repeated
+        samples = list(batches.left(run, recipe))
+        run.learned = [sample.pk for sample in samples]
+        if not samples:
+            raise NothingLearned(f"Nothing is left of what {run.again} learned.")
+        return samples
+    samples = list(run.samples.filter(status=Sample.Status.CLAIMED).order_by("pk"))
+    if not samples:
+        raise NothingLearned(f"{run} has claimed no sample.")
+    return batches.fresh(samples, parent, recipe)
+
+
 def _room(needed: int, free: int) -> str:
     wanted, left = f"{needed / forecast.MIB:.1f} MiB", f"{free / forecast.MIB:.1f} MiB"
     return f"They need about {wanted}, and DATA_DIR now has {left} free: make room, then have it learn now."
@@ -362,8 +383,10 @@ def _finish(
         Run.Status.FINISHED,
         finished_at=timezone.now(),
         metrics=run.metrics,
+        learned=run.learned,
         progress={"phase": "finished", "done": 1, "total": 1, "eta_s": 0.0, "peak_mib": learned.peak_mib},
     )
+    taints.look([checkpoint.pk])  # of what it learned, or came from, something may have been taken back meanwhile
     return checkpoint
 
 

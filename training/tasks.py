@@ -5,7 +5,7 @@ from celery import shared_task
 
 from core.errors import IllegalMove
 from gpu_workers.errors import EngineUnavailable
-from training import batches, hours, journals, lines, promotion, runs
+from training import batches, cleaning, hours, journals, lines, promotion, runs
 from training.config import RecipeInvalid
 from training.models import Checkpoint, Run
 from training.promotion import Unproven
@@ -34,6 +34,13 @@ def train(run_id: str) -> None:
     run = Run.objects.get(pk=run_id)
     if runs.train(run):
         journals.keep(run)
+    if run.cleaning_id is not None:
+        cleaning.go_on(run.cleaning_id)
+
+
+@shared_task
+def clean(cleaning_id: str) -> None:
+    cleaning.go_on(int(cleaning_id))
 
 
 @shared_task(autoretry_for=(EngineUnavailable,), retry_backoff=True, max_retries=5, throws=(Unproven, IllegalMove))

@@ -67,7 +67,7 @@ def test_what_was_learned_is_told_with_its_checkpoints_and_emptied(page, make_le
     checkpoint = make_checkpoint(1)
     lesson = make_lesson("trained", run=checkpoint.run)
     answer = page.post(f"/chats/{lesson.turn.session_id}/learning/", {"learns": "off"}, follow=True)
-    assert "Learned already, and to stay in the weights until somebody rolls back: one reply, in talkback@1" in html(
+    assert "Learned already: one reply, in the weights of talkback@1 and of what was trained on from there." in html(
         answer
     )
     sample = Sample.objects.get()
