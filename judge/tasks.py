@@ -13,7 +13,8 @@ from chat.rendering import Renderer
 from gpu_workers import engines
 from gpu_workers.errors import EngineUnavailable
 from judge import calibration, gate, judges, rehearsal, verdicts
-from training import lines
+from judge.models import Examination
+from training import approvals, lines
 from training.models import SHARED, Member
 
 LOWEST = 9
@@ -86,3 +87,11 @@ def rehearse_later() -> None:
 def examine(checkpoint_id: str) -> None:
     """Examine one candidate against the live checkpoint."""
     gate.examine(checkpoint_id, engine=engines.policy(), renderer=Renderer.for_model(settings.MODEL))
+
+
+@shared_task
+def consider(checkpoint_id: str) -> None:
+    """Approve what passed the gate, where the line's policy says that it needs no person."""
+    exam = Examination.objects.select_related("checkpoint", "against").filter(checkpoint=checkpoint_id).first()
+    if exam is not None and exam.passed:
+        approvals.consider(exam.checkpoint, exam.checks, exam.against)

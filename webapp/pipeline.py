@@ -20,12 +20,13 @@ from chat.models import Turn
 from core.errors import TalkbackError
 from core.states import Stateful, moved
 from gpu_workers import engines
-from judge import calibration, rehearsal
+from judge import calibration, clean_lines, rehearsal
+from judge.models import Erasure
 from judge.sittings import sitting
-from judge.tasks import cast_votes_later, examine, judge_turn, measure_later, rehearse_later
-from training import hours, promotion, runs
-from training.models import Checkpoint, Run, Sample
-from training.tasks import fill_batch, promote, train
+from judge.tasks import cast_votes_later, consider, examine, judge_turn, measure_later, rehearse_later
+from training import cleaning, hours, promotion, runs
+from training.models import Checkpoint, Cleaning, Run, Sample
+from training.tasks import clean, fill_batch, promote, train
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +59,10 @@ ARROWS = [
     Arrow(Turn, Turn.Status.OBSERVED, judge_turn, patience_s=30),  # a next state, or feedback
     Arrow(Sample, Sample.Status.READY, fill_batch, most=1),  # a sample may complete a batch
     Arrow(Run, Run.Status.QUEUED, train),
+    Arrow(Cleaning, Cleaning.Status.QUEUED, clean),  # a line is learned again without what was taken back
+    Arrow(Erasure, Erasure.Status.ASKED, erase),  # somebody has everything of theirs deleted
     Arrow(Checkpoint, Checkpoint.Status.CANDIDATE, examine),  # the gate
+    Arrow(Checkpoint, Checkpoint.Status.PASSED, consider),  # a line's policy may say yes; else a person does
     Arrow(Checkpoint, Checkpoint.Status.APPROVED, promote),
 ]
 
@@ -79,7 +83,7 @@ def sweep() -> int:
         if seat is None:
             return 0
         repair = async_to_sync(_repair)
-        for part in (replies.close_stranded, _close_idle, runs.recover, repair, _vote, _measure, _rehearse):
+        for part in (replies.close_stranded, _close_idle, runs.recover, forgetting.catch_up, _clean, repair, _vote, _measure, _rehearse):
             try:
                 part()
             except (TalkbackError, TimeoutError) as error:
@@ -114,6 +118,15 @@ def _vote() -> None:
     """Have the judge measured, while nobody waits for anything."""
     if calibration.is_due():
         cast_votes_later()
+
+
+def _clean() -> None:
+    """Go on with cleanings whose worker died between two steps, and with what nobody measured yet."""
+    for pk in cleaning.unfinished():
+        cleaning.go_on(pk)
+    cleaning.settle()
+    for pk in clean_lines.unmeasured():
+        compare_clean_later(pk)
 
 
 def _measure() -> None:
