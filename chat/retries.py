@@ -21,6 +21,7 @@ from chat.reading import Piece
 from chat.sessions import NARROW
 from core.errors import IllegalMove, TalkbackError
 from core.prepared import Prepared
+from training import trials
 from training.models import Checkpoint
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def again(key: ApiKey, ask: Ask, sorted_: Sorted, prompt: turns.Prompt, checkpoi
         made = taken_up(newest, digest, named=named, counted=counted)
         transaction.set_rollback(not made)
     for turn in made:
-        turn.repeated = not reopened(turn, prompt, checkpoint)
+        turn.repeated = not reopened(turn, prompt, trials.answering(checkpoint, key.user_id, turn.session_id))
     return made
 
 

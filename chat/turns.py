@@ -20,6 +20,7 @@ from chat.sessions import Place, Story
 from core.errors import TalkbackError
 from core.prepared import Prepared, insert, update
 from gpu_workers.types import Sampling
+from training import trials
 from training.models import Checkpoint
 
 Message = sessions.Message
@@ -155,7 +156,8 @@ def store(
     asked = prompt.asked
     if line == Turn.Line.MAIN:
         asked = asked | happening(place, story, [turn for turn in newest if turn.line == Turn.Line.MAIN])
-    fields["checkpoint"] = fields.get("checkpoint") or Checkpoint.for_user(session.user_id)
+    live = fields.get("checkpoint") or Checkpoint.for_user(session.user_id)
+    fields["checkpoint"] = trials.answering(live, session.user_id, session.pk)
     # Said off the record, it stays so; and the key may serve only since it was let in.
     is_served_only = bool(newest) and newest[0].key_learns is False  # type: ignore[attr-defined]
     fields["learns"] = fields.get("learns", True) and session.learns and not is_served_only

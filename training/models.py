@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import models, transaction
-from django.db.models import Q, QuerySet, Subquery
+from django.db.models import Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -139,6 +139,9 @@ class Checkpoint(Stateful):
     """Of weights that another installation made: its receipt. Empty: they were made here."""
     created_at = models.DateTimeField(default=timezone.now)
 
+    trial: int | None = None
+    """Of the one that `for_user` gives: the number of a trial whose checkpoint answers in some of the sessions."""
+
     objects = CheckpointQuerySet.as_manager()
 
     class Meta:
@@ -193,16 +196,27 @@ LIVE: Prepared[Checkpoint] = Prepared(
 )
 """By the line's name."""
 
+
+def _running(user: Any) -> QuerySet[Any, Any]:
+    own = Member.objects.filter(user=user).order_by().values("line")[:1]
+    return Trial.objects.filter(ended_at=None, line=Coalesce(Subquery(own), Value(SHARED))).order_by().values("pk")[:1]
+
+
 MINE: Prepared[Checkpoint] = Prepared(
-    lambda user: Checkpoint.objects.filter(
-        pk=Coalesce(
-            Subquery(_live(line__members__user=user)),
-            Subquery(Member.objects.filter(user=user).order_by().values("line__start")[:1]),
-            Subquery(_live(line=SHARED)),
+    lambda user: (
+        Checkpoint.objects.filter(
+            pk=Coalesce(
+                Subquery(_live(line__members__user=user)),
+                Subquery(Member.objects.filter(user=user).order_by().values("line__start")[:1]),
+                Subquery(_live(line=SHARED)),
+            )
         )
-    ).order_by()
+        .annotate(trial=Subquery(_running(user)))
+        .order_by()
+    )
 )
-"""By the person's number: every new turn asks."""
+"""By the person's number: every new turn asks. With the trial in their line, if there is one, so that it costs no query
+of its own where there is none."""
 
 
 class Decision(models.Model):
