@@ -12,8 +12,8 @@ from kombu.exceptions import OperationalError
 from chat.rendering import Renderer
 from gpu_workers import engines
 from gpu_workers.errors import EngineUnavailable
-from judge import calibration, gate, judges, rehearsal, verdicts
-from judge.models import Examination
+from judge import calibration, clean_lines, erasures, gate, judges, rehearsal, verdicts
+from judge.models import Erasure, Examination
 from training import approvals, lines
 from training.models import SHARED, Member
 
@@ -95,3 +95,21 @@ def consider(checkpoint_id: str) -> None:
     exam = Examination.objects.select_related("checkpoint", "against").filter(checkpoint=checkpoint_id).first()
     if exam is not None and exam.passed:
         approvals.consider(exam.checkpoint, exam.checks, exam.against)
+
+
+@shared_task(autoretry_for=(EngineUnavailable,), retry_backoff=True, retry_backoff_max=30, max_retries=5)
+def compare_clean(pk: str) -> None:
+    """Say how far a clean line is from what it is to replace."""
+    clean_lines.measure(int(pk), engine=engines.policy(), renderer=Renderer.for_model(settings.MODEL))
+
+
+def compare_clean_later(pk: int) -> None:
+    """Nudge a worker to compare a clean line; with Redis away the sweep does again."""
+    with suppress(OperationalError):
+        compare_clean.apply_async((str(pk),), retry=False)
+
+
+@shared_task
+def erase(pk: str) -> None:
+    """Delete what somebody wants deleted, to the end."""
+    erasures.go_on(Erasure.objects.get(pk=pk))

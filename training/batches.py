@@ -98,8 +98,7 @@ def fresh(samples: Sequence[Sample], parent: Checkpoint, recipe: Recipe) -> list
         with transaction.atomic():
             sample.move(Sample.Status.READY)
             sample.refresh_from_db(fields=["drop_reason"])
-            if not sample.drop_reason:  # else it was to be forgotten as soon as its run lets go of it
-                sample.move(Sample.Status.STALE, drop_reason=reason)
+            sample.move(Sample.Status.STALE, drop_reason=sample.drop_reason or reason)
     if not kept:
         raise NothingReady(
             "Every sample grew too old, or was taken back, while the run waited: the ledger has them as dropped."

@@ -117,7 +117,7 @@ def start(checkpoint: Checkpoint, *, by: User | None) -> Cleaning:
     try:
         with transaction.atomic():
             return Cleaning.objects.create(
-                line_id=checkpoint.line_id,
+                line=checkpoint.line,
                 ancestor=planned.ancestor,
                 replaces=checkpoint,
                 steps=[step.run.pk for step in planned.steps],
@@ -209,6 +209,20 @@ def unfinished() -> list[int]:
         status=Cleaning.Status.FAILED, runs__checkpoint__status=Checkpoint.Status.CANDIDATE
     )
     return sorted({*active.values_list("pk", flat=True), *stopped.values_list("pk", flat=True)})
+
+
+@transaction.atomic
+def settle() -> None:
+    """Name the taints in whose place a clean line answers. One that answers again is a taint as before."""
+    status = Checkpoint.Status
+    Taint.objects.filter(checkpoint__status=status.LIVE).update(cleaned_by=None)
+    open_ = Taint.objects.filter(cleaned_by=None).exclude(checkpoint__status=status.LIVE)
+    if not open_.exists():
+        return
+    family = Family.read()
+    for cleaning in Cleaning.objects.filter(result__status=status.LIVE):
+        line = family.line(cleaning.replaces_id)
+        open_.filter(checkpoint__in=line[: line.index(cleaning.ancestor_id)]).update(cleaned_by=cleaning)
 
 
 def steps(cleaning: Cleaning) -> list[tuple[Run, Run | None]]:

@@ -155,7 +155,7 @@ def tell(taints: Collection[int]) -> None:
     rows = Taint.objects.filter(pk__in=taints).exclude(checkpoint__status=Checkpoint.Status.REJECTED)
     by_line: dict[str, list[Taint]] = {}
     for taint in rows.select_related("checkpoint__line").order_by("-checkpoint__number"):
-        by_line.setdefault(taint.checkpoint.line_id, []).append(taint)
+        by_line.setdefault(taint.checkpoint.line.pk, []).append(taint)
     for name, told in by_line.items():
         newest = told[0]
         many = "a reply" if newest.samples == 1 else f"{newest.samples} replies"

@@ -14,7 +14,8 @@ from chat.models import ApiKey, Session, Turn, deleting
 from core.states import moved
 from judge import consent, membership, reviews
 from judge.models import Hint, Judgement, Ruling
-from training.models import Sample
+from training import cleaning, taints
+from training.models import Checkpoint, Sample
 
 FORGOTTEN = "its chat was deleted"
 """The mark, as drop_reason, of a sample that goes as soon as no run holds it."""
@@ -54,8 +55,23 @@ def forget(sender: type[Judgement], instance: Judgement, **kwargs: Any) -> None:
 def forget_later(sender: type[Sample], pk: int, status: str, **kwargs: Any) -> None:
     """A run has ended and let go of a sample whose chat was deleted, or taken off the record or back, meanwhile."""
     if status in (Sample.Status.READY, Sample.Status.TRAINED):
-        marks = (FORGOTTEN, consent.OFF_RECORD, membership.TAKEN_BACK)
-        consent.emptied(Sample.objects.filter(pk=pk, drop_reason__in=marks))
+        consent.emptied(Sample.objects.filter(pk=pk, drop_reason__in=MARKS))
+
+
+MARKS = (FORGOTTEN, consent.OFF_RECORD, membership.TAKEN_BACK)
+
+
+def catch_up() -> None:
+    """Forget what a worker that died had to: whatever is marked and no run holds. And count all taints anew."""
+    rows = Sample.objects.filter(drop_reason__in=MARKS).exclude(status=Sample.Status.CLAIMED)
+    consent.emptied(rows.exclude(status=Sample.Status.TRAINED, response_ids=[]))
+    taints.look()
+
+
+def settle(sender: type[Checkpoint], pk: int, status: str, **kwargs: Any) -> None:
+    """Other weights answer: which taints are out of the way is counted anew."""
+    if status == Checkpoint.Status.LIVE:
+        cleaning.settle()
 
 
 def forget_rulings(sender: type[Turn], instance: Turn, **kwargs: Any) -> None:
@@ -86,3 +102,4 @@ def connect() -> None:
     pre_delete.connect(forget_rulings, sender=Turn, dispatch_uid="forgetting")
     pre_delete.connect(forget_words, sender=Hint, dispatch_uid="forgetting")
     moved.connect(forget_later, sender=Sample, dispatch_uid="forgetting")
+    moved.connect(settle, sender=Checkpoint, dispatch_uid="forgetting")

@@ -23,10 +23,20 @@ from gpu_workers import engines
 from judge import calibration, clean_lines, rehearsal
 from judge.models import Erasure
 from judge.sittings import sitting
-from judge.tasks import cast_votes_later, consider, examine, judge_turn, measure_later, rehearse_later
+from judge.tasks import (
+    cast_votes_later,
+    compare_clean_later,
+    consider,
+    erase,
+    examine,
+    judge_turn,
+    measure_later,
+    rehearse_later,
+)
 from training import cleaning, hours, promotion, runs
 from training.models import Checkpoint, Cleaning, Run, Sample
 from training.tasks import clean, fill_batch, promote, train
+from webapp import forgetting
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +93,17 @@ def sweep() -> int:
         if seat is None:
             return 0
         repair = async_to_sync(_repair)
-        for part in (replies.close_stranded, _close_idle, runs.recover, forgetting.catch_up, _clean, repair, _vote, _measure, _rehearse):
+        for part in (
+            replies.close_stranded,
+            _close_idle,
+            runs.recover,
+            forgetting.catch_up,
+            _clean,
+            repair,
+            _vote,
+            _measure,
+            _rehearse,
+        ):
             try:
                 part()
             except (TalkbackError, TimeoutError) as error:

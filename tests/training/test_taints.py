@@ -119,4 +119,4 @@ def test_what_was_taken_back_while_a_run_had_it_is_not_claimed_again(ready):
     gone = ready(status="claimed", run=run, drop_reason="its chat was deleted")
     assert batches.fresh([kept, gone], Checkpoint.live(), Recipe()) == [kept]
     gone.refresh_from_db()
-    assert (gone.status, gone.drop_reason) == ("ready", "its chat was deleted")
+    assert (gone.status, gone.drop_reason) == ("stale", "its chat was deleted")
