@@ -7,9 +7,9 @@ from typing import Any
 from django.template.loader import render_to_string
 
 from chat.models import Turn
-from webapp.console import board, desk
+from webapp.console import board, desk, notices
 
-NAMES = ("headline", "stations", "review", "batch", "learning", "pause", "live", "turns", "decisions")
+NAMES = ("notices", "headline", "stations", "review", "batch", "learning", "pause", "live", "turns", "decisions")
 
 
 def context(status: str = "") -> dict[str, Any]:
@@ -23,6 +23,7 @@ def context(status: str = "") -> dict[str, Any]:
         "status": status if status in Turn.Status.values else "",
         "decisions": board.decisions(),
         "hints_waiting": desk.waiting(),
+        "noticed": notices.banner(),
     }
 
 

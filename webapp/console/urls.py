@@ -2,7 +2,20 @@
 
 from django.urls import path
 
-from webapp.console import audit, clients, judges, ledger, lines, pauses, recipes, reviews, rewards, runs, views
+from webapp.console import (
+    audit,
+    clients,
+    judges,
+    ledger,
+    lines,
+    notices,
+    pauses,
+    recipes,
+    reviews,
+    rewards,
+    runs,
+    views,
+)
 
 app_name = "console"
 urlpatterns = [
@@ -25,4 +38,5 @@ urlpatterns = [
     *ledger.urls,
     *lines.urls,
     *pauses.urls,
+    *notices.urls,
 ]

@@ -46,6 +46,12 @@ def tone(state: str) -> str:
     return TONES.get(state, "")
 
 
+@register.filter
+def level_tone(level: str) -> str:
+    """The tone of a notice."""
+    return {"info": "active", "warning": "warn", "error": "bad"}.get(level, "")
+
+
 OFF_RECORD = "(off the record)"
 """In the console, in place of words that are their person's alone to read."""
 

@@ -1,0 +1,87 @@
+"""Notices stand on every page of the console until somebody reads them; and the pages are found in three groups."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import reverse
+
+from tests.webapp.test_console import text
+from training import notices
+from webapp.console import fragments, places
+
+HERE = "/console/runs/"
+
+
+@pytest.mark.parametrize("page", ["/console/", "/console/checkpoints/", "/console/hints/", "/connect/"])
+def test_a_notice_stands_on_every_page_of_the_console(console, page):
+    notices.tell("disk", "1 GB is left on <the disk>.", level="error")
+    assert "1 GB is left on &lt;the disk&gt;." in text(console.get(page))
+
+
+def test_it_is_read_by_a_click_and_the_person_is_back_where_they_were(console, operator):
+    notice = notices.tell("disk", "1 GB is left.")
+    answer = console.post(reverse("console:notice_read", args=[notice.pk]), {"back": HERE})
+    assert answer.url == HERE
+    notice.refresh_from_db()
+    assert notice.read_by == operator
+    assert "1 GB is left." not in text(console.get(HERE))
+    assert "read by ana" in text(console.get(reverse("console:notices")))
+
+
+def test_nobody_is_sent_elsewhere_by_what_a_form_says(console):
+    notice = notices.tell("disk", "1 GB is left.")
+    answer = console.post(reverse("console:notice_read", args=[notice.pk]), {"back": "https://elsewhere.example/"})
+    assert answer.url == reverse("console:notices")
+
+
+def test_by_htmx_the_rest_takes_its_place(console):
+    notice = notices.tell("disk", "1 GB is left.")
+    notices.tell("guard", "It was rolled back.")
+    answer = console.post(reverse("console:notice_read", args=[notice.pk]), headers={"HX-Request": "true"})
+    assert "It was rolled back." in text(answer)
+    assert "1 GB is left." not in text(answer)
+    assert "<html" not in text(answer)
+
+
+def test_an_open_board_hears_of_it(db):
+    notices.tell("disk", "1 GB is left.")
+    assert "1 GB is left." in fragments.render()["notices"]
+
+
+def test_many_are_counted_and_not_all_shown(console):
+    for number in range(5):
+        notices.tell("", f"Thing {number}.")
+    page = text(console.get(HERE))
+    assert "Thing 4." in page
+    assert "Thing 1." not in page  # three are shown, the newest
+    assert "2 more notices" in page
+
+
+def test_who_does_not_run_it_neither_sees_nor_reads_notices(client, talker):
+    notice = notices.tell("disk", "1 GB is left.")
+    client.force_login(talker)
+    assert "1 GB is left." not in text(client.get("/connect/"))
+    assert client.post(reverse("console:notice_read", args=[notice.pk])).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("view", "group", "tab"),
+    [
+        ("console:run", "The loop", "Runs"),
+        ("console:hint", "Signals", "Hints"),
+        ("connect:keys", "House", "Keys"),
+        ("connect:new", "House", "Connect"),
+        ("preferences:of", "Signals", "Preferences"),
+        ("console:turn", "The loop", None),
+    ],
+)
+def test_a_page_opens_its_group_and_its_tab(view, group, tab):
+    found = places.groups(view, is_staff=True)
+    assert [one.title for one in found if one.is_open] == [group]
+    open_tabs = [one.title for each in found for one in each.tabs if one.is_open]
+    assert open_tabs == ([tab] if tab else [])
+
+
+def test_a_page_that_is_not_there_is_not_named(monkeypatch):
+    monkeypatch.setattr(places, "GROUPS", (("The loop", (places.Place("Nowhere", "console:nowhere"),)),))
+    assert places.groups("console:board", is_staff=True)[0].tabs == ()
