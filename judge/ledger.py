@@ -55,6 +55,8 @@ ADVICE: Mapping[str, str] = {
     Reason.TRUNCATED.code: "Have the client ask for more tokens (max_tokens), or use a model with a longer window.",
     Reason.EMPTY.code: "The model ended at once. Many of them: look at the checkpoint that is live.",
     Reason.HELD_OUT.code: "Nothing to do: what the exam asks must not be learned.",
+    Reason.KEPT.code: "Nothing to do: a share of each person's corrections (the recipe's holdout) shows whether "
+    "candidates do better on what they never trained on.",
     Reason.NO_SIGNAL.code: "Nothing came back that a judge could read. A thumb would decide it.",
     Reason.NO_QUORUM.code: "Too few of the judge's votes could be read. Read some of them: a judge that babbles wants "
     "another model or prompt, one that is late wants more time (JUDGE_DEADLINE_S) or room (JUDGE_MAX_NEW_TOKENS).",

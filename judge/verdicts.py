@@ -17,7 +17,20 @@ from chat.rendering import Renderer
 from core.errors import IllegalMove
 from feedback.models import Feedback
 from gpu_workers.engine import Engine
-from judge import consent, evidence, judges, marking, polling, prompts, proposals, redaction, samples, standing, teacher
+from judge import (
+    consent,
+    evidence,
+    holdout,
+    judges,
+    marking,
+    polling,
+    prompts,
+    proposals,
+    redaction,
+    samples,
+    standing,
+    teacher,
+)
 from judge.evidence import Evidence
 from judge.judges import Panel
 from judge.models import Hint, Judgement, Overruling, Vote
@@ -84,6 +97,11 @@ class Verdict:
     """The turn as it is learned from, without what is personal in it: what `reading` speaks of."""
 
     @property
+    def is_corrected(self) -> bool:
+        """True when its sample teaches with words: a person's, or a hint that was accepted."""
+        return self.sample is not None and bool(self.hint or self.sample.rewrite_ids)
+
+    @property
     def waits(self) -> bool:
         """True when a person is to decide on its hint first."""
         if self.offer is not None:
@@ -110,7 +128,7 @@ def judge(turn_id: str, *, who: Panel, engine: Engine, renderer: Renderer, recip
                 return False
             seen = evidence.of(turn)
             verdict = reach(turn, seen, who=who, engine=engine, renderer=renderer, recipe=recipe)
-            if _written(turn, seen, verdict, renderer):
+            if _written(turn, seen, verdict, renderer, recipe):
                 return True
         return False
 
@@ -398,7 +416,7 @@ def _silence(opinion: Opinion, seen: Evidence, verdict: Verdict, *, untrusted: b
     return Reason.NEUTRAL
 
 
-def _written(turn: Turn, seen: Evidence, verdict: Verdict, renderer: Renderer) -> bool:
+def _written(turn: Turn, seen: Evidence, verdict: Verdict, renderer: Renderer, recipe: Recipe) -> bool:
     """Write the verdict and move the turn, all or nothing. False: what it rests on changed meanwhile."""
     opinion, plan, reading, lesson = verdict.opinion, verdict.plan, verdict.reading, verdict.lesson
     try:
@@ -421,7 +439,12 @@ def _written(turn: Turn, seen: Evidence, verdict: Verdict, renderer: Renderer) -
             is_off = verdict.reason == Reason.OFF
             if is_off:
                 consent.forget(current, judgement)
-            kept_out = samples.entered(judgement, verdict.sample)
+            judgement.held_out = judgement.held_out or (
+                verdict.is_corrected and holdout.takes(current, judgement, recipe)
+            )
+            is_kept = judgement.held_out and verdict.sample is not None
+            kept_out = samples.entered(judgement, None if is_kept else verdict.sample)
+            reason, code = (Reason.KEPT, "") if is_kept else (verdict.reason, verdict.code)
             judgement.reward, judgement.reward_from = opinion.reward, opinion.reward_from
             judgement.confidence, judgement.rule = opinion.confidence, opinion.rule
             judgement.hint, judgement.hint_from = verdict.hint, verdict.hint_from if verdict.hint else ""
@@ -431,8 +454,8 @@ def _written(turn: Turn, seen: Evidence, verdict: Verdict, renderer: Renderer) -
             if plan is not None:
                 gain = reading.gain(lesson, opinion.reward) if reading and lesson else None
                 proposals.write(plan, verdict.offer, current, seen, gain=gain, teacher=heat)
-            judgement.reason = kept_out or verdict.reason
-            judgement.reason_code = Reason.code_of(kept_out) or verdict.code or Reason.code_of(verdict.reason)
+            judgement.reason = kept_out or reason
+            judgement.reason_code = Reason.code_of(kept_out) or code or Reason.code_of(reason)
             judgement.evidence = seen.text if seen.next_role and not is_off else ""
             judgement.judged_at = timezone.now()
             judgement.save()

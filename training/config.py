@@ -18,6 +18,107 @@ class RecipeInvalid(TalkbackError):
     code, status = "recipe_invalid", 422
 
 
+class Gate(BaseModel):
+    """What a run's candidate must keep to, and how much of it is asked. Measured on SmolLM2-135M (docs/gate.md,
+    decision 0001); generous enough for any model."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    # How much is asked
+
+    prompts: int = Field(12, ge=1)
+    """Held-out prompts asked of both: about a minute on two cores."""
+
+    handful: int = Field(4, ge=1)
+    """Prompts asked at once, of both checkpoints: eight replies fill the embedded engine's batch."""
+
+    max_new_tokens: int = Field(96, ge=1)
+    """Where a reply is cut. Both are cut alike, and most of what a collapse looks like shows earlier."""
+
+    temperature: float = Field(0.7, gt=0)
+    """As chat samples; each prompt has one fixed seed for both."""
+
+    hints: int = Field(2, ge=0)
+    """How many of the run's own hints preference is measured with; each costs two scores a reply."""
+
+    examples: int = Field(8, ge=0)
+    """How many of the run's own rated replies and rewrites preference is measured with."""
+
+    pack: int = Field(1000, ge=0)
+    """How many items of the general pack are asked, the first of the file: it is varied from the first on. 0 asks
+    none."""
+
+    own: int = Field(12, ge=0)
+    """How many held-out corrections of people's own are asked of both, everybody's turn in turn, the newest first."""
+
+    meter: int = Field(6, ge=0)
+    """On how many of the held-out replies the overfitting meter reads entropy, the distance from the base and the gap;
+    each costs up to three scores."""
+
+    # Whether the replies are still replies
+
+    empty: float = Field(0.1, ge=0)
+    """More replies without a word than live has, at most, as a share."""
+
+    shortest: float = Field(0.1, ge=0)
+    """Mean length over live's, at least. A person may well ask for one sentence instead of ten, never for nothing."""
+
+    longest: float = Field(4.0, gt=0)
+    """Mean length over live's, at most."""
+
+    repetition: float = Field(0.15, ge=0)
+    """More repeated 4-grams than live has, at most, as a share."""
+
+    variety: float = Field(0.75, ge=0, le=1)
+    """Different replies as a share, at least: "You lie." to everything is no style."""
+
+    fluency: float = Field(0.6, ge=0)
+    """Fall of the replies' mean log-prob a token under the base, at most, in nats. Recipes that kept the subject
+    fell by 0.4 in all, those whose replies were half nonsense by 1.0 and more."""
+
+    worst_fluency: float = Field(-2.6, le=0)
+    """The mean log-prob itself, at least: many small falls, each against the last live one, also end somewhere."""
+
+    # Whether they please no less
+
+    preference: float = Field(0.03, ge=0)
+    """Fall of the hint's pull on the replies, at most, in nats a token, beyond the noise of so few prompts."""
+
+    rated: float = Field(0.02, ge=0)
+    """Fall of the log-prob of what people rated up (rise of what they rated down), at most, beyond the noise."""
+
+    certainty: float = Field(2.0, ge=0)
+    """Standard errors that count as noise: twelve sampled replies differ by luck, and a person waited for this."""
+
+    own_fall: float = Field(0.03, ge=0)
+    """Fall on the held-out corrections, at most, in nats a token: the whole interval must lie below it to fail."""
+
+    own_enough: int = Field(5, ge=2)
+    """Held-out corrections from which on an interval is believed; with fewer the exam says how many are wanting."""
+
+    # Whether it can still do what it could
+
+    pack_share: float = Field(0.08, ge=0, le=1)
+    """Fall of the share of the general pack that is answered rightly, at most."""
+
+    pack_nats: float = Field(0.5, ge=0)
+    """Fall of the mean log-prob a token of the pack's right answers and texts, at most."""
+
+    # Whether it learned by heart
+
+    gap: float = Field(0.5, ge=0)
+    """How much more it may have moved on the replies that it trained on than on others, in nats a token."""
+
+    copied: float = Field(0.2, ge=0, le=1)
+    """More of its replies' token 6-grams out of what it was trained on than of live's, at most, as a share."""
+
+    entropy: float = Field(0.25, ge=0)
+    """Entropy of its replies over live's, at least: a policy that is sure of everything has stopped choosing."""
+
+    kl: float = Field(1.5, ge=0)
+    """Mean log-ratio to the base a token of its own replies, at most."""
+
+
 class Recipe(BaseModel):
     """All that shapes learning. A run keeps a copy, so a checkpoint can say how it was made."""
 
@@ -121,6 +222,17 @@ class Recipe(BaseModel):
     max_gap: float = Field(0.5, gt=0)
     """Mean |learner − engine| log-prob a token, on equal weights, beyond which a run stops: one of them is wrong."""
 
+    holdout: float = Field(0.1, ge=0, lt=1)
+    """Share of each person's corrected turns that never trains: the gate asks candidates about them."""
+
+    holdout_after: int = Field(12, ge=0)
+    """A person's first corrections, this many, all teach: the first lessons are to show."""
+
+    # When its candidate passes
+
+    gate: Gate = Gate()
+    """What the exam asks of the candidate, and the limits it is held to."""
+
     @model_validator(mode="after")
     def _teaches_something(self) -> Self:
         if self.w_rl == self.w_opd == self.w_sft == 0:
@@ -173,12 +285,41 @@ def read(text: str | Mapping[str, object]) -> Recipe:
     except (json.JSONDecodeError, TypeError, ValueError) as error:
         raise RecipeInvalid(f"The recipe is not a JSON object: {error}.") from error
     start = preset(str(fields.pop("preset", "embedded")), str(fields.get("weights", "lora")))
+    if isinstance(limits := fields.get("gate"), Mapping):  # what it does not name stays as the preset has it
+        fields["gate"] = start.gate.model_dump() | dict(limits)
     try:
         return Recipe.model_validate({**start.model_dump(), **fields})
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "recipe"
         raise RecipeInvalid(f"The recipe's {where} cannot be used: {first['msg']}.") from error
+
+
+def knobs(recipe: Mapping[str, object]) -> dict[str, object]:
+    """A recipe's values by the names of its knobs, those of its gate by both names.
+
+    >>> knobs({"updates": 8, "gate": {"prompts": 4}})
+    {'updates': 8, 'gate.prompts': 4}
+    """
+    found: dict[str, object] = {}
+    for name, value in recipe.items():
+        found |= (
+            {f"{name}.{inner}": one for inner, one in value.items()} if isinstance(value, Mapping) else {name: value}
+        )
+    return found
+
+
+def reasons() -> dict[str, str]:
+    """What each knob is for, by the same names."""
+    found = {name: field.description or "" for name, field in Recipe.model_fields.items() if name != "gate"}
+    return found | {f"gate.{name}": field.description or "" for name, field in Gate.model_fields.items()}
+
+
+def gate_of(recipe: Mapping[str, object]) -> Gate:
+    """The gate of a recipe as a run keeps it; a knob that one of them does not know stands at its default."""
+    kept = recipe.get("gate")
+    known = kept if isinstance(kept, Mapping) else {}
+    return Gate(**{name: value for name, value in known.items() if name in Gate.model_fields})
 
 
 def current() -> Recipe:
@@ -194,9 +335,10 @@ def current() -> Recipe:
     except OSError as error:
         raise RecipeInvalid(f"RECIPE names {settings.RECIPE}, which cannot be read: {error.strerror}.") from error
     recipe = read(text)
-    if recipe.weights == "full":
+    if recipe.weights == "full" and not settings.SPARE_ENGINE_URL:
         raise RecipeInvalid(
-            "The recipe's weights cannot be full here: only adapters go live so far. Set weights to lora."
+            "The recipe's weights can be full only with a second engine, which answers for the base and for candidates "
+            "while full weights are live: set SPARE_ENGINE_URL, or set weights to lora."
         )
     if outside.is_outside():
         outside.check(recipe)

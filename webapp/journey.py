@@ -177,6 +177,9 @@ def tell(turn: Turn, judgement: Judgement | None, ballot: Ballot, batch: Batch) 
         return Journey("judged", "judged", "A verdict stands.")
     if judgement.sample is None:
         why = judgement.reason or ledger.told(turn, judgement).sentence
+        if judgement.reason_code == Reason.KEPT.code:
+            said = sentence(judgement, ballot, spoken(f"{Reason.KEPT}."))
+            return Journey("unused", "kept for examining", said, "good")
         return Journey("unused", verdict(judgement) or "not used", sentence(judgement, ballot, unlearned(why)))
     return of_sample(judgement, ballot, batch)
 
