@@ -20,7 +20,7 @@ from chat.models import Turn
 from core.errors import TalkbackError
 from core.states import Stateful, moved
 from gpu_workers import engines
-from judge import calibration, clean_lines, rehearsal
+from judge import arms, calibration, clean_lines, rehearsal, watching
 from judge.models import Erasure
 from judge.sittings import sitting
 from judge.tasks import (
@@ -33,7 +33,7 @@ from judge.tasks import (
     measure_later,
     rehearse_later,
 )
-from training import cleaning, hours, promotion, runs
+from training import cleaning, hours, promotion, runs, trials
 from training.models import Checkpoint, Cleaning, Run, Sample
 from training.tasks import clean, fill_batch, promote, train
 from webapp import forgetting
@@ -82,6 +82,8 @@ def follow(sender: type[Model], pk: object, status: str, **kwargs: object) -> No
     for arrow in ARROWS:
         if arrow.model is sender and arrow.status == status:
             arrow.send(pk)
+    if sender is Checkpoint:
+        trials.end_overtaken()
 
 
 def sweep() -> int:
@@ -100,6 +102,8 @@ def sweep() -> int:
             forgetting.catch_up,
             _clean,
             repair,
+            arms.settle,
+            watching.watch,
             _vote,
             _measure,
             _rehearse,
