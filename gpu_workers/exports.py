@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,9 @@ from transformers import AutoModelForCausalLM
 from gpu_workers.errors import AdapterInvalid
 
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
+
+Seal = Callable[[Path], object]
+"""Called with the folder once all is written in it, before it appears under its name."""
 
 MOST_LOST = 0.1
 """The share of an adapter's change that rounding to the base's dtype may cost; beyond it the export is float32."""
@@ -33,12 +36,12 @@ class Merged:
     """‖rounded − exact‖ / ‖exact − base‖ over all layers that changed: what the base's own dtype would cost."""
 
 
-def adapter(folder: Path, to: Path, *, base: str, card: str) -> None:
+def adapter(folder: Path, to: Path, *, base: str, card: str, seal: Seal | None = None) -> None:
     """Copy the adapter in `folder` to `to`, naming `base` as what it belongs on. The optimiser's state stays here.
 
     Raises AdapterInvalid when `folder` holds none, FileExistsError when `to` is there already.
     """
-    with _written(to) as partial:
+    with _written(to, seal) as partial:
         for name in ADAPTER_FILES:
             try:
                 shutil.copyfile(folder / name, partial / name)
@@ -50,7 +53,7 @@ def adapter(folder: Path, to: Path, *, base: str, card: str) -> None:
         (partial / "README.md").write_text(card, encoding="utf-8")
 
 
-def merged(model: Path, folder: Path, to: Path, *, card: str) -> Merged:
+def merged(model: Path, folder: Path, to: Path, *, card: str, seal: Seal | None = None) -> Merged:
     """Write to `to` the model in `model` with the adapter in `folder` merged in, its tokenizer and template beside it.
 
     W + (alpha / r) · B A is summed in float32. It is kept in the base's dtype unless rounding would take more than
@@ -74,16 +77,16 @@ def merged(model: Path, folder: Path, to: Path, *, card: str) -> Merged:
         raise AdapterInvalid(f"The adapter in {folder.name} changes nothing: merged, it is the base.")
     share = (lost / changed) ** 0.5
     dtype = kept if share <= MOST_LOST else torch.float32
-    with _written(to) as partial:
+    with _written(to, seal) as partial:
         whole.to(dtype).save_pretrained(str(partial), safe_serialization=True)
         _beside(model, partial)
         (partial / "README.md").write_text(card, encoding="utf-8")
     return Merged(str(dtype).removeprefix("torch."), share)
 
 
-def whole(model: Path, folder: Path, to: Path, *, card: str) -> None:
+def whole(model: Path, folder: Path, to: Path, *, card: str, seal: Seal | None = None) -> None:
     """Copy full weights in `folder` to `to`, with the tokenizer and the template of `model`."""
-    with _written(to) as partial:
+    with _written(to, seal) as partial:
         for file in folder.iterdir():
             if file.name == "config.json" or file.name.startswith(("model", "generation_config")):
                 shutil.copyfile(file, partial / file.name)
@@ -104,7 +107,7 @@ def _beside(model: Path, to: Path) -> None:
 
 
 @contextmanager
-def _written(to: Path) -> Iterator[Path]:
+def _written(to: Path, seal: Seal | None) -> Iterator[Path]:
     """A folder to write in that becomes `to` at the end, whole or not at all."""
     if to.exists():
         raise FileExistsError(f"{to.name} is there already: name a folder that is not.")
@@ -113,6 +116,8 @@ def _written(to: Path) -> Iterator[Path]:
     partial.mkdir()
     try:
         yield partial
+        if seal is not None:
+            seal(partial)
         os.rename(partial, to)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 from django.conf import settings
 
 from core.errors import TalkbackError
-from training import outside
+from training import checksums, outside, receipts
 from training.models import Checkpoint, Sample
-
-CONFIG = "config.json"
 
 
 class NotExportable(TalkbackError):
@@ -25,28 +24,31 @@ def export(checkpoint: Checkpoint, to: Path, *, merged: bool = False, base: str 
 
     A LoRA checkpoint gives its adapter (PEFT's format) or, `merged`, one whole model in safetensors; full weights are
     whole already. `base` names the model that an adapter belongs on, for whoever loads it; left out: as the base's
-    own files call it. Raises NotExportable for the base and where `to` is there already, AdapterInvalid for files
-    that cannot be read.
+    own files call it. A signed receipt goes with them (training.receipts). Raises NotExportable for the base and where
+    `to` is there already, AdapterInvalid for files that cannot be read, WeightsChanged for those that are not what was
+    written.
     """
     if checkpoint.folder is None:
         raise NotExportable(f"{checkpoint} is the base model as it came: it is in {Path(settings.MODEL).name} already.")
-    if not checkpoint.folder.is_dir():
+    if checkpoint.let_go_at is None and not checkpoint.folder.is_dir():
         raise NotExportable(f"The weights of {checkpoint} are gone: {checkpoint.path} is not in the data folder.")
+    checksums.verify(checkpoint)
     from gpu_workers import exports
 
     folder = outside.folder(checkpoint.folder)
     if not folder.is_dir():
         raise NotExportable(f"Tinker alone holds the weights of {checkpoint}: it handed out no copy of them.")
-    model, on = Path(settings.MODEL), base or base_name(Path(settings.MODEL))
+    seal = partial(receipts.beside, checkpoint)
+    model, on = Path(settings.MODEL), base or receipts.base_name(Path(settings.MODEL))
     written = card(checkpoint, on, merged=merged)
     try:
         if checkpoint.kind == Checkpoint.Kind.FULL:
-            exports.whole(model, checkpoint.folder, to, card=written)
+            exports.whole(model, checkpoint.folder, to, card=written, seal=seal)
             return f"{checkpoint} as a whole model: load it with transformers."
         if not merged:
-            exports.adapter(folder, to, base=on, card=written)
+            exports.adapter(folder, to, base=on, card=written, seal=seal)
             return f"The adapter of {checkpoint}: load {on}, then this folder with PEFT."
-        made = exports.merged(model, folder, to, card=written)
+        made = exports.merged(model, folder, to, card=written, seal=seal)
     except FileExistsError as error:
         raise NotExportable(str(error)) from error
     kept = f"in {made.dtype}" if made.lost <= exports.MOST_LOST else "in float32"
@@ -54,15 +56,6 @@ def export(checkpoint: Checkpoint, to: Path, *, merged: bool = False, base: str 
         f"{checkpoint} merged into {on}, {kept}: rounding to the base's own dtype would take {made.lost:.0%} of the "
         "change away."
     )
-
-
-def base_name(model: Path) -> str:
-    """What the model in this folder is called where it came from; the folder's name where its files do not say."""
-    try:
-        said = str(json.loads((model / CONFIG).read_text(encoding="utf-8")).get("_name_or_path") or "")
-    except (OSError, ValueError):
-        said = ""
-    return said if said and not Path(said).is_absolute() else model.name
 
 
 def card(checkpoint: Checkpoint, base: str, *, merged: bool = False) -> str:

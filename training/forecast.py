@@ -19,6 +19,9 @@ from training.models import SHARED, Checkpoint, Run, Sample
 THERE_AND_BACK = 3
 """What an update on a token costs in reads of it: once forward, and backward about twice that."""
 
+BESIDE = 2**20
+"""Bytes of a checkpoint beside its numbers: headers with each tensor's name, configuration, a tokenizer's few lines."""
+
 RUNS = 3
 """How many earlier runs are asked how long such work takes here; the newest, since machines and models change."""
 
@@ -162,19 +165,19 @@ def reads(samples: Iterable[Lengths], recipe: Recipe, *, is_fresh: bool) -> int:
 
 def checkpoint_bytes(recipe: Recipe, model: Path) -> int:
     """What a checkpoint takes on disk: float32 adapters, or the weights as they are, and both of Adam's moments."""
-    shapes = _shapes(model)
+    found = shapes(model)
     if recipe.weights == "full":
-        return sum(prod(shape) * (width + 8) for shape, width in shapes.values())
-    layers = [shape for name, (shape, _) in shapes.items() if name.endswith("_proj.weight") and len(shape) == 2]
-    return sum(recipe.lora_rank * sum(shape) * 4 * 3 for shape in layers)
+        return BESIDE + sum(prod(shape) * (width + 8) for shape, width in found.values())
+    layers = [shape for name, (shape, _) in found.items() if name.endswith("_proj.weight") and len(shape) == 2]
+    return BESIDE + sum(recipe.lora_rank * sum(shape) * 4 * 3 for shape in layers)
 
 
 def room(recipe: Recipe) -> tuple[int, int]:
     """Bytes that a checkpoint of this recipe needs where checkpoints are kept, and bytes that are free there."""
-    return checkpoint_bytes(recipe, Path(settings.MODEL)), shutil.disk_usage(_existing(Path(settings.DATA_DIR))).free
+    return checkpoint_bytes(recipe, Path(settings.MODEL)), shutil.disk_usage(existing(Path(settings.DATA_DIR))).free
 
 
-def _shapes(model: Path) -> dict[str, tuple[list[int], int]]:
+def shapes(model: Path) -> dict[str, tuple[list[int], int]]:
     """Each weight's shape and the bytes of one of its numbers, from the headers of the safetensors files."""
     widths = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "I8": 1, "U8": 1}
     found = {}
@@ -209,7 +212,7 @@ def _finished(recipe: Recipe) -> list[_Earlier]:
     return found
 
 
-def _existing(folder: Path) -> Path:
+def existing(folder: Path) -> Path:
     while not folder.exists():
         folder = folder.parent
     return folder

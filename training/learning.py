@@ -10,7 +10,7 @@ import math
 import os
 import resource
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -102,6 +102,11 @@ def learn(job: Job, ledger: Listener, learner: Learner | None = None) -> Learned
     learner = learner or _learner(job)
     views = _look(learner, job, ledger)
     gap = _gap(views, job)
+    if gap is not None and math.isnan(gap.mean):
+        raise NothingLearned(
+            "The log-probs of engine and learner on the same weights cannot be compared, since one is not a number: "
+            "nothing was learned."
+        )
     if gap is not None and gap.mean > job.recipe.max_gap:
         raise NothingLearned(
             f"Engine and learner are {gap.mean:.2f} nats a token apart on the same weights (at most "
@@ -230,9 +235,15 @@ def _probe(learner: Learner, views: list[View]) -> dict[str, Any]:
     Of the replies that were learned from, it is the one whose log-probs changed most from the base's: where the
     change is plain, so is its absence. Raises NothingLearned when no reply changed at all.
     """
+    pairs = [(list(view.example.prompt_ids), list(view.example.response_ids)[:PROBE_TOKENS]) for view in views[:4]]
+    return probed(learner, pairs)
+
+
+def probed(learner: Learner, pairs: Iterable[tuple[list[int], list[int]]]) -> dict[str, Any]:
+    """The pair of prompt and response, with log-probs by policy and base, whose log-probs the policy changed most.
+    Raises NothingLearned when it changed none."""
     best: tuple[float, dict[str, Any]] = (0.0, {})
-    for view in views[:4]:
-        prompt, response = list(view.example.prompt_ids), list(view.example.response_ids)[:PROBE_TOKENS]
+    for prompt, response in pairs:
         logprobs = learner.score(prompt, response)
         base = learner.score(prompt, response, adapter=False)
         change = sum(abs(a - b) for a, b in zip(logprobs, base, strict=True)) / len(base)

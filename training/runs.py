@@ -16,6 +16,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,8 +27,21 @@ from django.db.models import F, Max
 from django.utils import timezone
 
 from core.errors import IllegalMove, TalkbackError
+from gpu_workers.engine import FULL
 from gpu_workers.errors import NothingLearned, OutOfMemory
-from training import batches, checksums, forecast, hours, launch, learning, outside, rehearsal, taints, versions
+from training import (
+    batches,
+    checksums,
+    forecast,
+    hours,
+    launch,
+    learning,
+    outside,
+    receipts,
+    rehearsal,
+    taints,
+    versions,
+)
 from training.config import Recipe
 from training.learning import Learned
 from training.models import Checkpoint, Run, Sample
@@ -71,6 +85,19 @@ class DiskFull(TalkbackError):
     """There is no room for the weights that a run would save."""
 
     code, status = "disk_full", 507
+
+
+@dataclass(frozen=True)
+class Made:
+    """New weights on disk, before a row says so."""
+
+    number: int
+    name: str
+    path: Path
+    """Relative to DATA_DIR."""
+    files: dict[str, str]
+    base: dict[str, Any]
+    """As `receipts.base` says."""
 
 
 class Ledger:
@@ -323,8 +350,8 @@ def _learn(run: Run) -> Checkpoint:
             raise
         needed, free = forecast.room(recipe)
         raise DiskFull(f"The disk was full before the new weights were saved. {_room(needed, free)}") from failure
-    files = checksums.of(job.folder)
-    return patiently(partial(_finish, run, parent, recipe, number, name, path, learned, files))
+    made = Made(number, name, path, checksums.of(job.folder), receipts.base())
+    return patiently(partial(_finish, run, parent, recipe, made, learned))
 
 
 def _samples(run: Run, parent: Checkpoint, recipe: Recipe) -> list[Sample]:
@@ -352,30 +379,21 @@ def _is_full(failure: BaseException) -> bool:
 
 
 @transaction.atomic
-def _finish(
-    run: Run,
-    parent: Checkpoint,
-    recipe: Recipe,
-    number: int,
-    name: str,
-    path: Path,
-    learned: Learned,
-    files: dict[str, str],
-) -> Checkpoint:
+def _finish(run: Run, parent: Checkpoint, recipe: Recipe, made: Made, learned: Learned) -> Checkpoint:
     """The moment a run counts: candidate, run and samples in one transaction."""
     mine = Run.objects.select_for_update().filter(pk=run.pk, status=Run.Status.RUNNING, attempts=run.attempts)
     if mine.first() is None:
         raise Lost(f"{run} was given to another worker after a silence.")
     checkpoint = Checkpoint.objects.create(
-        number=number,
+        number=made.number,
         line_id=run.line_id,
         kind=recipe.weights,
         parent=parent,
         run=run,
-        adapter=name if recipe.weights == "lora" else "",
-        path=str(path),
+        adapter=made.name if recipe.weights == "lora" else FULL + made.name,
+        path=str(made.path),
         probe=learned.probe,
-        files=files,
+        files=made.files,
     )
     for sample in run.samples.filter(status=Sample.Status.CLAIMED):
         sample.move(Sample.Status.TRAINED)
@@ -386,20 +404,31 @@ def _finish(
         learned=run.learned,
         progress={"phase": "finished", "done": 1, "total": 1, "eta_s": 0.0, "peak_mib": learned.peak_mib},
     )
+    checkpoint.made = receipts.made(checkpoint, made.base)
+    checkpoint.save(update_fields=["made"])
     taints.look([checkpoint.pk])  # of what it learned, or came from, something may have been taken back meanwhile
     return checkpoint
 
 
-def clear_orphans() -> list[str]:
-    """Remove folders of weights that no checkpoint names: a worker died between writing and committing them."""
+def clear_orphans(*, only_idle: bool = False) -> list[str]:
+    """Remove folders of weights that no checkpoint names, or one that was let go of: a worker died between writing and
+    committing them, or between letting them go and removing them. `only_idle`: not while a run is at work, whose
+    weights no row names yet."""
     folder = Path(settings.DATA_DIR) / "checkpoints"
-    if not folder.is_dir():
-        return []
-    kept = {Path(path).name for path in Checkpoint.objects.exclude(path="").values_list("path", flat=True)}
-    orphans = [entry for entry in folder.iterdir() if entry.name not in kept]
-    for entry in orphans:
-        shutil.rmtree(entry, ignore_errors=True)
-    return [entry.name for entry in orphans]
+    orphans = {}
+    with transaction.atomic():
+        Checkpoint.objects.select_for_update().get(number=0)  # whoever takes weights in names them under this lock
+        if not folder.is_dir() or (only_idle and Run.objects.filter(status=Run.Status.RUNNING).exists()):
+            return []
+        named = Checkpoint.objects.filter(let_go_at=None).exclude(path="").values_list("path", flat=True)
+        kept = {Path(path).name for path in named}
+        for entry in folder.iterdir():
+            if entry.name not in kept:
+                orphans[entry.name] = gone = folder / f".gone.{uuid.uuid4().hex}"
+                entry.rename(gone)
+    for gone in orphans.values():
+        shutil.rmtree(gone, ignore_errors=True)
+    return list(orphans)
 
 
 def _sentence(failure: Exception) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import io
+import hashlib
 import json
+import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from django.urls import path
 from django.views.decorators.http import require_GET, require_POST
 
 from judge.models import Judgement
-from training import exports, journals, runs
+from training import checksums, exports, journals, receipts, runs
 from training.models import Checkpoint, Run, Sample
 from webapp.console import charts, curves, recipes
 from webapp.console.board import span, waiting
@@ -242,13 +243,21 @@ def adapter(request: HttpRequest, number: int) -> HttpResponse:
     folder = checkpoint.folder
     if folder is None or not all((folder / name).is_file() for name in ADAPTER_FILES):
         raise Http404(f"{checkpoint} has no adapter to download.")
-    base = exports.base_name(Path(settings.MODEL))
+    base = receipts.base_name(Path(settings.MODEL))
     told = json.loads((folder / ADAPTER_FILES[0]).read_text(encoding="utf-8")) | {"base_model_name_or_path": base}
-    written = io.BytesIO()
+    texts = {
+        ADAPTER_FILES[0]: (json.dumps(told, indent=2) + "\n").encode(),
+        "README.md": exports.card(checkpoint, base).encode(),
+    }
+    files = {name: hashlib.sha256(text).hexdigest() for name, text in texts.items()}
+    files[ADAPTER_FILES[1]] = checksums.digest(folder / ADAPTER_FILES[1])
+    texts[receipts.RECEIPT] = receipts.written(receipts.receipt(checkpoint, files))
+    texts[receipts.PUBLIC] = receipts.pem(receipts.private_key().public_key())
+    written = tempfile.TemporaryFile()  # on disk, and gone with the answer: weights are not held in memory
     with zipfile.ZipFile(written, "w") as archive:  # stored as it is: weights do not grow smaller
-        archive.writestr(ADAPTER_FILES[0], json.dumps(told, indent=2) + "\n")
+        for name, text in texts.items():
+            archive.writestr(name, text)
         archive.write(folder / ADAPTER_FILES[1], ADAPTER_FILES[1])
-        archive.writestr("README.md", exports.card(checkpoint, base))
     written.seek(0)
     name = f"{checkpoint}.zip".replace("/", "-").replace("@", "-")
     return FileResponse(written, as_attachment=True, filename=name)  # type: ignore[return-value]

@@ -1,0 +1,53 @@
+"""Learning receipts: what weights were made of and who let them through, signed, for anybody to check."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from core.errors import TalkbackError
+from training import receipts
+from webapp.management.commands.checkpoints import find
+
+SIGNS = {True: "holds", False: "DOES NOT HOLD", None: "cannot tell"}
+
+
+class Command(BaseCommand):
+    help = __doc__
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+        show = actions.add_parser("show", help="a checkpoint's receipt as it is now, signed")
+        show.add_argument("number", type=int)
+        actions.add_parser("key", help="the key that receipts of this installation are checked with")
+        verify = actions.add_parser("verify", help="hold a receipt against its signature and the files beside it")
+        verify.add_argument("path", type=Path, help="an exported folder, or a receipt.json")
+        verify.add_argument("--key", type=Path, metavar="PUBLIC", help="whose signature it has to be (a PEM file)")
+
+    def handle(self, *args: Any, action: str, **options: Any) -> None:
+        try:
+            getattr(self, action)(**options)
+        except TalkbackError as failure:
+            raise CommandError(str(failure)) from failure
+
+    def show(self, number: int, **options: Any) -> None:
+        self.stdout.write(receipts.written(receipts.receipt(find(number))).decode(), ending="")
+
+    def key(self, **options: Any) -> None:
+        key = receipts.private_key().public_key()
+        self.stdout.write(receipts.pem(key).decode() + f"Fingerprint: {receipts.fingerprint(key)}")
+
+    def verify(self, path: Path, key: Path | None, **options: Any) -> None:
+        told = receipts.read(path)
+        wanted = receipts.public_key(key) if key is not None else None
+        findings = receipts.check(told, folder=path if path.is_dir() else None, key=wanted)
+        if receipts.holds(findings):
+            findings += receipts.check_here(told)
+        for finding in findings:
+            self.stdout.write(f"{SIGNS[finding.holds]:<14} {finding.sentence}")
+        if not receipts.holds(findings):
+            raise CommandError(f"The receipt of {told['parts']['checkpoint'].get('name')} does not hold.")
+        self.stdout.write(f"The receipt of {told['parts']['checkpoint'].get('name')} holds.")
