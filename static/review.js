@@ -16,7 +16,7 @@
   // and what is pressed while a decision is on its way was meant for nothing that anybody has seen.
   let busy = ""; // moving | deciding
   let newest = null;
-  let pressed = "";
+  let pressed = []; // meant for the next one, in order
 
   function open(link) {
     if (!link || link === current()) return;
@@ -102,7 +102,7 @@
     if (event.repeat && !"jk".includes(event.key)) return;
     if (busy === "deciding") return;
     if (busy === "moving" && !"jk".includes(event.key)) {
-      pressed = event.key;
+      pressed.push(event.key);
       event.preventDefault();
     } else if (obey(event.key)) event.preventDefault();
   });
@@ -116,7 +116,7 @@
     const link = event.target.closest(".queue-link");
     if (link) {
       mark(link.dataset.of); // at once: whoever is quick steps on from here
-      pressed = ""; // it was about the one that is left behind
+      pressed = []; // they were about the one that is left behind
     }
     if (event.target.closest("[data-dismiss]")) one("#toast").replaceChildren();
     if (event.target.closest("[data-clear]")) {
@@ -212,8 +212,9 @@
     const top = one(".desk-at").getBoundingClientRect().top;
     if (top < 0 || top > innerHeight * 0.6) one(".desk-at").scrollIntoView();
     busy = "";
-    const key = pressed;
-    pressed = "";
-    if (key) obey(key);
+    const keys = pressed;
+    pressed = [];
+    // What one of them sets going, or opens to be typed into, is what the others know nothing of.
+    while (keys.length && !busy && !isTyping(document.activeElement)) obey(keys.shift());
   }
 }

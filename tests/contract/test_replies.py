@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from contextlib import aclosing
 from itertools import pairwise
 from typing import Any
 
@@ -62,7 +63,16 @@ async def test_a_stream_brings_what_a_whole_reply_would(client: Engine) -> None:
     assert tuple(i for piece in pieces for i in piece.ids) == whole.ids
     assert [lp for piece in pieces for lp in piece.logprobs] == pytest.approx(whole.logprobs, abs=CLOSE)
     assert [piece.finish_reason for piece in pieces] == [None] * (len(pieces) - 1) + ["length"]
-    assert len(pieces) > 1  # what arrives at once is one piece
+
+
+async def test_a_stream_begins_before_its_reply_has_ended(client: Engine) -> None:
+    stream = client.stream(PROMPT, Sampling(max_new_tokens=400, temperature=0, ignore_eos=True))
+    async with aclosing(stream):
+        first = await anext(stream)
+
+    # What arrives at once is one piece; that all 400 tokens do, nobody is slow enough for.
+    assert first.finish_reason is None
+    assert 0 < len(first.ids) < 400
 
 
 async def test_a_stop_token_is_in_the_ids_and_not_in_the_text(client: Engine) -> None:
