@@ -29,8 +29,9 @@ from chat.resuming import Course
 from core import threads
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers.engine import Engine
-from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused
+from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused, WeightsExchanged
 from gpu_workers.types import Delta, Sampling
+from training.models import Checkpoint
 from training.promotion import ensure_loaded
 
 log = logging.getLogger(__name__)
@@ -229,14 +230,17 @@ async def attempts(turn: Turn, engine: Engine, marks: list[str]) -> AsyncGenerat
     sampling = Sampling(**drawn | {name: tuple(drawn[name]) for name in ("stop", "stop_token_ids")})
     decode = partial(Renderer.for_model(settings.MODEL).decode, controls=not sampling.skip_special_tokens)
     course = Course(turn.prompt_ids, sampling, decode)
-    ask = partial(engine.stream, adapter=checkpoint.adapter or None, request_id=turn.completion_id, priority=PRIORITY)
+    ask = partial(engine.stream, request_id=turn.completion_id, priority=PRIORITY)
+    has_spoken = False
     while True:
         try:
             if not is_held:
                 await ensure_loaded(checkpoint, engine)
                 is_held = True
-            async with aclosing(ask(*course.question())) as stream:  # type: ignore[type-var]
+            name = checkpoint.adapter or None
+            async with aclosing(ask(*course.question(), adapter=name)) as stream:  # type: ignore[type-var]
                 async for delta in stream:
+                    has_spoken = True
                     away_since, pause_s, delta = None, FIRST_PAUSE_S, course.take(delta)
                     if course.is_resumed and "resumed" not in marks:
                         marks.append("resumed")
@@ -245,9 +249,24 @@ async def attempts(turn: Turn, engine: Engine, marks: list[str]) -> AsyncGenerat
                         return
             return
         except (AdapterMissing, EngineUnavailable) as failure:
+            is_gone = isinstance(failure, WeightsExchanged) or not (is_held or isinstance(failure, AdapterMissing))
             is_held = is_held and not isinstance(failure, AdapterMissing)
             away_since = away_since or monotonic()
             if isinstance(failure, KeyRefused) or monotonic() - away_since > PATIENCE_S or not course.resume():
                 raise
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, 4.0)
+        if is_gone and not has_spoken:
+            checkpoint = await sync_to_async(readdress)(turn)
+
+
+def readdress(turn: Turn) -> Checkpoint:
+    """Who answers a turn of which nothing was said yet, and whose weights the engine does not answer with: those that
+    are live now, when they went live since. It is written on the turn, and returned."""
+    if turn.checkpoint.status == Checkpoint.Status.LIVE:
+        turn.checkpoint.refresh_from_db()
+    if turn.checkpoint.status == Checkpoint.Status.RETIRED:
+        live = Checkpoint.for_user(turn.session.user_id)
+        if Turn.objects.filter(pk=turn.pk, status=Turn.Status.ANSWERING).update(checkpoint=live):
+            turn.checkpoint = live
+    return turn.checkpoint

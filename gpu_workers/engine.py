@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from time import monotonic
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 import aiohttp
@@ -19,10 +19,28 @@ import orjson
 
 from core.errors import TalkbackError
 from gpu_workers.connections import Connections
-from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused, NoRoom
+from gpu_workers.errors import (
+    AdapterInvalid,
+    AdapterMissing,
+    EngineRefused,
+    EngineUnavailable,
+    KeyRefused,
+    NoRoom,
+    WeightsExchanged,
+)
 from gpu_workers.types import Completion, Delta, Sampling, Scored, Top, storable
 
+if TYPE_CHECKING:
+    from gpu_workers.spare import Spare
+
 log = logging.getLogger(__name__)
+
+FULL = "full:"
+"""How names of full weights begin. A server puts the name of what it serves on each answer: whoever asks for weights
+by such a name, or for the base or an adapter on it, takes no answer with another stamp."""
+
+BASE = "base"
+"""The stamp of the base once it is back in place of full weights."""
 
 PauseMode = Literal["abort", "retract", "in_place"]
 
@@ -45,9 +63,22 @@ class Engine:
     Every call raises EngineUnavailable when nobody answers, EngineRefused when the engine says no.
     """
 
-    def __init__(self, url: str, *, api_key: str = "", admin_key: str = "", timeout_s: float = 300.0) -> None:
-        """`timeout_s` is the longest silence that is borne; the real SGLang has two keys that do not overlap."""
+    def __init__(
+        self,
+        url: str,
+        *,
+        api_key: str = "",
+        admin_key: str = "",
+        timeout_s: float = 300.0,
+        spare: Spare | None = None,
+    ) -> None:
+        """`timeout_s` is the longest silence that is borne; the real SGLang has two keys that do not overlap. `spare`
+        answers for the full weights, or the base, that this server does not serve at the time."""
         self.url = url.rstrip("/")
+        self.spare = spare
+        self.failures = 0
+        """How often nobody answered: behind each may stand a server that was started again, and forgot all."""
+        self._weights = ""  # as the last answer was stamped
         self._told_at = -TOLD_S
         self._api_key = api_key
         self._admin_key = admin_key or api_key
@@ -68,10 +99,17 @@ class Engine:
         request_id: str | None = None,
         priority: int = 0,
     ) -> Completion:
-        """One whole reply to `prompt_ids`. Raises AdapterMissing when the engine does not hold `adapter`."""
+        """One whole reply to `prompt_ids`. `adapter` may also name full weights. Raises AdapterMissing when the engine
+        has nothing of that name."""
+        if (spare := await self._instead(adapter)) is not None:
+            async with spare as other:
+                return await other.generate(
+                    prompt_ids, sampling, adapter=adapter, request_id=request_id, priority=priority
+                )
         answer = await self._post("/generate", self._request(prompt_ids, sampling, adapter, request_id, priority))
         meta = answer["meta_info"]
         finish = _finish(meta)
+        self._stamped(meta, adapter)
         ids, logprobs = tuple(answer["output_ids"]), _logprobs(meta["output_token_logprobs"])
         _agree(ids, logprobs)
         return Completion(
@@ -99,6 +137,13 @@ class Engine:
         Pieces hold whole characters and never a part of a stop string; what arrived at once is one piece. The last one
         carries the finish reason.
         """
+        if (spare := await self._instead(adapter)) is not None:
+            async with spare as other:
+                asked = other.stream(prompt_ids, sampling, adapter=adapter, request_id=request_id, priority=priority)
+                async with aclosing(asked) as deltas:
+                    async for delta in deltas:
+                        yield delta
+            return
         body = self._request(prompt_ids, sampling, adapter, request_id, priority) | {"stream": True}
         cut = _Cut(sampling.stop)
         seen = 0  # tokens handed out so far
@@ -119,6 +164,7 @@ class Engine:
                     new = event["output_ids"][skip:] if skip else event["output_ids"]
                     try:
                         finish = _finish(meta)
+                        self._stamped(meta, adapter)
                         if not is_cumulative and seen + given != total:
                             raise EngineRefused(f"The stream broke: {seen} + {given} tokens are not {total}.")
                         values = _logprobs(meta["output_token_logprobs"][skip:])
@@ -163,11 +209,15 @@ class Engine:
         """Log-probs at temperature 1 of each response token after the prompt. Nothing is generated."""
         if not prompt_ids or not response_ids:
             raise ValueError("scoring needs a prompt and a response")
+        if (spare := await self._instead(adapter)) is not None:
+            async with spare as other:
+                return await other.score(prompt_ids, response_ids, adapter=adapter, priority=priority)
         body = self._request([*prompt_ids, *response_ids], Sampling(max_new_tokens=0), adapter, None, priority)
         # The entry at the start position is null: begin one token early, so that the first response token is real.
         body["logprob_start_len"] = len(prompt_ids) - 1
         answer = await self._post("/generate", body)
         _finish(answer["meta_info"])
+        self._stamped(answer["meta_info"], adapter)
         entries = answer["meta_info"]["input_token_logprobs"][1:]
         if [entry[1] for entry in entries] != list(response_ids):
             raise EngineRefused(f"The engine scored other tokens than the {len(response_ids)} it was given.")
@@ -201,12 +251,26 @@ class Engine:
         return {model["id"]: model["root"] for model in models if model.get("parent")}
 
     async def update_weights(self, path: str, *, version: str) -> None:
-        """Serve the full weights in folder `path` from now on, and stamp each token with `version`.
+        """Serve the full weights in folder `path` from now on, and stamp each answer with `version`.
 
-        Pause first: otherwise this waits for all running requests. A folder that cannot be read changes nothing.
+        Unless it is paused the server first ends what it is answering, and lets nobody in meanwhile: so no reply has
+        tokens of two weights, and none is lost. Raises AdapterInvalid, with nothing changed, for files that cannot be
+        served, and EngineUnavailable when it cannot be told whether they are.
         """
         body = {"model_path": str(path), "weight_version": version, "flush_cache": True, "abort_all_requests": False}
-        await self._post("/update_weights_from_disk", body, admin=True)
+        try:
+            await self._post("/update_weights_from_disk", body, admin=True)
+        except EngineRefused as refused:
+            raise AdapterInvalid(str(refused)) from refused
+        served = str((await self.info()).get("weight_version", ""))
+        self._weights = weights_in(served)
+        if served != version:
+            raise EngineUnavailable(f"The engine took the weights {version} and serves {served or 'others'}.")
+
+    async def serving(self) -> str:
+        """The name of the full weights that this server serves now; empty for the base, with adapters or without."""
+        self._weights = weights_in(str((await self.info()).get("weight_version", "")))
+        return self._weights
 
     async def pause(self, mode: PauseMode = "retract") -> None:
         """Stop sampling. retract: requests wait and go on correctly afterwards; abort: they end with what they have."""
@@ -248,6 +312,29 @@ class Engine:
     async def aclose(self) -> None:
         """Close this event loop's connections."""
         await self._connections.close()
+        if self.spare is not None:
+            await self.spare.aclose()
+
+    async def _instead(self, adapter: str | None) -> AbstractAsyncContextManager[Engine] | None:
+        """The spare, with what is asked for in place; None where this server has it. Raises WeightsExchanged when
+        neither has."""
+        wanted = weights_in(adapter or "")
+        if wanted == self._weights or wanted == await self.serving():
+            return None
+        if self.spare is None:
+            raise WeightsExchanged(f"The engine serves {self._weights or 'the base'}, not {wanted or 'the base'}.")
+        return self.spare.serving(wanted)
+
+    def _stamped(self, meta: Mapping[str, Any], adapter: str | None) -> None:
+        """Hold the answer's stamp to what was asked for. Raises WeightsExchanged."""
+        wanted = weights_in(adapter or "")
+        spans = [str(span.get("version", "")) for span in meta.get("weight_versions") or ()]
+        for version in (*spans, str(meta.get("weight_version", ""))):
+            self._weights = weights_in(version)
+            if self._weights != wanted:
+                raise WeightsExchanged(
+                    f"The engine answered with {self._weights or 'the base'}, not {wanted or 'the base'}."
+                )
 
     def _session(self) -> aiohttp.ClientSession:
         return self._connections.client()
@@ -302,6 +389,7 @@ class Engine:
 
     def _unreachable(self, error: Exception) -> EngineUnavailable:
         """Where the engine is, and how its network fails, is for the log: the sentence goes to whoever asked."""
+        self.failures += 1
         if monotonic() - self._told_at > TOLD_S:
             self._told_at = monotonic()
             log.warning("The engine at %s does not answer (%s).", self.url, str(error) or type(error).__name__)
@@ -340,11 +428,20 @@ class Engine:
         }
         if sampling.top_logprobs:
             body["top_logprobs_num"] = sampling.top_logprobs
-        if adapter:
+        if adapter and not weights_in(adapter):
             body["lora_path"] = adapter
         if priority:
             body["priority"] = priority  # larger is sooner; SGLang ignores it unless launched to heed it
         return body
+
+
+def weights_in(name: str) -> str:
+    """The full weights that a name or a stamp speaks of; empty for the base and for adapters on it.
+
+    >>> weights_in("full:talkback-3-0a1b2c3d"), weights_in("talkback-2-0a1b2c3d"), weights_in("default")
+    ('full:talkback-3-0a1b2c3d', '', '')
+    """
+    return name if name.startswith(FULL) else ""
 
 
 class _Cut:

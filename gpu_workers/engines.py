@@ -10,6 +10,7 @@ from django.conf import settings
 
 from gpu_workers.engine import Engine
 from gpu_workers.openai_chat import OpenAIChat
+from gpu_workers.spare import Spare
 
 if TYPE_CHECKING:
     from gpu_workers.tinker.service import Service
@@ -19,7 +20,8 @@ def policy() -> Engine:
     """The engine that serves the model being taught."""
     if settings.LEARNER == "tinker":
         return _tinker_engine(service(), settings.MODEL, Path(settings.DATA_DIR) / "tinker" / "held")
-    return _engine(settings.ENGINE_URL, settings.ENGINE_API_KEY, settings.ENGINE_ADMIN_KEY)
+    spare, base = settings.SPARE_ENGINE_URL, settings.MODEL
+    return _engine(settings.ENGINE_URL, settings.ENGINE_API_KEY, settings.ENGINE_ADMIN_KEY, spare, base)
 
 
 def service() -> Service:
@@ -52,8 +54,10 @@ def _tinker_engine(service: Service, model: str, held: Path) -> Engine:
 
 
 @lru_cache
-def _engine(url: str, api_key: str, admin_key: str) -> Engine:
-    return Engine(url, api_key=api_key, admin_key=admin_key)
+def _engine(url: str, api_key: str, admin_key: str, spare: str = "", base: str = "") -> Engine:
+    """`base` is the folder of the model that `spare` was started with."""
+    second = Spare(Engine(spare, api_key=api_key, admin_key=admin_key), base) if spare else None
+    return Engine(url, api_key=api_key, admin_key=admin_key, spare=second)
 
 
 @lru_cache

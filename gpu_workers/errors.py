@@ -25,6 +25,12 @@ class AdapterMissing(EngineRefused):
     code, status, retryable = "adapter_missing", 409, True
 
 
+class WeightsExchanged(AdapterMissing):
+    """The engine serves other weights, as the stamp on its answers says: full weights answer one at a time."""
+
+    code = "weights_exchanged"
+
+
 class NoRoom(EngineUnavailable):
     """The engine holds as many adapters as it can; there is room again once another is unloaded."""
 

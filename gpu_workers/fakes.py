@@ -13,8 +13,16 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from gpu_workers.engine import PauseMode
-from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable, NoRoom
+from gpu_workers.engine import PauseMode, weights_in
+from gpu_workers.errors import (
+    AdapterInvalid,
+    AdapterMissing,
+    EngineRefused,
+    EngineUnavailable,
+    NoRoom,
+    WeightsExchanged,
+)
+from gpu_workers.spare import Spare
 from gpu_workers.types import Completion, Delta, Sampling, Scored, Top
 
 Logprobs = Callable[[Sequence[int], Sequence[int], str | None], Sequence[float]]
@@ -58,6 +66,8 @@ class FakeEngine:
     def __init__(self, model: Path, *, otherwise: str | None = "I see.") -> None:
         """`model` is a folder with a tokenizer.json, so that ids and text agree with the rest of the system."""
         self.url = "http://engine.fake.internal"
+        self.spare: Spare | None = None
+        self.failures = 0
         self.tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
         self.otherwise = otherwise
         self.model = model
@@ -92,6 +102,11 @@ class FakeEngine:
 
     def comes_back(self) -> None:
         self.down = None
+
+    def starts_again(self) -> None:
+        """As a new process does: it serves the base, and knows no adapter."""
+        self.loaded.clear()
+        self.weight_version, self.down, self.paused = "base", None, None
 
     def hold(self, after: int = 0) -> None:
         """Make replies wait after `after` tokens, until release(). `holding` tells that one is waiting."""
@@ -206,7 +221,13 @@ class FakeEngine:
 
     async def update_weights(self, path: str, *, version: str) -> None:
         self._admin("weights", (str(path), version))
+        if version in self.invalid:
+            raise AdapterInvalid(f"{path} cannot be served (scripted).")
         self.weight_version = version
+
+    async def serving(self) -> str:
+        self._alive()
+        return weights_in(self.weight_version)
 
     async def pause(self, mode: PauseMode = "retract") -> None:
         self._admin("pause", mode)
@@ -244,6 +265,7 @@ class FakeEngine:
 
     def _alive(self) -> None:
         if self.down is not None:
+            self.failures += 1
             raise self.down
 
     def _admin(self, what: str, value: Any) -> None:
@@ -265,7 +287,9 @@ class FakeEngine:
         with self._lock:
             self.calls.append(call)
         self._alive()
-        if adapter is not None and adapter not in self.loaded:
+        if (wanted := weights_in(adapter or "")) != (served := weights_in(self.weight_version)):
+            raise WeightsExchanged(f"The engine serves {served or 'the base'}, not {wanted or 'the base'}.")
+        if adapter is not None and not wanted and adapter not in self.loaded:
             raise AdapterMissing(f"The engine does not hold {adapter}.")
         return call
 

@@ -29,6 +29,11 @@ def make(title: str, *, name: str = "", start: Checkpoint | None = None) -> Line
         raise LineRefused("A line needs a name with letters or digits in it.")
     if len(title) > 80:
         raise LineRefused("A line's name has at most 80 characters.")
+    if Checkpoint.live().kind == Checkpoint.Kind.FULL:
+        raise LineRefused(
+            "Full weights answer everybody, and a line's adapter has no base beside them: roll the shared line back to "
+            "an adapter, or to the base, first."
+        )
     if start.number and start != Checkpoint.live():
         raise LineRefused(f"A line starts from the base, or from what is live in the shared one: {start} is neither.")
     try:

@@ -55,6 +55,9 @@ MODEL_NAME = env("MODEL_NAME", "talkback")
 ENGINE_URL = env("ENGINE_URL", "http://127.0.0.1:8001")
 ENGINE_API_KEY = env("ENGINE_API_KEY")
 ENGINE_ADMIN_KEY = env("ENGINE_ADMIN_KEY")
+SPARE_ENGINE_URL = env("SPARE_ENGINE_URL")
+"""A second server with the same model and keys: it answers for the weights that the first does not serve while full
+weights are live there, or examined. Only with it can a recipe train every weight (docs/swap.md)."""
 ENGINE_PRIORITIES = env("ENGINE_PRIORITIES", "1") == "1"
 ENGINE_PATIENCE_S = float(env("ENGINE_PATIENCE_S", "600"))
 """How long a reply waits for an engine that does not answer; only then is it an error. Large models load slowly."""

@@ -299,11 +299,11 @@ class Batcher:
     def _can_step(self) -> bool:
         if self._paused:
             return False
-        return bool(self._running) or (bool(self._waiting) and not self._updates)
+        return bool(self._running) or (bool(self._waiting) and (not self._updates or self._is_answering()))
 
     def _settle(self) -> None:
         """Do what waits for sequences to end, and let the next ones in."""
-        if self._updates and (self._paused or not self._running):
+        if self._updates and (self._paused or not self._is_answering()):
             for update in self._updates:
                 self._apply(update)
             self._updates.clear()
@@ -325,8 +325,12 @@ class Batcher:
             else:
                 waiting.append((deadline, flushed))
         self._flushes = waiting
-        if not self._paused and not self._updates:
+        if not self._paused:
             self._admit()
+
+    def _is_answering(self) -> bool:
+        """True while a reply has begun that new weights must not end: one that stepped back is among them."""
+        return bool(self._running) or any(strand.output_length for strand in self._waiting)
 
     def _apply(self, update: _Update) -> None:
         try:
@@ -347,8 +351,10 @@ class Batcher:
         update.done.set_result(len(self._running) + len(self._waiting))
 
     def _admit(self) -> None:
-        """Give waiting sequences a place, by rank; a lower rank steps back for a higher one."""
-        for strand in sorted(self._waiting, key=Strand.rank):
+        """Give waiting sequences a place, by rank; a lower rank steps back for a higher one. While new weights wait,
+        only those that have begun: they end with the weights they began with."""
+        waiting = [strand for strand in self._waiting if strand.output_length or not self._updates]
+        for strand in sorted(waiting, key=Strand.rank):
             if self._awaits_prefix(strand):
                 continue
             if len(self._running) >= self.max_running:

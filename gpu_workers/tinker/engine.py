@@ -40,6 +40,7 @@ class TinkerEngine:
         """`model` is a folder with a tokenizer; `held` is where the names of adapters are kept, for all processes."""
         self.service, self.model = service, Path(model)
         self.url = service.url
+        self.spare, self.failures = None, 0  # full weights are for servers of one's own; a service forgets nothing
         self.names = files.Names(held)
         self._tokenizer: Tokenizer | None = None
         self._running: dict[str, asyncio.Task[Any]] = {}
@@ -146,6 +147,10 @@ class TinkerEngine:
             raise AdapterMissing(f"The engine does not hold {name}.")
         with suppress(AdapterInvalid):  # the checkpoint's folder went before its name
             self.service.forget(files.read(path or "").tinker)
+
+    async def serving(self) -> str:
+        """Nobody's full weights: those are learned and served here alone."""
+        return ""
 
     async def adapters(self) -> dict[str, str]:
         """The adapters that are held: name to folder."""
