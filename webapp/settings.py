@@ -88,6 +88,10 @@ JUDGE_TEACHES = yes_or_no("JUDGE_TEACHES")
 of plain follow-ups only: its votes are cast, kept and shown, and people's words teach."""
 CALIBRATION_VOTES = env("CALIBRATION_VOTES", "1") == "1"
 """Whether the judge also votes on what a person has decided already, afterwards, to be measured against it."""
+SHADOW_SHARE = float(env("SHADOW_SHARE", "0.05"))
+"""The share of main-line turns that the base answers too, unseen, while nobody waits: the frozen control. 0: none."""
+SHADOW_PER_HOUR = int(env("SHADOW_PER_HOUR", "20"))
+"""At most so many of them in an hour."""
 RECIPE = env("RECIPE")
 
 # When learning may begin (training/hours.py); empty: at any time.
