@@ -12,7 +12,7 @@ from kombu.exceptions import OperationalError
 from chat.rendering import Renderer
 from gpu_workers import engines
 from gpu_workers.errors import EngineUnavailable
-from judge import calibration, clean_lines, erasures, gate, judges, rehearsal, verdicts
+from judge import calibration, clean_lines, erasures, gate, judges, rehearsal, shadows, verdicts
 from judge.models import Erasure, Examination
 from training import approvals, lines
 from training.models import SHARED, Member
@@ -81,6 +81,23 @@ def rehearse_later() -> None:
     """Nudge a worker to rehearse when it has nothing else to do; with Redis away the sweep does again."""
     with suppress(OperationalError):
         rehearse.apply_async(priority=LOWEST, retry=False)
+
+
+@shared_task
+def shadow() -> None:
+    """Have the base answer a few turns that others answered, and come again, while nobody waits for anything."""
+    try:
+        more = shadows.answer(engine=engines.policy())
+    except EngineUnavailable:
+        return  # nothing depends on it; the sweep asks again
+    if more:
+        shadow_later()
+
+
+def shadow_later() -> None:
+    """Nudge a worker to have shadows answered when it has nothing else to do; with Redis away the sweep does again."""
+    with suppress(OperationalError):
+        shadow.apply_async(priority=LOWEST, retry=False)
 
 
 @shared_task(autoretry_for=(EngineUnavailable,), retry_backoff=True, retry_backoff_max=30, max_retries=5)

@@ -20,7 +20,7 @@ from chat.models import Turn
 from core.errors import TalkbackError
 from core.states import Stateful, moved
 from gpu_workers import engines
-from judge import arms, calibration, clean_lines, rehearsal, watching
+from judge import arms, calibration, clean_lines, rehearsal, shadows, watching
 from judge.models import Erasure
 from judge.sittings import sitting
 from judge.tasks import (
@@ -32,6 +32,7 @@ from judge.tasks import (
     judge_turn,
     measure_later,
     rehearse_later,
+    shadow_later,
 )
 from training import cleaning, hours, promotion, runs, trials
 from training.models import Checkpoint, Cleaning, Run, Sample
@@ -107,6 +108,7 @@ def sweep() -> int:
             _vote,
             _measure,
             _rehearse,
+            _shadow,
         ):
             try:
                 part()
@@ -163,6 +165,13 @@ def _rehearse() -> None:
     """Have the base answer what runs will rehearse, while nobody waits for anything."""
     if rehearsal.is_due():
         rehearse_later()
+
+
+def _shadow() -> None:
+    """Have the frozen control answer what others answered, while nobody waits for anything."""
+    shadows.prune()
+    if shadows.is_due():
+        shadow_later()
 
 
 def connect() -> None:
