@@ -24,8 +24,6 @@ def give(line: Line, fields: Mapping[str, object], *, by: User, reason: str = ""
     """
     with transaction.atomic():
         held = Line.objects.select_for_update().get(pk=line.pk)
-        if held.is_shared:
-            raise NotPossible("The shared line learns by the installation's recipe: change the file that RECIPE names.")
         if held.retired_at is not None:
             raise NotPossible(f"“{held}” is retired: it learns no more.")
         if seen is not None and seen != mark(held):

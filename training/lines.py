@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 from django.utils.text import slugify
 
 from core.errors import TalkbackError
-from training import config
+from training import config, outside
 from training.config import Recipe, RecipeInvalid
 from training.models import SHARED, Checkpoint, Line, Sample
 
@@ -46,22 +46,26 @@ def make(title: str, *, name: str = "", start: Checkpoint | None = None) -> Line
 def recipe_of(line: str) -> Recipe:
     """What this line learns by: its own recipe, else the installation's. Raises RecipeInvalid."""
     own = Line.objects.filter(name=line).values_list("recipe", flat=True).first()
-    return only_adapters(config.read(own)) if own else config.current()
+    return usable(own) if own else config.current()
 
 
 def set_recipe(line: Line, fields: Mapping[str, object]) -> Recipe:
     """Have this line learn by a recipe of its own from its next run on; without fields, by the installation's again.
     Raises RecipeInvalid, with nothing changed."""
-    recipe = only_adapters(config.read(fields)) if fields else config.current()
+    recipe = usable(fields) if fields else config.current()
     line.recipe = dict(fields)
     line.save(update_fields=["recipe"])
     return recipe
 
 
-def only_adapters(recipe: Recipe) -> Recipe:
-    """Weights of several lines answer beside one another, which only adapters can."""
+def usable(fields: str | Mapping[str, object]) -> Recipe:
+    """The recipe that these words make, where a line can learn by it here: weights of several lines answer beside one
+    another, which only adapters can, and a learner elsewhere has bounds of its own. Raises RecipeInvalid."""
+    recipe = config.read(fields)
     if recipe.weights == "full":
         raise RecipeInvalid("A line's weights cannot be full: only adapters go live. Set weights to lora.")
+    if outside.is_outside():
+        outside.check(recipe)
     return recipe
 
 
@@ -69,7 +73,7 @@ def batch_sizes(names: Iterable[str]) -> dict[str, int]:
     """How many samples a run of each of these lines claims, in at most one query; without those whose recipe cannot be
     used."""
     names = set(names)
-    own = dict(Line.objects.filter(name__in=names).values_list("name", "recipe")) if names - {SHARED} else {}
+    own = dict(Line.objects.filter(name__in=names).values_list("name", "recipe"))
     sizes = {}
     for name in names:
         with suppress(RecipeInvalid):

@@ -7,7 +7,7 @@ import pytest
 from judge import recipes
 from judge.models import Ruling
 from judge.reviews import NotPossible, Overtaken
-from training import lines
+from training import config, lines
 from training.config import RecipeInvalid
 from training.models import SHARED, Line
 
@@ -65,11 +65,19 @@ def test_what_cannot_be_used_is_refused_and_leaves_no_record(line, person):
     assert not Ruling.objects.exists()
 
 
-def test_a_change_that_is_none_and_one_of_a_line_that_takes_none_are_refused(line, person):
+def test_the_shared_line_takes_a_recipe_of_its_own_and_gives_it_back(line, person):
+    shared = Line.objects.get(pk=SHARED)
+    ruling = recipes.give(shared, BINARY, by=person)
+    assert lines.recipe_of(SHARED).updates == 3
+    assert lines.recipe_of(line.name) == config.current()  # a line without one learns by the installation's
+
+    recipes.undo(ruling, by=person)
+    assert lines.recipe_of(SHARED) == config.current()
+
+
+def test_a_change_that_is_none_is_refused(line, person):
     with pytest.raises(NotPossible, match="already"):
         recipes.give(line, {}, by=person)
-    with pytest.raises(NotPossible, match="RECIPE"):
-        recipes.give(Line.objects.get(pk=SHARED), BINARY, by=person)
     with pytest.raises(NotPossible, match="no line's recipe"):
         recipes.undo(Ruling.objects.create(verb="policy", before={"source": "web"}, after={"source": "web"}), by=person)
 

@@ -173,6 +173,11 @@ def _elsewhere() -> Checkpoint:
     return Checkpoint.objects.create(number=1, parent=base, status=Checkpoint.Status.RETIRED, path="gone")
 
 
+def gap_that_is_no_number(scene: Scene) -> str:
+    scene.broken_model()
+    return scene.says(teacher_prompt_ids=None, reward=1.0)  # served by these weights, as it says
+
+
 ALARMS: dict[str, list[tuple[Callable[[Scene], str], str]]] = {
     "every advantage is zero": [
         (nothing_said, "Every advantage is zero"),
@@ -191,7 +196,10 @@ ALARMS: dict[str, list[tuple[Callable[[Scene], str], str]]] = {
         (gradient_that_is_no_number, "The gradient is nan"),
     ],
     "the new weights answer as the base does": [(new_weights_that_answer_as_the_base, "exactly as the base does")],
-    "engine and learner disagree on equal weights": [(engine_that_served_something_else, "nats a token apart")],
+    "engine and learner disagree on equal weights": [
+        (engine_that_served_something_else, "nats a token apart"),
+        (gap_that_is_no_number, "cannot be compared, since one is not a number"),
+    ],
     "the engine does not apply the adapter": [(engine_that_leaves_the_adapter_out, "as if the adapter were not there")],
     "merged weights are the base's": [(merge_of_an_adapter_that_is_zero, "merged, it is the base")],
 }

@@ -86,11 +86,12 @@ def test_the_disk_that_a_checkpoint_takes_is_foreseen(ready, home, tiny_model):
     candidate = runs.train(batches.learn_now(Recipe(batch_size=1, lora_rank=4)))
 
     taken = sum(file.stat().st_size for file in candidate.folder.iterdir())
-    assert forecast.checkpoint_bytes(Recipe(lora_rank=4), tiny_model) == pytest.approx(taken, rel=0.15)
-    weights = json.loads((tiny_model / "config.json").read_text())
-    assert weights["dtype"] == "float32"
+    assert taken < forecast.checkpoint_bytes(Recipe(lora_rank=4), tiny_model) < 1.15 * taken + forecast.BESIDE
+    config = json.loads((tiny_model / "config.json").read_text())
+    assert config["dtype"] == "float32"
     full = forecast.checkpoint_bytes(Recipe(weights="full"), tiny_model)
-    assert full == pytest.approx(3 * (tiny_model / "model.safetensors").stat().st_size, rel=0.05)
+    weights = 3 * (tiny_model / "model.safetensors").stat().st_size  # and both of Adam's moments
+    assert weights < full < 1.05 * weights + forecast.BESIDE
 
 
 def test_too_little_room_is_said_beforehand(ready, home, monkeypatch):

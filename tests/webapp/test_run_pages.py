@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from judge.models import Ruling
 from training import config, hours, lines
-from training.models import Checkpoint, Run, Sample
+from training.models import SHARED, Checkpoint, Run, Sample
 from webapp.console import recipes, runs
 from webapp.urls import websocket_urlpatterns
 
@@ -212,7 +212,8 @@ def test_an_adapter_is_taken_away_with_its_base_and_its_card(console, make_check
     (checkpoint.folder / "optimizer.pt").write_bytes(b"not for others")
     answer = console.get(address)
     archive = zipfile.ZipFile(io.BytesIO(b"".join(answer.streaming_content)))
-    assert set(archive.namelist()) == {"adapter_config.json", "adapter_model.safetensors", "README.md"}
+    weights = {"adapter_config.json", "adapter_model.safetensors", "README.md"}
+    assert set(archive.namelist()) == weights | {"receipt.json", "receipt.pub"}
     assert json.loads(archive.read("adapter_config.json")) == {"r": 16, "base_model_name_or_path": "smol"}
     assert console.get(reverse("console:adapter", args=[0])).status_code == 404  # the base has none
 
@@ -400,6 +401,22 @@ def test_a_line_is_given_a_preset_in_the_console_and_it_is_taken_back(console, o
     assert "It learns by the installation’s recipe again." in page
     assert lines.recipe_of(line.name) == config.current()
     assert "its conversation was deleted" not in text(console.get(reverse("console:audit")))
+
+
+def test_which_recipe_the_shared_line_learns_by_is_said_plainly(console, settings, tmp_path, make_lesson):
+    file = tmp_path / "ours.json"
+    file.write_text('{"preset": "opd"}', encoding="utf-8")
+    settings.RECIPE = str(file)
+    page = text(console.get(reverse("console:recipe")))
+    assert "Learning uses the preset opd." in page
+    assert "the file ours.json says" in page
+
+    make_lesson()
+    address = reverse("console:recipe_give", args=[SHARED])
+    page = text(console.post(address, {"preset": "binary", "changes": '{"batch_size": 1}', "seen": "{}"}, follow=True))
+    assert "It was chosen here, as binary with batch_size 1. The file ours.json, which RECIPE names, holds for" in page
+    console.post(reverse("console:learn_now"))
+    assert Run.objects.get().recipe["batch_size"] == 1  # and "learn now" learns by it
 
 
 @pytest.mark.parametrize(

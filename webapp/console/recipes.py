@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from core.errors import TalkbackError
 from judge import recipes
 from judge.models import Ruling
-from training import config, forecast, lines, outside
+from training import config, forecast, lines
 from training.config import PRESETS, Recipe, RecipeInvalid
 from training.models import SHARED, Line
 from webapp.console.reviews import is_fragment
@@ -93,18 +93,16 @@ def read(recipe: Mapping[str, Any]) -> Reading:
     """
     if not recipe:
         return Reading("", ())
-    fields = Recipe.model_fields
-    values = {name: recipe.get(name, field.default) for name, field in fields.items()}
-    presets = {name: preset.model_dump() for name, preset in PRESETS.items()}
+    docs, kept = config.reasons(), config.knobs(recipe)
+    values = config.knobs(Recipe().model_dump()) | {name: value for name, value in kept.items() if name in docs}
+    presets = {name: config.knobs(preset.model_dump()) for name, preset in PRESETS.items()}
 
     def apart(name: str) -> int:
         return sum(values[knob] != presets[name][knob] for knob in values)
 
     nearest = min(presets, key=apart)
-    knobs = (
-        Knob(name, value, presets[nearest][name], words(fields[name].description)) for name, value in values.items()
-    )
-    unknown = tuple((name, value) for name, value in recipe.items() if name not in fields)
+    knobs = (Knob(name, value, presets[nearest][name], words(docs[name])) for name, value in values.items())
+    unknown = tuple((name, value) for name, value in kept.items() if name not in docs)
     return Reading(nearest, tuple(knobs), unknown)
 
 
@@ -122,24 +120,33 @@ class Origin:
 
 
 def origin() -> Origin:
-    if not settings.RECIPE:
-        return Origin("RECIPE is not set, so it is the preset for an installation like this one.")
-    file = Path(settings.RECIPE).name
+    """Of what the shared line learns by: what was chosen here holds, else RECIPE's file, else a preset."""
+    file = Path(settings.RECIPE).name if settings.RECIPE else ""
+    shared = Line.objects.get(pk=SHARED)
+    if shared.recipe:
+        said = f"It was chosen here, as {in_words(shared.recipe)}."
+        rest = f"The file {file}, which RECIPE names," if file else "The preset for an installation like this one"
+        said += f" {rest} holds for lines without a recipe of their own, and here again once that is chosen below."
+    elif file:
+        said = f"It is what the file {file} says, which RECIPE names. It is read anew for every batch."
+    else:
+        said = "RECIPE is not set, so it is the preset for an installation like this one."
     try:
-        config.current()
+        lines.recipe_of(SHARED)
     except TalkbackError as failure:
-        return Origin(f"RECIPE names the file {file}.", str(failure))
-    return Origin(f"It is what the file {file} says, which RECIPE names. It is read anew for every batch.")
+        return Origin(said if shared.recipe else f"RECIPE names the file {file}.", str(failure))
+    return Origin(said)
 
 
 def side_by_side(here: Reading | None) -> list[tuple[str, str, list[tuple[Any, bool]]]]:
     """(knob, what it is for, [(value, whether it differs from the one here)] by preset), where they are not alike."""
-    used = {knob.name: knob.value for knob in here.knobs} if here else Recipe().model_dump()
+    used = {knob.name: knob.value for knob in here.knobs} if here else config.knobs(Recipe().model_dump())
+    presets = [config.knobs(preset.model_dump()) for preset in PRESETS.values()]
     rows = []
-    for name, field in Recipe.model_fields.items():
-        values = [getattr(preset, name) for preset in PRESETS.values()]
+    for name, doc in config.reasons().items():
+        values = [preset[name] for preset in presets]
         if any(value != used[name] for value in values):
-            rows.append((name, words(field.description), [(value, value != used[name]) for value in values]))
+            rows.append((name, words(doc), [(value, value != used[name]) for value in values]))
     return rows
 
 
@@ -161,9 +168,7 @@ def tried(text: str) -> Trial:
     if len(text) > LONGEST:
         return Trial(text[:LONGEST], (f"That is longer than {LONGEST} characters: a recipe is a few lines of JSON.",))
     try:
-        recipe = lines.only_adapters(config.read(text or "{}"))
-        if outside.is_outside():
-            outside.check(recipe)
+        recipe = lines.usable(text or "{}")
     except RecipeInvalid as failure:
         return Trial(text, faults(failure))
     try:
@@ -200,7 +205,7 @@ def fault(kind: str, knob: str, said: str) -> str:
 
 @dataclass(frozen=True)
 class OwnRecipe:
-    """What a private line learns by, as its form shows it and as it came to be."""
+    """What a line learns by, as its form shows it and as it came to be."""
 
     line: Line
     says: str
@@ -286,17 +291,17 @@ def recipe(request: HttpRequest) -> HttpResponse:
 def shown() -> dict[str, Any]:
     """What the recipe page shows before anybody has typed."""
     try:
-        reading = read(config.current().model_dump())
+        reading = read(lines.recipe_of(SHARED).model_dump())
     except TalkbackError:
         reading = None
-    private = Line.objects.filter(retired_at=None).exclude(name=SHARED)
+    active = sorted(Line.objects.filter(retired_at=None), key=lambda line: not line.is_shared)
     return {
         "reading": reading,
         "origin": origin(),
         "presets": list(PRESETS),
         "about": [(name, WHOSE.get(name, "")) for name in PRESETS],
         "rows": side_by_side(reading),
-        "own": [own(line) for line in private],
+        "own": [own(line) for line in active],
         "example": '{\n  "preset": "embedded",\n  "updates": 4\n}',
     }
 

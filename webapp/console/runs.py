@@ -253,7 +253,7 @@ def adapter(request: HttpRequest, number: int) -> HttpResponse:
     files[ADAPTER_FILES[1]] = checksums.digest(folder / ADAPTER_FILES[1])
     texts[receipts.RECEIPT] = receipts.written(receipts.receipt(checkpoint, files))
     texts[receipts.PUBLIC] = receipts.pem(receipts.private_key().public_key())
-    written = tempfile.TemporaryFile()  # on disk, and gone with the answer: weights are not held in memory
+    written = tempfile.TemporaryFile()  # noqa: SIM115 -- on disk, and gone when the answer was sent
     with zipfile.ZipFile(written, "w") as archive:  # stored as it is: weights do not grow smaller
         for name, text in texts.items():
             archive.writestr(name, text)
