@@ -6,6 +6,7 @@ import uuid
 from typing import Any
 
 from asgiref.sync import sync_to_async
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import IntegrityError, transaction
@@ -22,6 +23,7 @@ from chat.forms import MessageForm, TitleForm
 from chat.models import Consent, Session, Turn
 from core.errors import TalkbackError
 from gpu_workers import engines
+from training import taints
 
 LISTED = 100
 """How many conversations the side list shows."""
@@ -134,7 +136,13 @@ def rename(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
 @login_required
 def delete(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     """Forget a conversation. What was already learned from it stays in the weights; the page says so before."""
-    get_object_or_404(Session.objects.visible_to(request.user), pk=pk).delete()
+    found = get_object_or_404(Session.objects.visible_to(request.user), pk=pk)
+    held = taints.learned_from(found.turns.order_by().values("pk"))
+    found.delete()
+    if held:
+        names = ", ".join(str(one) for one in held)
+        told = f"The chat is gone. What was learned of it is in the weights of {names} still, and whoever runs this "
+        messages.warning(request, f"{told}Talkback is told: they can have it learned again without.", extra_tags="warn")
     return redirect("chat:home")
 
 

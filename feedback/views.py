@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 from uuid import UUID
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
@@ -16,6 +18,8 @@ from chat.models import Turn
 from chat.turns import TurnUnfinished
 from feedback.forms import LONGEST, FeedbackForm, MarkForm, unfolded
 from feedback.models import Feedback, MarksInvalid
+from training import taints
+from training.models import Checkpoint
 
 
 @require_POST
@@ -32,9 +36,14 @@ def give(request: HttpRequest, turn_id: UUID) -> HttpResponse:
         except TurnUnfinished as unfinished:
             form.add_error(None, str(unfinished))
     status = 422 if form.errors else 200
+    # What was taken back may have been learned: whoever did so reads at once where it is.
+    held = taints.holding(turn.pk) if form.is_valid() and is_taken_back(request, **form.cleaned_data) else []
     if not request.htmx:  # type: ignore[attr-defined]
+        if held:
+            messages.warning(request, f"Taken back. {where(held)}", extra_tags="warn")
         return redirect("chat:session", turn.session_id)
-    return render(request, "feedback/_bar.html", {"turn": turn, "form": form, "answered": True}, status=status)
+    context = {"turn": turn, "form": form, "answered": True, "held": where(held) if held else ""}
+    return render(request, "feedback/_bar.html", context, status=status)
 
 
 @require_POST
@@ -79,10 +88,20 @@ def says_nothing_new(turn: Turn, *, kind: str, text: str | None, **_: object) ->
     return kind == Feedback.Kind.REWRITE and text == turn.text.strip()
 
 
+def is_taken_back(request: HttpRequest, *, value: int, text: str | None, **_: object) -> bool:
+    return "take_back" in request.POST or not (value or text)
+
+
+def where(held: Sequence[Checkpoint]) -> str:
+    """Which weights hold what was taken back, as its person is told."""
+    names = ", ".join(str(one) for one in held)
+    return f"It was learned already, and is in the weights of {names} still."
+
+
 def apply(turn: Turn, request: HttpRequest, *, kind: str, value: int, text: str | None, tags: list[str] | None) -> None:
     """An empty correction and a thumb of 0 take back what was said; a thumb that stands already stays."""
     by = cast(User, request.user)  # login_required saw to it
-    if "take_back" in request.POST or not (value or text):
+    if is_taken_back(request, value=value, text=text):
         Feedback.objects.withdraw(turn, by=by, kind=kind)
     else:
         Feedback.objects.give(turn, by=by, kind=kind, value=value, text=text, tags=tags)

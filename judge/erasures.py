@@ -67,13 +67,13 @@ def _slice(erasure: Erasure) -> None:
     newest = list(session.turns.order_by("-position").values_list("pk", flat=True)[:SLICE])
     gone = _counts(newest)
     turns = Turn.objects.filter(pk__in=newest)
-    named = _names(newest)
+    held_in = _held_in(newest)
     turns.delete()
     if not session.turns.exists():
         session.delete()
         gone["conversations"] = 1
     held.gone = {name: held.gone.get(name, 0) + gone.get(name, 0) for name in {*held.gone, *gone}}
-    held.checkpoints = sorted({*held.checkpoints, *named})
+    held.checkpoints = sorted({*held.checkpoints, *held_in})
     held.save(update_fields=["gone", "checkpoints"])
 
 
@@ -85,10 +85,10 @@ def _counts(turns: list[UUID]) -> dict[str, int]:
     return {"replies": len(turns), "feedback": said, "samples": len(statuses) - learned, "learned": learned}
 
 
-def _names(turns: list[UUID]) -> list[str]:
-    """The checkpoints that learned from these turns, and what was trained on from there."""
+def _held_in(turns: list[UUID]) -> list[int]:
+    """Numbers of the checkpoints that learned from these turns, and what was trained on from there."""
     learned = _made(turns).filter(status=Sample.Status.TRAINED)
-    return [str(one) for one in taints.learned_in(set(learned.values_list("run", flat=True)) - {None})]
+    return [one.number for one in taints.learned_in(set(learned.values_list("run", flat=True)) - {None})]
 
 
 def _made(turns: list[UUID]) -> QuerySet[Sample]:

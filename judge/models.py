@@ -349,8 +349,10 @@ class Comparison(Stateful):
     """[str]"""
     replies = models.JSONField(default=list, blank=True)
     """[{"prompt", "first", "second", "is_swapped"}]: swapped ones show the second on the left."""
-    distances = models.JSONField(default=dict, blank=True)
-    """How far the weights are apart, by layer."""
+    distances = models.JSONField(default=list, blank=True)
+    """How far the weights are apart, by layer, as `gpu_workers.distances` measures it."""
+    revealed_to = models.JSONField(default=list, blank=True)
+    """Numbers of the people who know which is which, and choose no more."""
     error = models.TextField(blank=True)
     by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField(default=timezone.now)
@@ -402,7 +404,7 @@ class Erasure(Stateful):
     gone = models.JSONField(default=dict, blank=True)
     """{"conversations", "replies", "feedback", "samples", "learned", "keys"}: how many went so far."""
     checkpoints = models.JSONField(default=list, blank=True)
-    """Names of those whose weights learned from what went."""
+    """Numbers of those whose weights learned from what went."""
     asked_at = models.DateTimeField(default=timezone.now)
     done_at = models.DateTimeField(null=True, blank=True)
 

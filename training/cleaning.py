@@ -193,15 +193,6 @@ def is_step(checkpoint: Checkpoint) -> bool:
     return cleaning is not None and cleaning.result_id != checkpoint.pk
 
 
-def needed() -> set[int]:
-    """The checkpoints whose weights a cleaning that is under way goes on from: they are to be kept."""
-    held: set[int] = set()
-    for cleaning in Cleaning.objects.filter(status__in=ACTIVE):
-        held |= {cleaning.ancestor_id, cleaning.replaces_id}
-        held |= set(Checkpoint.objects.filter(run__cleaning=cleaning).values_list("pk", flat=True))
-    return held
-
-
 def unfinished() -> list[int]:
     """The cleanings that something is due of, whatever was heard of them: for the sweep."""
     active = Cleaning.objects.filter(status__in=ACTIVE)

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -103,6 +104,18 @@ def holding(origin: UUID) -> list[Checkpoint]:
     """The checkpoints that hold what was taken back of this turn, of whatever line; the newest first."""
     learned = Sample.objects.filter(TAKEN_BACK, origin=origin).order_by()
     return learned_in(set(learned.values_list("run", flat=True)) - {None})
+
+
+def learned_from(origins: QuerySet[Any, Any]) -> list[Checkpoint]:
+    """The checkpoints that learned from these turns, and what was trained on from there; the newest first."""
+    learned = Sample.objects.filter(origin__in=origins, status=Sample.Status.TRAINED).order_by()
+    return learned_in(set(learned.values_list("run", flat=True)) - {None})
+
+
+def to_be_replaced(checkpoints: Iterable[Checkpoint]) -> Checkpoint | None:
+    """Which of these one would learn again: what answers now, else the newest that may."""
+    may = [one for one in checkpoints if one.status != Checkpoint.Status.REJECTED]
+    return next((one for one in may if one.status == Checkpoint.Status.LIVE), may[0] if may else None)
 
 
 def withdraw(origin: UUID, spans: Iterable[tuple[datetime, datetime | None]]) -> list[Checkpoint]:

@@ -15,7 +15,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.db.models import Q
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
 from django.utils import timezone
@@ -25,11 +25,12 @@ from django.views.decorators.http import require_GET, require_POST
 from chat.models import ApiKey, Session, Turn
 from core.errors import TalkbackError
 from feedback.models import Feedback
-from judge import consent, judges, membership, naming, personal, redaction
-from judge.models import Hint, Judgement
-from training import outside
-from training.models import SHARED, Checkpoint, Line, Member, Sample
+from judge import consent, erasures, judges, membership, naming, personal, redaction
+from judge.models import Erasure, Hint, Judgement
+from training import notices, outside, taints
+from training.models import SHARED, Checkpoint, Line, Member, Notice, Sample
 from webapp import streams
+from webapp.console import cleanings
 from webapp.console.board import counted
 
 LONGEST = 100_000
@@ -89,6 +90,8 @@ def page(request: HttpRequest, **more: Any) -> HttpResponse:
         "keys": ApiKey.objects.filter(user=user, revoked_at=None).order_by("name", "pk"),
         "off": Session.objects.visible_to(user).filter(learns=False).select_related("key"),
         "sample_text": SAMPLE_TEXT,
+        "erasure": erasure_of(user),
+        "sure": SURE,
     }
     return render(request, "privacy/page.html", context | more)
 
@@ -189,7 +192,11 @@ def pool(request: HttpRequest) -> HttpResponse:
         went = (
             f" {counted(taken, 'sample')} that waited there {'is' if taken == 1 else 'are'} put away." if taken else ""
         )
-        tell(request, f"What you give teaches your own line alone.{went} What was learned stays in the weights.")
+        learned = membership.pooled(person(request)).filter(status=Sample.Status.TRAINED)
+        held = taints.learned_in(set(learned.values_list("run", flat=True)) - {None})
+        names = ", ".join(str(one) for one in held)
+        stays = f" What was learned is in the weights of {names}: those who run this Talkback are told." if held else ""
+        tell(request, f"What you give teaches your own line alone.{went}{stays}")
     return redirect("privacy:home")
 
 
@@ -342,19 +349,90 @@ def at(moment: datetime | None) -> str | None:
     return moment.isoformat() if moment else None
 
 
+SURE = "delete"
+"""What somebody types who means it."""
+
+
 @require_POST
 @login_required
 def delete(request: HttpRequest) -> HttpResponse:
-    """Forget every conversation of this person. The page has asked, and said what stays in weights."""
+    """Forget every conversation of this person. The page has asked, and said what stays in weights.
+
+    Few of them are gone with this request; of many a worker deletes the rest, and the page says how far it is.
+    """
     user = person(request)
-    if request.POST.get("sure") != "yes":
-        messages.error(request, "Nothing was deleted: tick the box to say that you are sure.", extra_tags="bad")
+    if request.POST.get("sure", "").strip().lower() != SURE:
+        messages.error(request, f"Nothing was deleted: type “{SURE}” to say that you are sure.", extra_tags="bad")
         return redirect("privacy:home")
-    number = Session.objects.visible_to(user).count()
-    for one in Session.objects.visible_to(user).iterator(CHUNK):
-        one.delete()
-    tell(request, f"{counted(number, 'conversation')} deleted, with everything that was made of them.")
-    return redirect("privacy:home")
+    erasure = erasures.ask(user, revokes_keys=request.POST.get("keys") == "revoke")
+    erasures.go_on(erasure, slices=erasures.AT_ONCE)
+    return redirect(f"{reverse('privacy:home')}#erasure")
+
+
+@require_GET
+@login_required
+@never_cache
+def erasing(request: HttpRequest) -> HttpResponse:
+    """How far the deleting is."""
+    return render(request, "privacy/_erasure.html", {"erasure": erasure_of(person(request))})
+
+
+def erasure_of(user: User) -> dict[str, Any] | None:
+    """The newest wish of this person to have everything deleted, as the page shows it."""
+    row = Erasure.objects.filter(user=user).first()
+    if row is None:
+        return None
+    gone = row.gone
+    said = gone.get("feedback", 0)
+    what = [
+        counted(gone.get("conversations", 0), "conversation"),
+        counted(gone.get("replies", 0), "reply"),
+        "1 thumb or correction" if said == 1 else f"{said} thumbs and corrections",
+        counted(gone.get("samples", 0), "waiting sample"),
+    ]
+    held = Checkpoint.objects.filter(number__in=row.checkpoints).order_by("-number")
+    return {
+        "row": row,
+        "is_done": row.status == Erasure.Status.DONE,
+        "done": gone.get("conversations", 0),
+        "total": max(row.total, gone.get("conversations", 0)),
+        "what": what,
+        "keys": gone.get("keys", 0),
+        "learned": gone.get("learned", 0),
+        "checkpoints": held,
+        "wishes": taints.to_be_replaced(held) is not None,
+    }
+
+
+@require_POST
+@login_required
+def learn_again(request: HttpRequest) -> HttpResponse:
+    """Have what this person took back be taken out of the weights: staff begins it, for others an operator is asked.
+    `turn` names one reply; without it all of theirs that was deleted is meant."""
+    user = person(request)
+    back, held = reverse("privacy:home"), []
+    if given := request.POST.get("turn"):
+        turn = get_object_or_404(Turn.objects.visible_to(user), pk=uuid_of(given))
+        back, held = reverse("chat:session", args=[turn.session_id]), taints.holding(turn.pk)
+    elif (row := Erasure.objects.filter(user=user).first()) is not None:
+        held = list(Checkpoint.objects.filter(number__in=row.checkpoints).order_by("-number"))
+    target = taints.to_be_replaced(held)
+    if target is None:
+        messages.error(request, "Nothing of what you took back is in weights that could answer.", extra_tags="bad")
+    elif user.is_staff:
+        return cleanings.begin(request, target)
+    else:
+        text = f"{user} asks that {target} be learned again without what they took back. Cleanings does that."
+        notices.tell(f"wish {user.pk} {target.line_id}", text, level=Notice.Level.INFO, checkpoint=target)
+        tell(request, f"Those who run this Talkback read now that you want {target} learned again without it.")
+    return redirect(back)
+
+
+def uuid_of(given: str) -> uuid.UUID:
+    try:
+        return uuid.UUID(given)
+    except ValueError as error:
+        raise Http404 from error
 
 
 def tell(request: HttpRequest, sentence: str) -> None:
@@ -375,6 +453,8 @@ urlpatterns = [
     path("privacy/try/", try_it, name="try"),
     path("privacy/export/", export, name="export"),
     path("privacy/delete/", delete, name="delete"),
+    path("privacy/erasing/", erasing, name="erasing"),
+    path("privacy/learn-again/", learn_again, name="learn_again"),
     path("privacy/keys/<int:pk>/", key, name="key"),
     path("chats/<uuid:pk>/learning/", session, name="session"),
     path("turns/<uuid:pk>/learning/", turn, name="turn"),

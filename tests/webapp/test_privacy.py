@@ -10,6 +10,7 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.utils import timezone
 
 from chat import sessions, turns
 from chat.models import ApiKey, Consent, Session, Turn
@@ -17,7 +18,7 @@ from feedback.models import Feedback
 from judge import consent
 from judge.models import Hint, Judgement, Ruling, Vote
 from judge.samples import Reason
-from training.models import Checkpoint, Sample
+from training.models import Checkpoint, Notice, Sample, Taint
 from webapp import privacy
 
 SECRET = "ana@example.com"
@@ -74,7 +75,7 @@ def test_what_was_learned_is_told_with_its_checkpoints_and_emptied(page, make_le
     assert (sample.prompt_ids, sample.response_ids, sample.teacher_prompt_ids) == ([], [], None)
     assert sample.run == checkpoint.run
     told = html(page.get("/privacy/"))
-    assert "in the weights of talkback@1 until somebody rolls back" in told
+    assert "What was already learned is in the weights of talkback@1 and of what was trained on from there" in told
     assert "A checkpoint also keeps the tokens of one reply that it learned from" in told
 
 
@@ -298,14 +299,70 @@ async def test_a_long_export_comes_in_parts_and_whole(async_client, talker):
     assert len(b"".join(parts).splitlines()) == privacy.PART + 6  # the account, and each chat
 
 
-def test_all_conversations_are_deleted_once_their_person_is_sure(page, lesson, make_turn, operator):
+def test_everything_is_deleted_once_its_person_is_sure(page, lesson, make_turn, operator, talker):
     foreign = Session.objects.create(user=operator)
-    make_turn()
-    assert "Nothing was deleted" in html(page.post("/privacy/delete/", follow=True))
+    Feedback.objects.give(make_turn("served"), by=talker, kind="thumb", value=1)
+    assert "Nothing was deleted: type “delete”" in html(page.post("/privacy/delete/", {"sure": "yes"}, follow=True))
     assert Session.objects.count() == 3
-    assert "2 conversations deleted" in html(page.post("/privacy/delete/", {"sure": "yes"}, follow=True))
+    text = html(page.post("/privacy/delete/", {"sure": " Delete "}, follow=True))
+    gone = "2 conversations, 2 replies, 1 thumb or correction and 1 waiting sample."
+    assert f"Everything of yours is deleted</strong>, since {timezone.now():%-d %B %Y}" in text
+    assert gone in text
+    assert "No checkpoint had learned from it." in text
     assert Session.objects.get() == foreign
-    assert not any(model.objects.exists() for model in (Turn, Sample, Hint, Vote))
+    assert not any(model.objects.exists() for model in (Turn, Sample, Hint, Vote, Feedback))
+
+
+@pytest.mark.parametrize(("keys", "revoked"), [("revoke", True), ("keep", False)])
+def test_keys_are_revoked_with_it_or_kept_as_their_person_says(page, talker, keys, revoked):
+    key, _ = ApiKey.objects.issue(talker, "laptop")
+    assert "Revoke them" in html(page.get("/privacy/"))
+    page.post("/privacy/delete/", {"sure": "delete", "keys": keys})
+    key.refresh_from_db()
+    assert (key.revoked_at is not None) is revoked
+
+
+def test_what_was_learned_is_named_and_an_operator_is_asked_to_have_it_out(page, make_lesson, make_checkpoint, talker):
+    checkpoint = make_checkpoint(1, "retired")
+    make_lesson("trained", run=checkpoint.run)
+    text = html(page.post("/privacy/delete/", {"sure": "delete"}, follow=True))
+    assert 'One reply was learned from before that, and is in the weights of <span class="badge">talkback@1' in text
+    assert Taint.objects.get().checkpoint == checkpoint
+    answer = html(page.post("/privacy/learn-again/", follow=True))
+    assert "Those who run this Talkback read now that you want talkback@1 learned again without it." in answer
+    assert "ben asks that talkback@1 be learned again" in Notice.objects.get(key__startswith="wish").text
+
+
+def test_a_deleted_chat_names_the_weights_that_learned_from_it(page, make_lesson, make_checkpoint):
+    turn = make_lesson("trained", run=make_checkpoint(1).run).turn
+    Sample.objects.update(origin=turn.pk)
+    text = html(page.post(f"/chats/{turn.session_id}/delete/", follow=True))
+    assert "What was learned of it is in the weights of talkback@1 still" in text
+
+
+@pytest.mark.parametrize(("is_staff", "offer"), [(True, "Learn it again without this"), (False, "Ask that it be")])
+def test_feedback_that_is_taken_back_after_it_was_learned_says_where_it_is(
+    page, make_lesson, make_checkpoint, talker, is_staff, offer
+):
+    talker.is_staff = is_staff
+    talker.save()
+    turn = make_lesson().turn
+    Feedback.objects.give(turn, by=talker, kind="guidance", text="Be brief.")
+    checkpoint = make_checkpoint(1, "retired")
+    said = {"origin": turn.pk, "status": "trained", "run": checkpoint.run, "created_at": timezone.now()}
+    Sample.objects.update(**said)
+    answer = page.post(
+        f"/turns/{turn.pk}/feedback/", {"kind": "guidance", "take_back": "1"}, headers={"HX-Request": "true"}
+    )
+    text = html(answer)
+    assert "It was learned already, and is in the weights of talkback@1 still." in text
+    assert offer in text
+    assert Taint.objects.get().reason == "its feedback was withdrawn"
+    answer = html(page.post("/privacy/learn-again/", {"turn": str(turn.pk)}, follow=True))
+    if is_staff:  # it is begun, or refused with what to do instead
+        assert "Nothing is left of what talkback@1 learned since talkback@0: roll back to talkback@0" in answer
+    else:
+        assert Notice.objects.filter(key__startswith="wish").exists()
 
 
 @pytest.mark.parametrize("path", ["/privacy/", "/privacy/export/"])
