@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from django.conf import settings
 
 from gpu_workers.engine import Engine
+from gpu_workers.fleet import Fleet
 from gpu_workers.openai_chat import OpenAIChat
 from gpu_workers.spare import Spare
 
@@ -17,9 +18,12 @@ if TYPE_CHECKING:
 
 
 def policy() -> Engine:
-    """The engine that serves the model being taught."""
+    """The engine that serves the model being taught, or several that answer as one."""
     if settings.LEARNER == "tinker":
         return _tinker_engine(service(), settings.MODEL, Path(settings.DATA_DIR) / "tinker" / "held")
+    if len(settings.ENGINE_URLS) > 1:
+        keys = settings.ENGINE_API_KEY, settings.ENGINE_ADMIN_KEY
+        return _fleet(tuple(settings.ENGINE_URLS), settings.ROUTER_URL, *keys)
     spare, base = settings.SPARE_ENGINE_URL, settings.MODEL
     return _engine(settings.ENGINE_URL, settings.ENGINE_API_KEY, settings.ENGINE_ADMIN_KEY, spare, base)
 
@@ -58,6 +62,12 @@ def _engine(url: str, api_key: str, admin_key: str, spare: str = "", base: str =
     """`base` is the folder of the model that `spare` was started with."""
     second = Spare(Engine(spare, api_key=api_key, admin_key=admin_key), base) if spare else None
     return Engine(url, api_key=api_key, admin_key=admin_key, spare=second)
+
+
+@lru_cache
+def _fleet(urls: tuple[str, ...], router: str, api_key: str, admin_key: str) -> Engine:
+    engines = {url: _engine(url, api_key, admin_key) for url in urls}
+    return cast(Engine, Fleet(engines, router=Engine(router, api_key=api_key) if router else None))
 
 
 @lru_cache

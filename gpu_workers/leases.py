@@ -86,6 +86,22 @@ def divided(
     return Leases(first if actor else (), last if rollout else (), last if prm else ())
 
 
+def shared_out(cards: Sequence[str], count: int) -> tuple[tuple[str, ...], ...]:
+    """Equally many cards for each of `count` engines, none where there are none. Raises LeaseInvalid where they do not
+    divide.
+
+    >>> shared_out("0123", 2)
+    (('0', '1'), ('2', '3'))
+    """
+    each, left = divmod(len(cards), count)
+    if left or (cards and not each):
+        raise LeaseInvalid(
+            f"{len(cards)} cards are the engines', which are {count} (ENGINE_COUNT): each needs as many, at least one; "
+            f"ROLLOUT_GPUS says how many there are."
+        )
+    return tuple(tuple(cards[n * each : (n + 1) * each]) for n in range(count))
+
+
 def found() -> tuple[str, ...]:
     """The cards that this process may use, by name: those of CUDA_VISIBLE_DEVICES, else all that the driver shows."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")

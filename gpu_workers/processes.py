@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -23,14 +24,41 @@ LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 
 
+@dataclass(frozen=True)
+class Adapters:
+    """What adapters an SGLang takes."""
+
+    rank: int = 64
+    """The largest; room for it is set aside in every slot, whatever is loaded."""
+    targets: Sequence[str] = LORA_TARGETS
+    slots: int = 8
+    """How many answer in one batch, the base among them."""
+    held: int = 16
+    """How many are kept in memory; past that SGLang drops one without a word."""
+
+    def __post_init__(self) -> None:
+        if self.held < self.slots - 1 or self.slots < 2 or self.rank < 1 or not self.targets:
+            raise ValueError(
+                f"{self.slots} slots, of which the base takes one, {self.held} adapters held and rank {self.rank} do "
+                f"not go together: SGLANG_LORA_SLOTS is at least 2, SGLANG_LORA_HELD at least one less than that."
+            )
+
+
 def sglang_command(
-    model: str, port: int, *, api_key: str, admin_key: str, host: str = "127.0.0.1", more: Sequence[str] = ()
+    model: str,
+    port: int,
+    *,
+    api_key: str,
+    admin_key: str,
+    host: str = "127.0.0.1",
+    adapters: Adapters = Adapters(),
+    more: Sequence[str] = (),
 ) -> list[str]:
     """The launch line for SGLang on a GPU. Keys stand in it, as SGLang takes them no other way."""
     return [
         *("sglang", "serve", "--model-path", model, "--host", host, "--port", str(port)),
-        *("--enable-lora", "--max-lora-rank", "64", "--lora-target-modules", *LORA_TARGETS),
-        *("--max-loras-per-batch", "8", "--max-loaded-loras", "16"),
+        *("--enable-lora", "--max-lora-rank", str(adapters.rank), "--lora-target-modules", *adapters.targets),
+        *("--max-loras-per-batch", str(adapters.slots), "--max-loaded-loras", str(adapters.held)),
         *("--enable-metrics", "--enable-cache-report", "--enable-priority-scheduling"),
         *("--default-priority-value", "0"),
         "--constrained-json-disable-any-whitespace",  # or a schema is answered with blanks without end
@@ -118,28 +146,35 @@ class EngineProcess:
         seconds after they were killed. Does nothing when it has ended."""
         if self._process is None:
             return
-        group = self._process.pid
-        for kind in (signal.SIGTERM, signal.SIGKILL):
-            try:
-                os.killpg(group, kind)
-            except ProcessLookupError:
-                break
-            try:
-                self._process.wait(grace_s)
-            except subprocess.TimeoutExpired:
-                continue
-        self._process.wait()
-        self._process = None
-        deadline = time.monotonic() + grace_s
-        while runs(group):  # killed, its children are there for a moment more: with the port, and with the GPU's memory
-            if time.monotonic() > deadline:
-                log.warning("Processes of the engine at %s were killed and have not ended: group %d.", self.url, group)
-                break
-            time.sleep(0.01)
+        process, self._process = self._process, None
+        if not end_with_children(process, grace_s):
+            log.warning("Processes of the engine at %s were killed and have not ended: %d.", self.url, process.pid)
 
     def _last_words(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return "\n".join(lines[-20:])
+
+
+def end_with_children(process: subprocess.Popen[bytes], grace_s: float) -> bool:
+    """Ask the group that this process leads to end, and after `grace_s` seconds make it. Whether all of them have
+    ended, at the latest `grace_s` seconds after they were killed."""
+    group = process.pid
+    for kind in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(group, kind)
+        except ProcessLookupError:
+            break
+        try:
+            process.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            continue
+    process.wait()
+    deadline = time.monotonic() + grace_s
+    while runs(group):  # killed, its children are there for a moment more: with the port, and with the GPU's memory
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def runs(group: int) -> bool:

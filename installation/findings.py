@@ -195,13 +195,26 @@ def is_hub_name(model: str) -> bool:
     return bool(owner and slash and name) and "/" not in name and not model.startswith((".", "~"))
 
 
+def runs_elsewhere(settings: dict[str, str]) -> bool:
+    """Whether the engine is none that we start."""
+    named = "ENGINE_URL" in settings or "ENGINE_URLS" in settings
+    return settings.get("LEARNER") == "tinker" or (named and "ENGINE_PORT" not in settings)
+
+
+def engine_count(settings: dict[str, str]) -> int:
+    """How many engines of ours answer as one. Raises Trouble."""
+    count = settings.get("ENGINE_COUNT", "1")
+    if not count.isdecimal() or not int(count):
+        raise Trouble(f"ENGINE_COUNT is {count!r}: write how many engines are to answer, as in ENGINE_COUNT=2.")
+    return int(count)
+
+
 def engine_program(settings: dict[str, str]) -> Finding:
-    if url := settings.get("ENGINE_URL"):
-        parts = urlsplit(url)
-        fine = answers(parts.hostname or "", parts.port or 80)
-        return Finding(
-            "engine", fine, url if fine else f"No engine answers at {url}: start it, or run with ENGINE_URL="
-        )
+    for name in ("ENGINE_URLS", "ENGINE_URL"):
+        if urls := [url.strip() for url in settings.get(name, "").split(",") if url.strip()]:
+            silent = [url for url in urls if not listens(url)]
+            wrong = f"No engine answers at {', '.join(silent)}: start it, or run with {name}="
+            return Finding("engine", not silent, wrong if silent else ", ".join(urls))
     if settings["PROFILE"] == "embedded":
         return Finding("engine", True, "embedded, on the CPU")
     if settings["PROFILE"] != "gpu":
@@ -244,7 +257,9 @@ def gpu_cards(settings: dict[str, str]) -> Finding:
     """Whose each card is, or why it cannot be so."""
     try:
         given_out = cards(settings)
-    except leases.LeaseInvalid as refusal:
+        if not runs_elsewhere(settings):
+            leases.shared_out(given_out.engine, engine_count(settings))
+    except (leases.LeaseInvalid, Trouble) as refusal:
         return Finding("cards", False, str(refusal))
     if not given_out.judge:
         return Finding("cards", True, str(given_out))
@@ -260,8 +275,10 @@ def cards(settings: dict[str, str]) -> leases.Leases:
     leases.LeaseInvalid."""
     if settings["PROFILE"] != "gpu":
         return leases.Leases()
-    is_elsewhere = settings.get("LEARNER") == "tinker" or ("ENGINE_URL" in settings and "ENGINE_PORT" not in settings)
-    return leases.read({"ROLLOUT_GPUS": "0"} | settings if is_elsewhere else settings, leases.found())
+    if runs_elsewhere(settings):
+        return leases.read({"ROLLOUT_GPUS": "0"} | settings, leases.found())
+    several = {"ROLLOUT_GPUS": settings["ENGINE_COUNT"]} if "ENGINE_COUNT" in settings else {}
+    return leases.read(several | settings, leases.found())
 
 
 def has_gpu() -> bool:
@@ -272,19 +289,27 @@ def has_gpu() -> bool:
     return False
 
 
+def listens(url: str) -> bool:
+    parts = urlsplit(url)
+    return answers(parts.hostname or "", parts.port or 80)
+
+
 def answers(host: str, port: int) -> bool:
     with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=3):
         return True
     return False
 
 
-def free_port(preferred: int = 0) -> int:
-    """A port nobody listens on: `preferred` when it is free, else any."""
-    for port in (preferred, 0):
+def free_port(preferred: int = 0, *taken: int) -> int:
+    """A port nobody listens on, and none of those `taken`: `preferred` when it is free, else any."""
+    for port in (preferred, *[0] * (len(taken) + 1)):
+        if port in taken:
+            continue
         with contextlib.suppress(OSError), socket.socket() as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(("127.0.0.1", port))
-            return int(listener.getsockname()[1])
+            if (found := int(listener.getsockname()[1])) not in taken:
+                return found
     raise Trouble("No port is free on 127.0.0.1: stop something that holds many of them.")
 
 

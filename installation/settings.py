@@ -6,18 +6,21 @@ import os
 import secrets
 from pathlib import Path
 
-from installation.findings import cards, free_port
+from installation.findings import cards, engine_count, free_port, runs_elsewhere
 from installation.places import DATA_DIR, ENV_FILE
 from installation.speech import Trouble
 
 KEPT = (
     *("MODEL", "MODEL_NAME", "PROFILE", "DATABASE_URL", "REDIS_URL", "ENGINE_URL", "ENGINE_API_KEY"),
     *("ENGINE_ADMIN_KEY", "ENGINE_PRIORITIES", "ENGINE_PATIENCE_S", "RECIPE"),
+    *("ENGINE_URLS", "ENGINE_COUNT", "ROUTER_URL"),
     *("LEARNER", "TINKER_URL", "TINKER_API_KEY", "TINKER_MODEL"),
     *("JUDGES", "JUDGE_URL", "JUDGE_API_KEY", "JUDGE_MODEL"),
     *("JUDGE_VOTES", "JUDGE_MAX_NEW_TOKENS", "JUDGE_DEADLINE_S", "JUDGE_TEACHES", "CALIBRATION_VOTES"),
     *("LEARN_BY_DEFAULT", "REMOVE_PERSONAL_DATA", "PHONE_REGIONS", "PERSONAL_PATTERNS"),
     *("ALLOWED_HOSTS", "CSRF_TRUSTED_ORIGINS", "SGLANG", "SGLANG_ARGS", "LOG_LEVEL", "SESSION_IDLE_S"),
+    *("SGLANG_LORA_RANK", "SGLANG_LORA_TARGETS", "SGLANG_LORA_SLOTS", "SGLANG_LORA_HELD"),
+    *("SGLANG_TOOL_PARSER", "SGLANG_REASONING_PARSER"),
     *("LEARN_HOURS", "LEARN_IDLE_S", "LEARN_BUDGET_MIN", "TIME_ZONE"),
     *("LEARN_PROCESSES", "LEARN_SHARDED", "LEARN_GIVES_WAY"),
     *("NUM_GPUS", "ACTOR_GPUS", "ROLLOUT_GPUS", "PRM_GPUS"),
@@ -39,6 +42,8 @@ def asked_for() -> dict[str, str]:
     for ours, port in (("REDIS_URL", "REDIS_PORT"), ("ENGINE_URL", "ENGINE_PORT"), ("JUDGE_URL", "JUDGE_PORT")):
         if port in before:  # an address we chose then; it is chosen anew
             before.pop(ours, None)
+    if "ENGINE_PORT" in before:
+        before.pop("ENGINE_URLS", None)
     if "JUDGE_PORT" in before:  # and so is the key of a judge that we ran
         before.pop("JUDGE_API_KEY", None)
     settings = {name: before[name] for name in KEPT if name in before}
@@ -61,9 +66,15 @@ def complete(settings: dict[str, str]) -> dict[str, str]:
     if "REDIS_URL" not in settings:
         chosen["REDIS_PORT"] = str(free_port(int(before.get("REDIS_PORT", "0"))))
         chosen["REDIS_URL"] = f"redis://:{chosen['REDIS_PASSWORD']}@127.0.0.1:{chosen['REDIS_PORT']}/0"
-    if "ENGINE_URL" not in settings and settings.get("LEARNER") != "tinker":
-        chosen["ENGINE_PORT"] = str(free_port(int(before.get("ENGINE_PORT", "0"))))
-        chosen["ENGINE_URL"] = f"http://127.0.0.1:{chosen['ENGINE_PORT']}"
+    if not runs_elsewhere(settings):
+        ports: list[str] = []
+        wished = before.get("ENGINE_PORTS", before.get("ENGINE_PORT", "0")).split(",")
+        for number in range(engine_count(settings)):
+            ports.append(str(free_port(int(wished[number]) if number < len(wished) else 0, *map(int, ports))))
+        chosen["ENGINE_PORT"], chosen["ENGINE_PORTS"] = ports[0], ",".join(ports)
+        chosen["ENGINE_URL"] = f"http://127.0.0.1:{ports[0]}"
+        if len(ports) > 1:
+            chosen["ENGINE_URLS"] = ",".join(f"http://127.0.0.1:{port}" for port in ports)
     given_out = cards(settings)
     if given_out.judge:
         chosen["JUDGE_PORT"] = str(free_port(int(before.get("JUDGE_PORT", "0"))))

@@ -18,6 +18,7 @@ import xmlrpc.client
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gpu_workers import leases
 from installation.findings import cards, redis_binary
 from installation.places import DATA_DIR, LOGS, PYTHON, ROOT
 from installation.settings import address, write_private
@@ -49,11 +50,15 @@ def programs(settings: dict[str, str]) -> list[Program]:
     given_out = cards(settings)
     is_divided = settings["PROFILE"] == "gpu"
     if "ENGINE_PORT" in settings:
-        engine = [python, "-m", "gpu_workers.serving", settings["PROFILE"], "--model", settings["MODEL"]]
-        engine += ["--port", settings["ENGINE_PORT"]]
-        if is_divided:
-            engine += ["--cards", ",".join(given_out.engine), *(["--shares"] if given_out.engine_shares else [])]
-        processes.append(Program("engine", engine, priority=2, cards=given_out.engine if is_divided else None))
+        ports = settings.get("ENGINE_PORTS", settings["ENGINE_PORT"]).split(",")
+        shares = leases.shared_out(given_out.engine, len(ports)) if is_divided else ((),) * len(ports)
+        for number, (port, own) in enumerate(zip(ports, shares, strict=True), 1):
+            engine = [python, "-m", "gpu_workers.serving", settings["PROFILE"], "--model", settings["MODEL"]]
+            engine += ["--port", port]
+            if is_divided:
+                engine += ["--cards", ",".join(own), *(["--shares"] if given_out.engine_shares else [])]
+            name = "engine" if number == 1 else f"engine-{number}"
+            processes.append(Program(name, engine, priority=2, cards=own if is_divided else None))
     if "JUDGE_PORT" in settings:
         answers = [python, "-m", "gpu_workers.serving", "judge", "--model", settings["JUDGE_MODEL"]]
         answers += ["--port", settings["JUDGE_PORT"], "--cards", ",".join(given_out.judge)]

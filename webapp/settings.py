@@ -55,6 +55,11 @@ MODEL_NAME = env("MODEL_NAME", "talkback")
 ENGINE_URL = env("ENGINE_URL", "http://127.0.0.1:8001")
 ENGINE_API_KEY = env("ENGINE_API_KEY")
 ENGINE_ADMIN_KEY = env("ENGINE_ADMIN_KEY")
+ENGINE_URLS = [url.strip() for url in env("ENGINE_URLS").split(",") if url.strip()]
+"""Several servers of the same model, with the same keys, that answer as one (docs/engine.md)."""
+ENGINE_URL = ENGINE_URLS[0] if ENGINE_URLS else ENGINE_URL
+ROUTER_URL = env("ROUTER_URL")
+"""SGLang's router in front of them: it then picks who generates. All else goes to each of them."""
 SPARE_ENGINE_URL = env("SPARE_ENGINE_URL")
 """A second server with the same model and keys: it answers for the weights that the first does not serve while full
 weights are live there, or examined. Only with it can a recipe train every weight (docs/swap.md)."""
@@ -109,6 +114,12 @@ LEARN_SHARDED = env("LEARN_SHARDED") == "1"
 """Whether an adapter's base lies in shards over the learner's cards (FSDP2), because one cannot hold it."""
 LEARN_GIVES_WAY = env("LEARN_GIVES_WAY", env("LEARNER_SHARES")) == "1"
 """Whether learning waits, between two passes, while the engine answers: by itself on a card that both have."""
+
+# Which weights stay on this disk (docs/lineage.md).
+RETAIN_LAST = int(env("RETAIN_LAST", "10"))
+"""How many retired checkpoints of each line keep their weights, however old."""
+RETAIN_DAYS = int(env("RETAIN_DAYS", "30"))
+"""How many days weights are kept after their last move, whatever else."""
 
 # What may be learned from, and what is removed from it first (docs/privacy.md).
 LEARN_BY_DEFAULT = env("LEARN_BY_DEFAULT", "1") == "1"

@@ -104,3 +104,20 @@ def test_whether_learner_and_engine_have_one_card_is_found_anew(monkeypatch: pyt
 
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     assert start()["LEARNER_SHARES"] == "0"
+
+
+def test_several_engines_get_an_address_each_and_those_of_others_are_adopted(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ENGINE_COUNT", "3")
+    ours = start()
+    assert len(set(ours["ENGINE_PORTS"].split(","))) == 3
+    assert ours["ENGINE_URLS"] == ",".join(f"http://127.0.0.1:{port}" for port in ours["ENGINE_PORTS"].split(","))
+    assert start()["ENGINE_PORTS"] == ours["ENGINE_PORTS"]
+
+    monkeypatch.setenv("ENGINE_COUNT", "1")
+    assert "ENGINE_URLS" not in start()
+
+    monkeypatch.setenv("ENGINE_URLS", "http://gpu-1:30000, http://gpu-2:30000")
+    adopted = start()
+    assert not {"ENGINE_PORT", "ENGINE_PORTS", "ENGINE_URL"} & adopted.keys()
+    monkeypatch.delenv("ENGINE_URLS")
+    assert start()["ENGINE_URLS"] == "http://gpu-1:30000, http://gpu-2:30000"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu_workers import leases
 from installation import supervision
 
 WAITS = [sys.executable, "-c", "print('up', flush=True); import signal; signal.pause()"]
@@ -152,3 +153,18 @@ def test_an_engine_on_the_only_card_leaves_room_for_the_learner(folder: Path, mo
 
 def test_learning_gives_way_on_every_core(folder: Path):
     assert configuration(settings_of())["program:learn"]["command"].startswith("nice -n 10 ")
+
+
+def test_several_engines_divide_their_cards_evenly(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3,4")
+    asked = {"PROFILE": "gpu", "ENGINE_COUNT": "2", "ENGINE_PORTS": "1234,1237"}
+
+    written = configuration(settings_of(**asked, ROLLOUT_GPUS="4"))
+    lines = [written[f"program:{name}"]["command"].partition("--port ")[2] for name in ("engine", "engine-2")]
+    assert lines == ["1234 --cards 1,2", "1237 --cards 3,4"]
+    assert written["program:learn"]["environment"] == 'CUDA_VISIBLE_DEVICES="0"'
+
+    one_each = configuration(settings_of(**asked))
+    assert one_each["program:engine-2"]["environment"] == 'CUDA_VISIBLE_DEVICES="4"'
+    with pytest.raises(leases.LeaseInvalid, match="3 cards are the engines', which are 2"):
+        configuration(settings_of(**asked, ROLLOUT_GPUS="3"))
