@@ -9,6 +9,7 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from training.models import Checkpoint
+from webapp.console import tainted
 
 Look = Callable[[Checkpoint, User], Mapping[str, Any] | None]
 """What the panel's template is given; None: this checkpoint has no such panel."""
@@ -22,7 +23,7 @@ class Panel:
     data: Mapping[str, Any]
 
 
-LOOKS: Sequence[tuple[str, Look]] = ()
+LOOKS: Sequence[tuple[str, Look]] = (("console/_tainted.html", tainted.panel),)
 """(template, look) in the page's order."""
 
 

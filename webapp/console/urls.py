@@ -4,6 +4,7 @@ from django.urls import path
 
 from webapp.console import (
     audit,
+    cleanings,
     clients,
     judges,
     ledger,
@@ -38,5 +39,6 @@ urlpatterns = [
     *ledger.urls,
     *lines.urls,
     *pauses.urls,
+    *cleanings.urls,
     *notices.urls,
 ]
