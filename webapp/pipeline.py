@@ -34,7 +34,7 @@ from judge.tasks import (
     rehearse_later,
     shadow_later,
 )
-from training import cleaning, hours, promotion, runs, trials
+from training import cleaning, hours, promotion, retention, runs, trials
 from training.models import Checkpoint, Cleaning, Run, Sample
 from training.tasks import clean, fill_batch, promote, train
 from webapp import forgetting
@@ -109,6 +109,7 @@ def sweep() -> int:
             _measure,
             _rehearse,
             _shadow,
+            retention.sweep,
         ):
             try:
                 part()

@@ -19,7 +19,7 @@ from core.errors import TalkbackError
 from judge import preferences, reviews
 from judge.models import Hint, Ruling
 from webapp.console.board import counted
-from webapp.console.views import for_staff, person
+from webapp.console.doors import for_staff, person
 
 app_name = "preferences"
 

@@ -21,7 +21,7 @@ from chat.clients.sorting import Seen, Sorted
 from chat.models import ClientRules, Turn
 from chat.turns import LONG
 from webapp.console.board import counted
-from webapp.console.views import for_staff, person, said_aloud
+from webapp.console.doors import for_staff, person, said_aloud
 
 LATELY = timedelta(days=7)
 SHOWN = 40

@@ -26,8 +26,8 @@ from judge.models import GoldReading, Measuring, Ruling, Vote
 from judge.naming import JudgesInvalid
 from judge.standing import OverrulingRefused, Standing
 from judge.tasks import measure_later
+from webapp.console.doors import for_staff, person, said_aloud
 from webapp.console.plots import Plot, plot
-from webapp.console.views import for_staff, person, said_aloud
 
 COSTS = timedelta(days=30)
 """How far back votes are looked at for what they cost."""

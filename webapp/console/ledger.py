@@ -18,7 +18,7 @@ from django.views.decorators.http import require_GET
 from chat.models import Session, Turn
 from judge import ledger
 from judge.ledger import Entry, Stands
-from webapp.console.views import for_staff
+from webapp.console.doors import for_staff
 
 TIMES = {"24h": ("24 hours", timedelta(hours=24)), "7d": ("7 days", timedelta(days=7)), "all": ("all time", None)}
 USUAL = "7d"

@@ -18,7 +18,7 @@ from training import batches, lines, promotion
 from training.config import RecipeInvalid
 from training.models import Checkpoint, Line, Member, Run
 from webapp.console.board import counted
-from webapp.console.views import for_staff, numbered, person, said_aloud
+from webapp.console.doors import for_staff, numbered, person, said_aloud
 
 RUNS = 5
 """How many of a line's newest runs are listed."""

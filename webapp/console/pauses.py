@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST
 from training import hours
 from training.hours import HoursInvalid
 from training.models import Pause
-from webapp.console.views import for_staff, person, said_aloud
+from webapp.console.doors import for_staff, person, said_aloud
 
 
 @for_staff

@@ -18,7 +18,7 @@ from judge.models import Acceptance, Hint, Ruling
 from webapp.console import desk
 from webapp.console.board import counted
 from webapp.console.desk import Filters
-from webapp.console.views import for_staff, person
+from webapp.console.doors import for_staff, person
 
 Parts = dict[str, Any]
 

@@ -24,8 +24,8 @@ from feedback.models import Feedback
 from judge import evidence, precedence, reviews
 from judge.models import Judgement, Overruling, Ruling, Vote
 from webapp.console.desk import words
+from webapp.console.doors import for_staff, person
 from webapp.console.reviews import Parts, Unsaid, is_fragment
-from webapp.console.views import for_staff, person
 
 PAGE = 40
 

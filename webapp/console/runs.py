@@ -24,8 +24,8 @@ from training import checksums, exports, journals, receipts, runs
 from training.models import Checkpoint, Run, Sample
 from webapp.console import charts, curves, recipes
 from webapp.console.board import span, waiting
+from webapp.console.doors import for_staff, said_aloud
 from webapp.console.reviews import is_fragment
-from webapp.console.views import for_staff, said_aloud
 
 PAGE = 40
 

@@ -2,49 +2,35 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import wraps
 from typing import Any, TypeVar
 from uuid import UUID
 
-from asgiref.sync import async_to_sync
 from django.contrib import messages
-from django.contrib.auth.models import User
-from django.contrib.auth.views import redirect_to_login
-from django.core.exceptions import PermissionDenied
-from django.db.models import Count
+from django.core.paginator import Paginator
+from django.db.models import Count, Exists, OuterRef
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from chat.models import Turn
 from core.errors import TalkbackError
-from gpu_workers.errors import EngineUnavailable
 from judge import pooling, redaction
 from judge.models import Examination, Judgement, Overruling
-from training import batches, config, forecast, hours, promotion
-from training.models import Checkpoint, Run
-from webapp.console import curves, differences, fragments, heat, panels
+from training import batches, forecast, hours, lines, promotion, retention
+from training.models import SHARED, Checkpoint, Line, Run, Taint
+from webapp import learning
+from webapp.console import curves, differences, fragments, heat, panels, standing
 from webapp.console.board import counted, waiting
+from webapp.console.doors import for_staff, person, said_aloud
 from webapp.journey import journey
+
+PAGE = 50
+"""Checkpoints of one page of the list."""
 
 View = Callable[..., HttpResponse]
 Result = TypeVar("Result")
-
-
-def for_staff(view: View) -> View:
-    """Nobody else gets in: strangers are asked to sign in, others are told no."""
-
-    @wraps(view)
-    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if not request.user.is_authenticated:
-            return redirect_to_login(request.get_full_path())
-        if not request.user.is_staff:
-            raise PermissionDenied("The console is for those who run this Talkback.")
-        return never_cache(view)(request, *args, **kwargs)
-
-    return guarded
 
 
 @for_staff
@@ -56,11 +42,31 @@ def board(request: HttpRequest) -> HttpResponse:
 @for_staff
 @require_GET
 def checkpoints(request: HttpRequest) -> HttpResponse:
+    """Every set of weights there has been, as far as they are narrowed to a state or a line."""
+    status, line = request.GET.get("status", ""), request.GET.get("line", "")
+    status = status if status in Checkpoint.Status.values else ""
+    counts = Counter(Checkpoint.objects.order_by().values_list("status", flat=True))
     rows = Checkpoint.objects.select_related("line", "parent", "run", "examination").annotate(
-        replies=Count("turns", distinct=True), lessons=Count("run__samples", distinct=True)
+        replies=Count("turns", distinct=True),
+        lessons=Count("run__samples", distinct=True),
+        is_tainted=Exists(Taint.objects.filter(checkpoint=OuterRef("pk"), cleaned_by=None)),
     )
-    rows = rows.order_by("-number")
-    return render(request, "console/checkpoints.html", {"checkpoints": rows})
+    if status:
+        rows = rows.filter(status=status)
+    if line:
+        rows = rows.filter(line=line)
+    page = Paginator(rows.order_by("-number"), PAGE).get_page(request.GET.get("page"))
+    for row in page:
+        row.bytes = 0 if row.let_go_at else retention.taken(row)
+    context = {
+        "checkpoints": page,
+        "status": status,
+        "line": line,
+        "lines": Line.objects.all(),
+        "counts": [(name, counts[name]) for name in Checkpoint.Status.values if counts[name] or name == status],
+        "total": counts.total(),
+    }
+    return render(request, "console/checkpoints.html", context)
 
 
 @for_staff
@@ -85,6 +91,7 @@ def checkpoint(request: HttpRequest, number: int) -> HttpResponse:
             "decisions": shown.decisions.select_related("by"),
             "live": Checkpoint.live(shown.line_id),
             "previous": promotion.previous(shown.line_id),
+            "standing": standing.standing(shown, examination, person(request)),
             "panels": panels.panels(shown, person(request)),
         },
     )
@@ -109,6 +116,7 @@ def turn(request: HttpRequest, pk: UUID) -> HttpResponse:
             "feedback": shown.feedback.select_related("by"),
             "hints": shown.hints.select_related("decided_by").defer("teacher"),
             "overruling": Overruling.objects.select_related("by").filter(turn=shown).first(),
+            "reached": learning.reached(judgement),
             "tokens": tokens,
             "heat_sentence": heat.sentence(tokens) if tokens else "",
             "removed": removed_from(shown),
@@ -125,7 +133,7 @@ def removed_from(turn: Turn) -> list[redaction.Before]:
 @for_staff
 @require_POST
 def learn_now(request: HttpRequest) -> HttpResponse:
-    started = said_aloud(request, lambda: batches.learn_now(config.current()))
+    started = said_aloud(request, lambda: batches.learn_now(lines.recipe_of(SHARED)))
     if started:
         learns = f"{str(started).capitalize()} learns from {counted(started.samples.count(), 'sample')}."
         messages.success(request, learns, extra_tags="good")
@@ -140,7 +148,7 @@ def dry_run(request: HttpRequest) -> HttpResponse:
     """What "learn now" would take: nothing is started."""
     expected = None
     try:
-        expected = forecast.of_ready(config.current())
+        expected = forecast.of_ready(lines.recipe_of(SHARED))
         said = expected.sentence
     except TalkbackError as failure:
         said = str(failure)
@@ -157,75 +165,12 @@ def dry_run(request: HttpRequest) -> HttpResponse:
     return render(request, "console/forecast.html", context)
 
 
-@for_staff
-@require_POST
-def approve(request: HttpRequest, number: int) -> HttpResponse:
-    """A person's yes, and at once the swap. Should this process end in between, the pipeline does the swap."""
-    candidate = get_object_or_404(Checkpoint, number=number)
-    by, reason = person(request), request.POST.get("reason", "").strip()
-
-    def go_live() -> Checkpoint | None:
-        promotion.approve(candidate, by=by, reason=reason)
-        try:
-            return async_to_sync(promotion.promote)(candidate, by=by)
-        except EngineUnavailable as away:
-            messages.warning(request, f"Approved; it goes live once the engine is back. {away}", extra_tags="warn")
-            return None
-
-    if live := said_aloud(request, go_live):
-        messages.success(request, f"{live} is live: it writes every new reply.", extra_tags="good")
-    return redirect("console:checkpoint", number=number)
-
-
-@for_staff
-@require_POST
-def reject(request: HttpRequest, number: int) -> HttpResponse:
-    candidate = get_object_or_404(Checkpoint, number=number)
-    reason = request.POST.get("reason", "").strip()
-    if reason:
-        said_aloud(request, lambda: promotion.reject(candidate, by=person(request), reason=reason))
-    else:
-        messages.error(request, "Say in a few words why, so that others can learn from it.", extra_tags="bad")
-    return redirect("console:checkpoint", number=number)
-
-
-@for_staff
-@require_POST
-def roll_back(request: HttpRequest) -> HttpResponse:
-    """Back to `to`, or to what was live before; `instead_of` is what this person saw live."""
-    to, seen = (numbered(request.POST.get(name, "")) for name in ("to", "instead_of"))
-    by, reason = person(request), request.POST.get("reason", "").strip()
-    call = async_to_sync(promotion.roll_back)
-    if live := said_aloud(request, lambda: call(to=to, by=by, reason=reason, instead_of=seen)):
-        messages.success(request, f"{live} is live again: it writes the next reply.", extra_tags="good")
-    return redirect("console:board")
-
-
 def settled(request: HttpRequest, response: HttpResponse, is_over: bool) -> HttpResponse:
     """A page that was looking again by itself is loaded whole once there is nothing more to wait for."""
     polled = request.headers.get("HX-Request") and not request.headers.get("HX-Boosted")
     if is_over and polled:
         response["HX-Refresh"] = "true"
     return response
-
-
-def person(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)  # for_staff let nobody else in
-    return request.user
-
-
-def numbered(number: str) -> Checkpoint | None:
-    """The checkpoint a form names; None when it names none. An unknown number is a 404."""
-    return get_object_or_404(Checkpoint, number=int(number)) if number.isdecimal() else None
-
-
-def said_aloud(request: HttpRequest, act: Callable[[], Result]) -> Result | None:
-    """What `act` returns; a failure with a name becomes a sentence on the next page, and None."""
-    try:
-        return act()
-    except TalkbackError as failure:
-        messages.error(request, str(failure), extra_tags="bad")
-        return None
 
 
 def lineage(checkpoint: Checkpoint) -> list[Checkpoint]:

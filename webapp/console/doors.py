@@ -1,0 +1,54 @@
+"""Who gets in, and how views begin and end: what all pages of the console share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.views.decorators.cache import never_cache
+
+from core.errors import TalkbackError
+from training.models import Checkpoint
+
+View = Callable[..., HttpResponse]
+Result = TypeVar("Result")
+
+
+def for_staff(view: View) -> View:
+    """Nobody else gets in: strangers are asked to sign in, others are told no."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if not request.user.is_authenticated:
+            return redirect_to_login(request.get_full_path())
+        if not request.user.is_staff:
+            raise PermissionDenied("The console is for those who run this Talkback.")
+        return never_cache(view)(request, *args, **kwargs)
+
+    return guarded
+
+
+def person(request: HttpRequest) -> User:
+    assert isinstance(request.user, User)  # for_staff let nobody else in
+    return request.user
+
+
+def numbered(number: str) -> Checkpoint | None:
+    """The checkpoint a form names; None when it names none. An unknown number is a 404."""
+    return get_object_or_404(Checkpoint, number=int(number)) if number.isdecimal() else None
+
+
+def said_aloud(request: HttpRequest, act: Callable[[], Result]) -> Result | None:
+    """What `act` returns; a failure with a name becomes a sentence on the next page, and None."""
+    try:
+        return act()
+    except TalkbackError as failure:
+        messages.error(request, str(failure), extra_tags="bad")
+        return None
