@@ -37,3 +37,28 @@ document.addEventListener("htmx:oobAfterSwap", () => {
 });
 
 setInterval(grow, 1000);
+
+// Deeds by keyboard: a key opens what is there to be typed into, and decides by itself only what is data-at-once.
+document.addEventListener("keydown", (event) => {
+  const at = event.target instanceof Element ? event.target : document.body;
+  if (event.isComposing || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+  const panel = at.closest("[data-deeds] details[open]");
+  if (event.key === "Escape" && (panel || at.matches("[data-shortcut]"))) {
+    if (panel) {
+      panel.open = false;
+      panel.querySelector("summary").focus();
+    } else at.blur();
+    return;
+  }
+  if (at.closest("input, textarea, select, [contenteditable]")) return;
+  const found = [...document.querySelectorAll("[data-shortcut]")].find(
+    (one) => one.dataset.shortcut === event.key && one.checkVisibility(),
+  );
+  if (!found) return;
+  event.preventDefault();
+  if (found.matches("summary")) {
+    found.parentElement.open = true;
+    found.parentElement.querySelector("input:not([type=hidden])").focus();
+  } else if (found.matches("[data-at-once]")) found.click();
+  else found.focus();
+});

@@ -22,11 +22,11 @@ from django.views.decorators.http import require_GET
 
 from judge.models import Ruling
 from webapp import streams
-from webapp.console import recipes
+from webapp.console import policies, recipes
 from webapp.console.desk import words
+from webapp.console.doors import for_staff
 from webapp.console.reviews import is_fragment
 from webapp.console.rewards import signed
-from webapp.console.views import for_staff
 
 PAGE = 50
 
@@ -144,6 +144,8 @@ def in_words(name: str, value: Any) -> str:
         return "always waits" if value is None else f"{100 * value:g} %"
     if name == "recipe":
         return recipes.in_words(value or {})
+    if name == "policy":
+        return policies.in_words(value or {})
     if name == "merged_into" and value is not None:
         return f"hint {value}"
     if isinstance(value, bool):

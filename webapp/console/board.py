@@ -17,7 +17,7 @@ from core.states import Stateful
 from judge import judges, polling
 from judge.models import Examination, Vote
 from judge.naming import JudgesInvalid
-from training import batches, config, hours, promotion
+from training import approvals, batches, hours, lines, promotion
 from training.hours import HoursInvalid, Wait
 from training.models import SHARED, Checkpoint, Decision, Line, Pause, Run, Sample
 from webapp import heartbeats
@@ -69,7 +69,11 @@ class Facts:
     """The candidate under examination, or next to be."""
     examination: Examination | None = None
     passed: Checkpoint | None = None
-    """The oldest that waits for a person."""
+    """The oldest that waits for a person, and is not held."""
+    endorsed_by: str = ""
+    """Who said the first yes to it, where two people must."""
+    put_off: int = 0
+    """How many passed and are held."""
     approved: Checkpoint | None = None
     silences: Mapping[str, float | None] | None = field(default_factory=lambda: {"judge": 0.0, "learn": 0.0})
     """Seconds since each queue's worker was heard; None: Redis is away."""
@@ -168,7 +172,10 @@ def gather() -> Facts:
     checkpoints = Checkpoint.objects.select_related("line", "parent").order_by("number")
     candidate = checkpoints.filter(status=Checkpoint.Status.CANDIDATE).first()
     active = Run.objects.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING)).order_by("-status", "pk").first()
-    recipe = config.current()
+    recipe = lines.recipe_of(SHARED)
+    passed = checkpoints.filter(status=Checkpoint.Status.PASSED)
+    first = passed.filter(is_held=False).first()
+    endorsement = approvals.standing(first).endorsement if first else None
     ready = batches.ready(recipe)
     fresh = ready.filter(run=None).count()
     return Facts(
@@ -183,7 +190,9 @@ def gather() -> Facts:
         run=active or Run.objects.first(),
         candidate=candidate,
         examination=Examination.objects.filter(checkpoint=candidate).first() if candidate else None,
-        passed=checkpoints.filter(status=Checkpoint.Status.PASSED).first(),
+        passed=first,
+        endorsed_by=str(endorsement.by) if endorsement else "",
+        put_off=passed.filter(is_held=True).count(),
         approved=checkpoints.filter(status=Checkpoint.Status.APPROVED).first(),
         silences=silences,
         lines=Line.objects.filter(retired_at=None).exclude(name=SHARED).count(),
@@ -344,10 +353,13 @@ def _approve(facts: Facts) -> Station:
         said = f"Approved: it goes live once the engine has answered its probe.{of_line(facts.approved)}"
         return Station("approve", "Approve", facts.approved.name, "working", said, facts.approved.moved_at)
     if facts.passed:
-        waiting = facts.counts["checkpoints"]["passed"]
-        said = f"It passed the gate and waits for a person.{of_line(facts.passed)}"
+        waiting = facts.counts["checkpoints"]["passed"] - facts.put_off
+        whom = f"for a second yes, after {facts.endorsed_by}’s" if facts.endorsed_by else "for a person"
+        said = f"It passed the gate and waits {whom}.{of_line(facts.passed)}"
         said += f" {waiting - 1} more after it." if waiting > 1 else ""
         return Station("approve", "Approve", facts.passed.name, "you", said, facts.passed.moved_at)
+    if facts.put_off:
+        return Station("approve", "Approve", f"{facts.put_off} held", "idle", "Held by a person until it is released.")
     return Station("approve", "Approve", "nothing", "idle", "Nothing is waiting for you.")
 
 
@@ -387,7 +399,7 @@ LONG = ("prompt_ids", "logprobs", "judgement__teacher", "judgement__evidence")
 
 def batch() -> list[Sample | None]:
     """The samples that are ready, and None for each that is still wanted: the cells of the meter."""
-    recipe = config.current()
+    recipe = lines.recipe_of(SHARED)
     ready = batches.ready(recipe).filter(run=None).select_related("judgement")[: recipe.batch_size]
     return [*ready, *[None] * (recipe.batch_size - len(ready))]
 

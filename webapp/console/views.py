@@ -193,4 +193,5 @@ def pair_of(pair: Mapping[str, Any]) -> dict[str, Any]:
         }
         for side in ("live", "candidate")
     }
-    return {"prompt": pair.get("prompt", ""), "live": live, "candidate": candidate, "numbers": numbers}
+    told = {"id": pair.get("id", ""), "prompt": pair.get("prompt", "")}
+    return told | {"live": live, "candidate": candidate, "numbers": numbers}
