@@ -20,6 +20,9 @@ from training.models import Checkpoint, Sample
 FORGOTTEN = "its chat was deleted"
 """The mark, as drop_reason, of a sample that goes as soon as no run holds it."""
 
+WORDS_GONE = "it was taught with the words of a chat that was deleted"
+"""The same of a sample whose own chat is still there."""
+
 
 def lock(sender: type[Session], pk: UUID, **kwargs: Any) -> None:
     """Other chats may learn with the words of its hints: all are locked by number, before any turn is."""
@@ -83,6 +86,11 @@ def forget_words(sender: type[Hint], instance: Hint, **kwargs: Any) -> None:
     """A hint goes with its chat, and its words go wherever they went: out of the log, out of what other hints say of
     it, and out of the turns that were to learn with them. Those go back to their own words."""
     Ruling.objects.filter(hint=instance).exclude(verb=Ruling.Verb.NEVER_LEARN).update(before={}, after={}, reason="")
+    followers = Hint.objects.filter(merged_into=instance).exclude(turn=instance.turn_id).values("turn")
+    taught = Sample.objects.filter(origin__in=followers, status=Sample.Status.TRAINED, teacher_prompt_ids__isnull=False)
+    pks = list(taught.values_list("pk", flat=True))
+    Sample.objects.filter(pk__in=pks).update(drop_reason=WORDS_GONE, teacher_prompt_ids=None)
+    taints.mark(Sample.objects.filter(pk__in=pks))
     reviews.forget(instance)
     number = str(instance.pk)
     beside = Q(before__others__has_key=number) | Q(after__others__has_key=number)

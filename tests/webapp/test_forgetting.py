@@ -5,7 +5,8 @@ import pytest
 from chat.models import Session
 from judge import consent, reviews
 from judge.models import Hint, Ruling
-from training.models import Run, Sample
+from training.models import Run, Sample, Taint
+from webapp import forgetting
 
 
 @pytest.mark.parametrize("status", ["ready", "stale"])
@@ -94,6 +95,31 @@ def test_what_learned_with_the_words_of_a_turn_that_goes_off_the_record_does_too
 
     other.refresh_from_db()
     assert (other.status, other.merged_into, Hint.objects.count()) == ("accepted", None, 1)
+
+
+def test_what_was_learned_with_the_words_of_a_deleted_chat_is_marked_and_loses_them(
+    make_lesson, make_checkpoint, make_turn
+):
+    gone = hinted(make_turn("judged"), status="accepted")
+    lesson = make_lesson("trained", run=make_checkpoint(1).run)
+    Sample.objects.update(origin=lesson.turn_id)
+    hinted(lesson.turn, "Write to her, please.", status="merged", merged_into=gone)
+
+    gone.turn.session.delete()
+
+    sample = Sample.objects.get()
+    assert (sample.teacher_prompt_ids, bool(sample.response_ids)) == (None, True)
+    assert Taint.objects.get().checkpoint.number == 1
+
+
+def test_what_a_worker_that_died_had_to_forget_the_sweep_forgets(make_lesson, make_checkpoint):
+    waiting, learned = make_lesson("ready"), make_lesson("trained", run=make_checkpoint(1).run)
+    Sample.objects.update(drop_reason="its chat was deleted")  # marked while a run had them, and nobody heard its end
+    forgetting.catch_up()
+    forgetting.catch_up()
+    assert [(one.pk, one.prompt_ids) for one in Sample.objects.all()] == [(learned.sample_id, [])]
+    assert Taint.objects.get().samples == 1
+    assert waiting.sample_id not in Sample.objects.values_list("pk", flat=True)
 
 
 def test_a_decision_on_another_hint_keeps_no_word_of_one_that_changed_along_with_it(make_turn, operator):
