@@ -4,12 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 Pair = tuple[Sequence[int], Sequence[int]]
 """The token ids of a prompt, and of the answer that is wanted."""
+
+
+LONGEST = 2048
+"""Positions that a tree may have: its mask is as large as their square, and attention passes over none of it."""
+
+WORTH = 0.9
+"""A tree has at most this share of the positions that its pairs have in rows of their own, padding among them."""
+
+
+def takes_trees(config: Any) -> bool:
+    """Whether every layer of a model looks at what a mask lets it see and at nothing else. Gated linear attention, as
+    Qwen3.5 has, goes over positions in their order, and a sliding window counts them by their order: there one branch
+    would read another. A model that does not say what its layers are is known by its type, or not at all."""
+    kinds = getattr(config, "layer_types", None)
+    if kinds is not None:
+        return all(kind == "full_attention" for kind in kinds)
+    return bool(config.model_type == "llama")
 
 
 @dataclass(frozen=True)
@@ -21,6 +39,11 @@ class Tree:
     places: Tensor  # (1, L) how many ancestors each has
     sees: Tensor  # (1, 1, L, L) bool
     predicting: Tensor  # (N,) the positions that predict the answers' tokens, pair after pair
+
+    def is_worth(self, pairs: Sequence[Pair]) -> bool:
+        """Whether these pairs, of which it was made, are better read as a tree than as rows."""
+        width = max(len(prompt) + len(answer) for prompt, answer in pairs)
+        return self.ids.shape[1] <= min(LONGEST, WORTH * width * len(pairs))
 
     @classmethod
     def of(cls, pairs: Sequence[Pair]) -> Tree:

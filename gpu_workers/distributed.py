@@ -182,6 +182,14 @@ class SharedLearner(Learner):
     def _passes(self, count: int) -> int:
         return math.ceil(count / self.micro_batch)
 
+    def _parts(self, lengths: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """As a Learner's; by count alone where layers lie in shards, so that everybody passes equally often."""
+        if not self.is_sharded:
+            yield from super()._parts(lengths)
+            return
+        for first in range(0, len(lengths), self.micro_batch):
+            yield first, min(first + self.micro_batch, len(lengths))
+
     # A step
 
     def has_gradient(self) -> bool:

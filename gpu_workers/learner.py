@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
 from gpu_workers import checkpoints, head, quantized
-from gpu_workers.branching import Pair, Tree
+from gpu_workers.branching import Pair, Tree, takes_trees
 from gpu_workers.errors import AdapterInvalid, NothingLearned, OutOfMemory
 from gpu_workers.head import Divergence, Head
 from gpu_workers.layers import slim
@@ -43,6 +43,11 @@ class LoraShape:
 
 
 LORA = LoraShape()
+
+
+AT_ONCE = 512
+"""Positions that a CPU takes through the layers at once, where a sequence is not longer: it multiplies so many as
+quickly as more, and what is kept for the way back grows with them."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +110,9 @@ class Learner:
 
         `dtype` is the base's: "float32", "bfloat16", or "auto" for whichever this machine multiplies faster; an
         adapter always trains in float32, and so do full weights. `micro_batch` is how many sequences go through the
-        model at once, and may be changed between updates; `piece` is how many positions the head takes at once.
-        `base_bits` 4 holds an adapter's base in NF4. Raises AdapterInvalid when the adapter cannot be read, and
+        model at once at most, and may be changed between updates (a CPU takes fewer where more would bring
+        nothing); `piece` is how many positions the head takes at once. `base_bits` 4 holds an adapter's base in NF4.
+        Raises AdapterInvalid when the adapter cannot be read, and
         NotQuantizable where there is no base in 4 bits to be had.
         """
         if micro_batch < 1 or piece < 1:
@@ -221,8 +227,9 @@ class Learner:
 
     @torch.no_grad()
     def _scored(self, causal: Any, pairs: Sequence[Pair]) -> list[tuple[Tensor, Tensor]]:
-        """Log-probs (T,) and hidden states (T, D) of each pair's response."""
-        hidden = self._hidden(causal, pairs)
+        """Log-probs (T,) and hidden states (T, D) of each pair's response. A prompt and the hinted one begin alike,
+        and that goes through the model once."""
+        hidden, _ = self._branching_hidden(causal, pairs)
         ids = torch.tensor([i for _, response in pairs for i in response], device=self.device)
         logprobs = head.logprobs_of(hidden, head.weight_of(causal), ids, self.piece)
         lengths = [len(response) for _, response in pairs]
@@ -243,56 +250,41 @@ class Learner:
         example: Example,
         *,
         teacher: Literal["base", "policy"] = "base",
-        reference_logprobs: Sequence[float] = (),
         with_distribution: bool = True,
         with_start: bool = True,
     ) -> View:
         """What the frozen models say of an example. Call it before the run's first update, and keep it.
 
-        The teacher is the base or the policy as it is now, shown the hinted prompt. Three things save passes:
-        `reference_logprobs`, where the base scored this reply before; `with_distribution=False`, where nothing but
-        log-probs of the reply's own tokens is learned from, and `with_start=False`, where the views serve one
-        update only, whose own log-probs are those of its start. Raises ValueError where lengths disagree, and
-        OutOfMemory.
+        The teacher is the base or the policy as it is now, shown the hinted prompt. Two things are left out on
+        demand: the distribution, where nothing but log-probs of the reply's own tokens is learned from, and, with
+        `with_start=False`, the start, where the views serve one update only, whose own log-probs are those of its
+        start. Raises OutOfMemory.
         """
         with self._room():
-            return self._view(example, teacher, reference_logprobs, with_distribution, with_start)
+            return self._view(example, teacher, with_distribution, with_start)
 
     def _view(
-        self,
-        example: Example,
-        teacher: Literal["base", "policy"],
-        known: Sequence[float],
-        with_distribution: bool,
-        with_start: bool,
+        self, example: Example, teacher: Literal["base", "policy"], with_distribution: bool, with_start: bool
     ) -> View:
-        if known and len(known) != len(example.response_ids):
-            raise ValueError(f"{len(known)} reference log-probs for {len(example.response_ids)} response tokens")
         plain = (example.prompt_ids, example.response_ids)
-        hinted = None if example.teacher_prompt_ids is None else (example.teacher_prompt_ids, example.response_ids)
-        of_base: dict[str, Pair] = {}
-        if not known or (hinted is None and with_distribution):
-            of_base["reference"] = plain
-        if hinted is not None and teacher == "base":
-            of_base["teacher"] = hinted
-        seen: dict[str, tuple[Tensor, Tensor]] = {}
-        if of_base:
-            with self._as_base() as base:
-                seen = dict(zip(of_base, self._scored(base, list(of_base.values())), strict=True))
-        reference = torch.tensor(known, dtype=torch.float32, device=self.device) if known else seen["reference"][0]
-        if hinted is not None and teacher == "policy":
-            seen["teacher"] = self._scored(self.causal, [hinted])[0]
-        if self.is_fresh:
-            start = reference
-        elif with_start:
-            start = self._scored(self.causal, [plain])[0][0]
-        else:
-            start = reference.new_zeros(0)
-        taught, target = seen.get("teacher", (None, None))
-        if target is None:
-            target = seen["reference"][1] if "reference" in seen else None
-        if target is None or not with_distribution:
-            target = torch.zeros(0, self.causal.config.hidden_size, dtype=self.dtype, device=self.device)
+        of_base: dict[str, Pair] = {"reference": plain}
+        of_policy: dict[str, Pair] = {}
+        if with_start and not self.is_fresh:
+            of_policy["start"] = plain
+        if example.teacher_prompt_ids is not None:
+            asked = of_base if teacher == "base" or self.is_fresh else of_policy
+            asked["teacher"] = (example.teacher_prompt_ids, example.response_ids)
+        with self._as_base() as base:
+            seen = dict(zip(of_base, self._scored(base, list(of_base.values())), strict=True))
+        if of_policy:
+            seen |= zip(of_policy, self._scored(self.causal, list(of_policy.values())), strict=True)
+        reference, target = seen["reference"]
+        start = reference if self.is_fresh else seen["start"][0] if with_start else reference.new_zeros(0)
+        taught = None
+        if "teacher" in seen:
+            taught, target = seen["teacher"]
+        if not with_distribution:
+            target = target.new_zeros(0, target.shape[1])
         apart = 0.0 if taught is None else float((taught - (start if len(start) else reference)).abs().mean())
         return View(example, reference, start, taught, target, apart, self.steps)
 
@@ -331,8 +323,8 @@ class Learner:
         began = time.monotonic()
         totals: dict[str, float] = {}
         tokens = 0
-        for first in range(0, len(views), self.micro_batch):
-            part = views[first : first + self.micro_batch]
+        for first, last in self._parts([len(v.example.prompt_ids) + len(v.example.response_ids) for v in views]):
+            part = views[first:last]
             scores, entropy = self._scores(part, divergence)
             loss, figures = objective(scores)
             if not torch.isfinite(loss):
@@ -349,9 +341,20 @@ class Learner:
                     totals[name] = totals.get(name, 0.0) + float(value) * share
             tokens += sum(len(view.example.response_ids) for view in part)
             if progress:
-                progress(first + len(part))
+                progress(last)
         seconds = time.monotonic() - began
         return {**totals, "tokens": float(tokens), "seconds": seconds}
+
+    def _parts(self, lengths: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Which sequences of these lengths go through the model together: from the first to before the last."""
+        first = longest = 0
+        for at, length in enumerate(lengths):
+            longest = max(longest, length)
+            is_much = self.device.type == "cpu" and (at + 1 - first) * longest > AT_ONCE
+            if at > first and (is_much or at - first == self.micro_batch):
+                yield first, at
+                first, longest = at, length
+        yield first, len(lengths)
 
     def _scores(self, views: Sequence[View], divergence: Divergence | None) -> tuple[Scores, Tensor]:
         examples = [view.example for view in views]
@@ -483,8 +486,12 @@ class Learner:
         return found
 
     def _branching_hidden(self, causal: Any, pairs: Sequence[Pair]) -> tuple[Tensor, int]:
-        """As `_hidden`, and how many positions it took: beginnings that pairs share go through the model once."""
-        tree = Tree.of(pairs)
+        """As `_hidden`, and how many positions it took: beginnings that pairs share go through the model once, where
+        that is worth it and its layers can keep branches apart."""
+        tree = Tree.of(pairs) if len(pairs) > 1 and takes_trees(causal.config) else None
+        if tree is None or not tree.is_worth(pairs):
+            width = max(len(prompt) + len(answer) for prompt, answer in pairs)
+            return self._hidden(causal, pairs), width * len(pairs)
         hidden = causal.get_decoder()(
             input_ids=tree.ids.to(self.device),
             attention_mask=tree.sees.to(self.device),

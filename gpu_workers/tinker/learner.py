@@ -97,23 +97,16 @@ class TinkerLearner:
         example: Example,
         *,
         teacher: Literal["base", "policy"] = "base",
-        reference_logprobs: Sequence[float] = (),
         with_distribution: bool = False,
         with_start: bool = True,
     ) -> View:
         """What the frozen models say of an example. Call it before the run's first update, and keep it.
 
-        Where the base scored this reply before, `reference_logprobs` saves a request. Distributions are never seen,
-        and where a run starts from always is.
+        Distributions are never seen, and where a run starts from always is.
         """
         prompt, response = example.prompt_ids, example.response_ids
-        if reference_logprobs and len(reference_logprobs) != len(response):
-            raise ValueError(f"{len(reference_logprobs)} reference log-probs for {len(response)} response tokens")
         start = torch.tensor(self.score(prompt, response))
-        if reference_logprobs:
-            reference = torch.tensor(list(reference_logprobs))
-        else:
-            reference = start if self.is_fresh else torch.tensor(self._sampled(prompt, response))
+        reference = start if self.is_fresh else torch.tensor(self._sampled(prompt, response))
         taught: Tensor | None = None
         if example.teacher_prompt_ids is not None:
             hinted = example.teacher_prompt_ids

@@ -170,20 +170,39 @@ def test_progress_counts_the_views(learner):
 # What is not computed twice
 
 
-def test_reference_log_probs_that_are_known_are_not_computed_again(learner, monkeypatch):
+def test_what_a_prompt_and_the_hinted_one_begin_with_is_read_once(learner, monkeypatch):
     e = example(learner, hint=HINTED, reward=1.0)
-    whole = learner.view(e, with_distribution=False)
-    passed = []
-    scored = learner._scored
-    monkeypatch.setattr(learner, "_scored", lambda causal, pairs: passed.append(pairs) or scored(causal, pairs))
+    read = []
+    body = learner.causal.get_decoder()
+    passed = body.forward
 
-    view = learner.view(e, reference_logprobs=whole.reference_logprobs.tolist(), with_distribution=False)
+    def counted(*args, input_ids, **kwargs):
+        read.append(tuple(input_ids.shape))
+        return passed(*args, input_ids=input_ids, **kwargs)
 
-    assert passed == [[(HINTED, RESPONSE)]]  # the teacher's alone
-    torch.testing.assert_close(view.reference_logprobs, whole.reference_logprobs)
-    torch.testing.assert_close(view.teacher_logprobs, whole.teacher_logprobs)
-    with pytest.raises(ValueError, match="1 reference log-probs for 5"):
-        learner.view(e, reference_logprobs=[-1.0])
+    monkeypatch.setattr(body, "forward", counted)
+    view = learner.view(e)
+
+    assert read == [(1, len(HINTED) + 2 * len(RESPONSE))]  # the hinted prompt begins with all of the other
+    assert view.reference_logprobs.tolist() == pytest.approx(learner.score(PROMPT, RESPONSE, adapter=False), abs=1e-5)
+    assert view.teacher_logprobs.tolist() == pytest.approx(learner.score(HINTED, RESPONSE, adapter=False), abs=1e-5)
+
+
+def test_a_cpu_takes_fewer_at_once_where_more_would_bring_nothing(learner, monkeypatch):
+    learner.micro_batch = 3
+    views = batch(learner)
+    learner.forward_backward(views, objective(RECIPE), divergence=divergence(RECIPE))
+    whole = gradients(learner)
+    learner.optimizer.zero_grad()
+    told: list[int] = []
+    longest = max(len(view.example.prompt_ids) + len(view.example.response_ids) for view in views)
+    monkeypatch.setattr(room, "AT_ONCE", 2 * longest)
+
+    learner.forward_backward(views, objective(RECIPE), divergence=divergence(RECIPE), progress=told.append)
+
+    assert told == [2, 3]  # two fit, and the third goes alone
+    for name, gradient in gradients(learner).items():
+        torch.testing.assert_close(gradient, whole[name], atol=1e-6, rtol=1e-4)
 
 
 def test_a_view_for_one_update_takes_its_start_from_the_update_itself(learner):

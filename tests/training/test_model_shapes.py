@@ -10,6 +10,7 @@ import torch
 from peft import PeftModel
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from gpu_workers.branching import takes_trees
 from gpu_workers.learner import Learner, LoraShape
 from gpu_workers.types import Example
 from training.config import PRESETS, Recipe
@@ -103,6 +104,34 @@ def test_padding_and_company_change_nothing_but_rounding(model, micro_batch):
     list(updates(apart, [apart.view(example) for example in examples(apart)], Recipe(lr=1e-2)))
 
     assert moved == pytest.approx(apart.score(PROMPT, RESPONSE), abs=1e-4)
+
+
+def test_replies_that_begin_alike_are_read_as_if_each_were_alone(model):
+    """Of four layers of Qwen3.5 three go over positions in their order, and would read one branch into another."""
+    learner = Learner(model, dtype="float32", micro_batch=2)
+    pairs = [(PROMPT, [9, 8, 7]), (PROMPT, [20, 21]), ([*PROMPT, 30], [31, 2])]
+
+    alone = [sum(learner.score(*pair)) for pair in pairs]
+
+    assert learner.likelihoods(pairs) == pytest.approx(alone, abs=1e-4)
+    example = Example(PROMPT, RESPONSE, learner.score(PROMPT, RESPONSE), teacher_prompt_ids=HINTED)
+    view = learner.view(example)
+    assert view.reference_logprobs.tolist() == pytest.approx(learner.score(PROMPT, RESPONSE), abs=1e-5)
+    assert view.teacher_logprobs is not None
+    assert view.teacher_logprobs.tolist() == pytest.approx(learner.score(HINTED, RESPONSE), abs=1e-5)
+
+
+def test_a_model_is_asked_for_trees_only_where_its_layers_keep_branches_apart(model, monkeypatch):
+    """Where they would not, a tree gives other numbers: that is why Qwen3.5 is read in rows."""
+    learner = Learner(model, dtype="float32", micro_batch=2)
+    pairs = [(PROMPT, [9, 8, 7]), (PROMPT, [20, 21])]
+    alone = [sum(learner.score(*pair)) for pair in pairs]
+
+    monkeypatch.setattr("gpu_workers.learner.takes_trees", lambda config: True)
+    forced = learner.likelihoods(pairs)
+
+    is_equal = forced == pytest.approx(alone, abs=1e-4)
+    assert takes_trees(learner.causal.config) == is_equal
 
 
 @pytest.mark.parametrize("shape", [LoraShape(rank=4, alpha=8), None], ids=["lora", "full"])
