@@ -118,3 +118,14 @@ def sentence(now: Standing) -> str:
         for edge in (now.reading.low, now.reading.high)
     )
     return f"{said}: a difference of {low} to {high} points."
+
+
+def verdict(now: Standing) -> str:
+    """What is known, or how many more votes it takes."""
+    if now.reading is None:
+        return "Reviewers know what they look at, so no test decides: you say how it ended."
+    if now.reading.verdict != "unknown":
+        return f"Known: {now.reading.verdict}. The next sweep ends the trial."
+    if now.reading.needed is None:
+        return f"Not yet known, and more than {sequential.MOST_VOTES} votes away at these rates."
+    return f"Not yet known. About {now.reading.needed} more conversations with a thumb, if these rates stay."

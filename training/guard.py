@@ -60,6 +60,15 @@ class Figure:
     sentence: str
     """What is wrong; empty while nothing is."""
 
+    @property
+    def shown(self) -> tuple[str, str, str]:
+        """Now, before and the limit, for a table."""
+        if self.name == "length":
+            said = ["–" if one is None else f"{one:.0f}" for one in (self.now, self.before)]
+            return said[0], said[1], f"× {self.limit:g}"
+        said = ["–" if one is None else f"{one:.0%}" for one in (self.now, self.before)]
+        return said[0], said[1], f"{self.limit:.0%}" if self.name == "errors" else f"+{self.limit:.0%}"
+
 
 def refuses(text: str) -> bool:
     """Whether a reply begins by refusing.

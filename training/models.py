@@ -211,7 +211,7 @@ MINE: Prepared[Checkpoint] = Prepared(
                 Subquery(_live(line=SHARED)),
             )
         )
-        .annotate(trial=Subquery(_running(user)))
+        .annotate(trial=Subquery(_running(user)))  # type: ignore[no-redef]  # Checkpoint says what it is
         .order_by()
     )
 )

@@ -105,7 +105,7 @@ def why_not(checkpoint: Checkpoint, share: int) -> str:
         return f"{checkpoint} learned from something that its people took back: it answers nobody."
     if checkpoint.line.retired_at:
         return f"The line of {checkpoint} is retired: nobody talks to it."
-    if other := running(checkpoint.line_id):
+    if other := running(checkpoint.line.name):
         return f"{other.checkpoint} is being tried already: a line has one trial at a time. End that one first."
     return ""
 
@@ -120,7 +120,7 @@ def _begin(checkpoint: Checkpoint, share: int, by: User | None, reason: str) -> 
     try:
         with transaction.atomic():
             trial = Trial.objects.create(
-                checkpoint=checkpoint, against=live, line_id=checkpoint.line_id, share=share, by=by
+                checkpoint=checkpoint, against=live, line=checkpoint.line, share=share, by=by
             )
     except IntegrityError as error:
         raise TrialRefused("Somebody else began a trial in this line just now: nothing was changed.") from error

@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from training.models import Checkpoint
-from webapp.console import tainted
+from webapp.console import tainted, tried
 
 Look = Callable[[Checkpoint, User], Mapping[str, Any] | None]
 """What the panel's template is given; None: this checkpoint has no such panel."""
@@ -23,7 +23,11 @@ class Panel:
     data: Mapping[str, Any]
 
 
-LOOKS: Sequence[tuple[str, Look]] = (("console/_tainted.html", tainted.panel),)
+LOOKS: Sequence[tuple[str, Look]] = (
+    ("console/_trial_of.html", tried.panel),
+    ("console/_guard.html", tried.guarded),
+    ("console/_tainted.html", tainted.panel),
+)
 """(template, look) in the page's order."""
 
 
