@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 Ids = Sequence[int]
 
@@ -17,6 +17,25 @@ def repeated(ids: Ids, n: int = 4) -> float:
     """
     grams = [tuple(ids[at : at + n]) for at in range(len(ids) - n + 1)]
     return 1 - len(set(grams)) / len(grams) if grams else 0.0
+
+
+def grams(ids: Ids, n: int) -> set[tuple[int, ...]]:
+    """All runs of n tokens.
+
+    >>> sorted(grams([1, 2, 3], 2))
+    [(1, 2), (2, 3)]
+    """
+    return {tuple(ids[at : at + n]) for at in range(len(ids) - n + 1)}
+
+
+def copied(ids: Ids, known: Collection[tuple[int, ...]], n: int) -> float:
+    """The share of its n-grams that are known; 0 for a reply too short to have one.
+
+    >>> copied([1, 2, 3, 9], {(1, 2), (2, 3)}, 2)
+    0.6666666666666666
+    """
+    said = [tuple(ids[at : at + n]) for at in range(len(ids) - n + 1)]
+    return sum(gram in known for gram in said) / len(said) if said else 0.0
 
 
 def variety(texts: Sequence[str]) -> float:

@@ -1,15 +1,18 @@
 """The exam: a candidate against what answers in its line, on prompts that never train. It passes or not, with numbers.
 
-Three questions. Does the engine really answer with these weights? Are the replies still replies? Do they please no
-less than before? All three are asked through the engine, and a worker that dies half-way goes on where it stopped.
+Does the engine really answer with these weights? Are the replies still replies? Can it still do what it could
+(judge.pack)? Does it please no less than before, also where corrections never trained (judge.own)? Did it learn by
+heart (judge.meter)? All is asked through the engine, and a worker that dies half-way goes on where it stopped. The
+limits are those of the run's recipe (training.config.Gate).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -22,17 +25,13 @@ from feedback.models import Feedback
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
 from gpu_workers.types import Completion, Sampling
-from judge import figures, heldout, hints, pooling
+from judge import asking, figures, heldout, hints, holdout, meter, own, pack, pooling
 from judge.models import Examination
-from judge.sittings import sitting
-from training import batches, cleaning, promotion
-from training.models import Checkpoint, Decision, Run
+from judge.sittings import Seat, sitting
+from training import batches, cleaning, config, promotion
+from training.config import Gate
+from training.models import SHARED, Checkpoint, Decision, Run, Sample
 from training.promotion import Unproven, ensure_loaded
-
-Answer = TypeVar("Answer")
-
-PRIORITY = 5
-"""Before votes, after people."""
 
 SAME = 1e-4
 """Nats a token. Two sets of weights that give the same reply log-probs closer than this are the same."""
@@ -41,61 +40,12 @@ SEAT_S = 120
 """How long a dead examiner's seat stays taken; it is kept anew for each handful of prompts."""
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What a candidate must keep to. Measured on SmolLM2-135M (docs/decisions/0001); generous enough for any model."""
-
-    prompts: int = 12
-    """Held-out prompts asked of both: about a minute on two cores."""
-
-    handful: int = 4
-    """Prompts asked at once, of both checkpoints: eight replies fill the embedded engine's batch."""
-
-    max_new_tokens: int = 96
-    """Where a reply is cut. Both are cut alike, and most of what a collapse looks like shows earlier."""
-
-    temperature: float = 0.7
-    """As chat samples; each prompt has one fixed seed for both."""
-
-    hints: int = 2
-    """How many of the run's own hints preference is measured with; each costs two scores a reply."""
-
-    examples: int = 8
-    """How many of the run's own rated replies and rewrites preference is measured with."""
-
-    empty: float = 0.1
-    """More replies without a word than live has, at most, as a share."""
-
-    shortest: float = 0.1
-    """Mean length over live's, at least. A person may well ask for one sentence instead of ten, never for nothing."""
-
-    longest: float = 4.0
-    """Mean length over live's, at most."""
-
-    repetition: float = 0.15
-    """More repeated 4-grams than live has, at most, as a share."""
-
-    variety: float = 0.75
-    """Different replies as a share, at least: "You lie." to everything is no style."""
-
-    fluency: float = 0.6
-    """Fall of the replies' mean log-prob a token under the base, at most, in nats. Recipes that kept the subject
-    fell by 0.4 in all, those whose replies were half nonsense by 1.0 and more."""
-
-    worst_fluency: float = -2.6
-    """The mean log-prob itself, at least: many small falls, each against the last live one, also end somewhere."""
-
-    preference: float = 0.03
-    """Fall of the hint's pull on the replies, at most, in nats a token, beyond the noise of so few prompts."""
-
-    rated: float = 0.02
-    """Fall of the log-prob of what people rated up (rise of what they rated down), at most, beyond the noise."""
-
-    certainty: float = 2.0
-    """Standard errors that count as noise: twelve sampled replies differ by luck, and a person waited for this."""
+WORST = 5
+"""How many of the examples that made a check fail are named."""
 
 
-LIMITS = Limits()
+class SeatLost(Exception):
+    """Somebody else examines it by now."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +57,10 @@ class Check:
     value: float
     limit: float
     sentence: str
+    where: str = ""
+    """Where its examples are shown: pairs | pack | own | meter; empty: it has none."""
+    worst: tuple[str, ...] = ()
+    """Ids of the examples that made it fail, the worst first; of a check that passed, none."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +72,9 @@ class Rated:
     sign: int
 
 
-def examine(checkpoint_id: str, *, engine: Engine, renderer: Renderer, limits: Limits = LIMITS) -> None:
-    """Move a candidate to PASSED or REJECTED. Does nothing for any other state, or when somebody else examines it.
+def examine(checkpoint_id: str, *, engine: Engine, renderer: Renderer, limits: Gate | None = None) -> None:
+    """Move a candidate to PASSED or REJECTED, by the limits of its run's recipe where no others are given. Does nothing
+    for any other state, or when somebody else examines it.
 
     Raises EngineUnavailable when the engine does not answer; asking again goes on where this stopped.
     """
@@ -129,29 +84,64 @@ def examine(checkpoint_id: str, *, engine: Engine, renderer: Renderer, limits: L
         checkpoint = Checkpoint.objects.get(pk=checkpoint_id)
         if checkpoint.status != Checkpoint.Status.CANDIDATE or cleaning.is_step(checkpoint):
             return
-        exam = _begun(checkpoint)
+        held_to = limits or config.gate_of(checkpoint.run.recipe if checkpoint.run else {})
         try:
-            _say(exam, "loading", 0, limits.prompts)
-            checks = _applied(checkpoint, engine)
-            if all(check.passed for check in checks):
-                wishes = _wishes(checkpoint.run, limits)
-                asked = heldout.prompts()[: limits.prompts]
-                for start in range(0, len(asked), limits.handful):
-                    if not seat.renew(SEAT_S):
-                        return
-                    _compare(exam, asked[start : start + limits.handful], wishes, engine, renderer, limits)
-                rated = _rated(checkpoint.run, renderer, limits)
-                _say(exam, "preference", limits.prompts, limits.prompts)
-                checks += collapsed(exam.pairs, limits) + preferred(exam.pairs, wishes, limits)
-                checks += _preferred_examples(exam, rated, engine, limits)
-        except AdapterMissing as error:  # loaded, and let go of again at once: that says nothing of the weights
-            raise EngineUnavailable(str(error)) from error
-        except (AdapterInvalid, Unproven) as error:
-            checks = [Check("applied", False, 0.0, 0.0, str(error))]
-        except EngineRefused as error:
-            checks = [Check("answered", False, 0.0, 0.0, f"The engine refused a question of the exam: {error}")]
-        if seat.renew(SEAT_S):
-            _close(exam, checkpoint, checks)
+            exam = _begun(checkpoint)
+            checks = _examined(exam, seat, engine, renderer, held_to)
+            _keep(seat)
+        except SeatLost:
+            return
+        _close(exam, checkpoint, checks)
+
+
+def look(checkpoint: Checkpoint, *, engine: Engine, renderer: Renderer, limits: Gate | None = None) -> Examination:
+    """The exam of a checkpoint once more, whatever its state: nothing is kept and nothing moves. Against what it was
+    examined against, or where it never was, against the weights that it came from; the base against itself."""
+    before = Examination.objects.filter(checkpoint=checkpoint).select_related("against").first()
+    against = before.against if before is not None else checkpoint.parent or checkpoint
+    exam = Examination(checkpoint=checkpoint, against=against)
+    held_to = limits or config.gate_of(checkpoint.run.recipe if checkpoint.run else {})
+    checks = _examined(exam, None, engine, renderer, held_to)
+    exam.checks, exam.passed = [asdict(check) for check in checks], all(check.passed for check in checks)
+    return exam
+
+
+def _keep(seat: Seat | None) -> None:
+    """Stay the one who examines. Raises SeatLost."""
+    if seat is not None and not seat.renew(SEAT_S):
+        raise SeatLost
+
+
+def _examined(exam: Examination, seat: Seat | None, engine: Engine, renderer: Renderer, limits: Gate) -> list[Check]:
+    """All checks of the exam, what is known of earlier attempts not asked again. Raises SeatLost, EngineUnavailable."""
+    checkpoint, run = exam.checkpoint, exam.checkpoint.run
+    try:
+        _say(exam, "loading", 0, limits.prompts)
+        checks = _applied(checkpoint, engine)
+        if not all(check.passed for check in checks):
+            return checks
+        wishes, known = _wishes(run, limits), _known(run)
+        asked = heldout.prompts()[: limits.prompts]
+        for start in range(0, len(asked), limits.handful):
+            _keep(seat)
+            _compare(exam, asked[start : start + limits.handful], wishes, known, engine, renderer, limits)
+        _ask_pack(exam, seat, engine, renderer, limits)
+        _ask_own(exam, seat, engine, renderer, limits)
+        _keep(seat)
+        _say(exam, "preference", limits.prompts, limits.prompts)
+        rated = _rated(run, renderer, limits)
+        checks += collapsed(exam.pairs, limits)
+        checks += kept_up([pack.Row.read(row) for row in exam.pack], limits)
+        checks += preferred(exam.pairs, wishes, limits)
+        checks += _preferred_examples(exam, rated, engine, limits)
+        checks += pleased([own.Row.read(row) for row in exam.personal], limits)
+        return checks + _metered(exam, engine, limits)
+    except AdapterMissing as error:  # loaded, and let go of again at once: that says nothing of the weights
+        raise EngineUnavailable(str(error)) from error
+    except (AdapterInvalid, Unproven) as error:
+        return [Check("applied", False, 0.0, 0.0, str(error))]
+    except EngineRefused as error:
+        return [Check("answered", False, 0.0, 0.0, f"The engine refused a question of the exam: {error}")]
 
 
 def _begun(checkpoint: Checkpoint) -> Examination:
@@ -159,7 +149,8 @@ def _begun(checkpoint: Checkpoint) -> Examination:
     live = Checkpoint.live(checkpoint.line_id)
     exam, _ = Examination.objects.get_or_create(checkpoint=checkpoint, defaults={"against": live})
     if exam.against_id != live.pk:
-        exam.against, exam.pairs, exam.started_at = live, [], timezone.now()
+        exam.against, exam.started_at = live, timezone.now()
+        exam.pairs, exam.pack, exam.personal, exam.meter = [], [], [], {}
         exam.save()
     return exam
 
@@ -174,6 +165,7 @@ def _close(exam: Examination, checkpoint: Checkpoint, checks: Sequence[Check]) -
     exam.passed, exam.finished_at = not failed, timezone.now()
     exam.progress = {"phase": "done", "done": len(exam.pairs), "total": len(exam.pairs)}
     reason = " ".join(check.sentence for check in failed)
+    exam.pairs = _worst_first(exam.pairs, [name for check in failed if check.where == "pairs" for name in check.worst])
     try:
         with transaction.atomic():
             checkpoint.move(Checkpoint.Status.REJECTED if failed else Checkpoint.Status.PASSED, reason=reason)
@@ -185,9 +177,17 @@ def _close(exam: Examination, checkpoint: Checkpoint, checks: Sequence[Check]) -
     moved.send(sender=Examination, pk=exam.pk, status="done")
 
 
+def _worst_first(pairs: Sequence[dict[str, Any]], worst: Sequence[str]) -> list[dict[str, Any]]:
+    """The pairs with those first that made a check fail."""
+    place = {name: at for at, name in reversed(list(enumerate(worst)))}
+    return sorted(pairs, key=lambda pair: place.get(pair["id"], len(worst)))
+
+
 def _say(exam: Examination, phase: str, done: int, total: int) -> None:
     """Write how far the exam has come, and tell whoever watches."""
     exam.progress = {"phase": phase, "done": done, "total": total}
+    if exam.pk is None:  # it is only looked at
+        return
     exam.save()
     moved.send(sender=Examination, pk=exam.pk, status=phase)
 
@@ -205,10 +205,12 @@ def _applied(checkpoint: Checkpoint, engine: Engine) -> list[Check]:
         proof = await promotion.prove(checkpoint, engine)
         if parent is None or not parent.adapter:
             return proof, proof.shift  # it came from the base, and that is what the proof has looked at
-        new, old = await asyncio.gather(*(_logprobs(who, engine, asked, answered) for who in (checkpoint, parent)))
+        new, old = await asyncio.gather(
+            *(asking.logprobs(who, engine, asked, answered) for who in (checkpoint, parent))
+        )
         return proof, figures.mean([abs(after - before) for after, before in zip(new, old, strict=True)])
 
-    proof, change = _run(engine, proved)
+    proof, change = asking.run(engine, proved)
     said = f"The engine's log-probs of the probe are {change:.4f} from those of {parent or 'the base'}."
     return [
         Check("applied", proof.passed, proof.gap, proof.limit, proof.sentence),
@@ -223,50 +225,68 @@ def _compare(
     exam: Examination,
     prompts: Sequence[heldout.HeldOut],
     wishes: Sequence[str],
+    known: Collection[tuple[int, ...]],
     engine: Engine,
     renderer: Renderer,
-    limits: Limits,
+    limits: Gate,
 ) -> None:
-    """Have both answer these prompts and the base read the replies; keep the pairs. Known pairs are not asked again."""
-    known = {pair["id"] for pair in exam.pairs}
-    todo = [held for held in prompts if held.id not in known]
+    """Have both answer these prompts and the base read the replies; keep the pairs. Pairs that are there already are
+    not asked again. `known` are the token runs of what the candidate was trained on."""
+    there = {pair["id"] for pair in exam.pairs}
+    todo = [held for held in prompts if held.id not in there]
     if not todo:
         return
     against, candidate = exam.against, exam.checkpoint
     seeds = {held.id: 1000 + number for number, held in enumerate(heldout.prompts())}
+    metered = {held.id for held in heldout.prompts()[: min(limits.meter, limits.prompts)]}
 
     async def pair(held: heldout.HeldOut) -> dict[str, Any]:
         messages = [{"role": "user", "content": held.prompt}]
         prompt_ids = renderer.prompt_ids(messages)
         hinted = [renderer.prompt_ids(hints.placed(messages, wish)) for wish in wishes]
         sampling = Sampling(max_new_tokens=limits.max_new_tokens, temperature=limits.temperature, seed=seeds[held.id])
-        replies = await asyncio.gather(*(_generate(who, engine, prompt_ids, sampling) for who in (against, candidate)))
+        replies = await asyncio.gather(
+            *(asking.generate(who, engine, prompt_ids, sampling) for who in (against, candidate))
+        )
         found: dict[str, Any] = {"id": held.id, "prompt": held.prompt}
         for side, reply in zip(("live", "candidate"), replies, strict=True):
             found |= {side: reply.text, f"{side}_tokens": len(reply.ids)}
             found[f"{side}_repeated"] = round(figures.repeated(reply.ids), 4)
             found |= {f"{side}_{name}": value for name, value in (await read(prompt_ids, hinted, reply)).items()}
+            if known:
+                found[f"{side}_copied"] = round(figures.copied(reply.ids, known, meter.COPIED), 4)
+        if held.id in metered and all(reply.ids for reply in replies):
+            found |= await sure(prompt_ids, *replies)
         return found
+
+    async def sure(prompt_ids: Sequence[int], said: Completion, anew: Completion) -> dict[str, float]:
+        """What each gives its own reply, and the candidate that of live, in nats a token."""
+        asks = {"live_own": (against, said), "candidate_own": (candidate, anew), "candidate_on_live": (candidate, said)}
+        values = await asyncio.gather(
+            *(asking.score(who, engine, prompt_ids, reply.ids) for who, reply in asks.values())
+        )
+        return {name: round(value, 4) for name, value in zip(asks, values, strict=True)}
 
     async def read(
         prompt_ids: Sequence[int], hinted: Sequence[Sequence[int]], reply: Completion
     ) -> dict[str, float | None]:
         """Under the base: the reply's mean log-prob a token as asked, with the hints, and what the hints pull."""
         if not reply.ids:
-            return {"fluency": None, "pull": None}
-        plain, *under = await asyncio.gather(*(_score(None, engine, ids, reply.ids) for ids in (prompt_ids, *hinted)))
-        if not under:
-            return {"fluency": round(plain, 4), "pull": None}
-        return {"fluency": round(figures.mean(under), 4), "pull": round(figures.mean(under) - plain, 4)}
+            return {"fluency": None, "pull": None, "plain": None}
+        plain, *under = await asyncio.gather(
+            *(asking.score(None, engine, ids, reply.ids) for ids in (prompt_ids, *hinted))
+        )
+        found = {"fluency": round(figures.mean(under or [plain]), 4), "plain": round(plain, 4)}
+        return found | {"pull": round(figures.mean(under) - plain, 4) if under else None}
 
     async def pairs() -> list[dict[str, Any]]:
         return list(await asyncio.gather(*map(pair, todo)))
 
-    exam.pairs = [*exam.pairs, *_run(engine, pairs)]
+    exam.pairs = [*exam.pairs, *asking.run(engine, pairs)]
     _say(exam, "replies", len(exam.pairs), limits.prompts)
 
 
-def collapsed(pairs: Sequence[dict[str, Any]], limits: Limits) -> list[Check]:
+def collapsed(pairs: Sequence[dict[str, Any]], limits: Gate) -> list[Check]:
     """Whether the candidate's replies are still replies, each figure against live's."""
     live, candidate = _side(pairs, "live"), _side(pairs, "candidate")
 
@@ -275,28 +295,36 @@ def collapsed(pairs: Sequence[dict[str, Any]], limits: Limits) -> list[Check]:
     again, again_before = figures.mean(candidate["repeated"]), figures.mean(live["repeated"])
     variety = figures.variety(candidate["text"])
     checks = [
-        Check(
+        _shown(
+            pairs,
+            lambda pair: -float(figures.is_empty(pair["candidate"])),
             "not empty",
             empty <= empty_before + limits.empty,
             empty,
             empty_before + limits.empty,
             f"{empty:.0%} of its replies have no word in them (live {empty_before:.0%}).",
         ),
-        Check(
+        _shown(
+            pairs,
+            lambda pair: -abs(math.log((pair["candidate_tokens"] + 1) / (pair["live_tokens"] + 1))),
             "length",
             limits.shortest <= ratio <= limits.longest,
             ratio,
             limits.shortest if ratio < 1 else limits.longest,
             f"Its replies are {ratio:.2f} times as long as live's; {limits.shortest:g} to {limits.longest:g} is fine.",
         ),
-        Check(
+        _shown(
+            pairs,
+            lambda pair: pair["live_repeated"] - pair["candidate_repeated"],
             "repetition",
             again <= again_before + limits.repetition,
             again,
             again_before + limits.repetition,
             f"{again:.0%} of its four-token runs repeat earlier ones (live {again_before:.0%}).",
         ),
-        Check(
+        _shown(
+            pairs,
+            lambda pair: -candidate["text"].count(pair["candidate"]),
             "variety",
             variety >= min(limits.variety, figures.variety(live["text"])),
             variety,
@@ -308,7 +336,9 @@ def collapsed(pairs: Sequence[dict[str, Any]], limits: Limits) -> list[Check]:
         fluency, before = figures.mean(candidate["fluency"]), figures.mean(live["fluency"])
         limit = max(before - limits.fluency, min(limits.worst_fluency, before))
         checks.append(
-            Check(
+            _shown(
+                [pair for pair in pairs if pair["candidate_fluency"] is not None],
+                lambda pair: pair["candidate_fluency"],
                 "fluency",
                 fluency >= limit,
                 fluency,
@@ -317,6 +347,20 @@ def collapsed(pairs: Sequence[dict[str, Any]], limits: Limits) -> list[Check]:
             )
         )
     return checks
+
+
+def _shown(
+    pairs: Sequence[dict[str, Any]],
+    key: Callable[[dict[str, Any]], float],
+    name: str,
+    passed: bool,
+    value: float,
+    limit: float,
+    sentence: str,
+) -> Check:
+    """A check on the pairs, with those that made it fail: the smallest by `key`, and nothing where it passed."""
+    worst = () if passed else tuple(pair["id"] for pair in sorted(pairs, key=key)[:WORST])
+    return Check(name, passed, value, limit, sentence, "pairs", worst)
 
 
 def _emptiness(texts: Sequence[str]) -> float:
@@ -335,7 +379,7 @@ def _side(pairs: Sequence[dict[str, Any]], side: str) -> dict[str, list[Any]]:
 # Is it liked no less?
 
 
-def preferred(pairs: Sequence[dict[str, Any]], wishes: Sequence[str], limits: Limits) -> list[Check]:
+def preferred(pairs: Sequence[dict[str, Any]], wishes: Sequence[str], limits: Gate) -> list[Check]:
     """Whether the replies follow the run's own hints no less than live's do, as the base reads them.
 
     The pull of a hint on a reply is log p_base(reply | prompt + hint) − log p_base(reply | prompt), a token.
@@ -345,17 +389,22 @@ def preferred(pairs: Sequence[dict[str, Any]], wishes: Sequence[str], limits: Li
         return []
     changes = [pair["candidate_pull"] - pair["live_pull"] for pair in both]
     said = "The hints of its run pull on its replies {change:+.3f} nats a token more than on live's"
-    return [_no_worse("preference", changes, limits.preference, limits, said)]
+    check = _no_worse("preference", changes, limits.preference, limits, said)
+    worst = sorted(both, key=lambda pair: pair["candidate_pull"] - pair["live_pull"])[:WORST]
+    return [replace(check, where="pairs", worst=() if check.passed else tuple(pair["id"] for pair in worst))]
 
 
-def _preferred_examples(exam: Examination, rated: Sequence[Rated], engine: Engine, limits: Limits) -> list[Check]:
+def _preferred_examples(exam: Examination, rated: Sequence[Rated], engine: Engine, limits: Gate) -> list[Check]:
     """Whether the candidate likes what people liked, and dislikes what they disliked, no less than live does."""
     if not rated:
         return []
 
     async def change(reply: Rated) -> float:
         before, after = await asyncio.gather(
-            *(_score(who, engine, reply.prompt_ids, reply.response_ids) for who in (exam.against, exam.checkpoint))
+            *(
+                asking.score(who, engine, reply.prompt_ids, reply.response_ids)
+                for who in (exam.against, exam.checkpoint)
+            )
         )
         return reply.sign * (after - before)
 
@@ -363,16 +412,16 @@ def _preferred_examples(exam: Examination, rated: Sequence[Rated], engine: Engin
         return list(await asyncio.gather(*map(change, rated)))
 
     said = "What people rated or wrote moves {change:+.3f} nats a token the wanted way"
-    return [_no_worse("rated replies", _run(engine, changes), limits.rated, limits, said)]
+    return [_no_worse("rated replies", asking.run(engine, changes), limits.rated, limits, said)]
 
 
-def _no_worse(name: str, changes: Sequence[float], margin: float, limits: Limits, said: str) -> Check:
+def _no_worse(name: str, changes: Sequence[float], margin: float, limits: Gate, said: str) -> Check:
     """Whether the mean change is no fall beyond the margin and the noise of the changes themselves."""
     change, limit = figures.mean(changes), -margin - limits.certainty * figures.noise(changes)
     return Check(name, change >= limit, change, limit, f"{said.format(change=change)} (at least {limit:.3f}).")
 
 
-def _wishes(run: Run | None, limits: Limits) -> list[str]:
+def _wishes(run: Run | None, limits: Gate) -> list[str]:
     """The run's most frequent hints that speak of any reply; a rewrite speaks of one."""
     if run is None:
         return []
@@ -381,7 +430,7 @@ def _wishes(run: Run | None, limits: Limits) -> list[str]:
     return sorted(dict.fromkeys(general), key=general.count, reverse=True)[: limits.hints]
 
 
-def _rated(run: Run | None, renderer: Renderer, limits: Limits) -> list[Rated]:
+def _rated(run: Run | None, renderer: Renderer, limits: Gate) -> list[Rated]:
     """What people wrote instead, and the run's rated replies, as far as the exam has time for them."""
     if run is None:
         return []
@@ -402,49 +451,129 @@ def _rated(run: Run | None, renderer: Renderer, limits: Limits) -> list[Rated]:
     return found[: limits.examples]
 
 
-# Asking
+# Can it still do what it could?
 
 
-def _run(engine: Engine, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    async def once() -> Answer:
-        try:
-            return await ask()
-        finally:
-            await engine.aclose()
-
-    return asyncio.run(once())
-
-
-async def _generate(who: Checkpoint, engine: Engine, prompt_ids: Sequence[int], sampling: Sampling) -> Completion:
-    async def ask() -> Completion:
-        return await engine.generate(prompt_ids, sampling, adapter=who.adapter or None, priority=PRIORITY)
-
-    return await _held(who, engine, ask)
+def _ask_pack(exam: Examination, seat: Seat | None, engine: Engine, renderer: Renderer, limits: Gate) -> None:
+    """Ask both the general pack, as far as it was not asked; what live did on it in an earlier exam is known."""
+    wanted = pack.items()[: limits.pack]
+    there = {row["mark"] for row in exam.pack}
+    todo, known = [item for item in wanted if item.mark not in there], pack.known(exam.against)
+    for start in range(0, len(todo), pack.HANDFUL):
+        _keep(seat)
+        rows = pack.ask(todo[start : start + pack.HANDFUL], exam, known, engine, renderer)
+        exam.pack = [*exam.pack, *(row.written() for row in rows)]
+        _say(exam, "general pack", len(exam.pack), len(wanted))
 
 
-async def _score(
-    who: Checkpoint | None, engine: Engine, prompt_ids: Sequence[int], response_ids: Sequence[int]
-) -> float:
-    """The mean log-prob a token of these ids; None asks the base."""
-    return figures.mean(await _logprobs(who, engine, prompt_ids, response_ids))
+def kept_up(rows: Sequence[pack.Row], limits: Gate) -> list[Check]:
+    """Whether the general pack is answered rightly as often as before, and about as surely."""
+    found = pack.outcome(rows)
+    if found is None:
+        return []
+    share, limit = found.candidate, found.live - limits.pack_share
+    asked = f"{found.asked} general questions"
+    said = f"It answers {share:.0%} of {asked} rightly (live {found.live:.0%}, at least {limit:.0%}): "
+    said += f"{len(found.lost)} lost, {found.won} won."
+    nats = f"What is right in the general pack is {found.nats:+.2f} nats a token likelier than to live "
+    nats += f"(at least {-limits.pack_nats:g})."
+    # A share of few items comes in steps: rounding is not to decide.
+    held, sure = share >= limit - 1e-9, found.nats >= -limits.pack_nats
+    return [
+        Check("general pack", held, share, limit, said, "pack", () if held else found.lost[:WORST]),
+        Check("general text", sure, found.nats, -limits.pack_nats, nats, "pack"),
+    ]
 
 
-async def _logprobs(
-    who: Checkpoint | None, engine: Engine, prompt_ids: Sequence[int], response_ids: Sequence[int]
-) -> tuple[float, ...]:
-    async def ask() -> tuple[float, ...]:
-        adapter = who.adapter or None if who else None
-        return (await engine.score(prompt_ids, response_ids, adapter=adapter, priority=PRIORITY)).logprobs
-
-    return await _held(who, engine, ask)
+# Is it better where it never trained?
 
 
-async def _held(who: Checkpoint | None, engine: Engine, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    """Ask; if the engine has forgotten the adapter (it was started again), have it loaded and ask once more."""
-    try:
-        return await ask()
-    except AdapterMissing:
-        if who is None:
-            raise
-        await ensure_loaded(who, engine)
-        return await ask()
+def _ask_own(exam: Examination, seat: Seat | None, engine: Engine, renderer: Renderer, limits: Gate) -> None:
+    """Ask both the corrections that people's lines kept, as far as they were not asked."""
+    wanted = holdout.of(exam.checkpoint.line_id or SHARED, limits.own)
+    there = {row["turn"] for row in exam.personal}
+    todo = [kept for kept in wanted if str(kept.turn_id) not in there]
+    for start in range(0, len(todo), limits.handful):
+        _keep(seat)
+        rows = own.ask(todo[start : start + limits.handful], exam, engine, renderer, limits)
+        exam.personal = [*exam.personal, *(row.written() for row in rows)]
+        _say(exam, "kept corrections", len(exam.personal), len(wanted))
+
+
+def pleased(rows: Sequence[own.Row], limits: Gate) -> list[Check]:
+    """Whether people's kept corrections are heeded no less than by live, beyond luck: over all, and for each person.
+
+    Where there are too few to know it passes, and says so.
+    """
+    found = own.outcome(rows, limits.own_enough)
+    number = found.all.number if found.all is not None else 0
+    if found.all is None or not found.is_known(found.all):
+        said = (
+            f"Not enough to know: {number} of the {limits.own_enough} kept corrections that it takes. A share of what "
+            f"people correct is kept by itself; each correction brings the next one nearer."
+        )
+        return [Check("kept corrections", True, found.all.mean if found.all else 0.0, -limits.own_fall, said, "own")]
+    worse = found.worse_off(limits.own_fall)
+    shown = found.people[worse[0]] if worse and not found.is_worse(found.all, limits.own_fall) else found.all
+    whose = "one person's corrections" if shown is not found.all else "corrections"
+    passed = not worse and not found.is_worse(found.all, limits.own_fall)
+    said = (
+        f"On {shown.number} {whose} that never trained it does {shown.mean:+.3f} nats a token better than live "
+        f"(95 % between {shown.low:+.3f} and {shown.high:+.3f}); it fails when all of that is below "
+        f"{-limits.own_fall:g}."
+    )
+    if worse:
+        said += f" Worse off: {len(worse)} of {len(found.people)} people."
+    lost = sorted((row for row in rows if row.change is not None), key=lambda row: row.change or 0.0)[:WORST]
+    turns = () if passed else tuple(row.turn for row in lost)
+    return [Check("kept corrections", passed, shown.high, -limits.own_fall, said, "own", turns)]
+
+
+# Did it learn by heart?
+
+
+def _metered(exam: Examination, engine: Engine, limits: Gate) -> list[Check]:
+    """Read the overfitting meter, keep its figures, and hold to their limits those that have one."""
+    found = meter.gauges(exam.pairs, _moved_on_own(exam, engine, limits), limits)
+    exam.meter = {gauge.name: gauge.written() for gauge in found}
+    return [
+        Check(
+            gauge.name,
+            gauge.passed,
+            gauge.value,
+            gauge.limit,
+            gauge.sentence,
+            "pairs" if gauge.worst else "meter",
+            () if gauge.passed else gauge.worst,
+        )
+        for gauge in found
+        if gauge.limit is not None
+    ]
+
+
+def _moved_on_own(exam: Examination, engine: Engine, limits: Gate) -> list[float]:
+    """By how much the candidate gives more to the run's own replies than live does, in nats a token each."""
+    run = exam.checkpoint.run
+    if run is None or not limits.meter:
+        return []
+    learned = list(batches.learned(run).exclude(response_ids=[])[: limits.meter])
+
+    async def change(sample: Sample) -> float:
+        after = await asking.score(exam.checkpoint, engine, sample.prompt_ids, sample.response_ids)
+        if sample.checkpoint_id == exam.against_id and len(sample.old_logprobs) == len(sample.response_ids):
+            return after - figures.mean(sample.old_logprobs)  # live served it: that was measured then
+        return after - await asking.score(exam.against, engine, sample.prompt_ids, sample.response_ids)
+
+    async def changes() -> list[float]:
+        return list(await asyncio.gather(*map(change, learned)))
+
+    return asking.run(engine, changes)
+
+
+def _known(run: Run | None) -> set[tuple[int, ...]]:
+    """The token runs of what the run trained on: the replies, and what people wrote instead."""
+    known: set[tuple[int, ...]] = set()
+    if run is not None:
+        for response_ids, rewrite_ids in batches.learned(run).values_list("response_ids", "rewrite_ids"):
+            known |= figures.grams(response_ids, meter.COPIED) | figures.grams(rewrite_ids or (), meter.COPIED)
+    return known

@@ -11,10 +11,9 @@ from gpu_workers.learner import Learner
 from gpu_workers.types import Sampling
 from judge import fitting, gate, judges, polling, prompts, verdicts, voting
 from judge.evidence import Evidence
-from judge.gate import Limits
 from judge.models import Examination, Judgement, Vote
 from tests.tiny import write_tiny_adapter
-from training.config import Recipe
+from training.config import Gate, Recipe
 from training.models import Checkpoint
 
 PROMPT, RESPONSE = [1, 40, 41, 42, 43], [60, 61, 62, 63, 64, 65, 66, 67]
@@ -99,7 +98,7 @@ def test_the_exam_knows_the_learners_weights_from_others(served, passed, policy,
         },
     )
 
-    limits = Limits(prompts=2, handful=2, max_new_tokens=16)
+    limits = Gate(prompts=2, handful=2, max_new_tokens=16, pack=8)
     gate.examine(str(candidate.pk), engine=policy, renderer=renderer, limits=limits)
 
     exam = Examination.objects.get()

@@ -6,13 +6,13 @@ import pytest
 
 from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable
 from judge import gate, heldout
-from judge.gate import Limits
 from judge.hints import GUIDANCE
 from judge.models import Examination, Judgement, Sitting
+from training.config import Gate
 from training.models import Checkpoint, Decision, Line, Run, Sample
 
 PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
-LIMITS = Limits(prompts=4, handful=2)
+LIMITS = Gate(prompts=4, handful=2, pack=0)
 ASKED = [held.prompt for held in heldout.prompts()[:4]]
 REPLIES = [f"Reply number {word} is about something else." for word in ("one", "two", "three", "four")]
 
@@ -44,6 +44,7 @@ def examine(engine, renderer, candidate):
         candidate.refresh_from_db()
         return Examination.objects.get(checkpoint=candidate)
 
+    examine.renderer = renderer
     return examine
 
 
@@ -88,6 +89,9 @@ def test_a_candidate_that_speaks_as_well_passes_with_numbers(engine, examine, ca
         "repetition",
         "variety",
         "fluency",
+        "kept corrections",
+        "entropy",
+        "kl to base",
     ]
     assert [pair["prompt"] for pair in exam.pairs] == ASKED
     assert [pair["live"] for pair in exam.pairs] == REPLIES
@@ -209,7 +213,7 @@ def test_replies_that_heed_the_runs_hints_less_are_rejected(engine, examine, can
 
 def test_luck_is_not_taken_for_a_fall():
     def judged(*changes):
-        pairs = [{"live_pull": 0.0, "candidate_pull": change} for change in changes]
+        pairs = [{"id": str(at), "live_pull": 0.0, "candidate_pull": change} for at, change in enumerate(changes)]
         return gate.preferred(pairs, ["Be brief."], LIMITS)[0]
 
     assert judged(-0.3, 0.2, -0.2, 0.1).passed  # -0.05 on average, and 0.12 of noise
@@ -310,7 +314,7 @@ def test_an_engine_that_forgot_the_candidate_gets_it_again(engine, examine, cand
     engine.generate = forgets
     examine()
     assert candidate.status == "passed"
-    assert [what for what, _ in engine.admin].count("load") == 2
+    assert [what for what, _ in engine.admin].count("load") >= 2  # who asks at once may both have it loaded
 
 
 def test_a_person_who_rejects_during_the_exam_has_the_last_word(engine, examine, candidate, monkeypatch):

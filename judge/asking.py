@@ -1,0 +1,66 @@
+"""How an exam asks the engine: before votes and after people, and once more where the engine forgot an adapter."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from gpu_workers.engine import Engine
+from gpu_workers.errors import AdapterMissing
+from gpu_workers.types import Completion, Sampling
+from judge import figures
+from training.models import Checkpoint
+from training.promotion import ensure_loaded
+
+Answer = TypeVar("Answer")
+
+PRIORITY = 5
+"""Before votes, after people."""
+
+
+def run(engine: Engine, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Do what has to be awaited, in a loop of its own."""
+
+    async def once() -> Answer:
+        try:
+            return await ask()
+        finally:
+            await engine.aclose()
+
+    return asyncio.run(once())
+
+
+async def generate(who: Checkpoint, engine: Engine, prompt_ids: Sequence[int], sampling: Sampling) -> Completion:
+    async def ask() -> Completion:
+        return await engine.generate(prompt_ids, sampling, adapter=who.adapter or None, priority=PRIORITY)
+
+    return await _held(who, engine, ask)
+
+
+async def score(
+    who: Checkpoint | None, engine: Engine, prompt_ids: Sequence[int], response_ids: Sequence[int]
+) -> float:
+    """The mean log-prob a token of these ids; None asks the base."""
+    return figures.mean(await logprobs(who, engine, prompt_ids, response_ids))
+
+
+async def logprobs(
+    who: Checkpoint | None, engine: Engine, prompt_ids: Sequence[int], response_ids: Sequence[int]
+) -> tuple[float, ...]:
+    async def ask() -> tuple[float, ...]:
+        adapter = who.adapter or None if who else None
+        return (await engine.score(prompt_ids, response_ids, adapter=adapter, priority=PRIORITY)).logprobs
+
+    return await _held(who, engine, ask)
+
+
+async def _held(who: Checkpoint | None, engine: Engine, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Ask; if the engine has forgotten the adapter (it was started again), have it loaded and ask once more."""
+    try:
+        return await ask()
+    except AdapterMissing:
+        if who is None:
+            raise
+        await ensure_loaded(who, engine)
+        return await ask()

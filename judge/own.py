@@ -1,0 +1,130 @@
+"""The people's own part of the exam: how live and the candidate do on corrections that were kept from training.
+
+Of a rewrite: the log-prob of what the person wrote. Of a hint: what it pulls on a fresh reply to the same prompt,
+log p_base(reply | prompt + hint) − log p_base(reply | prompt). Both are nats a token, and more is better.
+The exam keeps numbers and whose turn it was; the words stay where their person can delete them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from chat.models import Turn
+from chat.rendering import Renderer
+from feedback.models import Feedback
+from gpu_workers.engine import Engine
+from gpu_workers.types import Completion, Sampling
+from judge import asking, bootstrap, holdout, teacher
+from judge.bootstrap import Interval
+from judge.models import Examination, Judgement
+from judge.teacher import Unreadable
+from training.config import Gate
+from training.models import Checkpoint
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kept correction as both did on it; neither is known where it cannot be read any more."""
+
+    turn: str
+    person: int
+    kind: str
+    """rewrite | hint"""
+    live: float | None = None
+    candidate: float | None = None
+
+    @classmethod
+    def read(cls, row: Mapping[str, Any]) -> Row:
+        return cls(row["turn"], row["person"], row["kind"], row["live"], row["candidate"])
+
+    def written(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @property
+    def change(self) -> float | None:
+        return None if self.live is None or self.candidate is None else self.candidate - self.live
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the kept corrections come to."""
+
+    all: Interval | None
+    """Over everybody; None where nothing was asked."""
+    people: Mapping[int, Interval]
+    enough: int
+
+    def is_known(self, found: Interval | None) -> bool:
+        return found is not None and found.number >= self.enough
+
+    def is_worse(self, found: Interval | None, fall: float) -> bool:
+        """True when the whole interval lies below the fall: worse, and not by luck."""
+        return found is not None and self.is_known(found) and found.high < -fall
+
+    def worse_off(self, fall: float) -> list[int]:
+        """Who is worse off for certain, the worst first."""
+        worse = [person for person, found in self.people.items() if self.is_worse(found, fall)]
+        return sorted(worse, key=lambda person: self.people[person].mean)
+
+
+def outcome(rows: Sequence[Row], enough: int) -> Outcome:
+    of: dict[int, list[float]] = defaultdict(list)
+    for row in rows:
+        if row.change is not None:
+            of[row.person].append(row.change)
+    together = [change for changes in of.values() for change in changes]
+    people = {person: bootstrap.interval(changes) for person, changes in of.items()}
+    return Outcome(bootstrap.interval(together) if together else None, people, enough)
+
+
+def ask(wanted: Sequence[Judgement], exam: Examination, engine: Engine, renderer: Renderer, limits: Gate) -> list[Row]:
+    """These kept corrections, as live and the candidate do on them."""
+    sides = (exam.against, exam.checkpoint)
+
+    async def row(kept: Judgement) -> Row:
+        turn, person = kept.turn, kept.turn.session.user_id
+        if ids := rewrites.get(kept.pk):
+            found = await asyncio.gather(*(asking.score(who, engine, turn.prompt_ids, ids) for who in sides))
+            return Row(str(turn.pk), person, "rewrite", *(round(one, 4) for one in found))
+        if (hinted := prompts.get(kept.pk)) is None:
+            return Row(str(turn.pk), person, "hint")
+        pulls = await asyncio.gather(*(pull(who, turn, hinted) for who in sides))
+        return Row(str(turn.pk), person, "hint", *pulls)
+
+    async def pull(who: Checkpoint, turn: Turn, hinted: Sequence[int]) -> float | None:
+        seed = int(holdout.place(turn.pk) * 2**31)
+        sampling = Sampling(max_new_tokens=limits.max_new_tokens, temperature=limits.temperature, seed=seed)
+        reply: Completion = await asking.generate(who, engine, turn.prompt_ids, sampling)
+        if not reply.ids:
+            return None
+        plain, under = await asyncio.gather(
+            *(asking.score(None, engine, ids, reply.ids) for ids in (turn.prompt_ids, hinted))
+        )
+        return round(under - plain, 4)
+
+    async def rows() -> list[Row]:
+        return list(await asyncio.gather(*map(row, wanted)))
+
+    rewrites = {kept.pk: _rewrite(kept.turn, renderer) for kept in wanted}
+    prompts = {kept.pk: _hinted(kept, renderer, limits) for kept in wanted if not rewrites[kept.pk]}
+    return asking.run(engine, rows)
+
+
+def _rewrite(turn: Turn, renderer: Renderer) -> list[int]:
+    """What the person wrote instead, where they did and it fits."""
+    said = Feedback.objects.standing().filter(turn=turn, kind=Feedback.Kind.REWRITE).order_by("pk").last()
+    ids = renderer.encode(said.text) if said is not None else []
+    return ids if len(turn.prompt_ids) + len(ids) <= renderer.context_length else []
+
+
+def _hinted(kept: Judgement, renderer: Renderer, limits: Gate) -> tuple[int, ...] | None:
+    """The prompt with the hint, where it can still be laid out and leaves room for a reply."""
+    try:
+        ids = teacher.hinted_prompt(kept.turn, kept.hint, renderer)
+    except Unreadable:
+        return None
+    return ids if len(ids) + limits.max_new_tokens <= renderer.context_length else None
