@@ -6,11 +6,12 @@ import json
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from training import promotion
-from training.models import Checkpoint, Decision, Run
+from training.models import SHARED, Checkpoint, Decision, Line, Run
 
 
 def said(capsys, *words):
@@ -107,3 +108,31 @@ def test_learn_now_starts_a_run(make_lesson, capsys):
 def test_learn_now_with_nothing_ready_fails_with_a_sentence(db):
     with pytest.raises(CommandError, match="No sample is ready"):
         call_command("learn_now")
+
+
+def test_two_operators_approve_by_name_and_one_twice_does_not(make_checkpoint, operator, capsys):
+    Line.objects.filter(name=SHARED).update(policy={"second_approver": True})
+    get_user_model().objects.create_user("bea", is_staff=True)
+    make_checkpoint(1)
+    first = said(capsys, "checkpoints", "approve", "1", "--by", "ana")
+    assert "ana said the first yes of two to talkback@1" in first
+    with pytest.raises(CommandError, match="You said yes to talkback@1 already"):
+        call_command("checkpoints", "approve", "1", "--by", "ana")
+    with pytest.raises(CommandError, match="say who you are"):
+        call_command("checkpoints", "approve", "1")
+    with pytest.raises(CommandError, match="Nobody called 'ben' runs this Talkback"):
+        call_command("checkpoints", "approve", "1", "--by", "ben")
+    assert "talkback@1 is approved" in said(capsys, "checkpoints", "approve", "1", "--by", "bea")
+
+
+def test_a_checkpoint_is_held_and_released_and_listed_as_json(make_checkpoint, operator, capsys):
+    make_checkpoint(1)
+    said(capsys, "checkpoints", "hold", "1", "--reason", "wait for Monday", "--by", "ana")
+    assert "passed     held" in said(capsys, "checkpoints", "list")
+    listed = json.loads(said(capsys, "checkpoints", "list", "--json"))
+    assert [(one["number"], one["status"], one["held"]) for one in listed] == [(1, "passed", True), (0, "live", False)]
+    with pytest.raises(CommandError, match="release it first"):
+        call_command("checkpoints", "approve", "1")
+    assert "waits for a yes again" in said(capsys, "checkpoints", "release", "1")
+    decided = [(one.verb, one.by) for one in Decision.objects.order_by("pk")]
+    assert decided == [("hold", operator), ("release", None)]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from argparse import ArgumentParser
+from json import dumps
 from pathlib import Path
 from typing import Any
 
 from asgiref.sync import async_to_sync
+from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
 from core.errors import TalkbackError
-from training import exports, promotion
-from training.models import Checkpoint
+from training import approvals, exports, imports, promotion, receipts
+from training.models import SHARED, Checkpoint
 from webapp.console.board import span
 
 HERE = "from the command line"
@@ -20,11 +22,14 @@ PATIENCE_S = 120
 
 
 class Command(BaseCommand):
-    help = "List checkpoints; approve or reject a candidate; roll back to what was live before; export the weights."
+    help = (
+        "List checkpoints; approve, hold, release or reject one; roll back to what was live before; export the weights."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-        actions.add_parser("list", help="every checkpoint, newest first")
+        listing = actions.add_parser("list", help="every checkpoint, newest first")
+        listing.add_argument("--json", action="store_true", help="one array of objects")
         approve = actions.add_parser("approve", help="say yes to a checkpoint that passed the gate; it then goes live")
         approve.add_argument("number", type=int)
         approve.add_argument("--reason", default=HERE)
@@ -32,32 +37,57 @@ class Command(BaseCommand):
         reject = actions.add_parser("reject", help="say no to a checkpoint; it never answers")
         reject.add_argument("number", type=int)
         reject.add_argument("--reason", default=HERE)
+        hold = actions.add_parser("hold", help="say not yet: nobody approves it until it is released")
+        hold.add_argument("number", type=int)
+        hold.add_argument("--reason", required=True)
+        release = actions.add_parser("release", help="let a held checkpoint wait for a yes again")
+        release.add_argument("number", type=int)
+        release.add_argument("--reason", default=HERE)
         rollback = actions.add_parser("rollback", help="have what was live before write the next reply")
         rollback.add_argument("--to", type=int, metavar="N", help="to this one instead: any that has been live")
         rollback.add_argument("--line", default="", metavar="NAME", help="of this line; else N's, or the shared one")
         rollback.add_argument("--reason", default=HERE)
+        rollback.add_argument(
+            "--set-aside", action="store_true", help="nothing learns from what the one left has served"
+        )
+        for decision in (approve, reject, hold, release, rollback):
+            decision.add_argument("--by", default="", metavar="USER", help="who decides; else nobody is named")
         export = actions.add_parser("export", help="write its weights to a new folder, for other tools")
         export.add_argument("number", type=int)
         export.add_argument("folder", type=Path)
         export.add_argument("--merged", action="store_true", help="one whole model instead of an adapter")
         export.add_argument("--base", default="", metavar="NAME", help="what the adapter belongs on, as others know it")
 
+        take = actions.add_parser(
+            "import", help="take in an adapter that another installation exported, as a candidate"
+        )
+        take.add_argument("source", type=Path, help="its folder, or a zip or tar file of it")
+        take.add_argument("--line", default=SHARED, metavar="NAME", help="which line's candidate it is")
+        take.add_argument("--key", type=Path, metavar="PUBLIC", help="whose signature its receipt has to bear")
+
     def handle(self, *args: Any, action: str, **options: Any) -> None:
         try:
-            getattr(self, action)(**options)
+            getattr(self, "take" if action == "import" else action)(**options)
         except TalkbackError as failure:
             raise CommandError(str(failure)) from failure
 
-    def list(self, **options: Any) -> None:
-        for row in Checkpoint.objects.select_related("line", "parent", "run"):
+    def list(self, json: bool, **options: Any) -> None:
+        rows = Checkpoint.objects.select_related("line", "parent", "run")
+        if json:
+            self.stdout.write(dumps([told(row) for row in rows], indent=2, ensure_ascii=False))
+            return
+        for row in rows:
             whose = "" if row.line.is_shared else f"[{row.line_id}] "
+            held = "held " if row.is_held and row.status in approvals.WAITS else ""
             made = f"from {row.parent}, {row.run}" if row.run else ""
             said = f"  {row.reason}" if row.status == Checkpoint.Status.REJECTED else ""
-            self.stdout.write(f"{row!s:<20} {row.status:<10} {whose}{made}{said}".rstrip())
+            self.stdout.write(f"{row!s:<20} {row.status:<10} {held}{whose}{made}{said}".rstrip())
 
-    def approve(self, number: int, reason: str, wait: bool, **options: Any) -> None:
+    def approve(self, number: int, reason: str, wait: bool, by: str, **options: Any) -> None:
         checkpoint = find(number)
-        promotion.approve(checkpoint, by=None, reason=reason)
+        if not approvals.approve(checkpoint, by=person(by), reason=reason):
+            self.stdout.write(f"{by} said the first yes of two to {checkpoint}: somebody else says the second.")
+            return
         if not wait:
             self.stdout.write(f"{checkpoint} is approved; a worker has the engine prove it, then it goes live.")
             return
@@ -72,19 +102,67 @@ class Command(BaseCommand):
             time.sleep(0.2)
         raise CommandError(f"{checkpoint} is still {checkpoint.status} after {span(PATIENCE_S)}: see `pipeline`.")
 
-    def reject(self, number: int, reason: str, **options: Any) -> None:
+    def reject(self, number: int, reason: str, by: str, **options: Any) -> None:
         checkpoint = find(number)
-        promotion.reject(checkpoint, by=None, reason=reason)
+        approvals.reject(checkpoint, by=person(by), reason=reason)
         self.stdout.write(f"{checkpoint} is rejected.")
 
-    def rollback(self, to: int | None, reason: str, line: str, **options: Any) -> None:
-        back = async_to_sync(promotion.roll_back)
-        live = back(to=None if to is None else find(to), reason=reason, line=line or None)
-        self.stdout.write(f"{live} is live: it writes the next reply.")
+    def hold(self, number: int, reason: str, by: str, **options: Any) -> None:
+        checkpoint = find(number)
+        approvals.hold(checkpoint, by=person(by), reason=reason)
+        self.stdout.write(f"{checkpoint} is held: nobody approves it until it is released.")
+
+    def release(self, number: int, reason: str, by: str, **options: Any) -> None:
+        checkpoint = find(number)
+        approvals.release(checkpoint, by=person(by), reason=reason)
+        self.stdout.write(f"{checkpoint} waits for a yes again.")
+
+    def rollback(self, to: int | None, reason: str, line: str, by: str, set_aside: bool, **options: Any) -> None:
+        began = time.monotonic()
+        live = async_to_sync(promotion.roll_back)(
+            to=None if to is None else find(to),
+            by=person(by),
+            reason=reason,
+            line=line or None,
+            sets_aside=set_aside,
+        )
+        self.stdout.write(f"{live} is live, after {time.monotonic() - began:.1f} s: it writes the next reply.")
 
     def export(self, number: int, folder: Path, merged: bool, base: str, **options: Any) -> None:
         said = exports.export(find(number), folder, merged=merged, base=base)
         self.stdout.write(f"{said} It is in {folder}.")
+
+    def take(self, source: Path, line: str, key: Path | None, **options: Any) -> None:
+        signer = receipts.public_key(key) if key is not None else None
+        made = imports.take(source, line=line, key=signer)
+        self.stdout.write(f"{made} is a candidate: the gate examines it, and a person decides.")
+
+
+def told(row: Checkpoint) -> dict[str, Any]:
+    """One checkpoint for scripts."""
+    return {
+        "number": row.number,
+        "name": row.name,
+        "line": row.line_id,
+        "status": row.status,
+        "held": row.is_held,
+        "pinned": row.pinned,
+        "parent": row.parent.number if row.parent else None,
+        "run": row.run_id,
+        "reason": row.reason,
+        "created_at": row.created_at.isoformat(timespec="seconds"),
+        "let_go_at": row.let_go_at.isoformat(timespec="seconds") if row.let_go_at else None,
+    }
+
+
+def person(name: str) -> User | None:
+    """Who decides, as they are called here; None where nobody was named."""
+    if not name:
+        return None
+    user = User.objects.filter(username=name, is_staff=True, is_active=True).first()
+    if user is None:
+        raise CommandError(f"Nobody called {name!r} runs this Talkback: --by takes the name of an operator.")
+    return user
 
 
 def find(number: int) -> Checkpoint:
