@@ -1,0 +1,28 @@
+"""The engines, for a terminal."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.core.management.base import BaseCommand, CommandError
+
+from core.errors import TalkbackError
+from webapp.console import engines
+
+
+class Command(BaseCommand):
+    help = "Say how each engine is, what it holds and what went wrong last."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--repair", action="store_true", help="first have them hold what the rows say")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["repair"]:
+            try:
+                loaded = async_to_sync(engines.repaired)()
+            except TalkbackError as failure:
+                raise CommandError(str(failure)) from failure
+            self.stdout.write(f"Loaded again: {', '.join(loaded)}." if loaded else "Nothing was missing.")
+        self.stdout.write(engines.text(engines.read()))
