@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from training.models import Checkpoint
-from webapp.console import tainted, tried
+from webapp.console import descent, tainted, tried
 
 Look = Callable[[Checkpoint, User], Mapping[str, Any] | None]
 """What the panel's template is given; None: this checkpoint has no such panel."""
@@ -27,6 +27,7 @@ LOOKS: Sequence[tuple[str, Look]] = (
     ("console/_trial_of.html", tried.panel),
     ("console/_guard.html", tried.guarded),
     ("console/_tainted.html", tainted.panel),
+    ("console/_lineage.html", descent.panel),
 )
 """(template, look) in the page's order."""
 
