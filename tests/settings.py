@@ -19,6 +19,7 @@ DATABASE_THREADS = 0  # nor one in a thread of the process
 SECRET_KEY = "only-for-tests"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CELERY_BROKER_URL = "memory://"
+SHADOW_SHARE = 0.0  # drawn by a turn's number, which is another one each time
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):  # noqa: F405

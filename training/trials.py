@@ -119,9 +119,7 @@ def _begin(checkpoint: Checkpoint, share: int, by: User | None, reason: str) -> 
     live = Checkpoint.live(checkpoint.line_id)
     try:
         with transaction.atomic():
-            trial = Trial.objects.create(
-                checkpoint=checkpoint, against=live, line=checkpoint.line, share=share, by=by
-            )
+            trial = Trial.objects.create(checkpoint=checkpoint, against=live, line=checkpoint.line, share=share, by=by)
     except IntegrityError as error:
         raise TrialRefused("Somebody else began a trial in this line just now: nothing was changed.") from error
     said = f"With {extent(trial)}, beside {live}." + (f" {reason}" if reason else "")
