@@ -12,7 +12,7 @@ from kombu.exceptions import OperationalError
 from chat.rendering import Renderer
 from gpu_workers import engines
 from gpu_workers.errors import EngineUnavailable
-from judge import calibration, clean_lines, erasures, gate, judges, rehearsal, shadows, verdicts
+from judge import calibration, clean_lines, comparing, erasures, gate, judges, rehearsal, shadows, verdicts
 from judge.models import Erasure, Examination
 from training import approvals, lines
 from training.models import SHARED, Member
@@ -124,6 +124,12 @@ def compare_clean_later(pk: int) -> None:
     """Nudge a worker to compare a clean line; with Redis away the sweep does again."""
     with suppress(OperationalError):
         compare_clean.apply_async((str(pk),), retry=False)
+
+
+@shared_task(autoretry_for=(EngineUnavailable,), retry_backoff=True, retry_backoff_max=30, max_retries=5)
+def compare(pk: str) -> None:
+    """Have two checkpoints answer the same prompts."""
+    comparing.answer(int(pk), engine=engines.policy(), renderer=Renderer.for_model(settings.MODEL))
 
 
 @shared_task

@@ -21,10 +21,11 @@ from core.errors import TalkbackError
 from core.states import Stateful, moved
 from gpu_workers import engines
 from judge import arms, calibration, clean_lines, rehearsal, shadows, watching
-from judge.models import Erasure
+from judge.models import Comparison, Erasure
 from judge.sittings import sitting
 from judge.tasks import (
     cast_votes_later,
+    compare,
     compare_clean_later,
     consider,
     erase,
@@ -71,6 +72,7 @@ ARROWS = [
     Arrow(Sample, Sample.Status.READY, fill_batch, most=1),  # a sample may complete a batch
     Arrow(Run, Run.Status.QUEUED, train),
     Arrow(Cleaning, Cleaning.Status.QUEUED, clean),  # a line is learned again without what was taken back
+    Arrow(Comparison, Comparison.Status.QUEUED, compare),  # somebody wants two side by side
     Arrow(Erasure, Erasure.Status.ASKED, erase),  # somebody has everything of theirs deleted
     Arrow(Checkpoint, Checkpoint.Status.CANDIDATE, examine),  # the gate
     Arrow(Checkpoint, Checkpoint.Status.PASSED, consider),  # a line's policy may say yes; else a person does
