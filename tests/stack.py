@@ -72,6 +72,7 @@ class Stack:
             "ENGINE_ADMIN_KEY": secrets.token_hex(8),
             "SECRET_KEY": secrets.token_hex(16),
             "JUDGE_URL": "",
+            "SHADOW_SHARE": "0",
             "OMP_NUM_THREADS": "1",
             "OMP_WAIT_POLICY": "PASSIVE",
             "TOKENIZERS_PARALLELISM": "false",
