@@ -26,7 +26,7 @@ from django.db.models import Case, F, Max, Q, QuerySet, When, Window
 from django.db.models.functions import RowNumber
 
 from core.errors import IllegalMove, TalkbackError
-from gpu_workers import engines
+from gpu_workers import engines, fleet
 from gpu_workers.engine import BASE, Engine
 from gpu_workers.errors import (
     AdapterInvalid,
@@ -68,6 +68,10 @@ LONGEST_PREFIX = 2048
 
 _proofs: WeakKeyDictionary[Engine, dict[str, tuple[int, float]]] = WeakKeyDictionary()
 """Of each engine: the names it has answered for as it should, after how many of its failures, and when."""
+
+
+class Doubtful(EngineUnavailable):
+    """The engine says that it holds what it was asked for, and does not answer with it: nobody is answered."""
 
 
 class Unproven(TalkbackError):
@@ -207,6 +211,7 @@ async def _load(checkpoint: Checkpoint, engine: Engine, *, makes_room: bool = Tr
     """Have the engine hold an adapter; False when it says it does already."""
     if (await engine.adapters()).get(checkpoint.adapter) == str(checkpoint.folder):
         return False
+    _proofs.setdefault(engine, {}).pop(checkpoint.adapter, None)
     await sync_to_async(checksums.verify)(checkpoint)
     is_held = False
     while not is_held:
@@ -216,15 +221,13 @@ async def _load(checkpoint: Checkpoint, engine: Engine, *, makes_room: bool = Tr
         except NoRoom:
             if not (makes_room and await _make_room(engine)):
                 raise
-    _proofs.setdefault(engine, {}).pop(checkpoint.adapter, None)
     return True
 
 
 async def _prove_again(checkpoint: Checkpoint, engine: Engine) -> None:
-    """Prove what was live once and had to be loaded again. Raises EngineUnavailable, and lets go of it, when it fails:
-    whoever waits for it waits for the next repair, which has others answer."""
-    was_live = checkpoint.status in (Checkpoint.Status.LIVE, Checkpoint.Status.RETIRED)
-    if not was_live or not checkpoint.probe.get("logprobs"):
+    """Prove what answers people, or may, and had to be loaded again. Raises Doubtful, and lets go of it, when it fails:
+    who waits for it waits for the next repair, which has others answer. A candidate's proof is the exam's."""
+    if checkpoint.status == Checkpoint.Status.CANDIDATE or not checkpoint.probe.get("logprobs"):
         return
     proof = await prove(checkpoint, engine)
     if proof.passed:
@@ -233,7 +236,9 @@ async def _prove_again(checkpoint: Checkpoint, engine: Engine) -> None:
     if checkpoint.kind == Checkpoint.Kind.LORA:
         with suppress(AdapterMissing):
             await engine.unload_adapter(checkpoint.adapter)
-    raise EngineUnavailable(f"The engine was asked for {checkpoint}, and does not answer with it. {proof.sentence}")
+    else:
+        await engine.update_weights(settings.MODEL, version=BASE)
+    raise Doubtful(f"The engine does not answer with {checkpoint}. {proof.sentence}")
 
 
 def _believe(checkpoint: Checkpoint, engine: Engine) -> None:
@@ -273,8 +278,17 @@ async def prove(
     """Ask the engine the checkpoint's fixed probe, with the adapter and without. It must be loaded. Full weights are
     held against the base as the learner knew it: the engine does not have it beside them.
 
-    `before` is what the engine gave this probe with the weights of `previous`, from which it must have moved.
+    `before` is what the engine gave this probe with the weights of `previous`, from which it must have moved. Of
+    several servers each is asked; the proof is that of the one that does worst.
     """
+    servers = await fleet.members(engine)
+    proofs = await asyncio.gather(*(_prove(checkpoint, server, previous, before) for server in servers))
+    return min(proofs, key=lambda proof: (proof.passed, proof.share, -proof.gap))
+
+
+async def _prove(
+    checkpoint: Checkpoint, engine: Engine, previous: Checkpoint | None, before: Sequence[float] | None
+) -> Proof:
     probe = checkpoint.probe
     if not probe.get("logprobs"):
         raise Unproven(f"{checkpoint} came without a probe, so nobody can tell whether the engine answers with it.")
@@ -410,7 +424,7 @@ async def repair() -> list[str]:
     engine = engines.policy()
     try:
         await restore(engine)
-    except AdapterInvalid as failure:
+    except (AdapterInvalid, Doubtful) as failure:
         await _flee(await sync_to_async(Checkpoint.live)(), str(failure))
     again = await _hold(engine)
     await _doubt(engine)
@@ -448,10 +462,8 @@ async def _hold(engine: Engine) -> list[str]:
         log.warning("the engine does not hold %s: loading it again", checkpoint.adapter)
         try:
             await ensure_loaded(checkpoint, engine, makes_room=False)
-        except AdapterInvalid as failure:
+        except (AdapterInvalid, Doubtful) as failure:  # where it is live, another is found below
             log.error("%s cannot be loaded again: %s", checkpoint, failure)
-            if checkpoint.status == Checkpoint.Status.LIVE:
-                await _flee(checkpoint, str(failure))
         except NoRoom:  # they are loaded when somebody is to be answered with them
             log.info("the engine is full: %d adapters are not held", len(missing) - number)
             return [one.adapter for one in missing[:number]]
@@ -465,53 +477,55 @@ async def _doubt(engine: Engine) -> None:
         if not checkpoint.probe.get("logprobs") or _is_believed(checkpoint, engine):
             continue
         try:
-            if await _is_proven(checkpoint, engine):
-                continue
-            proof = await prove(checkpoint, engine)
-        except (NoRoom, WeightsExchanged, AdapterMissing):  # loaded, or made live elsewhere, when it is asked for
+            sentence = await _doubted(checkpoint, engine)
+        except (NoRoom, WeightsExchanged):  # it is loaded, or put in place, when it is asked for
             continue
-        except AdapterInvalid as failure:
-            await _flee(checkpoint, str(failure))
-            continue
-        if not proof.passed:
-            await _flee(checkpoint, proof.sentence)
+        except (AdapterInvalid, AdapterMissing) as failure:
+            sentence = str(failure)
+        if sentence:
+            await _flee(checkpoint, sentence)
 
 
-async def _is_proven(checkpoint: Checkpoint, engine: Engine) -> bool:
-    """Whether the engine answers with a live checkpoint; where it does not, that is loaded once more before it is
-    asked again."""
-    if (await prove(checkpoint, engine)).passed:
-        _believe(checkpoint, engine)
-        return True
-    log.error("the engine does not answer with %s: it is loaded again", checkpoint)
-    if weights_of(checkpoint):
-        async with exchanging(wait_s=0):
-            await _exchange(checkpoint, engine)
-    else:
-        with suppress(AdapterMissing):
-            await engine.unload_adapter(checkpoint.adapter)
-        await _load(checkpoint, engine)
-    return False
+async def _doubted(checkpoint: Checkpoint, engine: Engine) -> str:
+    """Why the engine does not answer with a live checkpoint, even once it was loaded anew; empty when it does."""
+    for is_second in (False, True):
+        if is_second:
+            log.error("the engine does not answer with %s: it is loaded again", checkpoint)
+            if weights_of(checkpoint):
+                async with exchanging(wait_s=0):
+                    await _exchange(checkpoint, engine)
+            else:
+                await engine.unload_adapter(checkpoint.adapter)
+        if not weights_of(checkpoint):
+            await _load(checkpoint, engine, makes_room=False)
+        proof = await prove(checkpoint, engine)
+        if proof.passed:
+            _believe(checkpoint, engine)
+            return ""
+    if not weights_of(checkpoint):
+        await engine.unload_adapter(checkpoint.adapter)
+    return proof.sentence
 
 
 async def _flee(checkpoint: Checkpoint, why: str) -> None:
     """Have the line of a live checkpoint that the engine does not answer with go back to what it does answer with: as
-    far as the base, which needs no proof."""
+    far as where it started, which for the shared line is the base and needs no proof."""
     line, said = checkpoint.line_id, f"The engine does not answer with {checkpoint}. {why}"
-    while (back := await sync_to_async(previous)(line)) is not None:
+    outcome = "Nothing answers instead: look at the engine."
+    for find in (previous, _start):
+        target = await sync_to_async(find)(line)
+        if target is None or target.pk == checkpoint.pk:
+            continue
         try:
-            back = await roll_back(to=back, line=line, instead_of=checkpoint, reason=said)
-            break
+            back = await roll_back(to=target, line=line, instead_of=checkpoint, reason=said)
         except Unproven as failure:
-            log.error("%s does not answer either: %s", back, failure)
-            start = await sync_to_async(_start)(line)
-            if back == start:
-                raise
-            back = await roll_back(to=start, line=line, instead_of=checkpoint, reason=said)
-            break
-    await sync_to_async(notices.tell)(
-        f"swap {line}", f"{said} {back or 'Nothing'} answers instead.", level="error", checkpoint=checkpoint
-    )
+            log.error("%s is no way back: %s", target, failure)
+            continue
+        except IllegalMove:
+            return  # somebody was quicker
+        outcome = f"{back} answers instead."
+        break
+    await sync_to_async(notices.tell)(f"swap {line}", f"{said} {outcome}", level="error", checkpoint=checkpoint)
 
 
 def _start(line: str | None) -> Checkpoint:
@@ -525,7 +539,7 @@ async def tidy(engine: Engine) -> None:
     idle = Checkpoint.objects.exclude(turns__status="answering").exclude(status=Checkpoint.Status.CANDIDATE)
     ours = {checkpoint.adapter async for checkpoint in idle.exclude(adapter="")} - kept
     try:
-        for name in ours & (await engine.adapters()).keys():
+        for name in ours & (await fleet.held(engine)).keys():
             await engine.unload_adapter(name)
     except AdapterMissing:
         pass  # another worker was tidying too
