@@ -159,26 +159,28 @@ def look(checkpoints: Iterable[int] | None = None) -> list[Taint]:
             if taint is None or taint.samples < total:
                 grown.append(row)
     if grown:
-        transaction.on_commit(partial(tell, [one.pk for one in grown]))
+        lines = Checkpoint.objects.filter(pk__in=[one.checkpoint_id for one in grown]).values_list("line", flat=True)
+        transaction.on_commit(partial(tell, set(lines)))
     return grown
 
 
-def tell(taints: Collection[int]) -> None:
-    """Let the operator know of each line that has these among what answers, or may again."""
-    rows = Taint.objects.filter(pk__in=taints).exclude(checkpoint__status=Checkpoint.Status.REJECTED)
+def tell(lines: Collection[str]) -> None:
+    """Let the operator know what of these lines answers, or may again, with something that was taken back."""
+    standing = Taint.objects.filter(cleaned_by=None, checkpoint__line__in=lines)
+    rows = standing.exclude(checkpoint__status=Checkpoint.Status.REJECTED)
     by_line: dict[str, list[Taint]] = {}
     for taint in rows.select_related("checkpoint__line").order_by("-checkpoint__number"):
         by_line.setdefault(taint.checkpoint.line.pk, []).append(taint)
     for name, told in by_line.items():
-        newest = told[0]
-        many = "a reply" if newest.samples == 1 else f"{newest.samples} replies"
+        most = max(told, key=lambda taint: taint.samples)
+        many = "a reply" if most.samples == 1 else f"{most.samples} replies"
         names = ", ".join(str(one.checkpoint) for one in told[:5]) + (" and others" if len(told) > 5 else "")
         notices.tell(
             f"taint {name}",
             f"What was learned of {many} was taken back, and is in the weights of {names}. "
             "Cleanings learns the line again without it.",
             level=Notice.Level.WARNING,
-            checkpoint=newest.checkpoint,
+            checkpoint=told[0].checkpoint,
         )
 
 

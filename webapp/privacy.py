@@ -383,13 +383,12 @@ def erasure_of(user: User) -> dict[str, Any] | None:
     if row is None:
         return None
     gone = row.gone
-    said = gone.get("feedback", 0)
-    what = [
-        counted(gone.get("conversations", 0), "conversation"),
-        counted(gone.get("replies", 0), "reply"),
-        "1 thumb or correction" if said == 1 else f"{said} thumbs and corrections",
-        counted(gone.get("samples", 0), "waiting sample"),
-    ]
+    said, waited = gone.get("feedback", 0), gone.get("samples", 0)
+    what = [counted(gone.get("conversations", 0), "conversation"), counted(gone.get("replies", 0), "reply")]
+    if said:
+        what.append("1 thumb or correction" if said == 1 else f"{said} thumbs and corrections")
+    if waited:
+        what.append(counted(waited, "waiting sample"))
     held = Checkpoint.objects.filter(number__in=row.checkpoints).order_by("-number")
     return {
         "row": row,

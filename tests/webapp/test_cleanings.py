@@ -60,6 +60,12 @@ def test_the_checkpoints_page_says_what_was_taken_back_and_offers_the_same(conso
     assert "Learn it again without it" in text
 
 
+def test_going_back_to_what_holds_something_that_was_taken_back_warns_first(console, tainted, make_checkpoint):
+    make_checkpoint(2, "approved").go_live()
+    text = html(console.get("/console/checkpoints/1/"))
+    assert "talkback@1 learned 1 sample that was taken back since.</strong> Who has it answer" in text
+
+
 def test_a_clean_line_stands_beside_what_it_replaces(console, tainted, make_checkpoint, engine, renderer):
     result = make_checkpoint(2)
     checks = [{"name": "length", "passed": True, "value": 0.97, "limit": 4.0, "sentence": "Fine."}]
@@ -72,6 +78,9 @@ def test_a_clean_line_stands_beside_what_it_replaces(console, tainted, make_chec
     row.refresh_from_db()
     assert row.distance["prompts"] == clean_lines.PROMPTS
     assert clean_lines.unmeasured() == []
+    text = html(console.get("/console/cleanings/"))
+    assert "answers in its place once a person says yes" in text
+    assert "Learn it again without" not in text
     for page in ("/console/cleanings/", "/console/checkpoints/2/"):
         text = html(console.get(page))
         assert "nats a token apart" in text

@@ -69,15 +69,23 @@ class Tainted:
     """Weights that hold what was taken back, and what one click would do."""
 
     taint: Taint
-    plan: Plan | None
-    refusal: str
+    plan: Plan | None = None
+    refusal: str = ""
+    ready: Checkpoint | None = None
+    """A clean line in its place that is examined, or waits for a person."""
+
+
+WAITS = (Checkpoint.Status.CANDIDATE, Checkpoint.Status.PASSED, Checkpoint.Status.APPROVED)
 
 
 def tainted(taint: Taint) -> Tainted:
+    made = Cleaning.objects.filter(replaces=taint.checkpoint, result__status__in=WAITS, result__taints=None)
+    if (done := made.select_related("result").first()) is not None:
+        return Tainted(taint, ready=done.result)
     try:
-        return Tainted(taint, cleaning.plan(taint.checkpoint), "")
+        return Tainted(taint, cleaning.plan(taint.checkpoint))
     except NothingToClean as refusal:
-        return Tainted(taint, None, str(refusal))
+        return Tainted(taint, refusal=str(refusal))
 
 
 def panel(checkpoint: Checkpoint, user: User) -> Mapping[str, Any] | None:
