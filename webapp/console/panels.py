@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from training.models import Checkpoint
-from webapp.console import descent, tainted, tried
+from webapp.console import descent, exams, tainted, tried
 
 Look = Callable[[Checkpoint, User], Mapping[str, Any] | None]
 """What the panel's template is given; None: this checkpoint has no such panel."""
@@ -24,6 +24,7 @@ class Panel:
 
 
 LOOKS: Sequence[tuple[str, Look]] = (
+    ("console/_exam.html", exams.panel),
     ("console/_trial_of.html", tried.panel),
     ("console/_guard.html", tried.guarded),
     ("console/_tainted.html", tainted.panel),

@@ -1,0 +1,120 @@
+"""What the exam was made of, on the checkpoint's page; and the exam once more, from the command line."""
+
+from __future__ import annotations
+
+import json
+from uuid import UUID
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.management import CommandError, call_command
+from django.urls import reverse
+
+from chat.models import Session, Turn
+from chat.rendering import Renderer
+from gpu_workers import engines
+from judge import pack
+from judge.models import Examination, Judgement
+from training.models import Checkpoint, Decision, Run
+
+
+@pytest.fixture
+def candidate(db):
+    run = Run.objects.create(recipe={"gate": {"own_enough": 2, "prompts": 2, "pack": 4, "an old knob": 1}})
+    return Checkpoint.objects.create(
+        number=1, adapter="talkback-1-a", path="checkpoints/1", parent=Checkpoint.live(), run=run, status="rejected"
+    )
+
+
+@pytest.fixture
+def page(candidate, client):
+    def page() -> str:
+        client.force_login(get_user_model().objects.create_user("op", is_staff=True))
+        return client.get(reverse("console:checkpoint", args=[1])).content.decode()
+
+    return page
+
+
+def test_a_failed_check_leads_to_the_examples_that_failed_it(candidate, page):
+    lost = next(item for item in pack.items() if item.wrong)
+    person = get_user_model().objects.create_user("ana")
+    turn = Turn.objects.create(
+        session=Session.objects.create(user=person), position=0, checkpoint=Checkpoint.live(), status="judged",
+        messages=[{"role": "user", "content": "How far is it?"}], text="Far.",
+    )  # fmt: skip
+    Judgement.objects.create(turn=turn, hint="Say it in <b>miles</b>.", held_out=True)
+    gauge = {
+        "name": "copied", "readings": [["live", 0.1], ["candidate", 0.6]], "scale": [0, 1], "value": 0.6, "limit": 0.3,
+        "passed": False, "sentence": "60% of its runs.", "worst": ["h01"],
+    }  # fmt: skip
+    numbers = {"live": "One.", "candidate": "Two.", "live_tokens": 2, "candidate_tokens": 2}
+    failed = {"passed": False, "value": 0.0, "limit": 0.5, "sentence": "It fell."}
+    Examination.objects.create(
+        checkpoint=candidate,
+        against=Checkpoint.live(),
+        passed=False,
+        pairs=[{"id": "h01", "prompt": "Why?", **numbers}],
+        pack=[{"id": lost.id, "mark": lost.mark, "live": [-1, -2, -3], "candidate": [-2, -3, -1]}],
+        personal=[
+            {"turn": str(turn.pk), "person": person.pk, "kind": "hint", "live": 0.4, "candidate": 0.1},
+            {"turn": str(UUID(int=1)), "person": 0, "kind": "hint", "live": None, "candidate": None},
+        ],
+        meter={"copied": gauge},
+        checks=[
+            {"name": "general pack", "where": "pack", "worst": [lost.id], **failed},
+            {"name": "kept corrections", "where": "own", "worst": [str(turn.pk)], **failed},
+            {"name": "copied", "where": "pairs", "worst": ["h01"], **failed},
+            {"name": "of an earlier version", **failed},
+        ],
+    )  # fmt: skip
+
+    said = page()
+
+    for anchor in (f"pack-{lost.id}", f"own-{turn.pk}", "pair-h01"):
+        assert f'href="#{anchor}"' in said
+        assert f'id="{anchor}"' in said
+    assert lost.prompt.replace("'", "&#x27;") in said
+    assert lost.wrong[1].replace("'", "&#x27;") in said  # what it finds likeliest now
+    assert "Say it in &lt;b&gt;miles&lt;/b&gt;." in said
+    assert "deleted since" in said
+    assert "not enough to know: 1 kept correction more" in said
+    assert '<meter class="meter" min="0" max="1" value="0.6"' in said
+
+
+def test_an_exam_of_an_earlier_version_is_shown_as_it_was(candidate, page):
+    Examination.objects.create(checkpoint=candidate, against=Checkpoint.live(), pairs=[], passed=True)
+    assert "Overfitting meter" not in page()
+
+
+@pytest.fixture
+def asked(candidate, engine, tiny_model, settings, monkeypatch):
+    settings.MODEL = str(tiny_model)
+    monkeypatch.setattr(engines, "policy", lambda: engine)
+    prompt, response = [5, 6, 7], [8, 9, 2]
+    new, base = (engine.logprobs(prompt, response, adapter) for adapter in (candidate.adapter, None))
+    candidate.probe = {
+        "prompt_ids": prompt, "response_ids": response, "logprobs": new, "base_logprobs": base, "dtype": "float32",
+    }  # fmt: skip
+    candidate.status = "live"
+    Checkpoint.objects.update(status="retired")
+    candidate.save()
+    assert Renderer.for_model(tiny_model)
+
+
+def test_a_live_checkpoint_is_examined_again_and_stays_where_it_is(asked, candidate, capsys):
+    call_command("examine", "1", "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert (found["checkpoint"], found["against"], len(found["pairs"]), len(found["pack"])) == (1, 0, 2, 4)
+    candidate.refresh_from_db()
+    assert candidate.status == "live"
+    assert not Examination.objects.exists()
+    assert not Decision.objects.exists()
+    call_command("examine", "1")
+    assert "general pack" in capsys.readouterr().out
+
+
+def test_what_cannot_be_examined_is_said(candidate):
+    with pytest.raises(CommandError, match="no checkpoint 9"):
+        call_command("examine", "9")
+    with pytest.raises(CommandError, match="base model"):
+        call_command("examine", "0")
