@@ -71,6 +71,10 @@ def test_a_turn_brings_its_question_along(console, make_checkpoint, make_turn):
     page = console.get(f"/console/compare/?turn={turn.pk}").content.decode()
     assert f"{comparing.question_of(turn)}</textarea>" in page
 
+    turn.session.learns = False  # off the record: what was said is its person's alone to read
+    turn.session.save()
+    assert comparing.question_of(turn) not in console.get(f"/console/compare/?turn={turn.pk}").content.decode()
+
 
 def test_talkers_have_no_business_there(client, answered, talker):
     client.force_login(talker)

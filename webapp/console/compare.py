@@ -136,12 +136,13 @@ def again(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def asked_about(turn: str) -> Turn | None:
-    """The turn that an address names, if it names one."""
+    """The turn that an address names, if it names one that is on the record: others are their person's alone."""
     try:
         pk = UUID(turn)
     except ValueError:
         return None
-    return Turn.objects.select_related("checkpoint").filter(pk=pk).first()
+    on_record = Turn.objects.filter(learns=True, session__learns=True)
+    return on_record.select_related("checkpoint").filter(pk=pk).first()
 
 
 def at_hand(shown: Comparison, places: list[int], wanted: str) -> dict[str, Any]:
