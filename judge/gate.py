@@ -256,12 +256,14 @@ def _compare(
             if known:
                 found[f"{side}_copied"] = round(figures.copied(reply.ids, known, meter.COPIED), 4)
         if held.id in metered and all(reply.ids for reply in replies):
-            found |= await sure(prompt_ids, *replies)
+            found |= {"live_own": found["live_plain"]} | await sure(prompt_ids, *replies)
         return found
 
     async def sure(prompt_ids: Sequence[int], said: Completion, anew: Completion) -> dict[str, float]:
         """What each gives its own reply, and the candidate that of live, in nats a token."""
-        asks = {"live_own": (against, said), "candidate_own": (candidate, anew), "candidate_on_live": (candidate, said)}
+        asks = {"candidate_own": (candidate, anew), "candidate_on_live": (candidate, said)}
+        if against.adapter:  # of the base it is known: it has read the reply
+            asks["live_own"] = (against, said)
         values = await asyncio.gather(
             *(asking.score(who, engine, prompt_ids, reply.ids) for who, reply in asks.values())
         )
@@ -328,7 +330,7 @@ def collapsed(pairs: Sequence[dict[str, Any]], limits: Gate) -> list[Check]:
             "variety",
             variety >= min(limits.variety, figures.variety(live["text"])),
             variety,
-            limits.variety,
+            min(limits.variety, figures.variety(live["text"])),
             f"{variety:.0%} of its replies to different prompts differ (at least {limits.variety:.0%}).",
         ),
     ]
@@ -471,17 +473,22 @@ def kept_up(rows: Sequence[pack.Row], limits: Gate) -> list[Check]:
     found = pack.outcome(rows)
     if found is None:
         return []
-    share, limit = found.candidate, found.live - limits.pack_share
+    questions = [row for row in rows if row.live.wrong]
+    turned = [float(row.is_won) - float(row.is_lost) for row in questions]
+    share, limit = found.candidate, found.live - limits.pack_share - limits.certainty * figures.noise(turned)
     asked = f"{found.asked} general questions"
     said = f"It answers {share:.0%} of {asked} rightly (live {found.live:.0%}, at least {limit:.0%}): "
     said += f"{len(found.lost)} lost, {found.won} won."
+    lowest = -limits.pack_nats - limits.certainty * figures.noise(
+        [row.candidate.right - row.live.right for row in rows]
+    )
     nats = f"What is right in the general pack is {found.nats:+.2f} nats a token likelier than to live "
-    nats += f"(at least {-limits.pack_nats:g})."
+    nats += f"(at least {lowest:.2f})."
     # A share of few items comes in steps: rounding is not to decide.
-    held, sure = share >= limit - 1e-9, found.nats >= -limits.pack_nats
+    held, sure = share >= limit - 1e-9, found.nats >= lowest
     return [
         Check("general pack", held, share, limit, said, "pack", () if held else found.lost[:WORST]),
-        Check("general text", sure, found.nats, -limits.pack_nats, nats, "pack"),
+        Check("general text", sure, found.nats, lowest, nats, "pack"),
     ]
 
 

@@ -193,7 +193,7 @@ def test_a_policy_that_contradicts_itself_is_refused():
 
 
 def test_a_policy_keeps_what_differs_from_the_quiet_one():
-    assert policies.changed(policies.read({"second_approver": True, "margin": 0.1})) == {"second_approver": True}
+    assert policies.changed(policies.read({"second_approver": True, "margin": 0.05})) == {"second_approver": True}
 
 
 class Life(TestCase):

@@ -187,7 +187,7 @@ async def test_an_open_board_receives_what_changed_and_only_that(operator, make_
     tab, answer = await open_socket(operator)
     assert answer["type"] == "websocket.accept"
     whole = await tab.receive_output(5)
-    assert whole["text"].count('hx-swap-oob="true"') == 9
+    assert whole["text"].count('hx-swap-oob="true"') == 10
 
     await sync_to_async(make_turn)(text="A new reply.")
     await get_channel_layer().group_send(BOARD, {"type": "board.changed"})
