@@ -60,7 +60,9 @@ def mark(request: HttpRequest, turn_id: UUID) -> HttpResponse:
             trouble = str(refused)
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect("chat:session", turn.session_id)
-    context = {"turn": turn, "trouble": trouble, "sign": form.cleaned_data.get("value"), "pushed": True}
+    sign = form.cleaned_data.get("value")
+    held = taints.holding(turn.pk) if sign == 0 and not trouble else []
+    context = {"turn": turn, "trouble": trouble, "sign": sign, "pushed": True, "held": where(held) if held else ""}
     return render(request, "feedback/_marked.html", context, status=422 if trouble else 200)
 
 

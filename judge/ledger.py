@@ -71,7 +71,7 @@ ADVICE: Mapping[str, str] = {
     Reason.PERSONAL.code: "Nothing to do: it stays out. Read its sentence if there are many.",
     Reason.MARKS_LOST.code: "Mark the words once more, on a reply of the model as it is served now.",
     Reason.LEARNED.code: "Nothing to do: it was learned before this was said, and once is enough.",
-    Reason.WITHDRAWN.code: "What it taught is in a checkpoint already; roll back to the one before if it did harm.",
+    Reason.WITHDRAWN.code: "What it taught is in weights already: Cleanings learns them again without it.",
     Reason.NO_JUDGE.code: "Measure the judges anew, or overrule the floor, under Judges. People's words teach "
     "meanwhile.",
     Reason.WEIGHTS_GONE.code: "Full weights are swapped in place, so a verdict must come before the next swap. "

@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
 from core.errors import TalkbackError
-from training import approvals, exports, imports, promotion, receipts
+from training import approvals, exports, imports, promotion, receipts, taints
 from training.models import SHARED, Checkpoint
 from webapp.console.board import span
 
@@ -127,6 +127,8 @@ class Command(BaseCommand):
             sets_aside=set_aside,
         )
         self.stdout.write(f"{live} is live, after {time.monotonic() - began:.1f} s: it writes the next reply.")
+        if (taint := taints.of(live)) is not None:
+            self.stdout.write(f"It learned what was taken back since ({taint.samples}): {taint.reason}.")
 
     def export(self, number: int, folder: Path, merged: bool, base: str, **options: Any) -> None:
         said = exports.export(find(number), folder, merged=merged, base=base)
