@@ -123,13 +123,7 @@ def size(number: float) -> str:
 def plan(now: datetime | None = None) -> list[Held]:
     """Every checkpoint that has weights of its own on this disk, the newest first, with what holds each."""
     now = now or timezone.now()
-    rows = list(
-        Checkpoint.objects.filter(let_go_at=None)
-        .exclude(path="")
-        .select_related("line", "run")
-        .prefetch_related("children")
-        .order_by("-number")
-    )
+    rows = list(Checkpoint.objects.filter(let_go_at=None).exclude(path="").select_related("line").order_by("-number"))
     said: dict[int, list[str]] = {row.pk: [] for row in rows}
     for pks, why in _holds(rows):
         for pk in pks:
@@ -269,8 +263,8 @@ def sweep() -> list[Checkpoint]:
 
 
 def clear_leftovers() -> list[str]:
-    """Remove folders that nobody names, unless a run is at work, whose weights no row names yet."""
-    return runs.clear_orphans(only_idle=True)
+    """Remove what dead processes left half-way, unless a run is at work, whose weights no row names yet."""
+    return runs.clear_orphans(only_broken=True)
 
 
 def watch() -> Disk:

@@ -410,20 +410,21 @@ def _finish(run: Run, parent: Checkpoint, recipe: Recipe, made: Made, learned: L
     return checkpoint
 
 
-def clear_orphans(*, only_idle: bool = False) -> list[str]:
+def clear_orphans(*, only_broken: bool = False) -> list[str]:
     """Remove folders of weights that no checkpoint names, or one that was let go of: a worker died between writing and
-    committing them, or between letting them go and removing them. `only_idle`: not while a run is at work, whose
-    weights no row names yet."""
+    committing them, or between letting them go and removing them. `only_broken`: none that is whole and was never let
+    go of (the database may be an older one, put back), and nothing while a run is at work, whose weights no row names
+    yet."""
     folder = Path(settings.DATA_DIR) / "checkpoints"
     orphans = {}
     with transaction.atomic():
         Checkpoint.objects.select_for_update().get(number=0)  # whoever takes weights in names them under this lock
-        if not folder.is_dir() or (only_idle and Run.objects.filter(status=Run.Status.RUNNING).exists()):
+        if not folder.is_dir() or (only_broken and Run.objects.filter(status=Run.Status.RUNNING).exists()):
             return []
-        named = Checkpoint.objects.filter(let_go_at=None).exclude(path="").values_list("path", flat=True)
-        kept = {Path(path).name for path in named}
+        named = dict(Checkpoint.objects.exclude(path="").values_list("path", "let_go_at"))
+        let_go = {Path(path).name: at is not None for path, at in named.items()}
         for entry in folder.iterdir():
-            if entry.name not in kept:
+            if let_go.get(entry.name, not only_broken or entry.name.startswith(".")):
                 orphans[entry.name] = gone = folder / f".gone.{uuid.uuid4().hex}"
                 entry.rename(gone)
     for gone in orphans.values():
