@@ -131,9 +131,9 @@ def test_the_drawing_says_in_words_what_it_shows(passed, vote):
     chart = intervals.chart(tried.arms.standing(trial))
     # two up: M(p) = B(2.5, .5)/pi/p^2 = 0.375/p^2 is 20 at p = 0.137, and nothing is known of the other arm
     assert chart.sentence == (
-        "talkback@0: 0 of 0 up, 0% to 100%; talkback@1: 2 of 2 up, 34% to 100%; difference -86 to +100 points."
+        "talkback@1: 2 of 2 up, 34% to 100%; talkback@0: 0 of 0 up, 0% to 100%; difference -86 to +100 points."
     )
-    assert chart.shares[0].at is None
+    assert chart.shares[1].at is None
     assert chart.margin < chart.nothing
 
 

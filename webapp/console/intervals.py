@@ -8,8 +8,8 @@ from judge.agreement import wilson
 from judge.arms import Standing
 from training.sequential import MARGIN, Arm
 
-WIDTH, HEIGHT = 640.0, 148.0
-LEFT, RIGHT = 150.0, 20.0
+WIDTH = 440.0
+LEFT, RIGHT = 96.0, 16.0
 ROWS = (22.0, 48.0, 100.0)
 
 
@@ -51,8 +51,8 @@ def chart(now: Standing) -> Chart | None:
         return None
     live, candidate = now.live.votes, now.candidate.votes
     shares = (
-        _bar(str(now.live.checkpoint), live, ROWS[0]),
-        _bar(str(now.candidate.checkpoint), candidate, ROWS[1]),
+        _bar(str(now.candidate.checkpoint), candidate, ROWS[0]),
+        _bar(str(now.live.checkpoint), live, ROWS[1]),
     )
     low, high = now.reading.low, now.reading.high
     seen = None if live.rate is None or candidate.rate is None else candidate.rate - live.rate
