@@ -45,7 +45,7 @@ class LoraShape:
 LORA = LoraShape()
 
 
-AT_ONCE = 512
+AT_ONCE = 256
 """Positions that a CPU takes through the layers at once, where a sequence is not longer: it multiplies so many as
 quickly as more, and what is kept for the way back grows with them."""
 

@@ -7,7 +7,6 @@ import json
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from django.conf import settings
 
 from core.errors import TalkbackError
+from training import events
 from training.models import Run
 
 log = logging.getLogger(__name__)
@@ -54,31 +54,25 @@ def write_lines(run: Run, file: Path) -> None:
     partial.replace(file)
 
 
-def write_tensorboard(run: Run, folder: Path) -> Path:
-    """Event files under `folder`/run-N for `tensorboard --logdir folder`; those of an earlier export are replaced."""
-    from tensorboardX import SummaryWriter
+def tensorboard(run: Run) -> Iterator[bytes]:
+    """The run as an event file that TensorBoard reads: its recipe, its curves and histograms, a step an update."""
+    at = (run.finished_at or run.created_at).timestamp()
+    yield events.started(at)
+    yield events.text(at, 0, "recipe/text_summary", f"```json\n{json.dumps(run.recipe, indent=2)}\n```")
+    for step, figures in enumerate(run.metrics, 1):
+        for name, value in numbers(figures):
+            yield events.scalar(at, step, name, value)
+        for name, (edges, counts) in histograms(figures):
+            yield events.histogram(at, step, name, edges, counts)
 
+
+def write_tensorboard(run: Run, folder: Path) -> Path:
+    """An event file under `folder`/run-N for `tensorboard --logdir folder`; an earlier export's is replaced."""
     own = folder / f"run-{run.pk}"
+    own.mkdir(parents=True, exist_ok=True)
     for old in own.glob("events.out.tfevents.*"):
         old.unlink()
-    with SummaryWriter(logdir=str(own)) as writer:
-        writer.add_text("recipe", f"```json\n{json.dumps(run.recipe, indent=2)}\n```", 0)
-        for step, figures in enumerate(run.metrics, 1):
-            for name, value in numbers(figures):
-                writer.add_scalar(name, value, step)
-            for name, (edges, counts) in histograms(figures):
-                middles = [(low + high) / 2 for low, high in pairwise(edges)]
-                writer.add_histogram_raw(
-                    name,
-                    min=edges[0],
-                    max=edges[-1],
-                    num=sum(counts),
-                    sum=sum(count * value for count, value in zip(counts, middles, strict=True)),
-                    sum_squares=sum(count * value**2 for count, value in zip(counts, middles, strict=True)),
-                    bucket_limits=list(edges[1:]),
-                    bucket_counts=list(counts),
-                    global_step=step,
-                )
+    (own / f"events.out.tfevents.run-{run.pk}").write_bytes(b"".join(tensorboard(run)))
     return own
 
 

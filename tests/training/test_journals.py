@@ -28,12 +28,15 @@ def run(ready, home) -> Run:
 def drawn_in(folder):
     """What TensorBoard would draw of the event files in a folder."""
     from tensorboardX.proto.event_pb2 import Event
+    from tensorboardX.record_writer import masked_crc32c
 
     for file in folder.glob("events.out.tfevents.*"):
         data, at = file.read_bytes(), 0
         while at < len(data):  # TFRecord: 8 bytes of length, 4 of its checksum, the event, 4 of its checksum
             length = int.from_bytes(data[at : at + 8], "little")
             event = Event.FromString(data[at + 12 : at + 12 + length])
+            for part, end in ((data[at : at + 8], at + 12), (data[at + 12 : at + 12 + length], at + length + 16)):
+                assert masked_crc32c(part) == int.from_bytes(data[end - 4 : end], "little")
             yield from event.summary.value
             at += 12 + length + 4
 

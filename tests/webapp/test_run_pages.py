@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from judge.models import Ruling
-from training import config, hours, lines
+from training import config, hours, journals, lines
 from training.models import SHARED, Checkpoint, Run, Sample
 from webapp.console import recipes, runs
 from webapp.urls import websocket_urlpatterns
@@ -188,17 +188,14 @@ def test_a_runs_figures_can_be_taken_away(console, make_run):
     assert ".jsonl" in answer["Content-Disposition"]
 
 
-def test_the_event_file_is_the_one_that_the_worker_wrote(console, make_run, settings, tmp_path):
-    settings.DATA_DIR = tmp_path
+def test_the_event_file_is_made_of_the_runs_figures(console, make_run):
     run = make_run(metrics=METRICS)
     address = reverse("console:run_tensorboard", args=[run.pk])
-    assert console.get(address).status_code == 404
-    assert address not in page_of(console, run)
-    folder = tmp_path / "journals" / f"run-{run.pk}"
-    folder.mkdir(parents=True)
-    (folder / "events.out.tfevents.1.host").write_bytes(b"events")
     assert address in page_of(console, run)
-    assert b"".join(console.get(address).streaming_content) == b"events"
+    answer = console.get(address)
+    assert answer.content == b"".join(journals.tensorboard(run))  # which tests/training/test_journals.py reads
+    assert "events.out.tfevents" in answer["Content-Disposition"]
+    assert console.get(reverse("console:run_tensorboard", args=[make_run(metrics=[]).pk])).status_code == 404
 
 
 def test_an_adapter_is_taken_away_with_its_base_and_its_card(console, make_checkpoint, settings, tmp_path):

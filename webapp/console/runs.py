@@ -145,7 +145,6 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "samples": samples[:SHOWN],
         "more": max(0, len(samples) - SHOWN),
         "deleted": sum(not sample.response_ids for sample in samples),
-        "tensorboard": tensorboard_file(shown) is not None,
     }
     return render(request, "console/run.html", context)
 
@@ -178,7 +177,7 @@ def parts(pk: int) -> tuple[dict[str, str], bool]:
     shown = found(pk)
     if shown is None:
         return {}, True
-    context = moving_parts(shown) | {"pushed": True, "tensorboard": tensorboard_file(shown) is not None}
+    context = moving_parts(shown) | {"pushed": True}
     html = {name: str(render_to_string(f"console/_run_{name}.html", context)) for name in PARTS}
     return html, shown.status in (Run.Status.FINISHED, Run.Status.FAILED)
 
@@ -221,18 +220,13 @@ def figures(request: HttpRequest, pk: int) -> HttpResponse:
 @for_staff
 @require_GET
 def tensorboard(request: HttpRequest, pk: int) -> HttpResponse:
-    """The event file that the learn worker wrote; web cannot write one, since that takes torch."""
-    file = tensorboard_file(get_object_or_404(Run, pk=pk))
-    if file is None:
-        raise Http404("No TensorBoard file was written for this run.")
-    name = f"events.out.tfevents.run-{pk}"
-    return FileResponse(file.open("rb"), as_attachment=True, filename=name)  # type: ignore[return-value]
-
-
-def tensorboard_file(run: Run) -> Path | None:
-    """The newest one; None where there is none."""
-    folder = Path(settings.DATA_DIR) / "journals" / f"run-{run.pk}"
-    return max(folder.glob("events.out.tfevents.*"), default=None)
+    """Its figures as an event file."""
+    shown = get_object_or_404(Run, pk=pk)
+    if not shown.metrics:
+        raise Http404(f"{shown} has no figures.")
+    response = HttpResponse(b"".join(journals.tensorboard(shown)), content_type="application/octet-stream")
+    response.headers["Content-Disposition"] = f'attachment; filename="events.out.tfevents.run-{pk}"'
+    return response
 
 
 @for_staff
