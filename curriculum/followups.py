@@ -32,7 +32,7 @@ TONES = {
 
 PATTERNED = 0.6
 """The share of training follow-ups that come from patterns; the others are lines as somebody wrote them."""
-SAID = 0.7
+SAID = 0.55
 """The share of a change's patterned requests that say what to do; the others say what is the matter."""
 
 DRAWS = 20
