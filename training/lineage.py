@@ -24,7 +24,8 @@ class Step:
 def ancestry(checkpoint: Checkpoint) -> list[Step]:
     """From this checkpoint to where its line began, nearest first."""
     parents = dict(Checkpoint.objects.values_list("pk", "parent"))
-    line, here = [], checkpoint.pk
+    line: list[int] = []
+    here: int | None = checkpoint.pk
     while here is not None:
         line.append(here)
         here = parents[here]
@@ -40,11 +41,13 @@ GONE = Q(response_ids=[]) | ~Q(drop_reason="")
 def counts(runs: Sequence[Run]) -> dict[int | None, tuple[int, int]]:
     """By run: how many samples it learned from, and how many of them were taken back since."""
     plain = Sample.objects.filter(run__in=runs, status=Sample.Status.TRAINED).order_by().values_list("run")
-    told = {run: (all, gone) for run, all, gone in plain.annotate(a=Count("pk"), b=Count("pk", filter=GONE))}
+    told: dict[int | None, tuple[int, int]] = {}
+    told |= {run: (all, gone) for run, all, gone in plain.annotate(a=Count("pk"), b=Count("pk", filter=GONE))}
     for run in runs:
         if run.again_id is not None:
-            told[run.pk] = batches.learned(run).aggregate(a=Count("pk"), b=Count("pk", filter=GONE)).values()
-    return {run: (all, gone) for run, (all, gone) in told.items()}
+            again = batches.learned(run).aggregate(all=Count("pk"), gone=Count("pk", filter=GONE))
+            told[run.pk] = again["all"], again["gone"]
+    return told
 
 
 def samples(checkpoints: Sequence[Checkpoint]) -> Q:
@@ -56,45 +59,58 @@ def samples(checkpoints: Sequence[Checkpoint]) -> Q:
 
 
 @dataclass(frozen=True)
+class Thread:
+    """A line of the drawing, on its way from a checkpoint down to its parent."""
+
+    lane: int
+    child: Checkpoint
+
+
+@dataclass(frozen=True)
 class Node:
-    """One row of the drawn tree: where its dot is, and the lines that pass."""
+    """One row of the drawn tree: where its dot is, and the threads at it."""
 
     checkpoint: Checkpoint
     lane: int
-    through: list[int] = field(default_factory=list)
-    """Lanes of others that pass this row from top to bottom."""
-    above: list[int] = field(default_factory=list)
-    """Lanes in which children come from above to this dot; its own among them where one does."""
+    through: list[Thread] = field(default_factory=list)
+    """Those that pass this row from top to bottom."""
+    above: list[Thread] = field(default_factory=list)
+    """Those that come from its children above, and end in its dot."""
     goes_on: bool = False
-    """Whether its lane goes on below, to its parent."""
+    """Whether one begins at its dot, on its lane."""
+
+    @property
+    def lanes(self) -> list[int]:
+        return [self.lane, *(thread.lane for thread in self.through)]
 
 
 def tree(rows: Sequence[Checkpoint]) -> list[Node]:
     """The rows, newest first, each with its place in the drawing: a child is always above its parent, and of those
     that come to one parent each has a lane of its own until there. A row whose parent is not among them ends."""
     known = {row.pk for row in rows}
-    waiting: list[int | None] = []
-    """By lane: whose parent's row it is on its way to."""
+    lanes: list[Checkpoint | None] = []
+    """By lane: whose thread is in it."""
     drawn = []
     for row in rows:
-        above = [lane for lane, wanted in enumerate(waiting) if wanted == row.pk]
-        lane = above[0] if above else _free(waiting)
-        through = [at for at, wanted in enumerate(waiting) if wanted is not None and wanted != row.pk]
-        for at in above:
-            waiting[at] = None
+        threads = [Thread(lane, child) for lane, child in enumerate(lanes) if child is not None]
+        above = [thread for thread in threads if thread.child.parent_id == row.pk]
+        through = [thread for thread in threads if thread.child.parent_id != row.pk]
+        lane = above[0].lane if above else _free(lanes)
+        for thread in above:
+            lanes[thread.lane] = None
         goes_on = row.parent_id in known
-        if lane == len(waiting):
-            waiting.append(None)
-        waiting[lane] = row.parent_id if goes_on else None
+        if lane == len(lanes):
+            lanes.append(None)
+        lanes[lane] = row if goes_on else None
         drawn.append(Node(row, lane, through, above, goes_on))
     return drawn
 
 
-def _free(waiting: Sequence[int | None]) -> int:
-    return next((lane for lane, wanted in enumerate(waiting) if wanted is None), len(waiting))
+def _free(lanes: Sequence[Checkpoint | None]) -> int:
+    return next((lane for lane, child in enumerate(lanes) if child is None), len(lanes))
 
 
-def colours(rows: Sequence[Checkpoint], most: int) -> Mapping[str, int]:
+def colours(rows: Sequence[Checkpoint], most: int) -> Mapping[str | None, int]:
     """A number from 0 on for each line, the shared one first; they repeat after `most`."""
     lines = {row.line_id: row.line for row in rows}.values()
     named = sorted(lines, key=lambda line: (not line.is_shared, line.created_at))

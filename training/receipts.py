@@ -46,6 +46,9 @@ MADE = ("checkpoint", "weights", "samples", "recipe", "run", "parent", "base")
 LATER = ("examination", "decisions", "files")
 """Parts that are as they were when the receipt was signed. `files`: of those that were handed out beside it."""
 
+KEY, SECRET = "key.pem", "secret"
+"""Files of DATA_DIR/receipts."""
+
 LARGEST = 8 * 2**20
 """Bytes of a receipt that is read."""
 
@@ -125,7 +128,7 @@ def of_sample(sample: Sample) -> str:
 
 def nonce(of: str) -> bytes:
     """32 bytes that this installation alone can say."""
-    return hmac.new(_kept("secret", lambda: secrets.token_bytes(32)), of.encode(), hashlib.sha256).digest()
+    return hmac.new(_kept(SECRET, lambda: secrets.token_bytes(32)), of.encode(), hashlib.sha256).digest()
 
 
 def digest_of_made(checkpoint: Checkpoint) -> str:
@@ -229,7 +232,7 @@ def written(envelope: Mapping[str, Any]) -> bytes:
 
 def private_key() -> Ed25519PrivateKey:
     """This installation's key, made when it is first asked for, in DATA_DIR/receipts, for its owner alone."""
-    read = serialization.load_pem_private_key(_kept("key.pem", _new_key), password=None)
+    read = serialization.load_pem_private_key(_kept(KEY, _new_key), password=None)
     if not isinstance(read, Ed25519PrivateKey):
         raise ReceiptInvalid("DATA_DIR/receipts/key.pem is not an Ed25519 key.")
     return read
@@ -266,9 +269,13 @@ def public_key(file: Path) -> Ed25519PublicKey:
     return read
 
 
+def _home() -> Path:
+    return Path(settings.DATA_DIR) / "receipts"
+
+
 def _kept(name: str, make: Callable[[], bytes]) -> bytes:
     """A secret file of this installation, 0600, made by whoever needs it first; of two at once both get the same."""
-    folder = Path(settings.DATA_DIR) / "receipts"
+    folder = _home()
     file = folder / name
     try:
         return file.read_bytes()
@@ -401,6 +408,8 @@ def _files(parts: Mapping[str, Any], folder: Path) -> list[Finding]:
 def check_here(told: Mapping[str, Any]) -> list[Finding]:
     """What only the installation that signed can say: whether its rows still give what is in the receipt. Empty where
     somebody else signed."""
+    if not (_home() / KEY).exists():  # nothing was ever signed here, and checking makes no key
+        return []
     if told["public_key"] != base64.b64encode(raw(private_key().public_key())).decode():
         return []
     parts = told["parts"]

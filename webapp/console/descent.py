@@ -106,11 +106,11 @@ def lessons(samples: list[Sample]) -> list[Lesson]:
         by_sample |= {verdict.learned_id: verdict, verdict.sample_id: verdict, verdict.turn_id: verdict}
     by_sample.pop(None, None)
     votes: dict[UUID, int] = {}
-    for turn in Vote.objects.filter(turn__in=[one.turn_id for one in found]).values_list("turn", flat=True):
-        votes[turn] = votes.get(turn, 0) + 1
+    for pk in Vote.objects.filter(turn__in=[one.turn_id for one in found]).values_list("turn", flat=True):
+        votes[pk] = votes.get(pk, 0) + 1
     told = []
     for sample in samples:
-        verdict = by_sample.get(sample.origin) or by_sample.get(sample.pk)
-        turn = verdict.turn if verdict is not None else None
-        told.append(Lesson(sample, turn, verdict, votes.get(turn.pk, 0) if turn is not None else 0))
+        of_it = by_sample.get(sample.origin) or by_sample.get(sample.pk)
+        turn = of_it.turn if of_it is not None else None
+        told.append(Lesson(sample, turn, of_it, votes.get(turn.pk, 0) if turn is not None else 0))
     return told

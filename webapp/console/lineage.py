@@ -3,6 +3,7 @@ receipt."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from django.core.paginator import Paginator
@@ -55,10 +56,8 @@ class Drawn:
     checkpoint: Checkpoint
     colour: int
     x: int
-    passing: list[int]
-    coming: list[str]
-    """Paths from above to its dot."""
-    goes_on: bool
+    threads: list[tuple[str, int]]
+    """Paths, each with its line's colour."""
     is_tainted: bool
 
 
@@ -75,8 +74,8 @@ def tree(request: HttpRequest) -> HttpResponse:
     nodes = lineage.tree(rows)
     colours = lineage.colours(rows, COLOURS)
     context = {
-        "rows": [drawn(node, colours[node.checkpoint.line_id]) for node in nodes],
-        "width": PITCH * (1 + max((max([node.lane, *node.through, *node.above]) for node in nodes), default=0)),
+        "rows": [drawn(node, colours) for node in nodes],
+        "width": PITCH * (1 + max((lane for node in nodes for lane in node.lanes), default=0)),
         "high": HIGH,
         "middle": HIGH // 2,
         "lines": [(line, colours.get(line.pk)) for line in lines],
@@ -86,16 +85,17 @@ def tree(request: HttpRequest) -> HttpResponse:
     return render(request, "console/tree.html", context)
 
 
-def drawn(node: lineage.Node, colour: int) -> Drawn:
+def drawn(node: lineage.Node, colours: Mapping[str | None, int]) -> Drawn:
     x, middle = place(node.lane), HIGH // 2
-    coming = [
-        f"M{x} 0 V{middle}" if (at := place(lane)) == x else f"M{at} 0 C{at} {middle} {x} 0 {x} {middle}"
-        for lane in node.above
-    ]
-    return Drawn(
-        node.checkpoint, colour, x, [place(lane) for lane in node.through], coming, node.goes_on,
-        bool(node.checkpoint.taints.all()),
-    )  # fmt: skip
+    colour = colours[node.checkpoint.line_id]
+    threads = [(f"M{place(one.lane)} 0 V{HIGH}", colours[one.child.line_id]) for one in node.through]
+    for one in node.above:
+        at = place(one.lane)
+        path = f"M{x} 0 V{middle}" if at == x else f"M{at} 0 C{at} {middle} {x} 0 {x} {middle}"
+        threads.append((path, colours[one.child.line_id]))
+    if node.goes_on:
+        threads.append((f"M{x} {middle} V{HIGH}", colour))
+    return Drawn(node.checkpoint, colour, x, threads, bool(node.checkpoint.taints.all()))
 
 
 def place(lane: int) -> int:
