@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
@@ -20,7 +20,7 @@ from django.urls import path
 from django.views.decorators.http import require_GET, require_POST
 
 from judge.models import Judgement
-from training import checksums, exports, journals, receipts, runs
+from training import batches, checksums, exports, journals, receipts, runs
 from training.models import Checkpoint, Run, Sample
 from webapp.console import charts, curves, recipes
 from webapp.console.board import span, waiting
@@ -155,7 +155,7 @@ def found(pk: int) -> Run | None:
 
 def moving_parts(run: Run) -> dict[str, Any]:
     """What of a run's page changes while it learns."""
-    lengths = [len(ids) for ids in run.samples.values_list("response_ids", flat=True)]
+    lengths = [len(ids) for ids in rows_of(run).values_list("response_ids", flat=True)]
     rest = set(charts.others(run.metrics))
     held = waiting(run) if run.status == Run.Status.QUEUED else None
     return {
@@ -182,9 +182,14 @@ def parts(pk: int) -> tuple[dict[str, str], bool]:
     return html, shown.status in (Run.Status.FINISHED, Run.Status.FAILED)
 
 
+def rows_of(run: Run) -> QuerySet[Sample]:
+    """Those that it claimed; of a run that repeated another, those of that one's that it learned from again."""
+    return run.samples.all() if run.again_id is None else batches.learned(run)
+
+
 def samples_of(run: Run) -> list[Sample]:
     """What the run learns from, each with the `turn` it comes from and its `verdict`, where those are still there."""
-    samples = list(run.samples.select_related("checkpoint").defer(*LONG[:1], *LONG[2:]).order_by("pk"))
+    samples = list(rows_of(run).select_related("checkpoint").defer(*LONG[:1], *LONG[2:]).order_by("pk"))
     verdicts: dict[int, Judgement] = {}
     wanted = [sample.pk for sample in samples]
     rows = Judgement.objects.filter(Q(sample__in=wanted) | Q(learned__in=wanted)).defer("teacher", "evidence")
