@@ -1,12 +1,16 @@
 """Hot swaps under load: a live engine, streams that never pause, and weights that change under them.
 
-    python -m benchmarks.swap [--json] [--model DIR] [--swaps 20] [--streams 4]
+    python -m benchmarks.swap [--json] [--model DIR] [--swaps 20] [--streams 4] [--full]
 
 Streams go through the chat's own reply path, swaps through promotion's, both against the embedded engine in a
 process of its own. Printed are the requests that failed, the replies with tokens of more than one checkpoint (each
 reply is scored again under the weights that signed it), the seconds from approval to the first token of the new
 weights and from a roll back to the first token of the old ones, and the 99th percentile of the gap between two
-tokens of a stream while a swap is under way and otherwise.
+tokens of a stream while a swap is under way and otherwise, with the ratio of the two.
+
+Then the engine is killed and started again: seconds until it is ready, until what is live is loaded and proven, and
+until somebody is answered. With --full every weight is exchanged under the same streams, and back. Last come the
+requests a second with the adapters of 1, 2 and 8 checkpoints at once, each beside the bare engine in the same round.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import socket
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +32,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = ROOT / "var" / "models" / "smollm2-135m-instruct"
 TOPICS = ("rain", "bees", "bridges", "bread", "tides", "clocks", "salt", "owls", "glass", "maps", "steam", "moss")
+BESIDE = (1, 2, 8)
+"""How many adapters are asked at once, beside the bare engine."""
 AFTERWARDS_S = 1.0
 """How long after a swap a gap still counts as its own."""
 
@@ -45,7 +52,8 @@ class Seen:
 
     def split_gaps(self) -> tuple[list[float], list[float]]:
         """Gaps that touch a swap, and the others."""
-        during, usual = [], []
+        during: list[float] = []
+        usual: list[float] = []
         for end, length in self.gaps:
             touched = any(begin <= end and end - length <= over + AFTERWARDS_S for begin, over in self.swaps)
             (during if touched else usual).append(length)
@@ -81,6 +89,40 @@ def make_adapters(model: Path, folder: Path, count: int) -> list[dict[str, Any]]
         }
         made.append({"number": number, "path": str(folder / str(number)), "probe": probe})
     return made
+
+
+def make_full(model: Path, folder: Path, number: int) -> dict[str, Any]:
+    """Full weights that differ from the base's, with the learner's word on the probe."""
+    import torch
+
+    from chat.rendering import Renderer
+    from gpu_workers.engine import FULL
+    from gpu_workers.learner import Learner
+
+    renderer = Renderer.for_model(model)
+    prompt_ids = renderer.prompt_ids([{"role": "user", "content": "What is a rainbow?"}])
+    response_ids = renderer.encode("A rainbow is sunlight, bent and mirrored by many drops of rain at once.")
+    learner = Learner(model, lora=None)
+    base = learner.score(prompt_ids, response_ids)
+    torch.manual_seed(number)
+    with torch.no_grad():
+        for name, parameter in learner.trainable():
+            if "norm" not in name:
+                parameter.add_(torch.randn_like(parameter) * parameter.std() * 0.05)
+    learner.save(folder / f"full-{number}")
+    return {
+        "number": number,
+        "kind": "full",
+        "adapter": f"{FULL}talkback-{number}-{number:08x}",
+        "path": str(folder / f"full-{number}"),
+        "probe": {
+            "prompt_ids": prompt_ids,
+            "response_ids": response_ids,
+            "logprobs": learner.score(prompt_ids, response_ids),
+            "base_logprobs": base,
+            "dtype": "float32",
+        },
+    }
 
 
 async def talk(stream: int, streams: int, user: Any, engine: Any, seen: Seen, over: asyncio.Event, tokens: int) -> None:
@@ -139,7 +181,16 @@ async def first_token_s(began: float, number: int, user: Any, engine: Any) -> fl
     raise RuntimeError("the reply ended without a token")
 
 
-async def measure(adapters: list[dict[str, Any]], streams: int, tokens: int, pause_s: float) -> dict[str, Any]:
+async def measure(
+    adapters: list[dict[str, Any]],
+    full: dict[str, Any] | None,
+    process: Any,
+    swaps: int,
+    streams: int,
+    tokens: int,
+    pause_s: float,
+) -> dict[str, Any]:
+    """So many of the `adapters` go live one after the other, and `full` after them; `process` is the engine's."""
     from asgiref.sync import sync_to_async
     from django.contrib.auth.models import User
 
@@ -155,7 +206,7 @@ async def measure(adapters: list[dict[str, Any]], streams: int, tokens: int, pau
     await asyncio.sleep(4 * pause_s)
 
     forth, back = [], []
-    for adapter in adapters:
+    for adapter in adapters[:swaps]:
         name = f"talkback-{adapter['number']}-{adapter['number']:08x}"
         candidate = await Checkpoint.objects.acreate(**adapter, adapter=name, status="passed")
         began = time.perf_counter()
@@ -180,6 +231,8 @@ async def measure(adapters: list[dict[str, Any]], streams: int, tokens: int, pau
 
     mixed, apart = await count_mixed(seen.replies, engine)
     during, usual = (sorted(gaps) for gaps in seen.split_gaps())
+    restart = await time_restart(process, user, engine)
+    exchange = await time_exchange(full, user, engine, streams, tokens) if full else {}
     return {
         "swaps": len(forth),
         "streams": streams,
@@ -190,8 +243,105 @@ async def measure(adapters: list[dict[str, Any]], streams: int, tokens: int, pau
         "scored_apart_max": apart,
         "approval_to_first_token_s": {"median": statistics.median(forth), "worst": max(forth)},
         "roll_back_to_first_token_s": {"median": statistics.median(back), "worst": max(back), "cold": cold_s},
-        "token_gap_p99_s": {"during_swaps": centile(during), "usual": centile(usual)},
+        "token_gap_p99_s": {
+            "during_swaps": centile(during),
+            "usual": centile(usual),
+            "ratio": centile(during) / centile(usual),
+        },
         "token_gap_median_s": {"during_swaps": statistics.median(during), "usual": statistics.median(usual)},
+        "restart_s": restart,
+        "full_weights": exchange,
+        "beside": await rate_adapters(adapters, engine),
+    }
+
+
+async def time_restart(process: Any, user: Any, engine: Any) -> dict[str, float]:
+    """Kill the engine, start it again, have it hold what it held, and ask it something."""
+    from asgiref.sync import sync_to_async
+
+    from training import promotion
+    from training.models import Checkpoint
+
+    live = await sync_to_async(Checkpoint.live)()
+    await asyncio.to_thread(process.stop)
+    began = time.perf_counter()
+    await asyncio.to_thread(process.start)
+    ready = time.perf_counter()
+    await promotion.repair()
+    repaired = time.perf_counter()
+    answered_s = await first_token_s(repaired, live.number, user, engine)
+    return {"ready": ready - began, "repaired": repaired - ready, "to_first_token": answered_s}
+
+
+async def time_exchange(
+    full: dict[str, Any], user: Any, engine: Any, streams: int, tokens: int
+) -> dict[str, float | int | list[str]]:
+    """Full weights go live under streams, and the way back; each reply is scored while what signed it is served."""
+    from asgiref.sync import sync_to_async
+
+    from training import promotion
+    from training.models import Checkpoint
+
+    await promotion.roll_back(to=await Checkpoint.objects.aget(number=0), by=user)
+    seen, over = Seen(), asyncio.Event()
+    talking = [asyncio.create_task(talk(n, streams, user, engine, seen, over, tokens)) for n in range(streams)]
+    await seen.warm.wait()
+    candidate = await Checkpoint.objects.acreate(**full, status="passed")
+    began = time.perf_counter()
+    await sync_to_async(promotion.approve)(candidate, by=user)
+    await promotion.promote(candidate, by=user)
+    forth = await first_token_s(began, candidate.number, user, engine)
+    asked = len(seen.replies)
+    while len(seen.replies) < asked + 2 * streams:  # replies by the new weights, and those that waited for them
+        await asyncio.sleep(0.1)
+    over.set()
+    await asyncio.gather(*talking)
+    of_full = [turn for turn in seen.replies if turn.checkpoint_id == candidate.pk]
+    mixed, apart = await count_mixed(of_full, engine)
+    began = time.perf_counter()
+    await promotion.roll_back(to=await Checkpoint.objects.aget(number=0), by=user)
+    back = await first_token_s(began, 0, user, engine)
+    of_base = [turn for turn in seen.replies if turn.checkpoint_id != candidate.pk]
+    others, farther = await count_mixed(of_base, engine)
+    return {
+        "approval_to_first_token_s": forth,
+        "roll_back_to_first_token_s": back,
+        "replies": len(seen.replies),
+        "by_new_weights": len(of_full),
+        "failed": len(seen.failures),
+        "failures": seen.failures[:5],
+        "mixed": mixed + others,
+        "scored_apart_max": max(apart, farther),
+    }
+
+
+async def rate_adapters(adapters: list[dict[str, Any]], engine: Any) -> dict[str, Any]:
+    """Requests a second with several adapters at once, as a share of the bare engine's in the same round."""
+    from gpu_workers.types import Sampling
+
+    sampling, prompt = Sampling(max_new_tokens=24, ignore_eos=True), adapters[0]["probe"]["prompt_ids"]
+    for name in await engine.adapters():
+        await engine.unload_adapter(name)
+    names = [f"beside-{adapter['number']}" for adapter in adapters[: max(BESIDE)]]
+    for name, adapter in zip(names, adapters, strict=False):
+        await engine.load_adapter(name, adapter["path"])
+
+    async def rate(names: Sequence[str | None]) -> float:
+        """Requests a second of 16 that are asked at once."""
+        began = time.perf_counter()
+        asked = (engine.generate([*prompt, n], sampling, adapter=names[n % len(names)]) for n in range(16))
+        await asyncio.gather(*asked)
+        return 16 / (time.perf_counter() - began)
+
+    shares: dict[int, list[float]] = {count: [] for count in BESIDE}
+    bare = []
+    for _ in range(3):
+        for count in BESIDE:
+            bare.append(await rate([None]))
+            shares[count].append(await rate(names[:count]) / bare[-1])
+    return {
+        "bare_requests_per_s": statistics.median(bare),
+        "share_of_bare": {str(count): statistics.median(found) for count, found in shares.items()},
     }
 
 
@@ -234,6 +384,7 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=4)
     parser.add_argument("--tokens", type=int, default=48, help="length of each streamed reply")
     parser.add_argument("--pause", type=float, default=1.0, help="seconds between two swaps")
+    parser.add_argument("--full", action="store_true", help="exchange every weight as well")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     with socket.socket() as listener:
@@ -247,7 +398,7 @@ def main() -> None:
     else:
         for name, value in figures.items():
             print(f"{name:<28} {value}")
-    if figures["failed"] or figures["mixed"]:
+    if any(part.get("failed") or part.get("mixed") for part in (figures, figures["full_weights"])):
         raise SystemExit(1)
 
 
@@ -283,10 +434,13 @@ def run(arguments: argparse.Namespace, folder: Path, port: int) -> dict[str, Any
     for listener in ("pipeline", "live"):  # no workers and no pages here: only chat, promotion and the engine
         moved.disconnect(dispatch_uid=listener)
     call_command("migrate", verbosity=0)
-    adapters = make_adapters(model, folder / "checkpoints", arguments.swaps)
+    adapters = make_adapters(model, folder / "checkpoints", max(arguments.swaps, *BESIDE))
+    full = make_full(model, folder / "checkpoints", len(adapters) + 1) if arguments.full else None
     command = embedded_command(str(model), port)
-    with EngineProcess(command, f"http://127.0.0.1:{port}", folder / "engine.log", environment={**ONE_THREAD, **keys}):
-        return asyncio.run(measure(adapters, arguments.streams, arguments.tokens, arguments.pause))
+    log, environment = folder / "engine.log", {**ONE_THREAD, **keys}
+    with EngineProcess(command, f"http://127.0.0.1:{port}", log, environment=environment) as process:
+        shape = arguments.swaps, arguments.streams, arguments.tokens, arguments.pause
+        return asyncio.run(measure(adapters, full, process, *shape))
 
 
 if __name__ == "__main__":

@@ -414,6 +414,7 @@ class Strand:
             f'"weight_version":{json.dumps(engine.version)},"num_retractions":0,"cached_tokens":{self.cached},'
             '"cached_tokens_details":null,"reasoning_tokens":0,"dp_rank":null,"finish_reason":'
         )
+        self.version = engine.version  # it ends with the weights it began with, as on a server that drains
         self.shift = adapter_shift(self.adapter)
 
     def start(self) -> None:
@@ -497,7 +498,7 @@ class Strand:
         logprobs = ",".join([f"[{logprob(one) + self.shift:.7g},{one},null]" for one in ids])
         more = ""
         if finish is not None:
-            span = {"version": self.engine.version, "start": 0, "end": upto}
+            span = {"version": self.version, "start": 0, "end": upto}
             more = f',"weight_versions":[{json.dumps(span)}],"e2e_latency":{time.time() - self.arrived:.6f}'
         if self.tops:
             more += f',"output_top_logprobs":{json.dumps([self._top(one) for one in ids])}'

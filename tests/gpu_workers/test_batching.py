@@ -306,7 +306,7 @@ def test_what_old_weights_computed_serves_nobody_new(
         model.set_weights(model.read_weights(str(tiny_model)), str(tiny_model))
 
 
-def test_one_that_stepped_back_reads_everything_again_under_new_weights(
+def test_new_weights_wait_for_every_reply_that_has_begun_and_go_before_those_that_have_not(
     make_desk: Callable[..., Desk], model: Model, tiny_model: Path, tmp_path: Path
 ) -> None:
     desk = make_desk(max_running=1)
@@ -316,15 +316,17 @@ def test_one_that_stepped_back_reads_everything_again_under_new_weights(
     high = desk.ask([1, 80], priority=10, max_new_tokens=400)
     assert high.begun.wait(DEADLINE_S)  # low has stepped back with what it had computed
     try:
-        desk.batcher.update(model.read_weights(str(other)), str(other), "v2", abort=False).result(DEADLINE_S)
-        reply = low.wait()
+        swapped = desk.batcher.update(model.read_weights(str(other)), str(other), "v2", abort=False)
+        late = desk.ask([1, 90], priority=10, max_new_tokens=20, temperature=0)
+        swapped.result(DEADLINE_S)
 
+        assert low.ended.is_set()
+        assert high.ended.is_set()
         fresh = Desk(Model(str(other), "float32"))
-        before = low.versions[0]["end"]
-        assert (
-            reply[before:] == fresh.ask([1, 70, 71, *reply[:before]], max_new_tokens=60 - before, temperature=0).wait()
-        )
-        assert len(high.wait()) == 400
+        assert late.wait() == fresh.ask([1, 90], max_new_tokens=20, temperature=0).wait()
+        assert [len(reader.ids) for reader in (low, high, late)] == [60, 400, 20]
+        stamps = [[span["version"] for span in reader.versions] for reader in (low, high, late)]
+        assert stamps == [["base"], ["base"], ["v2"]]
         fresh.batcher.stop()
     finally:
         desk.batcher.pause("abort").result(DEADLINE_S)
