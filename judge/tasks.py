@@ -109,7 +109,7 @@ def examine(checkpoint_id: str) -> None:
 @shared_task
 def consider(checkpoint_id: str) -> None:
     """Approve what passed the gate, where the line's policy says that it needs no person."""
-    exam = Examination.objects.select_related("checkpoint", "against").filter(checkpoint=checkpoint_id).first()
+    exam = Examination.objects.select_related("checkpoint", "against").filter(checkpoint=int(checkpoint_id)).first()
     if exam is not None and exam.passed:
         approvals.consider(exam.checkpoint, exam.checks, exam.against)
 

@@ -35,6 +35,6 @@ def read(notice: Notice, by: User) -> bool:
     return bool(Notice.objects.filter(pk=notice.pk, read_at=None).update(read_at=timezone.now(), read_by=by))
 
 
-def alarms(line: str) -> QuerySet[Notice]:
+def alarms(line: str | None) -> QuerySet[Notice]:
     """The unread errors that are about this line, or about no checkpoint and so about every line."""
     return unread().filter(Q(checkpoint=None) | Q(checkpoint__line=line), level=Notice.Level.ERROR)

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from core.errors import TalkbackError
-from training.models import Line
+from training.models import SHARED, Line
 
 
 class PolicyInvalid(TalkbackError):
@@ -86,9 +86,10 @@ def read(fields: Mapping[str, object]) -> Policy:
         raise PolicyInvalid(f"The policy cannot be used: {name + ' ' if name else ''}{said}.") from error
 
 
-def of(line: str) -> Policy:
-    """What holds in this line. Raises PolicyInvalid: a policy that cannot be read is never taken for none."""
-    return read(Line.objects.filter(name=line).values_list("policy", flat=True).first() or {})
+def of(line: str | None) -> Policy:
+    """What holds in this line, or in the shared one. Raises PolicyInvalid: a policy that cannot be read is never taken
+    for none."""
+    return read(Line.objects.filter(name=line or SHARED).values_list("policy", flat=True).first() or {})
 
 
 def changed(policy: Policy) -> dict[str, Any]:

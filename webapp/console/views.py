@@ -57,7 +57,7 @@ def checkpoints(request: HttpRequest) -> HttpResponse:
         rows = rows.filter(line=line)
     page = Paginator(rows.order_by("-number"), PAGE).get_page(request.GET.get("page"))
     for row in page:
-        row.bytes = 0 if row.let_go_at else retention.taken(row)
+        row.bytes = 0 if row.let_go_at else retention.taken(row)  # type: ignore[attr-defined]
     context = {
         "checkpoints": page,
         "status": status,
