@@ -340,7 +340,7 @@ class Fleet:
         if isinstance(failure, AdapterMissing):
             worker.adapters.pop(adapter or "", None)
             worker.state, worker.look_at = State.UNKNOWN, 0.0  # what else has it forgotten?
-        else:
+        elif worker.state is not State.DOWN:  # of many requests that it dropped at once the first says so
             log.warning("%s (%s) does not answer: %s", worker, worker.url, failure)
             self.table.failed(worker, str(failure))
 

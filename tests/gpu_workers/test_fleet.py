@@ -257,6 +257,26 @@ async def test_one_that_died_is_passed_over_and_repaired_before_it_is_asked_agai
     assert scene.fleet.table.workers[0].fault == "The engine does not answer."  # kept, for whoever asks what was
 
 
+async def test_an_engine_that_drops_many_requests_at_once_has_failed_once(scene: Scene) -> None:
+    first, gate = scene.servers[0], asyncio.Event()
+    await scene.fleet.adapters()
+
+    async def dropped(*said: Any, **options: Any) -> Completion:
+        first.answered.append(None)
+        await gate.wait()
+        raise EngineUnavailable("The engine does not answer.")
+
+    first.generate = dropped  # type: ignore[method-assign]
+    asked = [asyncio.create_task(scene.fleet.generate((*PROMPT, n), SAMPLING)) for n in range(3)]
+    while len(first.answered) < 3:  # all go where their beginning was read
+        await asyncio.sleep(0)
+    gate.set()
+    assert [(await one).text for one in asked] == ["ok"] * 3
+
+    worker = scene.fleet.table.workers[0]
+    assert (worker.failures, worker.look_at) == (1, LOOK_S)
+
+
 async def test_one_that_was_restarted_unseen_is_found_by_its_first_answer(scene: Scene) -> None:
     await scene.fleet.load_adapter("a", "/a")
     scene.servers[0].starts_empty()
