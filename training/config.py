@@ -98,24 +98,24 @@ class Gate(BaseModel):
 
     # Whether it can still do what it could
 
-    pack_share: float = Field(0.08, ge=0, le=1)
-    """Fall of the share of the general pack that is answered rightly, at most."""
+    pack_share: float = Field(0.05, ge=0, le=1)
+    """Fall of the share of the general pack that is answered rightly, at most, beyond the noise of so few items."""
 
     pack_nats: float = Field(0.5, ge=0)
-    """Fall of the mean log-prob a token of the pack's right answers and texts, at most."""
+    """Fall of the mean log-prob a token of the pack's right answers and texts, at most, beyond the noise."""
 
     # Whether it learned by heart
 
-    gap: float = Field(0.5, ge=0)
+    gap: float = Field(1.0, ge=0)
     """How much more it may have moved on the replies that it trained on than on others, in nats a token."""
 
     copied: float = Field(0.2, ge=0, le=1)
     """More of its replies' token 6-grams out of what it was trained on than of live's, at most, as a share."""
 
-    entropy: float = Field(0.25, ge=0)
+    entropy: float = Field(0.1, ge=0)
     """Entropy of its replies over live's, at least: a policy that is sure of everything has stopped choosing."""
 
-    kl: float = Field(1.5, ge=0)
+    kl: float = Field(2.5, ge=0)
     """Mean log-ratio to the base a token of its own replies, at most."""
 
 
@@ -256,7 +256,7 @@ PRESETS: dict[str, Recipe] = {
     "topk": Recipe(w_rl=0, distillation="topk"),
     "topk-teacher": Recipe(w_rl=0, distillation="topk", support="teacher"),
     "topk-union": Recipe(w_rl=0, distillation="topk", support="union"),
-    "embedded": Recipe(distillation="vocabulary", lr=1e-3, updates=8, max_tokens=128),
+    "embedded": Recipe(distillation="vocabulary", lr=1e-3, updates=8, max_tokens=128, gate=Gate(pack=32)),
     "24gb": Recipe(base_bits=4, micro_batch=1, max_tokens=1024),
 }
 """Vetted settings by name; `embedded` is the default of the CPU profile (docs/decisions/0001-default-recipe.md). Each
