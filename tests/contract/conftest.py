@@ -35,13 +35,16 @@ class Server:
 
 
 @pytest.fixture(scope="session", params=["embedded", pytest.param("sglang", marks=pytest.mark.sglang)])
-def server(
-    request: pytest.FixtureRequest, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Server]:
+def server(request: pytest.FixtureRequest, tiny_model: Path) -> Server:
     if request.param == "embedded":
-        engine = request.getfixturevalue("embedded_engine")
-        yield Server("embedded", engine.url, tiny_model)
-        return
+        return Server("embedded", request.getfixturevalue("embedded_engine").url, tiny_model)
+    server: Server = request.getfixturevalue("sglang_server")
+    return server
+
+
+@pytest.fixture(scope="session")
+def sglang_server(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The real SGLang, on the CPU."""
     if url := os.environ.get("SGLANG_URL"):  # one that runs already, launched as below
         yield Server("sglang", url, tiny_model)
         return
