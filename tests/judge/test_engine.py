@@ -13,6 +13,7 @@ from judge import fitting, gate, judges, polling, prompts, verdicts, voting
 from judge.evidence import Evidence
 from judge.models import Examination, Judgement, Vote
 from tests.tiny import write_tiny_adapter
+from training import checksums
 from training.config import Gate, Recipe
 from training.models import Checkpoint
 
@@ -88,6 +89,7 @@ def test_the_exam_knows_the_learners_weights_from_others(served, passed, policy,
         number=1,
         adapter=f"exam-{served}-{tmp_path.name}",
         path=str(files),
+        files=checksums.of(files),
         parent=Checkpoint.live(),
         probe={
             "prompt_ids": PROMPT,
