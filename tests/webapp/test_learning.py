@@ -270,7 +270,7 @@ def test_it_asks_the_same_few_questions_whatever_there_is(
         make_lesson()
     Feedback.objects.give(turn, by=talker, kind="thumb", value=1)
     for asked in (turn, make_lesson().turn):
-        with django_assert_max_num_queries(7):
+        with django_assert_max_num_queries(8):
             assert learning.told(key, asked.completion_id)["id"] == asked.completion_id
 
 
