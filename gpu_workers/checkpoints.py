@@ -1,4 +1,4 @@
-"""A policy in files: its weights as PEFT or transformers write them, and its optimiser's state beside them."""
+"""A policy in files: its weights as PEFT or transformers write them, its optimiser's state in a folder within."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-OPTIMIZER_FILE = "optimizer.safetensors"
+OPTIMIZER_FILE = "optimizer/moments.safetensors"
+"""Never beside the weights: SGLang takes whatever safetensors lie there for weights, and the adapter for nothing."""
+OLD_OPTIMIZER_FILE = "optimizer.safetensors"
+"""Where it stood until version 0.4."""
 STATE_FILE = "learner.json"
 
 
@@ -36,9 +39,10 @@ def write(
         model.save_pretrained(str(partial), safe_serialization=True, state_dict=weights)
         (partial / "README.md").unlink(missing_ok=True)  # PEFT's empty model card
         if moments:
+            (partial / OPTIMIZER_FILE).parent.mkdir()
             save_file(moments, str(partial / OPTIMIZER_FILE))
         (partial / STATE_FILE).write_text(json.dumps(notes))
-        for path in [*partial.iterdir(), partial]:
+        for path in [*partial.rglob("*"), partial]:
             _flush(path)
         partial.rename(folder)
         _flush(folder.parent)
@@ -49,10 +53,11 @@ def write(
 
 def read(folder: Path, device: torch.device) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The moments and notes of a folder; both are empty where it was written without an optimiser."""
-    if not (folder / OPTIMIZER_FILE).exists():
+    file = next((path for name in (OPTIMIZER_FILE, OLD_OPTIMIZER_FILE) if (path := folder / name).exists()), None)
+    if file is None:
         return {}, {}
     notes: dict[str, Any] = json.loads((folder / STATE_FILE).read_text())
-    return load_file(str(folder / OPTIMIZER_FILE), device=str(device)), notes
+    return load_file(str(file), device=str(device)), notes
 
 
 def _flush(path: Path) -> None:

@@ -17,8 +17,8 @@ PICKLES = frozenset((".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib
 LOADED = frozenset((".safetensors", ".json", ".py", ".jinja", ".model"))
 """Files that a loader may read by itself: one that was not written with the weights does not belong to them."""
 
-OPTIMIZER = "optimizer.safetensors"
-"""What only the next run reads; twice as large as an adapter."""
+OPTIMIZERS = ("optimizer/moments.safetensors", "optimizer.safetensors")
+"""What only the next run reads, twice as large as an adapter: where it stands, and where it stood until version 0.4."""
 
 
 class WeightsChanged(AdapterInvalid):
@@ -70,7 +70,7 @@ def verify(checkpoint: Checkpoint, *, with_optimizer: bool = False) -> None:
         if name not in checkpoint.files and Path(name).suffix.lower() in LOADED:
             raise WeightsChanged(f"{name} lies in the folder of {checkpoint}, and was not written with its weights.")
     for name, written in checkpoint.files.items():
-        if name == OPTIMIZER and not with_optimizer:
+        if name in OPTIMIZERS and not with_optimizer:
             continue
         if name not in found:
             raise WeightsChanged(f"{name} of {checkpoint} is missing: its weights are not whole.")

@@ -616,3 +616,16 @@ def test_only_the_layers_that_are_named_are_adapted(tiny_model):
 def test_a_pair_without_an_answer_is_refused(learner):
     with pytest.raises(ValueError, match="each pair has"):
         learner.supervise([([1, 2], [])])
+
+
+def test_nothing_but_weights_lies_beside_an_adapter(tiny_model, tmp_path):
+    """SGLang reads every safetensors file of an adapter's folder: the optimiser's moments took the weights' place."""
+    learner = Learner(tiny_model, dtype="float32")
+    for _, parameter in learner.trainable():
+        parameter.grad = torch.ones_like(parameter)
+    learner.optim_step(1e-3)
+
+    learner.save(tmp_path / "adapter")
+
+    assert [file.name for file in (tmp_path / "adapter").glob("*.safetensors")] == ["adapter_model.safetensors"]
+    assert Learner(tiny_model, adapter_dir=tmp_path / "adapter", dtype="float32").steps == 1  # and they are found again

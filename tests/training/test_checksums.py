@@ -7,6 +7,7 @@ import pickle
 
 import pytest
 
+from gpu_workers import checkpoints
 from tests.tiny import write_tiny_adapter
 from training import batches, checksums, runs, versions
 from training.checksums import WeightsChanged
@@ -22,7 +23,8 @@ WEIGHTS = "adapter_model.safetensors"
 def written(home):
     """A checkpoint whose files are written down."""
     folder = write_tiny_adapter(home / "checkpoints" / "talkback-1", seed=3, scale=0.1)
-    (folder / checksums.OPTIMIZER).write_bytes(b"moments")
+    (folder / checkpoints.OPTIMIZER_FILE).parent.mkdir()
+    (folder / checkpoints.OPTIMIZER_FILE).write_bytes(b"moments")
     return Checkpoint.objects.create(
         number=1, parent=Checkpoint.live(), adapter="talkback-1", path="checkpoints/talkback-1",
         files=checksums.of(folder),
@@ -42,19 +44,19 @@ def test_a_run_writes_down_its_files_and_its_code_and_checks_what_it_goes_on_fro
     ready()
     candidate = runs.train(batches.learn_now(Recipe(batch_size=1)))
     assert candidate.files == checksums.of(candidate.folder)
-    assert {WEIGHTS, "adapter_config.json", checksums.OPTIMIZER} <= candidate.files.keys()
+    assert {WEIGHTS, "adapter_config.json", checkpoints.OPTIMIZER_FILE} <= candidate.files.keys()
     assert candidate.run.code_version == versions.ours()
     assert versions.ours().startswith("0.")
     checksums.verify(candidate, with_optimizer=True)
 
     Checkpoint.objects.filter(pk=candidate.pk).update(status="approved")
     Checkpoint.objects.get(pk=candidate.pk).go_live()
-    flip(candidate.folder / checksums.OPTIMIZER)
+    flip(candidate.folder / checkpoints.OPTIMIZER_FILE)
     ready()
     second = batches.learn_now(Recipe(batch_size=1))
     assert runs.train(second) is None
     second.refresh_from_db()
-    assert f"{checksums.OPTIMIZER} of talkback@1 is not the file that was written" in second.error
+    assert f"{checkpoints.OPTIMIZER_FILE} of talkback@1 is not the file that was written" in second.error
 
 
 def test_one_flipped_bit_is_found_though_size_and_date_are_the_same(written):
@@ -65,7 +67,7 @@ def test_one_flipped_bit_is_found_though_size_and_date_are_the_same(written):
 
 
 def test_the_optimizer_is_compared_by_who_learns_on(written):
-    flip(written.folder / checksums.OPTIMIZER)
+    flip(written.folder / checkpoints.OPTIMIZER_FILE)
     checksums.verify(written)  # the engine reads no moments
     with pytest.raises(WeightsChanged, match="optimizer"):
         checksums.verify(written, with_optimizer=True)

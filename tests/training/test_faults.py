@@ -12,12 +12,13 @@ from django.db import OperationalError, connection
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from gpu_workers import checkpoints
 from tests.training.test_runs import RECIPE, again, folders
 from training import batches, forecast, learning, runs
 from training.config import Recipe
 from training.models import Checkpoint, Run, Sample
 
-OPTIMIZER = "optimizer.safetensors"
+OPTIMIZER = checkpoints.OPTIMIZER_FILE
 WEIGHTS = "adapter_model.safetensors"
 
 

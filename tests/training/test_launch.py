@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 from safetensors.torch import load_file
 
+from gpu_workers import checkpoints
 from gpu_workers.errors import NothingLearned, OutOfMemory
 from gpu_workers.learner import Learner
 from gpu_workers.types import Example
@@ -59,7 +60,7 @@ def job(tiny_model, tmp_path):
 def apart(one, other, name):
     """The largest difference between two checkpoints, and between their optimisers' first moments."""
     weights = [load_file(folder / name) for folder in (one, other)]
-    moments = [load_file(folder / "optimizer.safetensors") for folder in (one, other)]
+    moments = [load_file(folder / checkpoints.OPTIMIZER_FILE) for folder in (one, other)]
     assert weights[0].keys() == weights[1].keys()
     assert moments[0].keys() == moments[1].keys()
     firsts = [key for key in moments[0] if key.startswith("exp_avg.")]

@@ -13,7 +13,7 @@ from gpu_workers.tinker import learner as tinker
 from gpu_workers.tinker.fakes import MODEL, FakeTinker
 from gpu_workers.tinker.service import Service
 from tests.training.conftest import HINTED, PROMPT, RESPONSE
-from training import batches, config, exports, promotion, runs
+from training import batches, checksums, config, exports, promotion, runs
 from training.config import Recipe, RecipeInvalid
 from training.models import Checkpoint, Run
 from training.promotion import Unproven
@@ -152,6 +152,7 @@ def test_the_copy_of_an_adapter_is_exported(approved, tmp_path):
 
 def test_weights_that_tinker_alone_holds_cannot_be_exported(approved, tmp_path):
     shutil.rmtree(approved.folder / "adapter")
+    approved.files = checksums.of(approved.folder)  # as where Tinker handed none out from the first
 
     with pytest.raises(exports.NotExportable, match="Tinker alone holds the weights"):
         exports.export(approved, tmp_path / "out")
