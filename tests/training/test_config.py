@@ -88,5 +88,5 @@ def test_the_installations_recipe_is_the_file_it_names(settings, tmp_path):
 def test_full_weights_are_refused_where_they_could_not_go_live(settings, tmp_path):
     settings.RECIPE = str(tmp_path / "recipe.json")
     (tmp_path / "recipe.json").write_text('{"weights": "full"}')
-    with pytest.raises(RecipeInvalid, match="only adapters go live"):
+    with pytest.raises(RecipeInvalid, match="only with a second engine"):
         current()
