@@ -13,7 +13,7 @@ ROOMS = not browser and not real_model and not processes and not sglang and not 
 ALONE = (browser or real_model) and not openclaw
 # A test that fails is tried once more, and named in the end (-r R): a busy machine must not hide what did break.
 ONCE_MORE = --reruns 1 -r R
-TWO_AT_A_TIME = $(ONCE_MORE) -n 2 -m "$(ROOMS)"
+TWO_AT_A_TIME = $(ONCE_MORE) --durations=30 -n 2 -m "$(ROOMS)"
 ON_POSTGRES = $(ONE_THREAD) $(VENV)/python -m tests.postgres -q $(TWO_AT_A_TIME)
 ARGS ?=
 

@@ -74,12 +74,12 @@ async def test_a_text_is_tried_and_the_default_is_changed_on_the_privacy_page(op
     assert not await sync_to_async(Consent.by_default)(ana)
 
 
-async def test_all_conversations_go_only_with_the_box_ticked(open_tab, judged):  # noqa: F811
+async def test_everything_goes_only_with_the_word_typed(open_tab, judged):  # noqa: F811
     tab = await open_tab("/privacy/")
-    await tab.get_by_text("Delete all my conversations …").click()
-    await tab.get_by_role("button", name="Delete all my conversations").click()  # the browser asks for the box
+    await tab.get_by_text("Delete everything of mine …").click()
+    await tab.get_by_role("button", name="Delete everything of mine").click()  # the browser asks for the word
     assert await Session.objects.acount() == 1
-    await tab.get_by_label("Yes, delete them all").check()
-    await tab.get_by_role("button", name="Delete all my conversations").click()
-    await expect(tab.locator(".note.good")).to_contain_text("1 conversation deleted")
+    await tab.get_by_label("to say that you are sure").fill("delete")
+    await tab.get_by_role("button", name="Delete everything of mine").click()
+    await expect(tab.locator("#erasure .note.good")).to_contain_text("Everything of yours is deleted")
     assert await Session.objects.acount() == 0

@@ -79,9 +79,10 @@ async def test_a_recipe_is_tried_in_its_place_and_given_to_a_line(open_tab, run)
     await expect(tab.locator("#tried")).to_contain_text("lr: should be greater than 0.")
     assert tab.url.endswith("/console/recipe/")
 
-    await tab.get_by_role("combobox", name="Preset").select_option("binary")
-    await tab.get_by_label("What differs from it").fill('{"updates": 3}')
-    await tab.get_by_role("button", name="Learn by this").click()
+    own = tab.locator(f"#line-{line.name}")  # the shared line can be given one as well
+    await own.get_by_role("combobox", name="Preset").select_option("binary")
+    await own.get_by_label("What differs from it").fill('{"updates": 3}')
+    await own.get_by_role("button", name="Learn by this").click()
     await expect(tab.locator(".note.good")).to_contain_text("learns by binary with updates 3")
     assert (await sync_to_async(lines.recipe_of)(line.name)).updates == 3
     await tab.get_by_role("button", name="Undo").click()
