@@ -390,7 +390,7 @@ def _files(parts: Mapping[str, Any], folder: Path) -> list[Finding]:
     found, lying = [], set(checksums.names(folder)) - {RECEIPT, PUBLIC}
     for name, signed in sorted(listed.items()):
         if name not in lying or (folder / name).is_symlink():
-            optional = not parts["files"] and name == checksums.OPTIMIZER
+            optional = not parts["files"] and name in checksums.OPTIMIZERS
             found.append(Finding(None if optional else False, f"{name} is not there."))
         elif checksums.digest(folder / name) != signed:
             found.append(Finding(False, f"{name} is not the file that was signed for."))
