@@ -17,7 +17,18 @@ from tests.stack import Stack, wait_for
 pytestmark = [pytest.mark.sglang, pytest.mark.timeout(1800)]
 
 BATCH = 3
-RECIPE = {"batch_size": BATCH, "updates": 20, "distillation": "token", "max_gap": 5.0}
+EXAM = {
+    "prompts": 2,
+    "handful": 2,
+    "max_new_tokens": 8,
+    "pack": 0,
+    "own": 0,
+    "meter": 0,
+    "fluency": 9.0,
+    "variety": 0.0,
+}
+"""Short, and mild: SGLang takes its time on a CPU, and the tiny model writes nonsense with a lesson or without."""
+RECIPE = {"batch_size": BATCH, "updates": 20, "distillation": "token", "max_gap": 5.0, "gate": EXAM}
 GUIDANCE = "Answer in one short sentence."
 
 
