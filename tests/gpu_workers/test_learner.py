@@ -451,7 +451,8 @@ def test_a_checkpoint_holds_safetensors_and_json_only(learner, tmp_path):
 
     learner.save(tmp_path / "adapter")
 
-    assert {path.suffix for path in (tmp_path / "adapter").iterdir()} == {".safetensors", ".json"}
+    files = [path for path in (tmp_path / "adapter").rglob("*") if path.is_file()]
+    assert {path.suffix for path in files} == {".safetensors", ".json"}
     assert [path.name for path in tmp_path.iterdir()] == ["adapter"]
 
 
