@@ -11,7 +11,8 @@ import pytest
 
 from tests.stack import Stack, running_stack, wait_for
 
-pytestmark = [pytest.mark.real_model, pytest.mark.timeout(900)]
+# make test plays the same life by clicking, in tests/browser; this one needs no browser, and runs with make test-all.
+pytestmark = [pytest.mark.real_model, pytest.mark.processes, pytest.mark.timeout(900)]
 
 GUIDANCE = "Answer in one short sentence."
 BATCH = 4

@@ -71,6 +71,7 @@ def apart(one, other, name):
     )
 
 
+@pytest.mark.processes
 def test_two_processes_learn_the_adapter_that_one_learns(job, tmp_path):
     alone, heard = Heard(), Heard()
     one = launch.learn(job(LORA, "one"), alone, home=tmp_path / "jobs")
@@ -266,6 +267,7 @@ def at_learning(monkeypatch):
     return at_learning
 
 
+@pytest.mark.processes
 def test_a_run_that_two_processes_learn_ends_in_a_candidate(queued, settings):
     candidate = runs.train(queued)
 
