@@ -25,6 +25,7 @@ EXAM = {
     "own": 0,
     "meter": 0,
     "fluency": 9.0,
+    "worst_fluency": -20.0,
     "variety": 0.0,
 }
 """Short, and mild: SGLang takes its time on a CPU, and the tiny model writes nonsense with a lesson or without."""
