@@ -15,11 +15,12 @@ from typing import Any
 
 from chat.models import Turn
 from chat.rendering import Renderer
+from core import bootstrap
+from core.bootstrap import Interval
 from feedback.models import Feedback
 from gpu_workers.engine import Engine
 from gpu_workers.types import Completion, Sampling
-from judge import asking, bootstrap, holdout, teacher
-from judge.bootstrap import Interval
+from judge import asking, holdout, teacher
 from judge.models import Examination, Judgement
 from judge.teacher import Unreadable
 from training.config import Gate

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge import bootstrap, gate
+from core import bootstrap
+from judge import gate
 from judge.models import Judgement
 from judge.own import Row
 from tests.judge.test_gate import both_say, candidate, check, examine  # noqa: F401

@@ -11,8 +11,8 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 
 from chat.models import Turn
+from core.bootstrap import Interval
 from judge import own, pack
-from judge.bootstrap import Interval
 from judge.models import Examination
 from training import config
 from training.models import Checkpoint
