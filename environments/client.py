@@ -1,0 +1,205 @@
+"""Talkback as any client knows it: ask, say how it went, see what became of it. Over HTTP alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from time import monotonic
+from types import TracebackType
+from typing import Any, Literal, Self
+from uuid import uuid4
+
+import httpx
+
+from core.errors import TalkbackError
+
+Message = Mapping[str, Any]
+Rating = Literal["up", "down"]
+
+AGAIN = (408, 425, 429, 500, 502, 503, 504)
+"""Statuses after which the same request may succeed."""
+
+LONGEST_WAIT_S = 60.0
+"""Between two tries, whatever Retry-After says."""
+
+
+class Refused(TalkbackError):
+    """Talkback said no to this request; asking the same again changes nothing."""
+
+    code, status = "refused", 400
+
+
+class Unreachable(TalkbackError):
+    """Nobody answered, or nobody had time, for as long as the client has patience."""
+
+    code, status, retryable = "unreachable", 503, True
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One reply as it came back."""
+
+    id: str
+    text: str
+    finish_reason: str
+    """stop | length | tool_calls"""
+    model: str
+    """Who wrote it: name@number."""
+    prompt_tokens: int
+    completion_tokens: int
+    tool_calls: tuple[Mapping[str, Any], ...] = ()
+
+
+class Client:
+    """One key to one Talkback. Every call waits out what passes (no connection, 429, 5xx) and raises Unreachable when
+    that lasts longer than `patience_s`, Refused when Talkback says no."""
+
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        *,
+        timeout_s: float = 600.0,
+        patience_s: float = 180.0,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        """`url` is where Talkback answers, without /v1. `timeout_s` is the longest silence within one request."""
+        self.url = url.rstrip("/").removesuffix("/v1")
+        self._patience_s, self._sleep = patience_s, sleep
+        self._http = httpx.AsyncClient(
+            base_url=f"{self.url}/v1",
+            headers={"Authorization": f"Bearer {key}"},
+            timeout=httpx.Timeout(timeout_s, connect=10.0),
+            limits=httpx.Limits(max_connections=None),
+            transport=transport,
+            trust_env=False,  # a proxy of the environment does not lead to this machine
+        )
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+        model: str | None = None,
+        seed: int | None = None,
+        temperature: float = 0.7,
+        session: str | None = None,
+        done: bool = False,
+        tools: Sequence[Mapping[str, Any]] = (),
+        name: str | None = None,
+    ) -> Completion:
+        """One reply. `name` says which request this is: asked twice by one name, it is one turn and one reply
+        (Idempotency-Key, good for a day); without it each call is a request of its own. `done` ends the session."""
+        body: dict[str, Any] = {
+            "messages": [dict(message) for message in messages],
+            "max_tokens": max_tokens,
+            "temperature": temperature,
+        }
+        body |= {"model": model} if model else {}
+        body |= {"seed": seed} if seed is not None else {}
+        body |= {"tools": [dict(tool) for tool in tools]} if tools else {}
+        headers = {"Idempotency-Key": name or uuid4().hex}
+        headers |= {"X-Session-Id": session} if session else {}
+        headers |= {"X-Session-Done": "true"} if done else {}
+        answer = await self._asked("POST", "/chat/completions", body, headers)
+        choice, usage = answer["choices"][0], answer["usage"]
+        return Completion(
+            id=answer["id"],
+            text=choice["message"].get("content") or "",
+            finish_reason=choice["finish_reason"],
+            model=answer["model"],
+            prompt_tokens=usage["prompt_tokens"],
+            completion_tokens=usage["completion_tokens"],
+            tool_calls=tuple(choice["message"].get("tool_calls") or ()),
+        )
+
+    async def give(self, completion_id: str, *, rating: Rating | None = None, guidance: str = "") -> Mapping[str, Any]:
+        """Say how a reply was, or how the next one should be. What is left out stays as it stands."""
+        body: dict[str, Any] = {"completion_id": completion_id}
+        body |= {"thumb": rating} if rating else {}
+        body |= {"guidance": guidance} if guidance else {}
+        if len(body) == 1:
+            raise ValueError("say something: a rating, guidance, or both")
+        return await self._asked("POST", "/feedback", body)
+
+    async def learning(self, completion_id: str) -> Mapping[str, Any]:
+        """What became of a reply: `stage`, `reason`, `sample`, `run`, `checkpoints` and more (docs/feedback.md)."""
+        return await self._asked("GET", f"/completions/{completion_id}/learning")
+
+    async def close(self, session: str) -> Mapping[str, Any]:
+        """The session is over: replies that nothing came back to are closed."""
+        return await self._asked("POST", f"/sessions/{session}/close", {})
+
+    async def models(self) -> dict[str, str]:
+        """Every name that may be asked for, and the checkpoint behind it: the plain name leads to what is live."""
+        answer = await self._asked("GET", "/models")
+        return {model["id"]: model["root"] for model in answer["data"]}
+
+    async def live(self) -> str:
+        """name@number of what answers this key where no model is named."""
+        found = await self.models()
+        return next(root for name, root in found.items() if "@" not in name)
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def _asked(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        began, pause_s = monotonic(), 0.5
+        while True:
+            wait_s, trouble = pause_s, ""
+            try:
+                answer = await self._http.request(method, path, json=body, headers=dict(headers or {}))
+                if answer.is_success:
+                    return dict(answer.json())
+                trouble = f"it answered {answer.status_code}: {_said(answer)}"
+                if answer.status_code not in AGAIN:
+                    raise Refused(f"Talkback at {self.url} refused {method} {path}: {_said(answer)}")
+                wait_s = retry_after_s(answer.headers.get("retry-after", ""), pause_s)
+            except httpx.TransportError as error:
+                trouble = str(error) or type(error).__name__
+            if monotonic() - began + wait_s > self._patience_s:
+                raise Unreachable(
+                    f"Talkback at {self.url} did not answer {method} {path} within {self._patience_s:.0f} s "
+                    f"({trouble}). See that it runs (its /readyz says what is missing) and ask again."
+                )
+            await self._sleep(wait_s)
+            pause_s = min(2 * pause_s, LONGEST_WAIT_S)
+
+
+def retry_after_s(said: str, otherwise_s: float) -> float:
+    """How long to wait by a Retry-After header: seconds, or a date (RFC 9110, 10.2.3); `otherwise_s` where it says
+    neither. Never longer than LONGEST_WAIT_S.
+
+    >>> retry_after_s("3", 0.5), retry_after_s("soon", 0.5), retry_after_s("86400", 0.5)
+    (3.0, 0.5, 60.0)
+    """
+    with suppress(ValueError):
+        return min(max(float(said), 0.0), LONGEST_WAIT_S) if float(said) == float(said) else otherwise_s
+    with suppress(ValueError, TypeError):
+        when = parsedate_to_datetime(said)
+        when = when if when.tzinfo else when.replace(tzinfo=UTC)
+        return min(max((when - datetime.now(UTC)).total_seconds(), 0.0), LONGEST_WAIT_S)
+    return otherwise_s
+
+
+def _said(answer: httpx.Response) -> str:
+    """Talkback's own sentence in an error, else what there is."""
+    try:
+        return str(answer.json()["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return answer.text.strip()[:200] or answer.reason_phrase
