@@ -1,0 +1,254 @@
+"""What is asked: open questions, word problems whose answer is known, and pupils' work to comment on."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from environments.errors import Unplayable
+
+Kind = Literal["open", "arithmetic", "homework"]
+Split = Literal["train", "heldout"]
+
+OPERATIONS = {
+    "+": lambda left, right: left + right,
+    "-": lambda left, right: left - right,
+    "*": lambda left, right: left * right,
+    "/": lambda left, right: left // right,
+}
+SLIPS = (-10, -2, -1, 1, 2, 10)
+"""By how much a pupil's step is wrong."""
+RIGHT_SHARE = 0.4
+"""The share of pupils whose work is right."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One thing to ask. `answer` is the number it comes to, where there is one."""
+
+    id: str
+    prompt: str
+    kind: Kind
+    answer: str | None = None
+    reached: str | None = None
+    """The number at which the pupil arrived, in homework."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A word problem with numbers in it, and each step as "4 * 3 = 12"."""
+
+    text: str
+    steps: tuple[tuple[int, str, int, int], ...]  # left, operator, right, what it comes to
+
+    @property
+    def answer(self) -> int:
+        return self.steps[-1][3]
+
+
+def tasks(kind: Kind, split: Split, number: int, seed: int) -> list[Task]:
+    """`number` different tasks, the same ones for the same seed; train and heldout share no prompt."""
+    if kind not in get_args(Kind):
+        raise Unplayable(f"Tasks are {', '.join(get_args(Kind))}, not {kind!r}.")
+    rng = random.Random(f"{kind}:{split}:{seed}")
+    if kind == "open":
+        every = questions(split)
+        if number > len(every):
+            raise Unplayable(f"There are {len(every)} open questions to {split}, and {number} were asked for.")
+        drawn = rng.sample(range(len(every)), number)
+        return [Task(f"open-{split}-{at + 1:03}", every[at], "open") for at in drawn]
+    make = _sum if kind == "arithmetic" else _homework
+    found: dict[str, Task] = {}
+    templates = problems(split)
+    order = rng.sample(templates, len(templates))
+    for at in range(100 * number):
+        if len(found) == number:
+            break
+        task = make(order[at % len(order)], f"{kind}-{split}-{seed}-{len(found) + 1:03}", split, rng)
+        found.setdefault(task.prompt, task)
+    else:
+        raise Unplayable(f"The templates do not hold {number} different tasks of kind {kind}; ask for fewer.")
+    return list(found.values())
+
+
+def correct(task: Task, reply: str) -> bool | None:
+    """Whether the reply is right; None where nobody knows.
+
+    A problem's reply is right when the last number in it is the answer. A comment on homework is right when it names
+    the right number, or, of work that is right, calls it so.
+
+    >>> correct(Task("a", "…", "arithmetic", "1200"), "4 x 300 = $1,200.00 in all.")
+    True
+    """
+    if task.answer is None:
+        return None
+    if task.kind == "homework":
+        return _judges_right(task, reply)
+    found = numbers(reply)
+    return bool(found) and found[-1] == _value(task.answer)
+
+
+def numbers(text: str) -> list[float]:
+    """Every number in a text, without signs of money, units and thousands' commas.
+
+    >>> numbers(r"He paid $1,200.50 for 3 pens, i.e. -2 or \\\\boxed{42}.")
+    [1200.5, 3.0, -2.0, 42.0]
+    """
+    return [_value(found) for found in NUMBER.findall(text)]
+
+
+NUMBER = re.compile(r"(?<![\w.,])-?\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|(?:(?<![\w)\]])-)?\d+(?:\.\d+)?")
+CALLS_RIGHT = re.compile(r"\b(?:correct(?:ly)?|right|accurate|well done|no mistakes?|no errors?|perfect)\b", re.I)
+CALLS_WRONG = re.compile(
+    r"\b(?:incorrect(?:ly)?|wrong|mistakes?|errors?|not (?:quite |entirely )?(?:right|correct)|slip)\b", re.I
+)
+UNSAID = re.compile(r"\b(?:no|without|any|not a single|free of) (?:mistakes?|errors?|slips?)\b", re.I)
+
+
+def _judges_right(task: Task, comment: str) -> bool:
+    if task.reached == task.answer:
+        return bool(CALLS_RIGHT.search(comment)) and not CALLS_WRONG.search(UNSAID.sub(" ", comment))
+    return _value(task.answer or "") in numbers(comment)
+
+
+def _value(text: str) -> float:
+    return float(text.replace(",", "").replace("$", "").strip())
+
+
+@cache
+def questions(split: Split) -> tuple[str, ...]:
+    return tuple(_text(f"{split}.txt").strip("\n").split("\n"))
+
+
+@cache
+def problems(split: Split) -> tuple[Mapping[str, Any], ...]:
+    return tuple(tomllib.loads(_text("problems.toml"))[split])
+
+
+def _text(name: str) -> str:
+    return files("environments.questions").joinpath(name).read_text(encoding="utf-8")
+
+
+def posed(template: Mapping[str, Any], split: Split, rng: random.Random) -> Problem:
+    """A problem of a template: numbers drawn until every step comes to a whole number above 0."""
+    names = rng.sample(tomllib.loads(_text("problems.toml"))["names"][split], 2)
+    while True:
+        drawn = {name: rng.randint(*bounds) for name, bounds in template["numbers"].items()}
+        steps = worked(template["steps"], drawn)
+        if steps is not None:
+            filled = template["text"].format(name=names[0], other=names[1], **drawn)
+            return Problem(filled, steps)
+
+
+def worked(steps: list[str], drawn: Mapping[str, int]) -> tuple[tuple[int, str, int, int], ...] | None:
+    """Each step with its numbers, or None where one comes to no whole number above 0. "#1" is the first step's result.
+
+    >>> worked(["a * b", "#1 + c"], {"a": 4, "b": 3, "c": 2})
+    ((4, '*', 3, 12), (12, '+', 2, 14))
+    """
+    found: list[tuple[int, str, int, int]] = []
+    for step in steps:
+        left, sign, right = (
+            part
+            if part in OPERATIONS
+            else found[int(part[1:]) - 1][3]
+            if part[0] == "#"
+            else drawn.get(part) or int(part)
+            for part in step.split()
+        )
+        if not isinstance(left, int) or not isinstance(right, int) or not isinstance(sign, str):
+            raise Unplayable(f"The step {step!r} is no number, sign, number.")
+        if right == 0 or (sign == "/" and left % right) or (result := OPERATIONS[sign](left, right)) <= 0:
+            return None
+        found.append((left, sign, right, result))
+    return tuple(found)
+
+
+def _sum(template: Mapping[str, Any], name: str, split: Split, rng: random.Random) -> Task:
+    problem = posed(template, split, rng)
+    return Task(name, problem.text, "arithmetic", str(problem.answer))
+
+
+def _homework(template: Mapping[str, Any], name: str, split: Split, rng: random.Random) -> Task:
+    problem = posed(template, split, rng)
+    wrong_at = None if rng.random() < RIGHT_SHARE else rng.randrange(len(problem.steps))
+    lines, reached = handed_in(problem, template["steps"], wrong_at, rng)
+    asked = rng.choice(tomllib.loads(_text("problems.toml"))["comment"][split])
+    prompt = asked.format(problem=problem.text, work="\n".join(lines))
+    return Task(name, prompt, "homework", str(problem.answer), str(reached))
+
+
+def handed_in(problem: Problem, steps: list[str], wrong_at: int | None, rng: random.Random) -> tuple[list[str], int]:
+    """A pupil's lines and the number they reach: step `wrong_at` slips, and what follows goes on from there."""
+    results: list[int] = []
+    lines = []
+    for at, (step, (left, sign, right, _)) in enumerate(zip(steps, problem.steps, strict=True)):
+        first, _, second = step.split()
+        left = results[int(first[1:]) - 1] if first[0] == "#" else left
+        right = results[int(second[1:]) - 1] if second[0] == "#" else right
+        result = OPERATIONS[sign](left, right)
+        if at == wrong_at:
+            result += rng.choice([slip for slip in SLIPS if result + slip > 0])
+        results.append(result)
+        lines.append(f"{left} {SIGNS[sign]} {right} = {result}")
+    return lines, results[-1]
+
+
+SIGNS = {"+": "+", "-": "-", "*": "x", "/": ":"}
+
+
+def load(path: str | Path) -> list[Task]:
+    """Tasks from JSON lines or a JSON list: {"prompt", "answer"?, "id"?}, or {"question", "answer": "… #### 42"}."""
+    name = Path(path).name
+    text = Path(path).read_text(encoding="utf-8")
+    found = [_read(row, where, name) for row, where in _rows(text, name)]
+    if not found:
+        raise Unplayable(f'{name} holds no task. A line reads {{"prompt": "Why is rain wet?"}}.')
+    seen: set[str] = set()
+    for task in found:
+        if task.id in seen:
+            raise Unplayable(f"{name}: two tasks have the id {task.id!r}.")
+        seen.add(task.id)
+    return found
+
+
+def _rows(text: str, name: str) -> list[tuple[Any, str]]:
+    if text.lstrip().startswith("["):
+        try:
+            return [(row, f"{name}, entry {at}") for at, row in enumerate(json.loads(text), 1)]
+        except json.JSONDecodeError as error:
+            raise Unplayable(f"{name}, line {error.lineno} is no JSON: {error.msg}.") from None
+    rows = []
+    for at, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            try:
+                rows.append((json.loads(line), f"{name}, line {at}"))
+            except json.JSONDecodeError as error:
+                raise Unplayable(f"{name}, line {at} is no JSON: {error.msg} at column {error.colno}.") from None
+    return rows
+
+
+def _read(row: Any, where: str, name: str) -> Task:
+    if not isinstance(row, dict):
+        raise Unplayable(f'{where} is no object. It reads {{"prompt": …}} or {{"question": …, "answer": "… #### 42"}}.')
+    prompt = row.get("prompt", row.get("question"))
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise Unplayable(f"{where}: prompt (or question) is missing, or no text.")
+    answer = row.get("answer", row.get("ground_truth_answer"))
+    if answer is None:
+        return Task(str(row.get("id", f"{name}-{where.rpartition(' ')[2]}")), prompt, "open")
+    if not isinstance(answer, str | int | float):
+        raise Unplayable(f"{where}: answer is a number, or text that ends with one after ####.")
+    found = numbers(str(answer).rpartition("####")[2])
+    if not found:
+        raise Unplayable(f"{where}: no number stands in the answer {str(answer)[-40:]!r}.")
+    number = f"{found[-1]:g}" if found[-1] % 1 else str(int(found[-1]))
+    return Task(str(row.get("id", f"{name}-{where.rpartition(' ')[2]}")), prompt, "arithmetic", number)
