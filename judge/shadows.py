@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -84,8 +85,8 @@ def answer(*, engine: Engine) -> bool:
         if seat is None or not is_due():
             return False
         turns = drawn(min(HANDFUL, _room()))
-        for turn, said in zip(turns, asyncio.run(_ask(turns, engine)), strict=True):
-            _keep(turn, said)
+        for turn, answered in zip(turns, asyncio.run(_ask(turns, engine)), strict=True):
+            _keep(turn, answered)
         return is_due()
 
 
@@ -106,13 +107,31 @@ def _room() -> int:
     return int(settings.SHADOW_PER_HOUR) - Shadow.objects.filter(at__gte=hour).count()
 
 
-async def _ask(turns: Sequence[Turn], engine: Engine) -> list[Completion | None]:
-    """What the base says to each; None where the engine will not have the prompt."""
+@dataclass(frozen=True)
+class Answered:
+    """What the base said, and the mean log-prob a token, at T = 1, that it gives to that and to the reply that was
+    given."""
 
-    async def ask(turn: Turn) -> Completion | None:
+    said: Completion
+    shadow: float | None
+    reply: float | None
+
+
+async def _ask(turns: Sequence[Turn], engine: Engine) -> list[Answered | None]:
+    """What the base says to each, and how likely it finds both replies; None where the engine will not have the
+    prompt."""
+
+    async def ask(turn: Turn) -> Answered | None:
         with suppress(EngineRefused):
-            return await engine.generate(turn.prompt_ids, sampling_of(turn), priority=judges.AFTERTHOUGHT)
+            said = await engine.generate(turn.prompt_ids, sampling_of(turn), priority=judges.AFTERTHOUGHT)
+            return Answered(said, await under_base(turn, said.ids), await under_base(turn, turn.response_ids))
         return None
+
+    async def under_base(turn: Turn, ids: Sequence[int]) -> float | None:
+        if not ids:
+            return None
+        scored = await engine.score(turn.prompt_ids, ids, priority=judges.AFTERTHOUGHT)
+        return round(figures.mean(scored.logprobs), 4)
 
     try:
         return await asyncio.gather(*map(ask, turns))
@@ -130,15 +149,17 @@ def sampling_of(turn: Turn) -> Sampling:
     return Sampling(**drawn_with)
 
 
-def _keep(turn: Turn, said: Completion | None) -> None:
+def _keep(turn: Turn, answered: Answered | None) -> None:
     """Write it down, if the turn is still there and may still teach. What the engine refused is kept empty, so that it
     is not asked again."""
     shadow = Shadow(turn=turn, checkpoint=Checkpoint.objects.get(number=0), finish_reason="error")
-    if said is not None:
+    if answered is not None:
+        said = answered.said
         shadow.text, shadow.response_ids, shadow.finish_reason = said.text, list(said.ids), said.finish_reason
         shadow.figures = {
-            "shadow": measured(said.ids, said.logprobs),
-            "reply": measured(turn.response_ids, turn.logprobs) | {"checkpoint": turn.checkpoint.number},
+            "shadow": measured(said.ids, said.logprobs) | {"under_base": answered.shadow},
+            "reply": measured(turn.response_ids, turn.logprobs)
+            | {"under_base": answered.reply, "checkpoint": turn.checkpoint.number},
         }
     with transaction.atomic():
         if Turn.objects.trainable().select_for_update(of=("self",)).filter(pk=turn.pk).exists():

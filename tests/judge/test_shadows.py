@@ -42,12 +42,15 @@ def test_the_base_answers_the_same_prompt_after_everybody_else(served, engine):
     shadow = Shadow.objects.get()
     assert (shadow.turn, shadow.checkpoint.number, shadow.text) == (turn, 0, "Four.")
     assert shadow.figures["shadow"]["length"] == len(shadow.response_ids)
+    base = engine.logprobs(turn.prompt_ids, turn.response_ids, None)
     assert shadow.figures["reply"] == {
         "length": len(turn.response_ids),
         "repetition": 0.0,
         "logprob": -0.5,
+        "under_base": round(sum(base) / len(base), 4),
         "checkpoint": 1,
     }
+    assert [call.adapter for call in engine.asked("score")] == [None, None]  # both replies, by the base
 
 
 def test_asking_again_asks_nobody_and_nothing_is_made_of_it(served, engine):
