@@ -328,6 +328,28 @@ class Shadow(models.Model):
         return f"{self.checkpoint} beside {self.turn_id}"
 
 
+class BlindChoice(models.Model):
+    """Which of two answers to their own question a person would rather have had, the reply or its shadow, while they
+    were not told which was which. Goes with its shadow, and so with its turn."""
+
+    class Picked(models.TextChoices):
+        REPLY = "reply"
+        SHADOW = "shadow"
+        SKIPPED = "skipped"  # they could not say, or did not want to
+
+    shadow = models.ForeignKey(Shadow, models.CASCADE, related_name="choices")
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="blind_choices")
+    picked = models.CharField(max_length=8, choices=Picked)
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ("-at", "-pk")
+        constraints = (models.UniqueConstraint(fields=("shadow", "by"), name="one_blind_choice_a_person"),)
+
+    def __str__(self) -> str:
+        return f"{self.picked} of {self.shadow_id}"
+
+
 class Comparison(Stateful):
     """Two checkpoints on the same prompts, for people to choose between without knowing which is which."""
 
