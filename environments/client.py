@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from time import monotonic
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 from uuid import uuid4
 
 import httpx
@@ -18,7 +18,6 @@ import httpx
 from core.errors import TalkbackError
 
 Message = Mapping[str, Any]
-Rating = Literal["up", "down"]
 
 AGAIN = (408, 425, 429, 500, 502, 503, 504)
 """Statuses after which the same request may succeed."""
@@ -84,24 +83,20 @@ class Client:
         self,
         messages: Sequence[Message],
         *,
-        max_tokens: int,
         model: str | None = None,
         seed: int | None = None,
-        temperature: float = 0.7,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
         session: str | None = None,
         done: bool = False,
-        tools: Sequence[Mapping[str, Any]] = (),
+        tools: Sequence[Mapping[str, Any]] | None = None,
         name: str | None = None,
     ) -> Completion:
         """One reply. `name` says which request this is: asked twice by one name, it is one turn and one reply
         (Idempotency-Key, good for a day); without it each call is a request of its own. `done` ends the session."""
-        body: dict[str, Any] = {
-            "messages": [dict(message) for message in messages],
-            "max_tokens": max_tokens,
-            "temperature": temperature,
-        }
-        body |= {"model": model} if model else {}
-        body |= {"seed": seed} if seed is not None else {}
+        body: dict[str, Any] = {"messages": [dict(message) for message in messages]}
+        wished = {"model": model, "seed": seed, "max_tokens": max_tokens, "temperature": temperature}
+        body |= {field: value for field, value in wished.items() if value is not None}
         body |= {"tools": [dict(tool) for tool in tools]} if tools else {}
         headers = {"Idempotency-Key": name or uuid4().hex}
         headers |= {"X-Session-Id": session} if session else {}
@@ -118,14 +113,14 @@ class Client:
             tool_calls=tuple(choice["message"].get("tool_calls") or ()),
         )
 
-    async def give(self, completion_id: str, *, rating: Rating | None = None, guidance: str = "") -> Mapping[str, Any]:
-        """Say how a reply was, or how the next one should be. What is left out stays as it stands."""
+    async def give(self, completion_id: str, *, rating: str | None = None, guidance: str | None = None) -> None:
+        """Say how a reply was ("up" or "down"), or how the next one should be. What is left out stays as it stands."""
         body: dict[str, Any] = {"completion_id": completion_id}
         body |= {"thumb": rating} if rating else {}
         body |= {"guidance": guidance} if guidance else {}
         if len(body) == 1:
             raise ValueError("say something: a rating, guidance, or both")
-        return await self._asked("POST", "/feedback", body)
+        await self._asked("POST", "/feedback", body)
 
     async def learning(self, completion_id: str) -> Mapping[str, Any]:
         """What became of a reply: `stage`, `reason`, `sample`, `run`, `checkpoints` and more (docs/feedback.md)."""

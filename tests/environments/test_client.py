@@ -72,7 +72,6 @@ async def test_a_reply_comes_back_with_who_wrote_it_and_what_it_cost() -> None:
     assert talkback.body() == {
         "messages": [{"role": "user", "content": "Capital?"}],
         "max_tokens": 9,
-        "temperature": 0.7,
         "model": "talkback@3",
         "seed": 7,
     }
