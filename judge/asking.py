@@ -31,9 +31,12 @@ def run(engine: Engine, ask: Callable[[], Awaitable[Answer]]) -> Answer:
     return asyncio.run(once())
 
 
-async def generate(who: Checkpoint, engine: Engine, prompt_ids: Sequence[int], sampling: Sampling) -> Completion:
+async def generate(who: Checkpoint | None, engine: Engine, prompt_ids: Sequence[int], sampling: Sampling) -> Completion:
+    """A reply; None asks the base."""
+
     async def ask() -> Completion:
-        return await engine.generate(prompt_ids, sampling, adapter=who.adapter or None, priority=PRIORITY)
+        adapter = who.adapter or None if who else None
+        return await engine.generate(prompt_ids, sampling, adapter=adapter, priority=PRIORITY)
 
     return await _held(who, engine, ask)
 

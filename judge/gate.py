@@ -44,6 +44,9 @@ WORST = 5
 """How many of the examples that made a check fail are named."""
 
 
+LESSON = "lesson shown"
+
+
 class SeatLost(Exception):
     """Somebody else examines it by now."""
 
@@ -500,9 +503,10 @@ def _ask_own(exam: Examination, seat: Seat | None, engine: Engine, renderer: Ren
     wanted = holdout.of(exam.checkpoint.line_id or SHARED, limits.own)
     there = {row["turn"] for row in exam.personal}
     todo = [kept for kept in wanted if str(kept.turn_id) not in there]
+    taught = own.Lessons.of(exam.checkpoint) if todo else own.Lessons()
     for start in range(0, len(todo), limits.handful):
         _keep(seat)
-        rows = own.ask(todo[start : start + limits.handful], exam, engine, renderer, limits)
+        rows = own.ask(todo[start : start + limits.handful], taught, exam, engine, renderer, limits)
         exam.personal = [*exam.personal, *(row.written() for row in rows)]
         _say(exam, "kept corrections", len(exam.personal), len(wanted))
 
@@ -531,9 +535,47 @@ def pleased(rows: Sequence[own.Row], limits: Gate) -> list[Check]:
     )
     if worse:
         said += f" Worse off: {len(worse)} of {len(found.people)} people."
-    lost = sorted((row for row in rows if row.change is not None), key=lambda row: row.change or 0.0)[:WORST]
-    turns = () if passed else tuple(row.turn for row in lost)
-    return [Check("kept corrections", passed, shown.high, -limits.own_fall, said, "own", turns)]
+    if (asked := sum(row.taught and row.change is not None for row in rows)) < limits.own_enough:
+        said += (
+            f" {asked} of them are of a kind that it was taught: from {limits.own_enough} on it has to do better "
+            "than live there."
+        )
+    turns = () if passed else _least(rows)
+    return [Check("kept corrections", passed, shown.high, -limits.own_fall, said, "own", turns), *learned(rows, limits)]
+
+
+def learned(rows: Sequence[own.Row], limits: Gate) -> list[Check]:
+    """Whether what was taught shows on kept corrections of that kind: better than live for certain, or, where live has
+    the lesson already, most of its gain kept for certain. Nothing is asked while too few of them are known: what was
+    never taught need not be won.
+    """
+    taught = [row for row in rows if row.taught]
+    found = own.lesson(rows, limits)
+    if found is None:
+        return []
+    is_won = found.is_won(limits.own_gain)
+    said = (
+        f"On {found.won.number} kept corrections of a kind that it was taught it does {found.won.mean:+.3f} nats a "
+        f"token better than live (95 % between {found.won.low:+.3f} and {found.won.high:+.3f}; all of it has to be "
+        f"above {limits.own_gain:g})"
+    )
+    if is_won or found.held.low <= 0:
+        said += "." if is_won else ": what it learned does not show there. More lessons of the kind may make it show."
+        return [
+            Check(LESSON, is_won, found.won.low, limits.own_gain, said, "own", () if is_won else _least(taught)),
+        ]
+    said += (
+        f". Live has the lesson already ({found.held.mean:+.3f} over the base, for certain), so it is enough to keep "
+        f"{limits.own_keeps:.0%} of that: it is {found.kept.mean:+.3f} above it (between {found.kept.low:+.3f} and "
+        f"{found.kept.high:+.3f}; all of it has to be above 0)."
+    )
+    return [Check(LESSON, found.is_kept, found.kept.low, 0.0, said, "own", () if found.is_kept else _least(taught))]
+
+
+def _least(rows: Sequence[own.Row]) -> tuple[str, ...]:
+    """The kept corrections on which the candidate gained least, the worst first."""
+    known = sorted((row for row in rows if row.change is not None), key=lambda row: row.change or 0.0)
+    return tuple(row.turn for row in known[:WORST])
 
 
 # Did it learn by heart?

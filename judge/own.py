@@ -2,7 +2,9 @@
 
 Of a rewrite: the log-prob of what the person wrote. Of a hint: what it pulls on a fresh reply to the same prompt,
 log p_base(reply | prompt + hint) − log p_base(reply | prompt). Both are nats a token, and more is better.
-The exam keeps numbers and whose turn it was; the words stay where their person can delete them.
+A correction is of a kind that was taught where the candidate, or what it came from, learned one like it: there it has
+to do better, and the base is asked as well, to tell whether live holds the lesson already. The exam keeps numbers and
+whose turn it was; the words stay where their person can delete them.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from chat.models import Turn
@@ -20,9 +22,10 @@ from core.bootstrap import Interval
 from feedback.models import Feedback
 from gpu_workers.engine import Engine
 from gpu_workers.types import Completion, Sampling
-from judge import asking, holdout, teacher
+from judge import asking, hints, holdout, likeness, pooling, teacher
 from judge.models import Examination, Judgement
 from judge.teacher import Unreadable
+from training import lineage
 from training.config import Gate
 from training.models import Checkpoint
 
@@ -37,10 +40,23 @@ class Row:
     """rewrite | hint"""
     live: float | None = None
     candidate: float | None = None
+    base: float | None = None
+    """As the base does on it; asked only where it was taught."""
+    taught: bool = False
+    """Whether the candidate, or what it came from, learned a correction of this kind."""
 
     @classmethod
     def read(cls, row: Mapping[str, Any]) -> Row:
-        return cls(row["turn"], row["person"], row["kind"], row["live"], row["candidate"])
+        """From the exam's column; exams of earlier versions asked no base."""
+        return cls(
+            row["turn"],
+            row["person"],
+            row["kind"],
+            row["live"],
+            row["candidate"],
+            row.get("base"),
+            row.get("taught", False),
+        )
 
     def written(self) -> dict[str, Any]:
         return asdict(self)
@@ -72,6 +88,70 @@ class Outcome:
         return sorted(worse, key=lambda person: self.people[person].mean)
 
 
+@dataclass(frozen=True)
+class Lesson:
+    """What the kept corrections of kinds that were taught come to, in nats a token."""
+
+    won: Interval
+    """The candidate less live."""
+    held: Interval
+    """Live less the base: all above 0, and live holds the lesson already."""
+    kept: Interval
+    """The candidate less the base, less the share of live's own gain that is to be kept: all above 0, and it is."""
+
+    def is_won(self, gain: float) -> bool:
+        return self.won.low > gain
+
+    @property
+    def is_kept(self) -> bool:
+        return self.held.low > 0 and self.kept.low > 0
+
+
+def lesson(rows: Sequence[Row], limits: Gate) -> Lesson | None:
+    """None while too few corrections of a kind that was taught are kept to know."""
+    known = [
+        (row.base, row.live, row.candidate)
+        for row in rows
+        if row.taught and row.base is not None and row.live is not None and row.candidate is not None
+    ]
+    if len(known) < limits.own_enough:
+        return None
+    return Lesson(
+        bootstrap.interval([candidate - live for _, live, candidate in known]),
+        bootstrap.interval([live - base for base, live, _ in known]),
+        bootstrap.interval([candidate - base - limits.own_keeps * (live - base) for base, live, candidate in known]),
+    )
+
+
+@dataclass
+class Lessons:
+    """What a checkpoint and those that it came from were taught with words."""
+
+    hints: set[str] = field(default_factory=set)
+    rewriters: set[int] = field(default_factory=set)
+    """Whose rewrites it learned: what one person writes instead is alike in kind, whatever it speaks of."""
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> Lessons:
+        found = cls()
+        for step in lineage.ancestry(checkpoint):
+            if (run := step.checkpoint.run) is None:
+                continue
+            learned = pooling.judged(run).exclude(hint="").values_list("hint", "turn__session__user")
+            for hint, person in learned.order_by().distinct():
+                if hints.is_rewrite(hint):
+                    found.rewriters.add(person)
+                else:
+                    found.hints.add(hint)
+        return found
+
+    def hold(self, hint: str, person: int) -> bool:
+        """Whether a correction like this one is among them."""
+        if hints.is_rewrite(hint):
+            return person in self.rewriters
+        return any(likeness.alike(hint, other) for other in self.hints)
+
+
 def outcome(rows: Sequence[Row], enough: int) -> Outcome:
     of: dict[int, list[float]] = defaultdict(list)
     for row in rows:
@@ -82,21 +162,33 @@ def outcome(rows: Sequence[Row], enough: int) -> Outcome:
     return Outcome(bootstrap.interval(together) if together else None, people, enough)
 
 
-def ask(wanted: Sequence[Judgement], exam: Examination, engine: Engine, renderer: Renderer, limits: Gate) -> list[Row]:
-    """These kept corrections, as live and the candidate do on them."""
-    sides = (exam.against, exam.checkpoint)
+def ask(
+    wanted: Sequence[Judgement], taught: Lessons, exam: Examination, engine: Engine, renderer: Renderer, limits: Gate
+) -> list[Row]:
+    """These kept corrections, as live and the candidate do on them; where they were taught, as the base does too."""
 
     async def row(kept: Judgement) -> Row:
         turn, person = kept.turn, kept.turn.session.user_id
+        is_taught = taught.hold(kept.hint, person)
+        sides: list[Checkpoint | None] = [exam.against, exam.checkpoint]
+        if is_taught and exam.against.adapter:
+            sides.append(None)
+        found: list[float | None]
         if ids := rewrites.get(kept.pk):
-            found = await asyncio.gather(*(asking.score(who, engine, turn.prompt_ids, ids) for who in sides))
-            return Row(str(turn.pk), person, "rewrite", *(round(one, 4) for one in found))
-        if (hinted := prompts.get(kept.pk)) is None:
-            return Row(str(turn.pk), person, "hint")
-        pulls = await asyncio.gather(*(pull(who, turn, hinted) for who in sides))
-        return Row(str(turn.pk), person, "hint", *pulls)
+            kind = "rewrite"
+            found = [
+                round(one, 4)
+                for one in await asyncio.gather(*(asking.score(who, engine, turn.prompt_ids, ids) for who in sides))
+            ]
+        elif (hinted := prompts.get(kept.pk)) is None:
+            return Row(str(turn.pk), person, "hint", taught=is_taught)
+        else:
+            kind, found = "hint", list(await asyncio.gather(*(pull(who, turn, hinted) for who in sides)))
+        live, candidate, *base = found
+        base_did = base[0] if base else live  # what answers is the base itself
+        return Row(str(turn.pk), person, kind, live, candidate, base_did if is_taught else None, is_taught)
 
-    async def pull(who: Checkpoint, turn: Turn, hinted: Sequence[int]) -> float | None:
+    async def pull(who: Checkpoint | None, turn: Turn, hinted: Sequence[int]) -> float | None:
         seed = int(holdout.place(turn.pk) * 2**31)
         sampling = Sampling(max_new_tokens=limits.max_new_tokens, temperature=limits.temperature, seed=seed)
         reply: Completion = await asking.generate(who, engine, turn.prompt_ids, sampling)

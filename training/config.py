@@ -96,6 +96,15 @@ class Gate(BaseModel):
     own_enough: int = Field(5, ge=2)
     """Held-out corrections from which on an interval is believed; with fewer the exam says how many are wanting."""
 
+    own_gain: float = 0.0
+    """Gain over live on the held-out corrections of a kind that it was taught, at least, in nats a token: the whole
+    interval must lie above it. What was learned has to show where it never trained; a negative number asks only that
+    it does no worse than that."""
+
+    own_keeps: float = Field(0.5, ge=0, le=1)
+    """Where live has the lesson already, the share of its gain over the base that the candidate must keep, for
+    certain, instead: what is learned cannot be won twice."""
+
     # Whether it can still do what it could
 
     pack_share: float = Field(0.05, ge=0, le=1)

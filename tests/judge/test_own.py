@@ -8,16 +8,24 @@ from hypothesis import strategies as st
 
 from core import bootstrap
 from judge import gate
+from judge.hints import worded
 from judge.models import Judgement
-from judge.own import Row
-from tests.judge.test_gate import both_say, candidate, check, examine  # noqa: F401
+from judge.own import Lessons, Row
+from tests.judge.test_gate import both_say, candidate, check, examine, lesson  # noqa: F401
 from training.config import Gate
+from training.models import Checkpoint
 
 LIMITS = Gate(prompts=4, handful=2, pack=0, own_enough=3)
 
 
 def rows(changes, person=1):
     return [Row(f"{person}-{at}", person, "rewrite", 0.0, change) for at, change in enumerate(changes)]
+
+
+def taught(live, new, base=0.0):
+    """Kept corrections of a kind that was taught, as the base, live and the candidate did on them."""
+    both = zip(live, new, strict=True)
+    return [Row(f"1-{at}", 1, "hint", one, other, base, True) for at, (one, other) in enumerate(both)]
 
 
 @pytest.fixture
@@ -97,3 +105,85 @@ def test_a_correction_that_cannot_be_laid_out_as_it_was_served_is_left_out(engin
     both_say(engine)
     exam = examine(LIMITS)
     assert (exam.personal[0]["live"], candidate.status) == (None, "passed")
+
+
+# Does the lesson show where it never trained?
+
+
+def test_what_was_taught_has_to_be_won_and_no_worse_is_not_enough():
+    flat = taught([0.0] * 4, [0.1, -0.1, 0.05, -0.05])
+    (found,) = gate.learned(flat, LIMITS)
+    assert (found.name, found.passed, found.limit) == ("lesson shown", False, 0.0)
+    assert found.value < 0  # the interval's lower end
+    assert found.worst[0] == "1-1"
+    (won,) = gate.learned(taught([0.0] * 4, [0.1, 0.2, 0.15, 0.05]), LIMITS)
+    assert (won.passed, won.worst) == (True, ())
+    assert won.value > 0
+
+
+def test_what_was_never_taught_need_not_be_won():
+    assert gate.learned(rows([0.1, -0.1, 0.05, -0.05]), LIMITS) == []
+    (found,) = gate.pleased([*rows([0.0] * 4), *taught([0.0] * 2, [0.0] * 2)], LIMITS)
+    assert found.passed
+    assert "2 of them are of a kind that it was taught: from 3 on it has to do better" in found.sentence
+
+
+def test_what_live_has_already_has_only_to_be_kept():
+    live = [0.4, 0.5, 0.6, 0.5]  # over the base: 0.5, for certain
+    (same,) = gate.learned(taught(live, live), LIMITS)
+    assert same.passed
+    assert same.value > 0.2  # half of live's gain is 0.2 to 0.3; all of it was kept
+    assert "Live has the lesson already" in same.sentence
+    (half,) = gate.learned(taught(live, [one * 0.4 for one in live]), LIMITS)  # 0.2 of 0.5: less than half
+    assert not half.passed
+    assert half.value < 0
+
+
+def test_a_recipe_may_ask_only_that_nothing_was_lost():
+    flat = taught([0.0] * 4, [0.02, -0.02, 0.01, -0.01])
+    assert gate.learned(flat, LIMITS.model_copy(update={"own_gain": -0.03}))[0].passed
+
+
+@given(st.lists(st.tuples(st.floats(-2, 2), st.floats(-2, 2)), min_size=3, max_size=9))
+def test_only_a_candidate_above_live_or_above_the_base_passes(both):
+    (found,) = gate.learned(taught(*zip(*both, strict=True)), LIMITS)
+    live, new = (sum(side) / len(both) for side in zip(*both, strict=True))
+    assert not found.passed or new > live or new > 0.5 * live > 0
+
+
+def test_a_lesson_is_of_a_kind_by_what_it_asks_for_and_a_rewrite_by_who_wrote_it(serve, candidate, person):  # noqa: F811
+    lesson(serve, candidate, "Keep it short.")
+    assert not Lessons.of(candidate).hold(worded(rewrite="Four."), person.pk)
+    lesson(serve, candidate, worded(rewrite="It is two."), hint_from="rewrite")
+    found = Lessons.of(candidate)
+    assert found.hold("Please use fewer words.", person.pk + 1)  # the same wish, whoever says it
+    assert not found.hold("Answer in German.", person.pk)
+    assert found.hold(worded(rewrite="Four."), person.pk)
+    assert not found.hold(worded(rewrite="Four."), person.pk + 1)
+
+
+def test_what_the_weights_that_it_came_from_learned_was_taught_too(serve, candidate, person):  # noqa: F811
+    lesson(serve, candidate, "Keep it short.")
+    child = Checkpoint(number=2, parent=candidate, adapter="talkback-2-b", path="checkpoints/2")
+    child.save()
+    assert Lessons.of(child).hold("Keep it short.", person.pk)
+    assert not Lessons.of(Checkpoint.live()).hold("Keep it short.", person.pk)
+
+
+def test_a_candidate_that_does_not_heed_what_it_was_taught_is_rejected(engine, serve, examine, candidate, keep):  # noqa: F811
+    lesson(serve, candidate, worded(rewrite="It is two."), hint_from="rewrite")
+    for word in ("four", "five", "six"):
+        kept = keep(words=f"It is {word}.")
+        kept.hint = worded(rewrite=kept.hint)
+        kept.save()
+    engine.logprobs = lambda prompt, response, adapter: [-1.0 - 0.001 * bool(adapter)] * len(response)
+    Checkpoint.objects.filter(pk=candidate.pk).update(
+        probe=candidate.probe | {"logprobs": [-1.001] * 3, "base_logprobs": [-1.0] * 3}
+    )
+    both_say(engine)
+    exam = examine(LIMITS)
+    found = check(exam, "lesson shown")
+    assert candidate.status == "rejected"
+    assert (found["passed"], found["value"]) == (False, pytest.approx(-0.001))
+    assert {row["base"] for row in exam.personal} == {-1.0}  # live is the base: it is not asked twice
+    assert check(exam, "kept corrections")["passed"]  # it is no worse, which is not enough

@@ -45,6 +45,8 @@ class Kept:
     live: float | None
     candidate: float | None
     change: float | None
+    taught: bool
+    """Whether the candidate was taught something of its kind."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,10 @@ def kept(rows: Sequence[own.Row]) -> list[Kept]:
     """The kept corrections, the worst first; those that could not be asked last."""
     turns = Turn.objects.select_related("judgement").in_bulk([UUID(row.turn) for row in rows])
     ordered = sorted(rows, key=lambda row: (row.change is None, row.change or 0.0))
-    return [Kept(row.turn, turns.get(UUID(row.turn)), row.kind, row.live, row.candidate, row.change) for row in ordered]
+    return [
+        Kept(row.turn, turns.get(UUID(row.turn)), row.kind, row.live, row.candidate, row.change, row.taught)
+        for row in ordered
+    ]
 
 
 def people(found: own.Outcome, fall: float) -> list[Standing]:
