@@ -7,6 +7,7 @@ tests (tests/contract/) hold both to it.
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
@@ -215,12 +216,13 @@ class Engine:
         body = self._request([*prompt_ids, *response_ids], Sampling(max_new_tokens=0), adapter, None, priority)
         # The entry at the start position is null: begin one token early, so that the first response token is real.
         body["logprob_start_len"] = len(prompt_ids) - 1
-        answer = await self._post("/generate", body)
-        _finish(answer["meta_info"])
-        self._stamped(answer["meta_info"], adapter)
-        entries = answer["meta_info"]["input_token_logprobs"][1:]
-        if [entry[1] for entry in entries] != list(response_ids):
-            raise EngineRefused(f"The engine scored other tokens than the {len(response_ids)} it was given.")
+        entries, _ = await self._read(body, adapter)
+        if nameless := _nameless(entries, response_ids):
+            # SGLang 0.5.23 calls the last id of the vocabulary 0: it takes ids from there on for places of images.
+            # Asked for that id besides, it says the same log-prob again, now by its name.
+            again = body | {"rid": uuid4().hex, "token_ids_logprob": sorted(nameless)}
+            entries, named = await self._read(again, adapter)
+            _confirm(entries, named, response_ids)
         return Scored(ids=tuple(response_ids), logprobs=_logprobs(entries))
 
     async def load_adapter(self, name: str, path: str) -> None:
@@ -335,6 +337,14 @@ class Engine:
                 raise WeightsExchanged(
                     f"The engine answered with {self._weights or 'the base'}, not {wanted or 'the base'}."
                 )
+
+    async def _read(self, body: Mapping[str, Any], adapter: str | None) -> tuple[list[Any], list[Any]]:
+        """What the engine gives each token of the prompt behind the first that was asked for, and the tokens that were
+        asked for by name."""
+        meta = (await self._post("/generate", body))["meta_info"]
+        _finish(meta)
+        self._stamped(meta, adapter)
+        return meta["input_token_logprobs"][1:], (meta.get("input_token_ids_logprobs") or [])[1:]
 
     def _session(self) -> aiohttp.ClientSession:
         return self._connections.client()
@@ -577,6 +587,32 @@ def _top(meta: Mapping[str, Any], skip: int, count: int) -> Top:
 def _agree(ids: Sequence[int], logprobs: Sequence[float]) -> None:
     if len(ids) != len(logprobs):
         raise EngineRefused(f"The engine returned {len(logprobs)} log-probs for {len(ids)} tokens.")
+
+
+def _nameless(entries: Sequence[Sequence[Any]], ids: Sequence[int]) -> set[int]:
+    """The ids that these log-probs call 0. Raises EngineRefused where they are of other tokens.
+
+    >>> _nameless([[-1.5, 8, None], [-2.0, 0, None]], [8, 511])
+    {511}
+    """
+    pairs = list(zip((entry[1] for entry in entries), ids, strict=False))
+    if len(entries) != len(ids) or any(said not in (id, 0) for said, id in pairs):
+        raise _other_tokens(ids)
+    return {id for said, id in pairs if said != id}
+
+
+def _confirm(entries: Sequence[Sequence[Any]], named: Sequence[Any], ids: Sequence[int]) -> None:
+    """Raises EngineRefused unless what is called 0 is, by its own name, as likely as it says."""
+    _nameless(entries, ids)
+    if len(named) != len(ids):
+        raise _other_tokens(ids)
+    for (logprob, said, *_), others, id in zip(entries, named, ids, strict=True):
+        if said != id and not any(one == id and math.isclose(p, logprob, abs_tol=1e-4) for p, one, *_ in others or ()):
+            raise _other_tokens(ids)
+
+
+def _other_tokens(ids: Sequence[int]) -> EngineRefused:
+    return EngineRefused(f"The engine scored other tokens than the {len(ids)} it was given.")
 
 
 def _samples(text: str) -> dict[str, float]:

@@ -184,6 +184,55 @@ async def test_scores_of_other_tokens_raise() -> None:
         await engine.score((), (6,))
 
 
+LAST = 511
+
+
+@pytest.mark.parametrize(
+    ("said_again", "by_name", "words"),
+    [
+        ([[-9.0, 7, None], [-8.0, 0, None]], [[[-4.0, LAST, None]], [[-8.0, LAST, None]]], None),
+        ([[-9.0, 7, None], [-8.0, 0, None]], [[[-4.0, LAST, None]], [[-7.9, LAST, None]]], "other tokens"),  # another's
+        ([[-9.0, 7, None], [-8.0, 0, None]], [[[-4.0, LAST, None]], [[-8.0, 0, None]]], "other tokens"),  # it is 0
+        ([[-9.0, 7, None], [-8.0, 0, None]], [], "other tokens"),  # it says nothing by name
+        ([[-9.0, 6, None], [-8.0, 0, None]], [[[-4.0, LAST, None]], [[-8.0, LAST, None]]], "other tokens"),
+    ],
+)
+async def test_a_token_that_is_called_0_is_asked_for_by_its_name(said_again, by_name, words) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(json.loads(request.content))
+        is_again = "token_ids_logprob" in asked[-1]
+        read = said_again if is_again else [[-9.0, 7, None], [-8.0, 0, None]]
+        info = meta(0, "length") | {"input_token_logprobs": [[None, 8, None], *read]}
+        if is_again:
+            info["input_token_ids_logprobs"] = [None, *by_name]
+        return httpx.Response(200, json={"text": "", "output_ids": [], "meta_info": info})
+
+    engine = Scripted(answer)
+    if words:
+        with pytest.raises(EngineRefused, match=words):
+            await engine.score((8,), (7, LAST))
+    else:
+        assert (await engine.score((8,), (7, LAST))).logprobs == (-9.0, -8.0)
+
+    assert len(asked) == 2  # once more, and never again
+    assert asked[1]["token_ids_logprob"] == [LAST]
+    assert asked[0]["rid"] != asked[1]["rid"]
+
+
+async def test_a_score_that_names_every_token_is_asked_for_once() -> None:
+    asked: list[bytes] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.content)
+        info = meta(0, "length") | {"input_token_logprobs": [[None, 8, None], *entries(7, 0)]}
+        return httpx.Response(200, json={"text": "", "output_ids": [], "meta_info": info})
+
+    assert (await Scripted(answer).score((8,), (7, 0))).logprobs == (-7.0, 0.0)
+    assert len(asked) == 1
+
+
 @pytest.mark.parametrize(
     ("status", "content", "failure", "words"),
     [
