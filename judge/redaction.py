@@ -27,9 +27,10 @@ from chat.models import Turn
 from chat.rendering import MessagesRefused, Renderer
 from feedback import spans
 from feedback.spans import Span
-from judge import personal
+from judge import personal, removal
 from judge.evidence import Evidence
-from judge.personal import Remover, Wanted
+from judge.personal import Wanted
+from judge.removal import Remover
 from judge.teacher import LaidOutAnew, TooLong, Unreadable
 
 REQUEST, TOOLS, REPLY, HINT = "request", "tools", "reply", "hint"
@@ -76,7 +77,7 @@ class Clean:
     def told(self, hint: str = "") -> list[dict[str, Any]]:
         """What was removed from the turn, and from the hint that it is taught with, as a sample keeps it."""
         cleaned, remover = self._with(hint)
-        for kind, name in personal.placeholders(cleaned, self.remover.wanted):  # some hints were cleaned before
+        for kind, name in removal.placeholders(cleaned, self.remover.wanted):  # some hints were cleaned before
             remover.removed.setdefault((HINT, kind), set()).add(name)
         return [*self.remover.told, *remover.told]
 
@@ -147,7 +148,7 @@ def learn(remover: Remover, messages: Iterable[Mapping[str, Any]], tools: Any = 
         for call in message.get("tool_calls") or ():
             arguments = arguments_of(call)
             text = arguments if isinstance(arguments, str) else ""
-            remover.learn((personal.loaded(text) or text) if text else arguments)
+            remover.learn((removal.loaded(text) or text) if text else arguments)
     remover.learn(list(tools or ()))
     for text in texts:
         remover.learn(text)
@@ -191,7 +192,7 @@ def prompt_of(turn: Turn, renderer: Renderer) -> list[int]:
 def reply_without(ids: Sequence[int], remover: Remover, renderer: Renderer) -> tuple[list[int], list[int | None]]:
     """The reply's ids with placeholders in place of what is personal, and where each id comes from."""
     now, origins = list(ids), list[int | None](range(len(ids)))
-    for _ in range(personal.ROUNDS):
+    for _ in range(removal.ROUNDS):
         text = renderer.decode(now, controls=True)
         found = remover.find(text)
         if not found:
@@ -278,7 +279,7 @@ def reply_and_marks(reply: str, marks: Iterable[Span], remover: Remover) -> tupl
     signs = [0] * len(reply)
     for start, end, sign in marks:
         signs[start:end] = [sign] * len(signs[start:end])
-    for _ in range(personal.ROUNDS):
+    for _ in range(removal.ROUNDS):
         pieces = remover.pieces(reply, "evidence")
         if not any(instead for _, instead in pieces):
             break

@@ -16,8 +16,8 @@ from feedback.models import Feedback
 from judge import checks, evidence, polling, redaction
 from judge.evidence import Evidence
 from judge.models import Judgement
-from judge.personal import Remover
 from judge.redaction import StillPersonal
+from judge.removal import Remover
 from judge.samples import Reason
 from judge.teacher import LaidOutAnew
 from training import batches
