@@ -11,9 +11,12 @@ have it, beside the environment and not in it:
     PYTHONPATH=DIR python -m benchmarks.learner
 
 Each side runs in a process of its own, so that the peak of memory is its own, and the sides take their steps in turn,
-so that they see the same machine. Speed is given by the process's CPU clock, which a busy machine does not stop but
-does slow, and by the wall clock. `--table` goes through replies of 256 to 4096 tokens and batches of 4 to 64, the
-learner alone; `--replies` and `--batches` choose among them.
+so that they see the same machine. Each step is a first run's: the policy is the base when it begins. After the last
+one each side takes one more from where that left it, as the next run of a line does: the learner then looks at where
+its policy stands too, which the others leave out. That step's loss says whether the updates before it were the same;
+its speed is given for itself (later_reply_tokens_per_cpu_s). Speed is given by the process's CPU clock, which a busy
+machine does not stop but does slow, and by the wall clock. `--table` goes through replies of 256 to 4096 tokens and
+batches of 4 to 64, the learner alone; `--replies` and `--batches` choose among them.
 """
 
 from __future__ import annotations
@@ -77,19 +80,38 @@ def recipe(arguments: argparse.Namespace) -> Any:
     return Recipe(distillation=arguments.distillation, lr=LR, importance_cap=1.0, updates=1, warmup=0)
 
 
-# Sides: each makes a function that takes one step and returns its loss
+# Sides: each makes a function that takes one step, from the base or from where it stands, and returns its loss
+
+Step = Callable[[bool], float]
 
 
-def learner_side(arguments: argparse.Namespace) -> Callable[[], float]:
+class Beginning:
+    """What trains, and its optimiser, as they are before the first update."""
+
+    def __init__(self, weights: list[Any], optimizer: Any) -> None:
+        self.weights, self.optimizer = weights, optimizer
+        self.first = [weight.detach().clone() for weight in weights]
+
+    def restore(self) -> None:
+        for weight, first in zip(self.weights, self.first, strict=True):
+            weight.data.copy_(first)
+        self.optimizer.state.clear()
+
+
+def learner_side(arguments: argparse.Namespace) -> Step:
     from gpu_workers.learner import Learner
     from training.objective import updates
 
     policy = Learner(arguments.model, dtype=arguments.dtype, micro_batch=arguments.micro_batch)
     batch, rules = examples(arguments), recipe(arguments)
     with_distribution = arguments.distillation != "token"
+    beginning = Beginning([weight for _, weight in policy.trainable()], policy.optimizer)
 
-    def step() -> float:
-        views = [policy.view(one, with_distribution=with_distribution, with_start=False) for one in batch]
+    def step(is_first: bool) -> float:
+        if is_first:
+            beginning.restore()
+            policy.is_fresh = True
+        views = [policy.view(one, with_distribution=with_distribution) for one in batch]
         return float(next(updates(policy, views, rules))["loss"])
 
     return step
@@ -109,7 +131,7 @@ def adapted(arguments: argparse.Namespace) -> tuple[Any, Any]:
     return AutoModelForCausalLM.from_pretrained(str(arguments.model), dtype=dtype), shape
 
 
-def plain_side(arguments: argparse.Namespace) -> Callable[[], float]:
+def plain_side(arguments: argparse.Namespace) -> Step:
     import torch
     from peft import get_peft_model
 
@@ -121,13 +143,16 @@ def plain_side(arguments: argparse.Namespace) -> Callable[[], float]:
     optimizer = torch.optim.AdamW(weights, lr=LR, betas=(0.9, 0.98), weight_decay=0.1)
     batch, loss_of = examples(arguments), objective(recipe(arguments))
     is_token = arguments.distillation == "token"
+    beginning = Beginning(weights, optimizer)
 
     def logs(prompts: list[Any], responses: list[Any]) -> torch.Tensor:
         ids = torch.tensor([[*prompt, *response] for prompt, response in zip(prompts, responses, strict=True)])
         first = len(prompts[0]) - 1
         return model(input_ids=ids).logits.float()[:, first:-1].log_softmax(-1)  # (B, T, V)
 
-    def step() -> float:
+    def step(is_first: bool) -> float:
+        if is_first:
+            beginning.restore()
         total = 0.0
         for at in range(0, len(batch), arguments.micro_batch):
             part = batch[at : at + arguments.micro_batch]
@@ -167,7 +192,7 @@ def plain_side(arguments: argparse.Namespace) -> Callable[[], float]:
     return step
 
 
-def trl_side(arguments: argparse.Namespace) -> Callable[[], float]:
+def trl_side(arguments: argparse.Namespace) -> Step:
     import torch
     from datasets import Dataset  # type: ignore[import-not-found]
     from datasets.table import InMemoryTable  # type: ignore[import-not-found]
@@ -217,6 +242,8 @@ def trl_side(arguments: argparse.Namespace) -> Callable[[], float]:
     weights = [weight for weight in policy.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=LR, betas=(0.9, 0.98), weight_decay=0.1)
 
+    beginning = Beginning(weights, optimizer)
+
     class Late:
         """The advantages hang on the policy's own log-probs, which TRL computes inside its loss: made when asked."""
 
@@ -248,7 +275,9 @@ def trl_side(arguments: argparse.Namespace) -> Callable[[], float]:
 
     trainer._get_per_token_logps_and_entropies = watched
 
-    def step() -> float:
+    def step(is_first: bool) -> float:
+        if is_first:
+            beginning.restore()
         total = 0.0
         for at in range(0, len(batch), size):
             part = batch[at : at + size]
@@ -294,10 +323,11 @@ class Side:
         command = [sys.executable, "-m", "benchmarks.learner", *more, "--side", name]
         return cls(name, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
 
-    def step(self) -> dict[str, float]:
+    def step(self, begins: str) -> dict[str, float]:
+        """One step from the base ("first"), or from where the last one left it ("later")."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write("step\n")
+        self.process.stdin.write(f"{begins}\n")
         self.process.stdin.flush()
         for line in self.process.stdout:
             if line.startswith('{"loss"'):
@@ -318,22 +348,23 @@ def serve(arguments: argparse.Namespace) -> None:
 
     torch.set_num_threads(1)
     step = MAKERS[arguments.side](arguments)
-    for _ in sys.stdin:
+    for line in sys.stdin:
         cpu, wall = time.process_time(), time.monotonic()
-        loss = step()
+        loss = step(line.strip() == "first")
         cpu, wall = time.process_time() - cpu, time.monotonic() - wall
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         print(json.dumps({"loss": loss, "cpu_s": cpu, "wall_s": wall, "peak_gb": peak}), flush=True)
 
 
 def measure(names: list[str], arguments: argparse.Namespace, more: list[str]) -> dict[str, Any]:
-    """One step of each side to warm up, then the steps that count, in turn; the figures of each.
+    """One step of each side to warm up, the steps that count, and a later one, in turn; the figures of each.
 
     Speed is of the median step: a step during which another process came by is not the side's fault.
     """
     sides = [Side.start(name, more) for name in names]
     try:
-        taken = [[side.step() for side in sides] for _ in range(arguments.steps + 1)]
+        begins = [*["first"] * (arguments.steps + 1), "later"]
+        taken = [[side.step(begin) for side in sides] for begin in begins]
     finally:
         for side in sides:
             side.stop()
@@ -341,13 +372,14 @@ def measure(names: list[str], arguments: argparse.Namespace, more: list[str]) ->
     rows: dict[str, Any] = {}
     for at, side in enumerate(sides):
         mine = [row[at] for row in taken]
-        cpu_s = sorted(one["cpu_s"] for one in mine[1:])[arguments.steps // 2]
-        wall_s = sorted(one["wall_s"] for one in mine[1:])[arguments.steps // 2]
+        cpu_s = sorted(one["cpu_s"] for one in mine[1:-1])[arguments.steps // 2]
+        wall_s = sorted(one["wall_s"] for one in mine[1:-1])[arguments.steps // 2]
         rows[side.name] = {
             "losses": [one["loss"] for one in mine],
             "cpu_s": [one["cpu_s"] for one in mine],
             "reply_tokens_per_cpu_s": tokens / cpu_s,
             "reply_tokens_per_s": tokens / wall_s,
+            "later_reply_tokens_per_cpu_s": tokens / mine[-1]["cpu_s"],
             "step_s": wall_s,
             "peak_gb": mine[-1]["peak_gb"],
         }
@@ -380,7 +412,8 @@ def compare(arguments: argparse.Namespace) -> None:
     for name, row in rows.items():
         print(
             f"{name:8} {row['reply_tokens_per_cpu_s']:7.1f} reply tokens a CPU second  "
-            f"{row['step_s']:6.2f} s a step  {row['peak_gb']:5.2f} GB at most"
+            f"{row['step_s']:6.2f} s a step  {row['peak_gb']:5.2f} GB at most  "
+            f"({row['later_reply_tokens_per_cpu_s']:.1f} in a later run)"
         )
     for name in names:
         against = result.get(f"against_{name}")

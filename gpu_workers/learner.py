@@ -56,12 +56,11 @@ class View:
 
     example: Example
     reference_logprobs: Tensor  # (T,) the base's
-    start_logprobs: Tensor  # (T,) the policy's before the run's first update; (0,): those of the update itself
+    start_logprobs: Tensor  # (T,) the policy's before the run's first update
     teacher_logprobs: Tensor | None  # (T,) given the hint
     target_hidden: Tensor  # (T, D) what the head makes the teacher's whole distribution of; the base's, without one;
     # (0, D) where nobody asked for a distribution
     teacher_distance: float  # mean |log π_T − log π| over the response; 0 says that the hint changes nothing
-    steps: int = 0  # how many updates the policy had taken when it was looked at
 
 
 @dataclass(frozen=True)
@@ -251,25 +250,20 @@ class Learner:
         *,
         teacher: Literal["base", "policy"] = "base",
         with_distribution: bool = True,
-        with_start: bool = True,
     ) -> View:
         """What the frozen models say of an example. Call it before the run's first update, and keep it.
 
-        The teacher is the base or the policy as it is now, shown the hinted prompt. Two things are left out on
-        demand: the distribution, where nothing but log-probs of the reply's own tokens is learned from, and, with
-        `with_start=False`, the start, where the views serve one update only, whose own log-probs are those of its
-        start. Raises OutOfMemory.
+        The teacher is the base or the policy as it is now, shown the hinted prompt. The distribution is left out on
+        demand, where nothing but log-probs of the reply's own tokens is learned from. Raises OutOfMemory.
         """
         with self._room():
-            return self._view(example, teacher, with_distribution, with_start)
+            return self._view(example, teacher, with_distribution)
 
-    def _view(
-        self, example: Example, teacher: Literal["base", "policy"], with_distribution: bool, with_start: bool
-    ) -> View:
+    def _view(self, example: Example, teacher: Literal["base", "policy"], with_distribution: bool) -> View:
         plain = (example.prompt_ids, example.response_ids)
         of_base: dict[str, Pair] = {"reference": plain}
         of_policy: dict[str, Pair] = {}
-        if with_start and not self.is_fresh:
+        if not self.is_fresh:
             of_policy["start"] = plain
         if example.teacher_prompt_ids is not None:
             asked = of_base if teacher == "base" or self.is_fresh else of_policy
@@ -279,14 +273,14 @@ class Learner:
         if of_policy:
             seen |= zip(of_policy, self._scored(self.causal, list(of_policy.values())), strict=True)
         reference, target = seen["reference"]
-        start = reference if self.is_fresh else seen["start"][0] if with_start else reference.new_zeros(0)
+        start = reference if self.is_fresh else seen["start"][0]
         taught = None
         if "teacher" in seen:
             taught, target = seen["teacher"]
         if not with_distribution:
             target = target.new_zeros(0, target.shape[1])
-        apart = 0.0 if taught is None else float((taught - (start if len(start) else reference)).abs().mean())
-        return View(example, reference, start, taught, target, apart, self.steps)
+        apart = 0.0 if taught is None else float((taught - start).abs().mean())
+        return View(example, reference, start, taught, target, apart)
 
     # A step
 
@@ -377,9 +371,7 @@ class Learner:
             logprobs=padded(flat.split(lengths)),
             distance=padded(distance.split(lengths)),
             old_logprobs=padded([numbers(e.old_logprobs) for e in examples]),
-            start_logprobs=padded(
-                [self._start(view, own) for view, own in zip(views, flat.detach().split(lengths), strict=True)]
-            ),
+            start_logprobs=padded([view.start_logprobs for view in views]),
             reference_logprobs=padded([view.reference_logprobs for view in views]),
             teacher_logprobs=padded(
                 [
@@ -403,14 +395,6 @@ class Learner:
             return torch.tensor([e.reward for e in examples], dtype=torch.float32, device=self.device)
         rows = [torch.tensor(list(e.rewards or [e.reward] * len(e.response_ids))) for e in examples]
         return nn.utils.rnn.pad_sequence(rows, batch_first=True).to(self.device, torch.float32)
-
-    def _start(self, view: View, own: Tensor) -> Tensor:
-        """The log-probs that a view says the policy started from: for one update, its own may stand for them."""
-        if len(view.start_logprobs):
-            return view.start_logprobs
-        if view.steps != self.steps:
-            raise ValueError("these views were taken for one update, and the policy has changed since")
-        return own
 
     def _head(
         self, hidden: Tensor, ids: Tensor, target_hidden: Tensor, divergence: Divergence | None

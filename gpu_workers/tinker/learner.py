@@ -98,11 +98,10 @@ class TinkerLearner:
         *,
         teacher: Literal["base", "policy"] = "base",
         with_distribution: bool = False,
-        with_start: bool = True,
     ) -> View:
         """What the frozen models say of an example. Call it before the run's first update, and keep it.
 
-        Distributions are never seen, and where a run starts from always is.
+        Distributions are never seen.
         """
         prompt, response = example.prompt_ids, example.response_ids
         start = torch.tensor(self.score(prompt, response))

@@ -205,24 +205,24 @@ def test_a_cpu_takes_fewer_at_once_where_more_would_bring_nothing(learner, monke
         torch.testing.assert_close(gradient, whole[name], atol=1e-6, rtol=1e-4)
 
 
-def test_a_view_for_one_update_takes_its_start_from_the_update_itself(learner):
-    list(updates(learner, batch(learner), Recipe(lr=1e-2)))  # away from the base, whose log-probs are known
-    e = example(learner, hint=HINTED, reward=-1.0)
-    recipe = Recipe(distillation="token", lr=1e-3)
-    seen = []
-    for with_start in (True, False):
-        view = learner.view(e, with_start=with_start)
-        figures = learner.forward_backward([view], objective(recipe))
-        seen.append((figures["loss"], gradients(learner)))
-        learner.optimizer.zero_grad()
+def test_a_view_starts_from_the_policy_where_it_has_moved_and_from_the_base_where_it_has_not(learner, monkeypatch):
+    e = example(learner, hint=HINTED)
+    read = []
+    scored = room.Learner._scored
+    monkeypatch.setattr(
+        room.Learner, "_scored", lambda self, causal, pairs: read.append(len(pairs)) or scored(self, causal, pairs)
+    )
+    fresh = learner.view(e)
+    looks_at_the_base = list(read)
+    list(updates(learner, [fresh], Recipe(lr=1e-2)))
+    read.clear()
+    moved = learner.view(e)
 
-    (loss, expected), (other_loss, found) = seen
-    assert other_loss == pytest.approx(loss, abs=1e-6)
-    for name, gradient in expected.items():
-        torch.testing.assert_close(found[name], gradient, atol=1e-6, rtol=1e-4)
-    list(updates(learner, [view], recipe))
-    with pytest.raises(ValueError, match="taken for one update"):
-        learner.forward_backward([view], objective(recipe))
+    assert looks_at_the_base == [2]  # the plain prompt and the hinted one: the policy is the base, and is not asked
+    assert read == [2, 1]  # and then the policy's own look at the plain prompt
+    assert fresh.start_logprobs.tolist() == fresh.reference_logprobs.tolist()
+    assert moved.start_logprobs.tolist() == pytest.approx(learner.score(PROMPT, RESPONSE), abs=1e-5)
+    assert moved.start_logprobs.tolist() != pytest.approx(moved.reference_logprobs.tolist(), abs=1e-3)
 
 
 def test_views_without_a_distribution_teach_none(learner):
