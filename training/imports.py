@@ -21,6 +21,7 @@ from django.db import transaction
 from django.db.models import Max
 
 from core.errors import TalkbackError
+from gpu_workers import stacks
 from gpu_workers.errors import AdapterInvalid
 from training import checksums, forecast, learning, receipts
 from training.models import SHARED, Checkpoint, Decision, Line
@@ -29,6 +30,13 @@ WEIGHTS = ("adapter_config.json", "adapter_model.safetensors")
 
 TAKEN = (*WEIGHTS, "README.md", receipts.RECEIPT, receipts.PUBLIC)
 """All that an export of an adapter holds."""
+
+INSTEAD = (
+    "Only adapters are taken in, since all that answers here lies on one base. If it came of an adapter, export that "
+    "there without --merged and import it here. Else begin another installation on it: unpack it and set MODEL to its "
+    "folder; what is there is its checkpoint 0."
+)
+"""What to do with whole weights."""
 
 LARGEST = 4 * 2**30
 """Bytes of one file of an archive."""
@@ -75,6 +83,8 @@ def _gather(source: Path, to: Path) -> None:
     with _opened(source) as files:
         names = [name for name in files if name not in TAKEN]
         checksums.refuse_pickles(names, source.name)
+        if WEIGHTS[1] not in files and any(name.endswith(".safetensors") for name in names):
+            raise NotImportable(f"{source.name} holds a whole model. {INSTEAD}")
         for name in TAKEN:
             if name not in files:
                 continue
@@ -156,7 +166,7 @@ def _fits(told: dict[str, Any], folder: Path) -> None:
     """Raises NotImportable unless the weights belong on this base, and AdapterInvalid unless they can be served."""
     parts = told["parts"]
     if parts["checkpoint"].get("kind") != Checkpoint.Kind.LORA:
-        raise NotImportable("It holds whole weights: adapters alone are taken in, and go on this installation's base.")
+        raise NotImportable(f"Its receipt speaks of whole weights. {INSTEAD}")
     theirs, ours = parts["base"], receipts.base()
     if (theirs.get("config"), theirs.get("weights")) != (ours["config"], ours["weights"]):
         raise NotImportable(
@@ -173,9 +183,14 @@ def _fits(told: dict[str, Any], folder: Path) -> None:
     layers = {name.removesuffix(".weight"): (shape[1], shape[0]) for name, (shape, _) in shapes if len(shape) == 2}
     adapted = {name: widths for name, widths in layers.items() if name.endswith("_proj")}
     try:
-        read_adapter(parts["checkpoint"].get("name", ""), str(folder), adapted, RANK)
+        read = read_adapter(parts["checkpoint"].get("name", ""), str(folder), adapted, RANK)
     except AdapterInvalid as error:
         raise AdapterInvalid(str(error).replace(str(folder), "The adapter")) from error
+    if lacks := stacks.torn(read.pairs, adapted):  # whatever answers today: an installation moves to SGLang some day
+        raise AdapterInvalid(
+            f"The adapter changes {lacks[0]} and not {lacks[1]}. SGLang keeps the two as one matrix and serves neither "
+            "alone: train it on both, or on all linear layers."
+        )
 
 
 def _probe(folder: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import zipfile
 
 import pytest
 from django.core.management import CommandError, call_command
+from safetensors.numpy import load_file, save_file
 
 from core.errors import TalkbackError
 from gpu_workers.errors import AdapterInvalid
@@ -161,6 +162,27 @@ def test_an_adapter_that_would_mean_something_else_here_is_refused(theirs, setti
     (theirs / "adapter_config.json").write_text(json.dumps(config))
     again_signed(theirs)
     refused(theirs, says, AdapterInvalid)
+
+
+def test_an_adapter_that_sglang_would_end_at_is_refused(theirs):
+    tensors = load_file(theirs / WEIGHTS)  # q, v and down
+    only = {name.replace("q_proj", "k_proj"): tensor for name, tensor in tensors.items() if "q_proj" in name}
+    narrow = {name: tensor[:32] if "lora_B" in name else tensor for name, tensor in only.items()}  # two heads of 16
+    save_file(narrow, theirs / WEIGHTS)
+    made = receipts.read(theirs)["parts"]["weights"]
+    again_signed(theirs, weights=made | {WEIGHTS: checksums.digest(theirs / WEIGHTS)})
+    refused(theirs, "changes model.layers.0.self_attn.k_proj and not model.layers.0.self_attn.q_proj", AdapterInvalid)
+
+
+def test_whole_weights_are_refused_and_it_is_said_what_to_do_instead(theirs):
+    (theirs / WEIGHTS).rename(theirs / "model.safetensors")
+    refused(
+        theirs, "holds a whole model. Only adapters .* export that there without --merged .* set MODEL to its folder"
+    )
+    (theirs / "model.safetensors").rename(theirs / WEIGHTS)
+    parts = receipts.read(theirs)["parts"]["checkpoint"]
+    again_signed(theirs, checkpoint=parts | {"kind": "full"})
+    refused(theirs, "speaks of whole weights. Only adapters")
 
 
 def test_the_command_says_what_is_wrong(tmp_path, home):
