@@ -26,7 +26,7 @@ from chat.models import ApiKey, Session, Turn
 from core.errors import TalkbackError
 from feedback.models import Feedback
 from judge import consent, erasures, judges, membership, naming, personal, redaction
-from judge.models import Erasure, Hint, Judgement
+from judge.models import BlindChoice, Erasure, Hint, Judgement, Shadow
 from training import notices, outside, taints
 from training.models import SHARED, Checkpoint, Line, Member, Notice, Sample
 from webapp import streams
@@ -128,6 +128,16 @@ def stored(user: User) -> list[tuple[str, int, str]]:
             "samples that were learned",
             samples.filter(status=Sample.Status.TRAINED).count(),
             "they are in weights: see below",
+        ),
+        (
+            "answers of the frozen control",
+            Shadow.objects.filter(turn__session__user=user).count(),
+            "what the base would have replied; it teaches nothing",
+        ),
+        (
+            "choices between two answers",
+            BlindChoice.objects.filter(by=user).count(),
+            "they say whether talking helped, and teach nothing",
         ),
         ("keys", ApiKey.objects.filter(user=user).count(), "kept as a hash: nobody can read them back"),
     ]
@@ -342,6 +352,25 @@ def exported(user: User) -> Iterator[dict[str, Any]]:
                 "source": hint.source,
                 "text": hint.text,
                 "created_at": at(hint.created_at),
+            }
+        beside = Shadow.objects.filter(turn__session=one).select_related("turn", "checkpoint")
+        for shadow in streams.by_key(beside.order_by("pk"), CHUNK):
+            yield {
+                "object": "shadow",
+                "turn": shadow.turn.completion_id,
+                "model": str(shadow.checkpoint),
+                "text": shadow.text,
+                "finish_reason": shadow.finish_reason,
+                "figures": shadow.figures,
+                "created_at": at(shadow.at),
+            }
+        chosen = BlindChoice.objects.filter(by=user, shadow__turn__session=one).select_related("shadow__turn")
+        for choice in chosen.order_by("pk"):
+            yield {
+                "object": "blind_choice",
+                "turn": choice.shadow.turn.completion_id,
+                "picked": choice.picked,
+                "created_at": at(choice.at),
             }
 
 

@@ -15,6 +15,7 @@ urlpatterns = [
     path("", include("chat.urls")),
     path("", include("feedback.urls")),
     path("", include("webapp.privacy")),
+    path("", include("webapp.helped")),
     path("connect/", include("webapp.console.connect")),
     path("", include("webapp.preferences")),
     path("console/", include("webapp.console.urls")),

@@ -39,6 +39,7 @@ GROUPS: tuple[tuple[str, tuple[Place, ...]], ...] = (
             Place("Runs", "console:runs", ("console:run",)),
             Place("Checkpoints", "console:checkpoints", ("console:checkpoint",)),
             Place("Compare", "console:compare", ("console:compar",)),
+            Place("Did it help?", "console:helped"),
             Place("Lines", "console:lines", ("console:line", "console:policy")),
             Place("Recipe", "console:recipe", ("console:recipe", "console:forecast")),
         ),
