@@ -57,10 +57,17 @@ def ask(first: Checkpoint, second: Checkpoint, prompts: Sequence[str], *, by: Us
         raise ComparisonRefused(f"At most {MOST_PROMPTS} prompts are asked at once; these are {len(prompts)}.")
     if any(len(prompt) > LONGEST for prompt in prompts):
         raise ComparisonRefused(f"A prompt has at most {LONGEST} characters.")
-    for one in (first, second):
-        if one.let_go_at:
-            raise ComparisonRefused(f"The weights of {one} are not on this disk any more.")
-    return Comparison.objects.create(first=first, second=second, prompts=list(prompts), by=by)
+    with transaction.atomic():
+        _hold(first, second)
+        return Comparison.objects.create(first=first, second=second, prompts=list(prompts), by=by)
+
+
+def _hold(first: Checkpoint, second: Checkpoint) -> None:
+    """See that the weights of both are here, and keep retention out until what holds them is written. Call it in a
+    transaction. Raises ComparisonRefused."""
+    Checkpoint.objects.select_for_update().get(number=0)  # retention lets go under this lock
+    for one in Checkpoint.objects.filter(pk__in=(first.pk, second.pk), let_go_at__isnull=False).order_by("number"):
+        raise ComparisonRefused(f"The weights of {one} are not on this disk any more.")
 
 
 def question_of(turn: Turn) -> str:
@@ -134,8 +141,10 @@ def _distances(comparison: Comparison) -> list[dict[str, Any]]:
     return [asdict(layer) for layer in distances.by_layer(folders[0], folders[1], Path(settings.MODEL))]
 
 
+@transaction.atomic
 def again(comparison: Comparison) -> None:
-    """Go on with one that failed. Raises IllegalMove for any other."""
+    """Go on with one that failed. Raises IllegalMove for any other, ComparisonRefused where weights are gone since."""
+    _hold(comparison.first, comparison.second)
     comparison.move(Comparison.Status.QUEUED, error="")
 
 

@@ -365,8 +365,8 @@ class Comparison(Stateful):
     }
 
     status = models.CharField(max_length=12, choices=Status, default=Status.QUEUED, db_index=True)
-    first = models.ForeignKey(Checkpoint, models.PROTECT, related_name="+")
-    second = models.ForeignKey(Checkpoint, models.PROTECT, related_name="+")
+    first = models.ForeignKey(Checkpoint, models.PROTECT, related_name="compared_first")
+    second = models.ForeignKey(Checkpoint, models.PROTECT, related_name="compared_second")
     prompts = models.JSONField(default=list)
     """[str]"""
     replies = models.JSONField(default=list, blank=True)

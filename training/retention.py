@@ -17,6 +17,7 @@ from pathlib import Path
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from core.errors import IllegalMove, TalkbackError
@@ -164,8 +165,10 @@ def _holds(rows: list[Checkpoint]) -> Iterable[tuple[Iterable[int], str]]:
     yield [pk for pair in trials.values_list("checkpoint", "against") for pk in pair], "on trial"
     at_work = Run.objects.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING))
     yield [pk for pk in at_work.values_list("parent", flat=True) if pk], "a run goes on from it"
-    asked = Checkpoint.objects.filter(turns__status="answering")
-    yield asked.values_list("pk", flat=True), "a reply is being written with it"
+    answering = Checkpoint.objects.filter(turns__status="answering")
+    yield answering.values_list("pk", flat=True), "a reply is being written with it"
+    asked = Checkpoint.objects.filter(Q(compared_first__status="queued") | Q(compared_second__status="queued"))
+    yield asked.values_list("pk", flat=True), "it is being compared with another"
     yield Checkpoint.objects.exclude(pinned_keys=None).values_list("pk", flat=True), "a key asks for it"
     cleanings = Cleaning.objects.filter(status__in=(Cleaning.Status.QUEUED, Cleaning.Status.RUNNING))
     kept = {pk for row in cleanings.values_list("ancestor", "replaces", "result") for pk in row if pk}
@@ -173,8 +176,8 @@ def _holds(rows: list[Checkpoint]) -> Iterable[tuple[Iterable[int], str]]:
     yield kept | set(steps), "a cleaning needs it"
     parents = dict(Checkpoint.objects.values_list("pk", "parent"))
     tainted = set(Taint.objects.values_list("checkpoint", flat=True))
-    answering = [row.pk for row in rows if row.status == status.LIVE and row.pk in tainted]
-    yield [pk for pk in (_untainted(pk, parents, tainted) for pk in answering) if pk], "a cleaning would begin with it"
+    live = [row.pk for row in rows if row.status == status.LIVE and row.pk in tainted]
+    yield [pk for pk in (_untainted(pk, parents, tainted) for pk in live) if pk], "a cleaning would begin with it"
 
 
 def _untainted(pk: int | None, parents: dict[int, int | None], tainted: set[int]) -> int | None:

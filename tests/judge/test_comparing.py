@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.contrib.auth import get_user_model
+from django.db import connection
+from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,11 +18,14 @@ from judge import comparing
 from judge.comparing import ComparisonRefused
 from judge.models import Choice, Comparison
 from judge.tally import Tally
+from tests.training.test_promotion_races import at_once
+from training import retention
 from training.models import Checkpoint
 
 pytestmark = pytest.mark.django_db
 
 PROMPTS = ["What is a rainbow?", "What is tea?"]
+DAY = timedelta(days=1)
 
 
 @pytest.fixture
@@ -145,3 +152,46 @@ def test_what_is_said_to_be_needed_is_what_tells(first, second):
     assert (tally.needed == 0) == tally.is_known
     if first and not second and tally.needed:
         assert Tally(first + tally.needed).is_known  # all for one side: whole choices, no rounding
+
+
+@pytest.fixture
+def unheld(other, settings, tmp_path):
+    """The other one, with files that no rule keeps."""
+    settings.DATA_DIR, settings.RETAIN_DAYS = tmp_path, 0
+    other.folder.mkdir(parents=True)
+    Checkpoint.objects.filter(pk=other.pk).update(status="rejected", moved_at=timezone.now() - DAY)
+    return other
+
+
+def test_weights_stay_while_a_comparison_waits_for_them(unheld, asked):
+    (held,) = retention.plan()
+    assert held.reasons == ["it is being compared with another"]
+    assert retention.let_go(unheld) == 0
+    assert unheld.folder.is_dir()
+
+    asked.move("failed", error="The engine refused it.")
+    retention.let_go(Checkpoint.objects.get(pk=unheld.pk))
+    assert not unheld.folder.exists()
+    for ask in (
+        lambda: comparing.ask(Checkpoint.live(), asked.second, PROMPTS, by=None),  # read while they were there
+        lambda: comparing.again(asked),
+    ):
+        with pytest.raises(ComparisonRefused, match="talkback@1 are not on this disk any more"):
+            ask()
+    assert not Comparison.objects.filter(status="queued").exists()
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+@pytest.mark.skipif("sqlite" in connection.vendor, reason="SQLite lets one writer in at a time: nothing can race")
+def test_of_a_comparison_and_the_sweep_that_begin_at_once_one_gives_way(unheld):
+    live = Checkpoint.live()
+
+    def ask():
+        try:
+            return comparing.ask(live, unheld, PROMPTS, by=None)
+        except ComparisonRefused:
+            return None
+
+    asked, _ = at_once(ask, lambda: retention.let_go(Checkpoint.objects.get(pk=unheld.pk)))
+
+    assert unheld.folder.is_dir() == (asked is not None)
