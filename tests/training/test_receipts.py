@@ -129,6 +129,22 @@ def test_a_changed_file_a_missing_one_and_one_too_many_are_named(out, capsys):
     assert "adapter_model.bin is there, and the receipt does not know it." in said
 
 
+def test_a_merged_export_brings_a_receipt_of_all_that_lies_in_it(taught, tmp_path, capsys):
+    merged = tmp_path / "merged"
+    call_command("checkpoints", "export", "1", str(merged), "--merged")
+    parts = json.loads((merged / receipts.RECEIPT).read_text())["parts"]
+    assert set(parts["files"]) == {file.name for file in merged.iterdir()} - {receipts.RECEIPT, receipts.PUBLIC}
+    assert parts["weights"][WEIGHTS] == taught.files[WEIGHTS]  # what was merged, though it does not lie there
+    assert verify(merged, capsys)[0]
+
+    flip(merged / "model.safetensors")
+    (merged / "tokenizer.json").unlink()
+    held, said = verify(merged, capsys)
+    assert not held
+    assert "model.safetensors is not the file that was signed for." in said
+    assert "tokenizer.json is not there." in said
+
+
 def test_another_ones_signature_is_told_from_ours(out, capsys, settings, tmp_path):
     settings.DATA_DIR = tmp_path / "elsewhere"
     (tmp_path / "theirs.pub").write_bytes(receipts.pem(receipts.private_key().public_key()))
