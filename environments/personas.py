@@ -18,8 +18,8 @@ Scene = Literal["talk", "student", "teacher", "assistant"]
 Split = Literal["train", "heldout"]
 
 ABOUT_ANYTHING = (
-    "short", "long", "no-lists", "asks-back", "second-person", "no-exclamation", "plain-words", "digits", "no-opening",
-    "example",
+    "short", "long", "no-lists", "as-list", "asks-back", "second-person", "no-exclamation", "plain-words", "digits",
+    "no-opening", "example",
 )  # fmt: skip
 """The wishes that somebody can have of any reply; the others are about sums and homework."""
 SELDOM = frozenset({"short", "long", "asks-back", "second-person", "plain-words", "example"})

@@ -11,18 +11,17 @@ HEADING = re.compile(r"^[ \t]{0,3}#{1,6}(?:[ \t]+|$)")
 ADDRESS = re.compile(r"\b(?:https?://|www\.)\S+|\b\S+@\S+\.\w+")
 WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 
-CLOSERS = "\"'”’»)]}*_›」』"
+CLOSERS = "\"'“”‘’«»‹›)]}*_」』"
 ENDS = ".!?…。！？؟"
 
-_SHORT = (
-    "mr mrs ms dr prof st sr jr vs etc e.g i.e eg ie cf approx no nr fig vol pp p.m a.m p a ca z.b d.h bzw usw u.a "
-    "inc ltd co dept est min max sec hr hrs oz lb lbs ft tbsp tsp jan feb mar apr jun jul aug sep sept oct nov dec "
-    "u.s u.k u.s.a ph.d m.d b.c a.d mt gen col rev hon al"
+_LIKELY = (
+    "jr vs etc cf approx no nr vol pp p.m a.m ca bzw usw u.a inc ltd co dept est min max sec hr hrs oz lb lbs ft tbsp "
+    "tsp jan feb mar apr jun jul aug sep sept oct nov dec u.s u.k u.s.a ph.d m.d b.c a.d al fig"
 )
-SHORT_FORMS = frozenset(_SHORT.split())
-"""Written with a full stop that ends no sentence when more follows in lower case, or a name does."""
-_FORE = "mr mrs ms dr prof st e.g i.e eg ie cf fig vol approx mt gen col rev hon vs z.b d.h no nr"
-NEVER_LAST = frozenset(_FORE.split())
+SHORT_FORMS = frozenset(_LIKELY.split())
+"""Written with a full stop that ends no sentence where a small letter or a digit follows."""
+_SURE = "mr mrs ms dr prof st sr e.g i.e eg ie mt gen col rev hon z.b d.h"
+NEVER_LAST = frozenset(_SURE.split())
 """After these no sentence ends, whatever follows."""
 
 
@@ -39,8 +38,9 @@ def sentences(text: str) -> list[str]:
     """The sentences of the prose in `text`.
 
     A sentence ends with . ! ? … (or 。！？؟) before a blank or the end, with quotes and brackets that close there; not
-    behind an abbreviation, an initial or a list's number, nor inside a number, a name of a file or an address. A blank
-    line, a list item and a heading end one too, as does a line that goes on with a capital letter.
+    behind an abbreviation, an initial or a list's number, nor inside a number, a name of a file or an address. Dots
+    that trail off into a small letter end none, nor does a question that is quoted within a sentence. A blank line, a
+    list item and a heading end one too, as does a line behind which the next begins with a capital letter.
 
     >>> sentences("Dr. Lee paid 3.50 at 5 p.m. for it. Was it “cheap?” No...")
     ['Dr. Lee paid 3.50 at 5 p.m. for it.', 'Was it “cheap?”', 'No...']
@@ -82,7 +82,7 @@ def _blocks(text: str) -> list[str]:
 
 
 def _ends(block: str) -> list[int]:
-    """Where a sentence ends in `block`, its own last sentence left out."""
+    """Where a sentence ends in `block`, its last one left out."""
     found, at = [], 0
     while at < len(block):
         if block[at] not in ENDS:
@@ -92,25 +92,42 @@ def _ends(block: str) -> list[int]:
         while end < len(block) and block[end] in ENDS:
             end += 1
         signs = block[at:end]
-        while end < len(block) and block[end] in CLOSERS:
-            end += 1
-        wide = block[end - 1] in "。！？"
-        if end < len(block) and (wide or block[end].isspace()) and not _goes_on(block, at, signs, end):
-            found.append(end)
+        end = closed = _closed(block, end)
+        is_wide = signs[-1] in "。！？"
+        if end < len(block) and (is_wide or block[end].isspace()):
+            is_quoted = closed > at + len(signs)
+            if not _goes_on(block[:at], signs, block[end:].lstrip(), is_quoted=is_quoted):
+                found.append(end)
         at = end
     return found
 
 
-def _goes_on(block: str, at: int, signs: str, end: int) -> bool:
-    after = block[end:].lstrip()
-    opened = after.lstrip("\"'“„‘«‹([*_¿¡")
-    if signs in ("...", "…"):
-        return opened[:1].islower()
+def _closed(block: str, end: int) -> int:
+    """The place behind quotes and brackets that close at `end`; French ones stand behind a blank."""
+    while end < len(block):
+        if block[end] in CLOSERS:
+            end += 1
+        elif block[end].isspace() and block[end + 1 : end + 2] in ("»", "›") and not block[end + 2 : end + 3].isalnum():
+            end += 2
+        else:
+            break
+    return end
+
+
+def _goes_on(before: str, signs: str, after: str, *, is_quoted: bool) -> bool:
+    follows = after.lstrip("\"'“„‘«‹([*_¿¡")[:1]
+    if signs in ("...", "…") or (is_quoted and signs != "."):
+        return follows.islower()
     if signs != ".":
-        return opened[:1].islower()  # “Why?” he asked.
-    before = re.split(r"[\s(\[\"'“„«]", block[:at])[-1].casefold()
-    if before in NEVER_LAST or (len(before) == 1 and before.isalpha() and before != "i"):
+        return False
+    *earlier, last = before.split() or [""]
+    word = last.lstrip("\"'“„‘«‹([*_").casefold()
+    if word in NEVER_LAST or (is_quoted and follows.islower()):
         return True
-    if before in SHORT_FORMS:
-        return opened[:1].islower() or opened[:1].isdigit()
-    return opened[:1].islower()
+    if word in SHORT_FORMS:
+        return follows.islower() or follows.isdigit()
+    # An initial: one capital letter at the beginning or behind a capital one, "J. K. Rowling" and no "vitamin C."
+    is_initial = len(word) == 1 and last[-1:].isupper() and word != "i"
+    if is_initial and follows.isupper():
+        return not earlier or earlier[-1].lstrip("\"'“„«(")[:1].isupper()
+    return word.isdigit() and not earlier  # "1. Mix"

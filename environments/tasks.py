@@ -6,8 +6,8 @@ import json
 import random
 import re
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -18,7 +18,10 @@ from environments.errors import Unplayable
 Kind = Literal["open", "arithmetic", "homework"]
 Split = Literal["train", "heldout"]
 
-OPERATIONS = {
+FITTING: Mapping[str, Kind] = {"talk": "open", "student": "arithmetic", "teacher": "homework", "assistant": "homework"}
+"""What is asked in each scene of a persona."""
+
+OPERATIONS: Mapping[str, Callable[[int, int], int]] = {
     "+": lambda left, right: left + right,
     "-": lambda left, right: left - right,
     "*": lambda left, right: left * right,
@@ -40,6 +43,10 @@ class Task:
     answer: str | None = None
     reached: str | None = None
     """The number at which the pupil arrived, in homework."""
+    file: str = ""
+    """Where the work is kept, for models that can use tools; empty: there is no workspace."""
+    files: tuple[tuple[str, str], ...] = ()
+    """What lies in the workspace: path and text."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +74,7 @@ def tasks(kind: Kind, split: Split, number: int, seed: int) -> list[Task]:
         return [Task(f"open-{split}-{at + 1:03}", every[at], "open") for at in drawn]
     make = _sum if kind == "arithmetic" else _homework
     found: dict[str, Task] = {}
-    templates = problems(split)
+    templates = read("problems")[split]
     order = rng.sample(templates, len(templates))
     for at in range(100 * number):
         if len(found) == number:
@@ -77,6 +84,22 @@ def tasks(kind: Kind, split: Split, number: int, seed: int) -> list[Task]:
     else:
         raise Unplayable(f"The templates do not hold {number} different tasks of kind {kind}; ask for fewer.")
     return list(found.values())
+
+
+def filed(task: Task) -> Task:
+    """The same task by way of a file: the sheet lies in a workspace, and its text is no longer in the prompt."""
+    path = f"homework/{task.id}.txt"
+    if task.kind == "homework":
+        sheet, asked = f"{task.prompt}\n\nComment:\n", READ_AND_COMMENT
+    else:
+        sheet, asked = f"Problem: {task.prompt}\n\nSolution:\n", READ_AND_SOLVE
+    return replace(task, prompt=asked.format(file=path), file=path, files=((path, sheet),))
+
+
+READ_AND_SOLVE = (
+    "My homework is in {file}. Please read it and help me with it. Show it to me here first, don't write yet."
+)
+READ_AND_COMMENT = "A pupil's sheet is in {file}. Please read it and tell me the comment here first, don't write yet."
 
 
 def correct(task: Task, reply: str) -> bool | None:
@@ -125,21 +148,22 @@ def _value(text: str) -> float:
 
 @cache
 def questions(split: Split) -> tuple[str, ...]:
-    return tuple(_text(f"{split}.txt").strip("\n").split("\n"))
+    """The open questions of a split."""
+    return tuple(FILES.joinpath(f"{split}.txt").read_text(encoding="utf-8").strip("\n").split("\n"))
 
 
 @cache
-def problems(split: Split) -> tuple[Mapping[str, Any], ...]:
-    return tuple(tomllib.loads(_text("problems.toml"))[split])
+def read(name: str) -> Mapping[str, Any]:
+    """A file of templates as it is written."""
+    return tomllib.loads(FILES.joinpath(f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def _text(name: str) -> str:
-    return files("environments.questions").joinpath(name).read_text(encoding="utf-8")
+FILES = files("environments.questions")
 
 
 def posed(template: Mapping[str, Any], split: Split, rng: random.Random) -> Problem:
     """A problem of a template: numbers drawn until every step comes to a whole number above 0."""
-    names = rng.sample(tomllib.loads(_text("problems.toml"))["names"][split], 2)
+    names = rng.sample(read("problems")["names"][split], 2)
     while True:
         drawn = {name: rng.randint(*bounds) for name, bounds in template["numbers"].items()}
         steps = worked(template["steps"], drawn)
@@ -148,28 +172,36 @@ def posed(template: Mapping[str, Any], split: Split, rng: random.Random) -> Prob
             return Problem(filled, steps)
 
 
-def worked(steps: list[str], drawn: Mapping[str, int]) -> tuple[tuple[int, str, int, int], ...] | None:
+def worked(steps: Sequence[str], drawn: Mapping[str, int]) -> tuple[tuple[int, str, int, int], ...] | None:
     """Each step with its numbers, or None where one comes to no whole number above 0. "#1" is the first step's result.
 
     >>> worked(["a * b", "#1 + c"], {"a": 4, "b": 3, "c": 2})
     ((4, '*', 3, 12), (12, '+', 2, 14))
     """
     found: list[tuple[int, str, int, int]] = []
+
+    def number(part: str) -> int:
+        return found[int(part[1:]) - 1][3] if part[0] == "#" else drawn[part] if part in drawn else int(part)
+
     for step in steps:
-        left, sign, right = (
-            part
-            if part in OPERATIONS
-            else found[int(part[1:]) - 1][3]
-            if part[0] == "#"
-            else drawn.get(part) or int(part)
-            for part in step.split()
-        )
-        if not isinstance(left, int) or not isinstance(right, int) or not isinstance(sign, str):
-            raise Unplayable(f"The step {step!r} is no number, sign, number.")
-        if right == 0 or (sign == "/" and left % right) or (result := OPERATIONS[sign](left, right)) <= 0:
+        first, sign, second = step.split()
+        left, right = number(first), number(second)
+        result = _whole(left, sign, right)
+        if result is None:
             return None
         found.append((left, sign, right, result))
     return tuple(found)
+
+
+def _whole(left: int, sign: str, right: int) -> int | None:
+    """
+    >>> _whole(7, "/", 2), _whole(2, "-", 2), _whole(8, "/", 2)
+    (None, None, 4)
+    """
+    if sign == "/" and (right == 0 or left % right):
+        return None
+    result = OPERATIONS[sign](left, right)
+    return result if result > 0 else None
 
 
 def _sum(template: Mapping[str, Any], name: str, split: Split, rng: random.Random) -> Task:
@@ -179,27 +211,33 @@ def _sum(template: Mapping[str, Any], name: str, split: Split, rng: random.Rando
 
 def _homework(template: Mapping[str, Any], name: str, split: Split, rng: random.Random) -> Task:
     problem = posed(template, split, rng)
-    wrong_at = None if rng.random() < RIGHT_SHARE else rng.randrange(len(problem.steps))
-    lines, reached = handed_in(problem, template["steps"], wrong_at, rng)
-    asked = rng.choice(tomllib.loads(_text("problems.toml"))["comment"][split])
+    slips = [(at, by) for at in range(len(problem.steps)) for by in SLIPS]
+    rng.shuffle(slips)
+    right = [f"{left} {SIGNS[sign]} {right} = {result}" for left, sign, right, result in problem.steps]
+    works = [(right, problem.answer)]
+    if rng.random() >= RIGHT_SHARE:
+        works = [work for at, by in slips if (work := handed_in(problem, template["steps"], at, by))] or works
+    lines, reached = works[0]
+    asked = rng.choice(read("problems")["comment"][split])
     prompt = asked.format(problem=problem.text, work="\n".join(lines))
     return Task(name, prompt, "homework", str(problem.answer), str(reached))
 
 
-def handed_in(problem: Problem, steps: list[str], wrong_at: int | None, rng: random.Random) -> tuple[list[str], int]:
-    """A pupil's lines and the number they reach: step `wrong_at` slips, and what follows goes on from there."""
+def handed_in(problem: Problem, steps: Sequence[str], at: int, by: int) -> tuple[list[str], int] | None:
+    """A pupil's lines and the number they reach, where step `at` is wrong by `by` and what follows goes on from there.
+    None where that comes to no whole number above 0, or to the right answer after all."""
+    lines: list[str] = []
     results: list[int] = []
-    lines = []
-    for at, (step, (left, sign, right, _)) in enumerate(zip(steps, problem.steps, strict=True)):
+    for number, (step, (left, sign, right, _)) in enumerate(zip(steps, problem.steps, strict=True)):
         first, _, second = step.split()
         left = results[int(first[1:]) - 1] if first[0] == "#" else left
         right = results[int(second[1:]) - 1] if second[0] == "#" else right
-        result = OPERATIONS[sign](left, right)
-        if at == wrong_at:
-            result += rng.choice([slip for slip in SLIPS if result + slip > 0])
+        result = _whole(left, sign, right)
+        if result is None or (result := result + by * (number == at)) <= 0:
+            return None
         results.append(result)
         lines.append(f"{left} {SIGNS[sign]} {right} = {result}")
-    return lines, results[-1]
+    return (lines, results[-1]) if results[-1] != problem.answer else None
 
 
 SIGNS = {"+": "+", "-": "-", "*": "x", "/": ":"}

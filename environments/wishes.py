@@ -99,6 +99,16 @@ def has_markup(text: str) -> bool:
     return any(pattern.search(prose) for pattern in (BOLD, BOLD_TAG, HEADING))
 
 
+def is_list(text: str) -> bool:
+    """At least two lines that begin with a bullet or a number.
+
+    >>> is_list("Take:\\n- tea\\n- milk"), is_list("1. tea")
+    (True, False)
+    """
+    prose = without_code(text)
+    return len(BULLET.findall(prose)) + len(NUMBERED.findall(prose)) >= 2
+
+
 def is_unlisted(text: str) -> bool:
     """No list, no bold type, no heading.
 
@@ -109,14 +119,17 @@ def is_unlisted(text: str) -> bool:
 
 
 def asks_back(text: str) -> bool:
-    """The last sign of the last sentence is a question mark, and it stands in no quotation.
+    """The last sentence has two words or more and ends with a question mark that stands in no quotation.
 
     >>> asks_back("Tea is fine. Which do you like?"), asks_back("Why? Because."), asks_back('He said "Why?"')
     (True, False, False)
     """
-    left = without_code(text).rstrip().rstrip("*_)] \n")
-    while left and not left[-1].isalnum() and left[-1] not in ENDING and left[-1] not in QUOTES:
-        left = left[:-1]  # emojis
+    last = sentences(text)[-1:]
+    if not last or len(words(last[0])) < 2:
+        return False
+    left = without_code(text).rstrip()
+    while left and not left[-1].isalnum() and left[-1] not in ENDING + QUOTES:
+        left = left[:-1]  # brackets, markup, emojis
     return left.endswith(("?", "？", "؟"))
 
 
@@ -124,11 +137,11 @@ ENDING = ".!?…。！？؟,;:"
 QUOTES = "\"'”’»“„«›‹`」』"
 
 QUOTED = re.compile(r"\"[^\"\n]*\"|“[^”\n]*”|„[^“”\n]*[“”]|«[^»\n]*»|‘[^’\n]*’(?!\w)")
-YOU = re.compile(r"\b(?:you|your|yours|yourself|yourselves|you['’](?:re|ll|ve|d))\b", re.I)
+YOU = re.compile(r"(?<!\bthank )(?<!\bthanks )\b(?:you|your|yours|yourself|yourselves|you['’](?:re|ll|ve|d))\b", re.I)
 
 
 def speaks_to_reader(text: str) -> bool:
-    """The first sentence says "you" or "your" outside of quotation marks.
+    """The first sentence says "you" or "your" outside of quotation marks; "thank you" does not count.
 
     >>> speaks_to_reader("You can boil it."), speaks_to_reader('The word "you" is short. You see?')
     (True, False)
@@ -180,7 +193,8 @@ def uses_digits(text: str) -> bool:
 OPENING = re.compile(
     r"\W*(?:sure|certainly|absolutely|of course|definitely|great question|good question|what a (?:great|good)|"
     r"i['’]d be (?:happy|glad|delighted)|i['’]?m (?:happy|glad|here) to|i (?:can|will) help|happy to help|"
-    r"thanks? (?:you )?for (?:asking|your)|as an ai|here(?:['’]s| is| are)|okay|ok|alright|well|hello|hi)\b",
+    r"thanks? (?:you )?for (?:asking|your)|as an ai|here(?:['’]s| is| are)|"
+    r"(?:okay|ok|alright|well|hello|hi|hey)(?!-))\b",
     re.I,
 )
 
@@ -227,10 +241,10 @@ def has_no_banner(text: str) -> bool:
 
 
 NUMBER = r"[$€£]?\s?-?\d[\d,]*(?:\.\d+)?"
-UNIT = r"(?:\s?(?:%|[^\W\d_]+|\$|€|£)){0,3}"
+UNIT = r"(?:\s?[%$€£]|[^\W\d_]{1,15})?(?:\s[^\W\d_]{1,15}){0,2}"
 CALCULATION = re.compile(
     rf"{NUMBER}{UNIT}\s*\)?\s*(?:[-+*/x×·÷−–]|\\times|\\div|\\cdot|plus|minus|times|multiplied by|divided by)"
-    rf"\s*\(?\s*{NUMBER}.{{0,60}}?(?:=|\bis\b|\bequals\b|\bmakes\b|\bgives\b|\bleaves\b)\s*\(?{NUMBER}",
+    rf"\s*\(?\s*{NUMBER}[^\n.=]{{0,40}}?(?:=|\bis\b|\bequals\b|\bmakes\b|\bgives\b|\bleaves\b)\s*\(?{NUMBER}",
     re.I,
 )
 
@@ -286,9 +300,16 @@ def _fault_of_form(text: str) -> str:
 
 
 _ALL = (
-    Wish("short", is_short, "Answer in one or two short sentences.", is_of_end=True, opposes=("long",)),
+    Wish("short", is_short, "Answer in one or two short sentences.", is_of_end=True, opposes=("long", "as-list")),
     Wish("long", is_long, "Answer at length, in at least six sentences.", opposes=("short",)),
-    Wish("no-lists", is_unlisted, "Write running text without lists, bold type or headings.", fault=_fault_of_form),
+    Wish(
+        "no-lists",
+        is_unlisted,
+        "Write running text without lists, bold type or headings.",
+        opposes=("as-list",),
+        fault=_fault_of_form,
+    ),
+    Wish("as-list", is_list, "Answer as a bulleted list.", opposes=("no-lists", "short")),
     Wish("asks-back", asks_back, "End your answer with a question to me.", is_of_end=True),
     Wish("second-person", speaks_to_reader, 'Speak to me as "you" from the first sentence on.'),
     Wish("no-exclamation", is_calm, "Use no exclamation marks."),
