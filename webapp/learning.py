@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -191,8 +192,7 @@ def reached(judgement: Judgement | None) -> list[dict[str, Any]]:
     if judgement is None:
         return []
     held = [pk for pk in (judgement.sample_id, judgement.learned_id) if pk]
-    taught = Q(run__samples__in=held) | Q(run__samples__origin=judgement.turn_id)
-    first = list(Checkpoint.objects.filter(taught).values_list("pk", flat=True)) if held else []
+    first = set(_learned_in(held, judgement.turn_id)) if held else set()
     if not first:
         return []
     family: set[int] = set()
@@ -211,6 +211,18 @@ def reached(judgement: Judgement | None) -> list[dict[str, Any]]:
         }
         for row in rows
     ]
+
+
+def _learned_in(held: list[int], turn: UUID) -> Iterator[int]:
+    """Keys of the checkpoints whose own run learned these samples, or others of the turn's. A clean line's run learns
+    samples once more, which stay those of the run that it repeats, and leaves some of those out."""
+    rows = Checkpoint.objects.order_by()
+    own = rows.filter(Q(run__samples__in=held) | Q(run__samples__origin=turn))
+    repeated = rows.filter(Q(run__again__samples__in=held) | Q(run__again__samples__origin=turn))
+    of_both = own.values_list("pk", "run__learned", "run__samples").union(
+        repeated.values_list("pk", "run__learned", "run__again__samples"), all=True
+    )
+    return (pk for pk, learned, sample in of_both if not learned or sample in learned)
 
 
 def shown(key: ApiKey, name: str) -> dict[str, Any]:

@@ -185,6 +185,20 @@ def test_what_was_learned_names_every_checkpoint_that_it_reached(trained, became
     assert told["checkpoints"][0]["live_since"] == int(first.moved_at.timestamp())
 
 
+def test_a_clean_line_that_learned_it_once_more_is_named_and_one_that_left_it_out_is_not(trained, became):
+    turn, first = trained()
+    again = {"again": first.run, "recipe": {}, "status": "finished", "finished_at": timezone.now()}
+    base = Checkpoint.objects.get(number=0)
+    kept = Run.objects.create(**again, learned=[turn.judgement.sample_id])
+    left_out = Run.objects.create(**again, learned=[turn.judgement.sample_id + 1000])
+    Checkpoint.objects.create(number=2, run=kept, adapter="talkback-2-x", parent=base)
+    Checkpoint.objects.create(number=3, run=left_out, adapter="talkback-3-x", parent=base)
+
+    told = became(turn)["checkpoints"]
+
+    assert [(one["number"], one["learned_here"]) for one in told] == [(1, True), (2, True)]
+
+
 def test_what_was_learned_before_late_feedback_counts_as_reached(trained, make_lesson, became):
     turn, first = trained()
     waiting = make_lesson().sample
