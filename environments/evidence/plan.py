@@ -1,0 +1,264 @@
+"""What a run of evidence will do: who, asked what, how often, in which order, and about how long that takes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from environments import personas, tasks
+from environments.errors import Unplayable
+from environments.evidence.arms import Arm, recipe
+from environments.personas import Persona
+from environments.tasks import Task
+
+KINDS: Mapping[str, tasks.Kind] = {
+    "talk": "open",
+    "student": "arithmetic",
+    "teacher": "homework",
+    "assistant": "homework",
+}
+"""What each scene is about."""
+
+TRAINING_TASKS = 200
+"""Different ones, where a file does not say; sessions begin with the first again after the last."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is done. The same for every arm."""
+
+    rounds: int = 4
+    updates: int = 4
+    """A round."""
+    samples: int = 16
+    """A round: effective ones, each a reply that something could be learned from."""
+    probes: int = 100
+    """Held-out prompts asked after each round."""
+    read: int = 24
+    """Of these, so many whose reply is also read by the base, for the distance to it."""
+    pack: int = 85
+    """Items of the general pack, asked of the base and of what each arm comes to."""
+    reply_tokens: int = 192
+    """Where a reply in a session is cut. One that was cut teaches nothing."""
+    probe_tokens: int = 160
+    rewrites: int = 2
+    """How often a person asks for a change before they give up."""
+    temperature: float = 0.7
+    sessions: int = 96
+    """In a round, at most: an arm that has not filled its batch by then has failed to, and says why."""
+
+    @property
+    def marks(self) -> tuple[int, ...]:
+        """Updates at which there is a probe.
+
+        >>> Sizes().marks
+        (0, 4, 8, 12, 16)
+        """
+        return tuple(self.updates * number for number in range(self.rounds + 1))
+
+
+FULL = Sizes()
+QUICK = Sizes(rounds=2, updates=2, samples=8, probes=16, read=4, pack=12, sessions=48)
+"""Whether everything works here, in ten minutes. It is too little to know anything of a recipe."""
+
+# Seconds on two cores without a GPU, SmolLM2-135M-Instruct (docs/evidence.md says how they were measured). What the
+# engine does and what the learner does go on at the same time.
+START_S = 45.0
+REPLY_S = {"frozen": 1.0, "prompt": 0.5, "trained": 0.8}
+"""A reply, eight at a time, each at its share."""
+READ_S = 0.4
+"""The base and the policy read one reply."""
+ITEM_S = 0.6
+SAMPLE_S = 6.0
+"""A sample, with the replies that came to none and the judge's votes."""
+UPDATE_S = 1.2
+"""The learner, an update and sample."""
+ROUND_S = 8.0
+"""The learner, a run: it starts, saves, is proven."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to do. `engine_s` and `learner_s` are estimates."""
+
+    key: str
+    engine_s: float
+    learner_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A whole run. The same plan asks the same things, whoever runs it."""
+
+    arms: tuple[Arm, ...]
+    seeds: tuple[int, ...]
+    sizes: Sizes
+    model: str
+    people: tuple[Persona, ...] = ()
+    """Whose wishes are taught, in turn, seed by seed; none: held-out compositions, drawn for each seed."""
+    prompts: tuple[Task, ...] = ()
+    """A person's own, for training and for probes; none: those that come with Talkback."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Of the private Talkback, beside the usual ones."""
+
+    def own(self, seed: int) -> Persona:
+        """Who talks, and whose wishes the probes look for."""
+        return self._pair(seed)[0]
+
+    def other(self, seed: int) -> Persona:
+        """Somebody else, whom nobody taught: the same replies are held against their wishes."""
+        return self._pair(seed)[1]
+
+    def training(self, seed: int) -> list[Task]:
+        """What is asked in sessions, in order."""
+        if self.prompts:
+            return self._parted(seed)[0]
+        kind = KINDS[self.own(seed).scene]
+        return tasks.tasks(kind, "train", TRAINING_TASKS, seed)
+
+    def heldout(self, seed: int) -> list[Task]:
+        """What probes ask: none of it is ever trained on."""
+        if self.prompts:
+            return self._parted(seed)[1]
+        kind = KINDS[self.own(seed).scene]
+        return tasks.tasks(kind, "heldout", self.sizes.probes, seed)
+
+    def recipe(self, arm: Arm) -> dict[str, Any]:
+        return recipe(arm, updates=self.sizes.updates, samples=self.sizes.samples)
+
+    def steps(self) -> Iterator[Step]:
+        """Everything, in the order in which it may begin."""
+        sizes = self.sizes
+        for seed in self.seeds:
+            for arm in self.arms:
+                marks = sizes.marks[1:] if arm.learns else (0,)
+                for number, mark in enumerate(marks, 1):
+                    if arm.learns:
+                        learner_s = ROUND_S + UPDATE_S * sizes.updates * sizes.samples
+                        yield Step(f"round/{arm.name}/{seed}/{number}", SAMPLE_S * sizes.samples, learner_s)
+                    read_s = READ_S * min(sizes.read, sizes.probes) * (arm.kind != "frozen")
+                    yield Step(f"probed/{arm.name}/{seed}/{mark}", REPLY_S[arm.kind] * sizes.probes + read_s)
+                if arm.learns or (arm.kind == "frozen" and seed == self.seeds[0]):
+                    yield Step(f"pack/{arm.name}/{seed}/{marks[-1]}", ITEM_S * sizes.pack)
+
+    def seconds(self, done: Sequence[str] = ()) -> float:
+        """About how long what is not done takes: the engine's and the learner's work go on side by side, and the last
+        round's probes wait for the last run."""
+        left = [step for step in self.steps() if step.key not in set(done)]
+        engine_s, learner_s = sum(step.engine_s for step in left), sum(step.learner_s for step in left)
+        return max(engine_s, learner_s) + 0.25 * min(engine_s, learner_s) + START_S * bool(left)
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything that makes it this plan and no other."""
+        told = {
+            "arms": [
+                {"name": arm.name, "kind": arm.kind, "recipe": self.recipe(arm) if arm.learns else {}}
+                for arm in self.arms
+            ],
+            "seeds": self.seeds,
+            "sizes": asdict(self.sizes) | {"marks": self.sizes.marks},
+            "model": self.model,
+            "personas": {
+                seed: {"own": asdict(self.own(seed)), "other": asdict(self.other(seed))} for seed in self.seeds
+            },
+            "prompts": _digest(self.prompts) if self.prompts else "",
+            "settings": dict(self.settings),
+        }
+        return dict(json.loads(json.dumps(told)))
+
+    def _pair(self, seed: int) -> tuple[Persona, Persona]:
+        if self.people:
+            at = (seed - 1) % len(self.people)
+            own = self.people[at]
+            others = [
+                one for one in (*self.people[at + 1 :], *self.people[:at]) if not set(one.wishes) & set(own.wishes)
+            ]
+            return own, (others or _unlike(own, seed))[0]
+        own = personas.composed("heldout", 1, seed)[0]
+        return own, _unlike(own, seed)[0]
+
+    def _parted(self, seed: int) -> tuple[list[Task], list[Task]]:
+        """A person's prompts, for training and for probes: no prompt is in both, whatever the seed."""
+        shuffled = sorted(self.prompts, key=lambda task: hashlib.sha256(task.prompt.encode()).digest())
+        held = min(self.sizes.probes, len(shuffled) // 2)
+        training = shuffled[held:]
+        random.Random(seed).shuffle(training)
+        return training, shuffled[:held]
+
+
+def _unlike(own: Persona, seed: int) -> list[Persona]:
+    """Held-out people who want nothing that this one wants."""
+    found = personas.composed("heldout", len(personas.compositions("heldout")), seed)
+    return [one for one in found if not set(one.wishes) & set(own.wishes)]
+
+
+def made(
+    arms: tuple[Arm, ...],
+    seeds: Sequence[int],
+    model: Path,
+    *,
+    quick: bool = False,
+    people: Path | None = None,
+    prompts: Path | None = None,
+    settings: Mapping[str, str] | None = None,
+    sizes: Mapping[str, Any] | None = None,
+) -> Plan:
+    """The plan for these wishes. Raises Unplayable with what is wrong, and where."""
+    if not seeds:
+        raise Unplayable("No seed is named: SEEDS=1,2,3.")
+    if len(set(seeds)) < len(seeds) or min(seeds) < 1:
+        raise Unplayable("Seeds are different whole numbers from 1 on.")
+    if not (model / "config.json").is_file():
+        raise Unplayable(f"MODEL={model} holds no config.json: name a model's folder, or run make model.")
+    size = replace(QUICK if quick else FULL, **(sizes or {}))
+    for name, least in (("rounds", 0), ("updates", 1), ("samples", 1), ("probes", 1), ("sessions", 1), ("rewrites", 0)):
+        if getattr(size, name) < least:
+            raise Unplayable(f"{name} is at least {least}.")
+    plan = Plan(
+        arms=arms,
+        seeds=tuple(seeds),
+        sizes=size,
+        model=str(model.resolve()),
+        people=tuple(_loaded(personas.load, people)),
+        prompts=tuple(_loaded(tasks.load, prompts)),
+        settings=dict(settings or {}),
+    )
+    if plan.prompts and len(plan.prompts) < 4:
+        raise Unplayable(f"{prompts} holds {len(plan.prompts)} prompts: half are held out, so there must be 4 or more.")
+    for seed in plan.seeds:  # what cannot be drawn is told now, and not an hour into a run
+        plan.training(seed), plan.heldout(seed), plan.other(seed)
+    return plan
+
+
+def _loaded(load: Any, path: Path | None) -> Sequence[Any]:
+    if path is None:
+        return ()
+    try:
+        return list(load(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise Unplayable(f"{path} cannot be read: {error}.") from error
+
+
+def _digest(prompts: Sequence[Task]) -> str:
+    return hashlib.sha256("\n".join(task.prompt for task in prompts).encode()).hexdigest()[:16]
+
+
+def seed_of(*parts: object) -> int:
+    """A number for these words, the same everywhere and always: 31 bits, as samplers take them."""
+    return int.from_bytes(hashlib.sha256(":".join(map(str, parts)).encode()).digest()[:4], "big") >> 1
+
+
+Session = tuple[int, Task, int]
+
+
+def sessions(plan: Plan, seed: int) -> Iterator[Session]:
+    """Number, task and seed of every session of this seed, for ever: the same for all arms."""
+    training = plan.training(seed)
+    for number in count():
+        yield number, training[number % len(training)], seed_of("session", seed, number)
