@@ -14,7 +14,7 @@ from environments.prose import sentences, without_code, words
 
 MOST_SENTENCES, MOST_WORDS = 2, 60
 LEAST_SENTENCES = 6
-LONG_WORD = 10
+LONG_WORD = 9
 WORDS_A_LONG_ONE = 25
 
 
@@ -163,7 +163,7 @@ def is_calm(text: str) -> bool:
 
 
 def is_plain(text: str) -> bool:
-    """Words of ten letters and more are at most one in each 25 words begun; names inside a sentence do not count.
+    """Words of nine letters and more are at most one in each 25 words begun; names inside a sentence do not count.
 
     >>> is_plain("The sun warms the sea."), is_plain("Photosynthesis necessitates illumination.")
     (True, False)
