@@ -99,6 +99,7 @@ def asked(request: HttpRequest, pk: int | None = None) -> dict[str, Any]:
         "keys": KEYS,
         "choices": choices,
         "preferred": preferred(choices, "You prefer"),
+        "choices_chart": scores.choices(choices),
         "can_undo": user.blind_choices.exists(),
         "is_control_on": settings.SHADOW_SHARE > 0,
     }
@@ -117,8 +118,8 @@ def told(evidence: Evidence, whose: str = "you") -> dict[str, Any]:
         "notes": notes(evidence, whose),
         "course": scores.course(evidence.firsts, evidence.moments, evidence.went_live, name),
         "by_checkpoint": scores.ladder(by_number, "content"),
-        "scores_say": contrasted(evidence.scores, "conversation that says how its first reply was received"),
-        "thumbs_say": contrasted(evidence.thumbs, "conversation with a thumb"),
+        "scores_say": contrasted(evidence.scores),
+        "thumbs_say": contrasted(evidence.thumbs),
         "thumbs_chart": scores.ladder(thumbs, "up"),
         "choices_say": preferred(evidence.choices, verb),
         "choices_chart": scores.choices(evidence.choices),
@@ -139,7 +140,7 @@ def answer(evidence: Evidence, whose: str = "you") -> Answer:
     verdict = evidence.scores.reading.verdict if evidence.scores.has_both else "unknown"
     if verdict in ("better", "worse"):
         word, tone = ("It seems so", "good") if verdict == "better" else ("It does not seem so", "bad")
-        sentence = contrasted(evidence.scores, "conversation")
+        sentence = contrasted(evidence.scores)
         return Answer(word, tone, f"{sentence} Nobody drew who got which, so other things may have changed as well.")
     if not evidence.is_learned:
         return Answer("Nothing to compare yet", "", f"Nothing that was learned has answered {whose} so far.")
@@ -179,8 +180,8 @@ def notes(evidence: Evidence, whose: str = "you") -> list[Note]:
     return found
 
 
-def contrasted(contrast: Contrast, what: str) -> str:
-    """The base's rate beside that of what was learned, in sentences; `what` is what a vote is."""
+def contrasted(contrast: Contrast) -> str:
+    """The base's rate beside that of what was learned, in sentences."""
     base, learned = contrast.base, contrast.learned
     if not base.votes and not learned.votes:
         return "Nothing was rated yet."
@@ -201,7 +202,8 @@ def contrasted(contrast: Contrast, what: str) -> str:
         return f"{said} It is not worse by {sequential.MARGIN * 100:.0f} points or more; whether it is better is open."
     if reading.needed is None:
         return f"{said} Too close, or too little of one of the two, to tell: {sequential.MOST_VOTES} more would not do."
-    return f"{said} Not known yet: about {counted(reading.needed, what)} more, if both rates stay as they are."
+    more = counted(reading.needed, "more rated conversation")
+    return f"{said} Not known yet: about {more}, if both rates stay as they are."
 
 
 def preferred(choices: Tally, verb: str) -> str:
@@ -210,13 +212,13 @@ def preferred(choices: Tally, verb: str) -> str:
     if not number:
         return f"No choices yet. With {Tally().needed} for the same side it would be known."
     low, high = choices.interval
-    said = f"{choices.first} of {number} for what was learned: a share of {low:.0%} to {high:.0%}."
+    said = f"{choices.first} of {number} for what was learned: a share of {low:.1%} to {high:.1%}."
     if choices.is_known:
         return f"{verb} {'what was learned' if choices.ahead == 'first' else 'the base'}. {said}"
     if choices.needed is None:
         return f"{said} Too close: at this share not even {MOST_CHOICES} more choices would tell the two apart."
-    more = counted(choices.needed, "choice")
-    return f"{said} Not known yet: about {more} more at this share would take one half out of the interval."
+    more = counted(choices.needed, "more choice")
+    return f"{said} Not known yet: about {more} at this share would take one half out of the interval."
 
 
 def from_what(evidence: Evidence) -> str:

@@ -179,12 +179,12 @@ def test_seven_blind_choices_for_what_was_learned_are_known_and_six_are_not(page
     for shadow in pairs[:6]:
         prefer(page, shadow, "reply")
     assert "6 of 6 for what was learned" in (shown := html(page.get("/helped/")))
-    assert "about 1 choice more at this share" in shown
+    assert "about 1 more choice at this share" in shown
     assert "Not known yet</h2>" in shown
     prefer(page, pairs[6], "reply")
     shown = html(page.get("/helped/"))
     # a rate p is left while 0.2095 / p⁷ < 20, so from (0.2095 / 20)^(1/7) = 0.52 on
-    assert "You prefer what was learned. 7 of 7 for what was learned: a share of 52% to 100%." in shown
+    assert "You prefer what was learned. 7 of 7 for what was learned: a share of 52.1% to 100.0%." in shown
     assert ">Yes</h2>" in shown
     assert "You have seen every pair there is." in shown
 
@@ -372,7 +372,7 @@ def test_too_few_says_how_many_more(page, rated, base, learned):
     rated(learned, thumb=1)
     shown = html(page.get("/helped/"))
     assert "Not known yet: about" in shown
-    assert "more, if both rates stay as they are." in shown
+    assert "more rated conversations, if both rates stay as they are." in shown
 
 
 # Whose it is
