@@ -121,7 +121,7 @@ class Engine:
             prompt_tokens=meta["prompt_tokens"],
             cached_tokens=meta.get("cached_tokens", 0),
             weight_version=str(meta.get("weight_version", "")),
-            top=_top(meta, 0, len(ids)),
+            top=_top(meta.get("output_top_logprobs") or (), len(ids)),
         )
 
     async def stream(
@@ -170,7 +170,7 @@ class Engine:
                             raise EngineRefused(f"The stream broke: {seen} + {given} tokens are not {total}.")
                         values = _logprobs(meta["output_token_logprobs"][skip:])
                         _agree(new, values)
-                        likely = _top(meta, skip, len(new))
+                        likely = _top((meta.get("output_top_logprobs") or ())[skip:], len(new))
                     except TalkbackError as error:  # what came before it in the same breath is said first
                         failure = error
                         break
@@ -206,24 +206,30 @@ class Engine:
         *,
         adapter: str | None = None,
         priority: int = 0,
+        top: int = 0,
     ) -> Scored:
-        """Log-probs at temperature 1 of each response token after the prompt. Nothing is generated."""
+        """Log-probs at temperature 1 of each response token after the prompt, and the `top` likeliest tokens at its
+        place. Nothing is generated."""
         if not prompt_ids or not response_ids:
             raise ValueError("scoring needs a prompt and a response")
         if (spare := await self._instead(adapter)) is not None:
             async with spare as other:
-                return await other.score(prompt_ids, response_ids, adapter=adapter, priority=priority)
-        body = self._request([*prompt_ids, *response_ids], Sampling(max_new_tokens=0), adapter, None, priority)
+                return await other.score(prompt_ids, response_ids, adapter=adapter, priority=priority, top=top)
+        nothing = Sampling(max_new_tokens=0, top_logprobs=top)
+        body = self._request([*prompt_ids, *response_ids], nothing, adapter, None, priority)
         # The entry at the start position is null: begin one token early, so that the first response token is real.
         body["logprob_start_len"] = len(prompt_ids) - 1
-        entries, _ = await self._read(body, adapter)
+        meta = await self._read(body, adapter)
+        entries = meta["input_token_logprobs"][1:]
         if nameless := _nameless(entries, response_ids):
             # SGLang 0.5.23 calls the last id of the vocabulary 0: it takes ids from there on for places of images.
             # Asked for that id besides, it says the same log-prob again, now by its name.
             again = body | {"rid": uuid4().hex, "token_ids_logprob": sorted(nameless)}
-            entries, named = await self._read(again, adapter)
-            _confirm(entries, named, response_ids)
-        return Scored(ids=tuple(response_ids), logprobs=_logprobs(entries))
+            said = await self._read(again, adapter)
+            entries = said["input_token_logprobs"][1:]
+            _confirm(entries, (said.get("input_token_ids_logprobs") or [])[1:], response_ids)
+        rivals = (meta.get("input_top_logprobs") or [])[1:] if top else []
+        return Scored(ids=tuple(response_ids), logprobs=_logprobs(entries), top=_top(rivals, len(response_ids)))
 
     async def load_adapter(self, name: str, path: str) -> None:
         """Hold the adapter in folder `path` (on the engine's disk) as `name`; no change when it is held already.
@@ -338,13 +344,13 @@ class Engine:
                     f"The engine answered with {self._weights or 'the base'}, not {wanted or 'the base'}."
                 )
 
-    async def _read(self, body: Mapping[str, Any], adapter: str | None) -> tuple[list[Any], list[Any]]:
-        """What the engine gives each token of the prompt behind the first that was asked for, and the tokens that were
-        asked for by name."""
-        meta = (await self._post("/generate", body))["meta_info"]
+    async def _read(self, body: Mapping[str, Any], adapter: str | None) -> dict[str, Any]:
+        """What the engine says of a prompt; the first entry of each of its lists is of the token before those that were
+        asked for."""
+        meta: dict[str, Any] = (await self._post("/generate", body))["meta_info"]
         _finish(meta)
         self._stamped(meta, adapter)
-        return meta["input_token_logprobs"][1:], (meta.get("input_token_ids_logprobs") or [])[1:]
+        return meta
 
     def _session(self) -> aiohttp.ClientSession:
         return self._connections.client()
@@ -576,9 +582,8 @@ def _logprobs(entries: Sequence[Sequence[Any]]) -> tuple[float, ...]:
     return tuple(float(entry[0]) for entry in entries)
 
 
-def _top(meta: Mapping[str, Any], skip: int, count: int) -> Top:
-    """The likeliest tokens beside each drawn one; a token that could not come has no log-prob and is left out."""
-    rows = (meta.get("output_top_logprobs") or ())[skip:]
+def _top(rows: Sequence[Any], count: int) -> Top:
+    """The likeliest tokens beside each of so many; a token that could not come has no log-prob and is left out."""
     if rows and len(rows) != count:
         raise EngineRefused(f"The engine returned {len(rows)} lists of likely tokens for {count} tokens.")
     return tuple(tuple((int(id), float(logprob)) for logprob, id, *_ in row if logprob is not None) for row in rows)

@@ -26,6 +26,8 @@ from gpu_workers.spare import Spare
 from gpu_workers.types import Completion, Delta, Sampling, Scored, Top
 
 Logprobs = Callable[[Sequence[int], Sequence[int], str | None], Sequence[float]]
+Likely = Callable[[Sequence[int], Sequence[int], str | None], Sequence[Sequence[int]]]
+"""Of a prompt and a response: the likeliest ids at each place of the response, likeliest first."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,11 @@ def steady_logprobs(prompt_ids: Sequence[int], response_ids: Sequence[int], adap
     return [-(0.2 + (i % 11) / 10) + (0.1 if i in prompt_ids else 0.0) + shift for i in response_ids]
 
 
+def itself_first(prompt_ids: Sequence[int], response_ids: Sequence[int], adapter: str | None) -> list[list[int]]:
+    """Made-up rivals: the token that stands there, then the ids behind it."""
+    return [[id + n for n in range(8)] for id in response_ids]
+
+
 class FakeEngine:
     """Says what it was told to say, remembers what it was asked, and fails on demand.
 
@@ -80,6 +87,7 @@ class FakeEngine:
         self.weight_version = "base"
         self.paused: str | None = None
         self.logprobs: Logprobs = steady_logprobs
+        self.likely: Likely = itself_first
         self.down: Exception | None = None
         self._script: list[_Line] = []
         self._lock = threading.Lock()
@@ -192,6 +200,7 @@ class FakeEngine:
         *,
         adapter: str | None = None,
         priority: int = 0,
+        top: int = 0,
     ) -> Scored:
         if not prompt_ids or not response_ids:
             raise ValueError("scoring needs a prompt and a response")
@@ -199,7 +208,9 @@ class FakeEngine:
         logprobs = tuple(self.logprobs(prompt_ids, response_ids, adapter))
         if len(logprobs) != len(response_ids):
             raise EngineRefused(f"{len(logprobs)} scripted log-probs for {len(response_ids)} tokens")
-        return Scored(ids=tuple(response_ids), logprobs=logprobs)
+        likely = self.likely(prompt_ids, response_ids, adapter) if top else ()
+        rivals = tuple(tuple((id, -1.0 - n) for n, id in enumerate(row[:top])) for row in likely)
+        return Scored(ids=tuple(response_ids), logprobs=logprobs, top=rivals)
 
     async def load_adapter(self, name: str, path: str) -> None:
         self._admin("load", (name, str(path)))

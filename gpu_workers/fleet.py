@@ -82,9 +82,10 @@ class Fleet:
         *,
         adapter: str | None = None,
         priority: int = 0,
+        top: int = 0,
     ) -> Scored:
         async def ask(engine: Engine) -> Scored:
-            return await engine.score(prompt_ids, response_ids, adapter=adapter, priority=priority)
+            return await engine.score(prompt_ids, response_ids, adapter=adapter, priority=priority, top=top)
 
         return await self._one(ask, adapter, prompt_ids)
 

@@ -33,7 +33,7 @@ class Sampling:
 
 
 Top = tuple[tuple[tuple[int, float], ...], ...]
-"""For each token drawn the likeliest ones at its place with their log-probs, likeliest first."""
+"""For each token the likeliest ones at its place with their log-probs, likeliest first."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,7 @@ class Scored:
 
     ids: tuple[int, ...]
     logprobs: tuple[float, ...]
+    top: Top = ()  # the likeliest at each place, where they were asked for and the engine has them
 
 
 @dataclass(frozen=True)

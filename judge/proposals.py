@@ -1,6 +1,6 @@
 """From what people say and votes find to the one hint that a turn may learn from, and what becomes of earlier ones.
 
-A verdict proposes at most one hint: of the wordings that were offered the one that moves the teacher most. A person's
+A verdict proposes at most one hint: of the wordings that were offered the one that judge.choice picks. A person's
 own correction comes before all of them. What a reviewer decided stands, as long as the person does not say something
 else in their own words; what was accepted by itself, or waits, goes when it was drawn from evidence that has changed.
 """
@@ -118,19 +118,25 @@ class Plan:
         """True when a person is waited for."""
         return self.keeps is not None and is_waiting(self.keeps)
 
+    def shown_of(self, unshown: Mapping[str, str]) -> list[Offer]:
+        """The offers whose words the teacher can be shown."""
+        return [offer for offer in self.offers if not unshown.keys() & {offer.text, offer.shown}]
+
     def best(
-        self, gain: Callable[[str], float] | None, unshown: Mapping[str, str] = MappingProxyType({})
+        self, pick: Callable[[Sequence[str]], str] | None, unshown: Mapping[str, str] = MappingProxyType({})
     ) -> Offer | None:
-        """The offer with the largest gain; without a teacher only what a person said themselves.
+        """The offer whose wording is picked (judge.choice); without a teacher only what a person said themselves.
 
         `unshown` says of words why the teacher cannot be shown them. Where that holds of all offers, a voted one waits
         for a person who finds better words.
         """
-        if gain is None:
+        if pick is None:
             return next((offer for offer in self.offers if offer.source == Hint.Source.PERSON), None)
-        shown = [offer for offer in self.offers if not unshown.keys() & {offer.text, offer.shown}]
-        if shown or not self.offers:
-            return max(shown, key=lambda offer: gain(offer.text), default=None)
+        if not self.offers:
+            return None
+        if shown := self.shown_of(unshown):
+            text = pick([offer.text for offer in shown])
+            return next(offer for offer in shown if offer.text == text)
         first = self.offers[0]
         if first.source == Hint.Source.PERSON:
             return first

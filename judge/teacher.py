@@ -13,8 +13,9 @@ from chat.rendering import MessagesRefused, Renderer
 from core.errors import TalkbackError
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
-from gpu_workers.types import Scored
-from judge import hints
+from gpu_workers.types import Scored, Top
+from judge import choice, hints
+from judge.choice import Measured
 from judge.judges import PRIORITY
 from training.models import Checkpoint
 from training.promotion import ensure_loaded
@@ -58,6 +59,8 @@ class Lesson:
     hint: str
     prompt_ids: tuple[int, ...]
     logprobs: tuple[float, ...]  # T = 1, under the hinted prompt, one a response id
+    top: Top = ()  # the likeliest tokens at each place, where there is a choice
+    better: tuple[float, ...] = ()  # T = 1, of the better reply under the hinted prompt, where one is known
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ class Reading:
 
     old_logprobs: tuple[float, ...]  # under the prompt and the checkpoint that served it, one a response id
     lessons: tuple[Lesson, ...] = ()
+    top: Top = ()  # what it would have said itself: the likeliest tokens at each place, where there is a choice
+    better: tuple[float, ...] = ()  # of the better reply under the plain prompt, where one is known
     unshown: Mapping[str, str] = field(default_factory=dict)
     """Hints that leave no room for the reply, and what is to be said of each."""
 
@@ -80,9 +85,13 @@ class Reading:
         """Nats a token by which it moves the teacher in the wanted direction."""
         return hints.gain(self.old_logprobs, lesson.logprobs, reward)
 
-    def best(self, reward: int | None) -> Lesson | None:
-        """The lesson with the largest measured gain; None when there is none."""
-        return max(self.lessons, key=lambda lesson: self.gain(lesson, reward), default=None)
+    def measured(self, lesson: Lesson, reward: int | None) -> Measured:
+        """All that a choice among wordings goes by."""
+        return Measured(
+            gain=self.gain(lesson, reward),
+            raises=hints.gain(self.better, lesson.better, 1) if self.better else None,
+            overlap=choice.overlap(self.top, lesson.top) if self.top and lesson.top else None,
+        )
 
 
 def hinted_prompt(turn: Turn, hint: str, renderer: Renderer) -> tuple[int, ...]:
@@ -107,11 +116,22 @@ def hinted_prompt(turn: Turn, hint: str, renderer: Renderer) -> tuple[int, ...]:
     return tuple(prompt_ids)
 
 
-def read(turn: Turn, wanted: Sequence[str], engine: Engine, renderer: Renderer, *, by: str) -> Reading:
+def read(
+    turn: Turn,
+    wanted: Sequence[str],
+    engine: Engine,
+    renderer: Renderer,
+    *,
+    by: str,
+    top: int = 0,
+    better_ids: Sequence[int] = (),
+) -> Reading:
     """Score the served ids under the plain prompt and under each hint, at T = 1.
 
     The plain prompt is read by the checkpoint that served; the hinted ones by the base or by that same checkpoint,
-    as the recipe's `teacher` (`by`) says. A hint that does not fit is no lesson, and `unshown`. Raises
+    as the recipe's `teacher` (`by`) says. A hint that does not fit is no lesson, and `unshown`. Where there is a choice
+    to make, the `top` likeliest tokens are asked for at each place, and `better_ids`, a better reply, is scored in the
+    same ways, where all prompts leave room for it: n hints take n + 1 scores, or 2n + 2 with a better reply. Raises
     Unreadable when those weights or that prompt cannot be had any more, EngineUnavailable when nobody answers,
     ValueError when lengths disagree.
     """
@@ -127,37 +147,54 @@ def read(turn: Turn, wanted: Sequence[str], engine: Engine, renderer: Renderer, 
     serving = turn.checkpoint.adapter or None
     teaching = None if by == "base" else serving
 
+    asked = [(tuple(turn.prompt_ids), serving), *((ids, teaching) for ids in prompts.values())]
+    replies = [tuple(turn.response_ids)]
+    if better_ids and max(len(ids) for ids, _ in asked) + len(better_ids) <= renderer.context_length:
+        replies.append(tuple(better_ids))
+
     async def scored() -> list[Scored]:
         try:
             return await asyncio.gather(
-                _score(turn.checkpoint, engine, turn.prompt_ids, turn.response_ids, serving),
-                *(_score(turn.checkpoint, engine, ids, turn.response_ids, teaching) for ids in prompts.values()),
+                *(_score(turn.checkpoint, engine, ids, replies[0], adapter, top) for ids, adapter in asked),
+                *(
+                    _score(turn.checkpoint, engine, ids, reply, adapter)
+                    for reply in replies[1:]
+                    for ids, adapter in asked
+                ),
             )
         finally:
             await engine.aclose()
 
     try:
-        plain, *hinted = asyncio.run(scored())
+        answers = asyncio.run(scored())
     except AdapterInvalid as error:
         raise WeightsGone(f"The weights that served it are gone: {error}") from error
     except EngineRefused as error:
         raise NotScored(f"The engine would not score it: {error}") from error
+    (plain, *hinted), (wished, *raised) = answers[: len(asked)], answers[len(asked) :] or [NOTHING] * len(asked)
     for answer in (plain, *hinted):
         if len(answer.logprobs) != len(turn.response_ids):
             raise ValueError(f"{len(answer.logprobs)} log-probs for {len(turn.response_ids)} response tokens")
     return Reading(
         plain.logprobs,
         tuple(
-            Lesson(hint, prompt, answer.logprobs)
-            for (hint, prompt), answer in zip(prompts.items(), hinted, strict=True)
+            Lesson(hint, prompt, answer.logprobs, answer.top, better.logprobs)
+            for (hint, prompt), answer, better in zip(prompts.items(), hinted, raised, strict=True)
         ),
-        unshown,
+        top=plain.top,
+        better=wished.logprobs,
+        unshown=unshown,
     )
 
 
-def heat_map(turn: Turn, reading: Reading, lesson: Lesson, renderer: Renderer) -> dict[str, Any]:
-    """What a reviewer sees: each token of the reply with its log-prob as served and under the hint."""
-    return {
+NOTHING = Scored((), ())
+
+
+def heat_map(turn: Turn, reading: Reading, lesson: Lesson, renderer: Renderer, *, choice: str = "") -> dict[str, Any]:
+    """What a reviewer sees: each token of the reply with its log-prob as served and under the hint; and the `choice`,
+    why it is this wording where there were several."""
+    said = {"choice": choice} if choice else {}
+    return said | {
         "tokens": [renderer.decode([token]) for token in turn.response_ids],
         "old_logprobs": list(reading.old_logprobs),
         "logprobs": list(lesson.logprobs),
@@ -165,13 +202,18 @@ def heat_map(turn: Turn, reading: Reading, lesson: Lesson, renderer: Renderer) -
 
 
 async def _score(
-    checkpoint: Checkpoint, engine: Engine, prompt_ids: Sequence[int], response_ids: Sequence[int], adapter: str | None
+    checkpoint: Checkpoint,
+    engine: Engine,
+    prompt_ids: Sequence[int],
+    response_ids: Sequence[int],
+    adapter: str | None,
+    top: int = 0,
 ) -> Scored:
     try:
-        return await engine.score(prompt_ids, response_ids, adapter=adapter, priority=PRIORITY)
+        return await engine.score(prompt_ids, response_ids, adapter=adapter, priority=PRIORITY, top=top)
     except AdapterMissing:
         await ensure_loaded(checkpoint, engine)
     try:
-        return await engine.score(prompt_ids, response_ids, adapter=adapter, priority=PRIORITY)
+        return await engine.score(prompt_ids, response_ids, adapter=adapter, priority=PRIORITY, top=top)
     except AdapterMissing as error:  # let go of again at once: that says nothing of the reply
         raise EngineUnavailable(str(error)) from error

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 
 from django.conf import settings
 from django.db import transaction
@@ -18,6 +19,7 @@ from core.errors import IllegalMove
 from feedback.models import Feedback
 from gpu_workers.engine import Engine
 from judge import (
+    choice,
     consent,
     evidence,
     holdout,
@@ -93,6 +95,8 @@ class Verdict:
     reason: str = ""
     code: str = ""
     """The kind of reason, where `reason` is a sentence of its own."""
+    choice: str = ""
+    """Why it is this wording, where there were several."""
     taught: Turn | None = None
     """The turn as it is learned from, without what is personal in it: what `reading` speaks of."""
 
@@ -158,18 +162,33 @@ def reach(turn: Turn, seen: Evidence, *, who: Panel, engine: Engine, renderer: R
     try:
         clean = redaction.of(turn, renderer)
         worded = {one: clean.hint(one) for one in wanted}
-        reading = teacher.read(clean.turn, tuple(dict.fromkeys(worded.values())), engine, renderer, by=recipe.teacher)
+        is_choice = len(plan.offers) > 1
+        better = choice.better_reply(turn, seen) if is_choice and not turn.asked.get("opened") else ""
+        reading = teacher.read(
+            clean.turn,
+            tuple(dict.fromkeys(worded.values())),
+            engine,
+            renderer,
+            by=recipe.teacher,
+            top=choice.TOP if is_choice else 0,
+            better_ids=rewritten(clean, better, renderer)[0] if better else (),
+        )
     except Unreadable as error:
         verdict = _without_sample(opinion, seen, plan, plan.best(None), untrusted=untrusted)
         return replace(verdict, reason=str(error)[:200], code=error.code)
     lessons = {one: reading.lesson(words) for one, words in worded.items() if words not in reading.unshown}
     unshown = {one: reading.unshown[words] for one, words in worded.items() if words in reading.unshown}
-    offer = plan.best((lambda text: reading.gain(lessons[text], opinion.reward)) if worded else None, unshown)
+    measured = {one: reading.measured(lesson, opinion.reward) for one, lesson in lessons.items()}
+    offer = plan.best(partial(choice.best, measured) if worded else None, unshown)
     words = offer.words if offer is not None else plan.words
     taught, too_long = lessons.get(words), unshown.get(words, "")[:200]
     shown = taught or lessons.get(offer.shown if offer is not None else plan.shown)
     verdict = _without_sample(opinion, seen, plan, offer, untrusted=untrusted)
+    because = plan.keeps.teacher.get("choice", "") if plan.keeps is not None else ""
+    if offer is not None and offer.text in measured:
+        because = choice.why(measured, [one.text for one in plan.shown_of(unshown)], offer.text)
     verdict = replace(verdict, hint=taught.hint if taught else words, reading=reading, lesson=shown, taught=clean.turn)
+    verdict = replace(verdict, choice=because)
     if too_long:
         verdict = replace(verdict, reason=too_long, code=TooLong.code)
     rewards = clean.carried(rewards, 0) if rewards else []
@@ -449,7 +468,9 @@ def _written(turn: Turn, seen: Evidence, verdict: Verdict, renderer: Renderer, r
             judgement.confidence, judgement.rule = opinion.confidence, opinion.rule
             judgement.hint, judgement.hint_from = verdict.hint, verdict.hint_from if verdict.hint else ""
             taught = verdict.taught or turn
-            heat = teacher.heat_map(taught, reading, lesson, renderer) if reading and lesson else {}
+            heat = {}
+            if reading and lesson:
+                heat = teacher.heat_map(taught, reading, lesson, renderer, choice=verdict.choice)
             judgement.teacher = heat if verdict.hint else {}
             if plan is not None:
                 gain = reading.gain(lesson, opinion.reward) if reading and lesson else None

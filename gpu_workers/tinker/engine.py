@@ -112,8 +112,9 @@ class TinkerEngine:
         *,
         adapter: str | None = None,
         priority: int = 0,
+        top: int = 0,
     ) -> Scored:
-        """Log-probs at temperature 1 of each response token after the prompt."""
+        """Log-probs at temperature 1 of each response token after the prompt; the service gives no others with them."""
         if not prompt_ids or not response_ids:
             raise ValueError("scoring needs a prompt and a response")
         sampler, _ = await self._sampler(adapter)

@@ -47,6 +47,21 @@ async def test_scoring_is_at_temperature_one_and_the_first_token_is_real(client:
     assert scored.logprobs == pytest.approx(reference.response_logprobs(PROMPT, response), abs=CLOSE)
 
 
+async def test_scoring_names_the_likeliest_tokens_at_each_place_where_they_are_asked_for(
+    client: Engine, reference: Reference
+) -> None:
+    response = (310, 194, 423)
+
+    scored = await client.score(PROMPT, response, top=3)
+
+    for place, row in enumerate(scored.top):
+        best = reference.logits([*PROMPT, *response[:place]])[-1].log_softmax(-1).topk(3)
+        assert [id for id, _ in row] == best.indices.tolist()
+        assert [logprob for _, logprob in row] == pytest.approx(best.values.tolist(), abs=CLOSE)
+    assert len(scored.top) == len(response)
+    assert (await client.score(PROMPT, response)).top == ()
+
+
 async def test_a_prompt_of_one_token_can_be_scored_from(client: Engine, reference: Reference) -> None:
     scored = await client.score((1,), (310,))
 
