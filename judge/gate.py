@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from time import monotonic
 from typing import Any
 from uuid import UUID
 
@@ -120,25 +122,30 @@ def _examined(exam: Examination, seat: Seat | None, engine: Engine, renderer: Re
     checkpoint, run = exam.checkpoint, exam.checkpoint.run
     try:
         _say(exam, "loading", 0, limits.prompts)
-        checks = _applied(checkpoint, engine)
+        with _timed(exam, "loading and proof"):
+            checks = _applied(checkpoint, engine)
         if not all(check.passed for check in checks):
             return checks
         wishes, known = _wishes(run, limits), _known(run)
         asked = heldout.prompts()[: limits.prompts]
         for start in range(0, len(asked), limits.handful):
             _keep(seat)
-            _compare(exam, asked[start : start + limits.handful], wishes, known, engine, renderer, limits)
+            with _timed(exam, "replies"):
+                _compare(exam, asked[start : start + limits.handful], wishes, known, engine, renderer, limits)
         _ask_pack(exam, seat, engine, renderer, limits)
         _ask_own(exam, seat, engine, renderer, limits)
         _keep(seat)
         _say(exam, "preference", limits.prompts, limits.prompts)
-        rated = _rated(run, renderer, limits)
+        with _timed(exam, "rated replies"):
+            rated = _preferred_examples(exam, _rated(run, renderer, limits), engine, limits)
+        with _timed(exam, "meter"):
+            metered = _metered(exam, engine, limits)
         checks += collapsed(exam.pairs, limits)
         checks += kept_up([pack.Row.read(row) for row in exam.pack], limits)
         checks += preferred(exam.pairs, wishes, limits)
-        checks += _preferred_examples(exam, rated, engine, limits)
+        checks += rated
         checks += pleased([own.Row.read(row) for row in exam.personal], limits)
-        return checks + _metered(exam, engine, limits)
+        return checks + metered
     except AdapterMissing as error:  # loaded, and let go of again at once: that says nothing of the weights
         raise EngineUnavailable(str(error)) from error
     except (AdapterInvalid, Unproven) as error:
@@ -153,7 +160,7 @@ def _begun(checkpoint: Checkpoint) -> Examination:
     exam, _ = Examination.objects.get_or_create(checkpoint=checkpoint, defaults={"against": live})
     if exam.against_id != live.pk:
         exam.against, exam.started_at = live, timezone.now()
-        exam.pairs, exam.pack, exam.personal, exam.meter = [], [], [], {}
+        exam.pairs, exam.pack, exam.personal, exam.meter, exam.progress = [], [], [], {}, {}
         exam.save()
     return exam
 
@@ -166,7 +173,7 @@ def _close(exam: Examination, checkpoint: Checkpoint, checks: Sequence[Check]) -
     failed = [check for check in checks if not check.passed]
     exam.checks = [asdict(check) for check in checks]
     exam.passed, exam.finished_at = not failed, timezone.now()
-    exam.progress = {"phase": "done", "done": len(exam.pairs), "total": len(exam.pairs)}
+    exam.progress |= {"phase": "done", "done": len(exam.pairs), "total": len(exam.pairs)}
     reason = " ".join(check.sentence for check in failed)
     exam.pairs = _worst_first(exam.pairs, [name for check in failed if check.where == "pairs" for name in check.worst])
     try:
@@ -188,11 +195,22 @@ def _worst_first(pairs: Sequence[dict[str, Any]], worst: Sequence[str]) -> list[
 
 def _say(exam: Examination, phase: str, done: int, total: int) -> None:
     """Write how far the exam has come, and tell whoever watches."""
-    exam.progress = {"phase": phase, "done": done, "total": total}
+    exam.progress |= {"phase": phase, "done": done, "total": total}
     if exam.pk is None:  # it is only looked at
         return
     exam.save()
     moved.send(sender=Examination, pk=exam.pk, status=phase)
+
+
+@contextmanager
+def _timed(exam: Examination, part: str) -> Iterator[None]:
+    """Add the seconds that this takes to those of its part; an attempt that ends half-way counts as well."""
+    began = monotonic()
+    try:
+        yield
+    finally:
+        before = exam.progress.get("seconds", {})
+        exam.progress["seconds"] = before | {part: round(before.get(part, 0.0) + monotonic() - began, 2)}
 
 
 # Is the adapter applied?
@@ -466,7 +484,8 @@ def _ask_pack(exam: Examination, seat: Seat | None, engine: Engine, renderer: Re
     todo, known = [item for item in wanted if item.mark not in there], pack.known(exam.against)
     for start in range(0, len(todo), pack.HANDFUL):
         _keep(seat)
-        rows = pack.ask(todo[start : start + pack.HANDFUL], exam, known, engine, renderer)
+        with _timed(exam, "general pack"):
+            rows = pack.ask(todo[start : start + pack.HANDFUL], exam, known, engine, renderer)
         exam.pack = [*exam.pack, *(row.written() for row in rows)]
         _say(exam, "general pack", len(exam.pack), len(wanted))
 
@@ -506,7 +525,8 @@ def _ask_own(exam: Examination, seat: Seat | None, engine: Engine, renderer: Ren
     taught = own.Lessons.of(exam.checkpoint) if todo else own.Lessons()
     for start in range(0, len(todo), limits.handful):
         _keep(seat)
-        rows = own.ask(todo[start : start + limits.handful], taught, exam, engine, renderer, limits)
+        with _timed(exam, "kept corrections"):
+            rows = own.ask(todo[start : start + limits.handful], taught, exam, engine, renderer, limits)
         exam.personal = [*exam.personal, *(row.written() for row in rows)]
         _say(exam, "kept corrections", len(exam.personal), len(wanted))
 

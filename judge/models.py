@@ -120,6 +120,15 @@ class Examination(models.Model):
     def __str__(self) -> str:
         return f"examination of {self.checkpoint}"
 
+    @property
+    def seconds(self) -> dict[str, float]:
+        """What each part of it took, the longest first; empty for exams of earlier versions."""
+        return dict(sorted(self.progress.get("seconds", {}).items(), key=lambda part: -part[1]))
+
+    @property
+    def took_s(self) -> float:
+        return sum(self.seconds.values())
+
 
 class Hint(Stateful):
     """One proposed lesson of one turn, and what became of it. A turn learns from at most one of its hints."""

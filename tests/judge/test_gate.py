@@ -95,9 +95,19 @@ def test_a_candidate_that_speaks_as_well_passes_with_numbers(engine, examine, ca
     ]
     assert [pair["prompt"] for pair in exam.pairs] == ASKED
     assert [pair["live"] for pair in exam.pairs] == REPLIES
-    assert exam.progress == {"phase": "done", "done": 4, "total": 4}
+    assert exam.progress.items() >= {"phase": "done", "done": 4, "total": 4}.items()
     assert exam.against == Checkpoint.live()
     assert engine.loaded == {candidate.adapter: str(candidate.folder)}
+
+
+def test_the_exam_says_what_each_of_its_parts_took(engine, examine, candidate, monkeypatch):
+    now = iter(range(100))
+    monkeypatch.setattr(gate, "monotonic", lambda: float(next(now)))  # each part looks twice: a second
+    both_say(engine)
+    exam = examine()
+    # Four prompts are two handfuls; no item of the pack and no kept correction is asked.
+    assert exam.seconds == {"replies": 2.0, "loading and proof": 1.0, "rated replies": 1.0, "meter": 1.0}
+    assert exam.took_s == 5.0
 
 
 def test_both_are_asked_with_the_same_seeds_before_votes_and_after_people(engine, examine, candidate):

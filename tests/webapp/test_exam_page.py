@@ -53,6 +53,7 @@ def test_a_failed_check_leads_to_the_examples_that_failed_it(candidate, page):
         checkpoint=candidate,
         against=Checkpoint.live(),
         passed=False,
+        progress={"phase": "done", "seconds": {"meter": 2.04, "replies": 31.26}},
         pairs=[{"id": "h01", "prompt": "Why?", **numbers}],
         pack=[{"id": lost.id, "mark": lost.mark, "live": [-1, -2, -3], "candidate": [-2, -3, -1]}],
         personal=[
@@ -70,6 +71,7 @@ def test_a_failed_check_leads_to_the_examples_that_failed_it(candidate, page):
 
     said = page()
 
+    assert "It took 33 s: replies 31.3, meter 2.0." in said
     for anchor in (f"pack-{lost.id}", f"own-{turn.pk}", "pair-h01"):
         assert f'href="#{anchor}"' in said
         assert f'id="{anchor}"' in said
