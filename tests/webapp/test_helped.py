@@ -204,19 +204,17 @@ def test_a_tie_is_called_too_close(page, paired):
     assert "Too close: at this share not even 5000 more choices would tell the two apart." in html(page.get("/helped/"))
 
 
-def test_the_order_is_a_coin_and_nothing_shown_says_which_is_which(page, paired):
-    fallen = set()
-    for n in range(12):
+def test_the_order_is_drawn_and_nothing_shown_says_which_is_which(page, paired):
+    for n in range(4):
         shadow = paired(reply=f"The learned words {n}.", shadow=f"The other words {n}.")
         shown = html(page.get("/helped/"))
         first, second = (shown.index(f"The {whose} words {n}.") for whose in ("learned", "other"))
-        assert (second < first) == blind.is_swapped(shadow.pk)
-        fallen.add(second < first)
+        assert (second < first) == blind.is_swapped(shadow.pk)  # a fair coin: its doctest tosses it a thousand times
         part = shown[shown.index('id="blind"') : shown.index('id="firsts-title"')]
         assert "talkback@" not in part
-        assert not {'value="reply"', 'value="shadow"'} & set(part.split())
+        assert 'value="reply"' not in part
+        assert 'value="shadow"' not in part
         page.post("/helped/choose/", {"pair": shadow.pk, "side": "skip"})
-    assert fallen == {True, False}  # twelve falls alike: 1 in 2048, and the numbers of a fresh database are the same
 
 
 def test_a_pair_can_be_skipped_and_the_last_answer_taken_back(page, paired):
