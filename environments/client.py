@@ -113,13 +113,22 @@ class Client:
             tool_calls=tuple(choice["message"].get("tool_calls") or ()),
         )
 
-    async def give(self, completion_id: str, *, rating: str | None = None, guidance: str | None = None) -> None:
-        """Say how a reply was ("up" or "down"), or how the next one should be. What is left out stays as it stands."""
+    async def give(
+        self,
+        completion_id: str,
+        *,
+        rating: str | None = None,
+        guidance: str | None = None,
+        correction: str | None = None,
+    ) -> None:
+        """Say how a reply was ("up" or "down"), how the next one should be, or what this one should have said. What is
+        left out stays as it stands."""
         body: dict[str, Any] = {"completion_id": completion_id}
         body |= {"thumb": rating} if rating else {}
         body |= {"guidance": guidance} if guidance else {}
+        body |= {"correction": correction} if correction else {}
         if len(body) == 1:
-            raise ValueError("say something: a rating, guidance, or both")
+            raise ValueError("say something: a rating, guidance or a correction")
         await self._asked("POST", "/feedback", body)
 
     async def learning(self, completion_id: str) -> Mapping[str, Any]:

@@ -57,7 +57,14 @@ class Client(Protocol):
         name: str | None = None,
     ) -> Completion: ...
 
-    async def give(self, completion_id: str, *, rating: str | None = None, guidance: str | None = None) -> None: ...
+    async def give(
+        self,
+        completion_id: str,
+        *,
+        rating: str | None = None,
+        guidance: str | None = None,
+        correction: str | None = None,
+    ) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -99,7 +106,8 @@ async def play(
 
     The whole history goes with every request, as a stock client sends it, so what the person says is the next state of
     the reply before. The last word is sent too, and its answer cut short: that exchange has no `said`. With `thumb` the
-    last reply that was heard gets one: up where it was accepted, down where it was not.
+    last reply that was heard gets one: up where it was accepted, down where it was not. What a person would have had
+    instead goes into the correction box before their next message.
 
     A task with files has tools to read and write them, in `workspace` or in one of its own; what a tool gives back is
     a next state. What was accepted is then asked to be saved, and looked for in the file.
@@ -128,6 +136,8 @@ async def _heard(talk: _Talk, user: User, most_rewrites: int, workspace: Workspa
     while True:
         reply = await talk.work(workspace)
         said = await user.hear(reply.text, finished=reply.finish_reason == "stop")
+        if said.instead is not None:
+            await talk.client.give(reply.id, correction=said.instead)
         talk.hear(said)
         most_rewrites -= 1
         if said.asked is None or most_rewrites < 0:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from environments import phrasings
 from environments.actor import Actor
+from environments.editing import edited
 from environments.personas import Persona, parts
 from environments.tasks import Task
 from environments.wishes import WISHES
@@ -24,6 +25,8 @@ class Said:
     text: str
     accepts: bool
     asked: str | None
+    instead: str | None = None
+    """What they put into the correction box: the reply as they would have had it."""
 
 
 class User(Protocol):
@@ -73,9 +76,19 @@ class ScriptedUser(_Person):
     A session has one tone. Polite and chatty people give up politely, cross ones curtly, plain ones either way.
     """
 
-    def __init__(self, persona: Persona, seed: int, *, split: phrasings.Split | None = None, patience: int = 2) -> None:
-        """`split`: whose phrasings; None: those of the persona's own split."""
+    def __init__(
+        self,
+        persona: Persona,
+        seed: int,
+        *,
+        split: phrasings.Split | None = None,
+        patience: int = 2,
+        writes: float = 0.0,
+    ) -> None:
+        """`split`: whose phrasings; None: those of the persona's own split. `writes`: the share of complaints beside
+        which they also put into the correction box what they would have had."""
         super().__init__(persona, seed, patience=patience)
+        self.writes = writes
         self.split: phrasings.Split = split or persona.split
         self._tone, self._used = "plain", set[str]()
 
@@ -98,7 +111,13 @@ class ScriptedUser(_Person):
         fault = WISHES[wish].fault
         complaint = self._drawn("complaints", fault(reply) if fault else wish)
         framed = self._drawn("tones", self._tone, again=True).replace("{said}", complaint)
-        return Said(self._typed(framed), accepts=False, asked=wish)
+        return Said(self._typed(framed), accepts=False, asked=wish, instead=self._instead(reply, finished=finished))
+
+    def _instead(self, reply: str, *, finished: bool) -> str | None:
+        rng = self._rng(f"writes:{len(self._asked)}")
+        if rng.random() >= self.writes:
+            return None
+        return edited(self.persona, reply, finished=finished, rng=rng)
 
     async def wants_saved(self, file: str) -> str:
         return self._drawn("closings", "saves").replace("{file}", file)

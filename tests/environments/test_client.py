@@ -114,8 +114,10 @@ async def test_feedback_says_only_what_is_given() -> None:
     client = talkback.client()
     await client.give("chatcmpl-1", rating="down")
     await client.give("chatcmpl-1", guidance="Shorter, please.")
+    await client.give("chatcmpl-1", correction="It rains.")
     assert talkback.body(0) == {"completion_id": "chatcmpl-1", "thumb": "down"}
     assert talkback.body(1) == {"completion_id": "chatcmpl-1", "guidance": "Shorter, please."}
+    assert talkback.body(2) == {"completion_id": "chatcmpl-1", "correction": "It rains."}
     with pytest.raises(ValueError, match="say something"):
         await client.give("chatcmpl-1")
 

@@ -31,6 +31,15 @@ async def test_ask_then_a_change_then_accept_then_done():
     assert (again.prompt_tokens, again.completion_tokens, again.finish_reason) == (20, 5, "stop")
 
 
+async def test_what_somebody_would_have_had_goes_into_the_correction_box():
+    client = FakeTalkback([LONG, BRIEF])
+    writer = ScriptedUser(SHORT, 1, writes=1.0)
+    asked, *_ = await play(client, writer, TASK, seed=5, max_tokens=80)
+
+    assert asked.said.instead == "It is water. It falls."  # two sentences at most
+    assert client.given == [("c0", "It is water. It falls.")]
+
+
 async def test_every_request_holds_the_whole_history():
     client = FakeTalkback([LONG, BRIEF])
     played = await play(client, user(), TASK, seed=5, max_tokens=80)

@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 FILES = ("complaints", "openings", "closings", "tones")
 TASK = Task("t1", "Why is rain wet?", "open")
 BRIEF = Persona("brief", "talk", ("short", "asks-back", "no-exclamation"), "train")
+SHORT = Persona("short", "talk", ("short",), "train")
 GOOD = "It is water. What else would it be?"
 LONG = "It is water. It falls. It wets! So it goes."
 
@@ -94,6 +95,16 @@ async def test_one_unmet_wish_is_named_at_a_time_and_others_before_the_same_agai
     assert {first.asked, second.asked, third.asked} == set(BRIEF.wishes)
     assert not any(said.accepts for said in (first, second, third, last))
     assert last.asked is None  # patience is spent
+
+
+async def test_whoever_writes_shows_it_beside_their_complaint_at_the_share_that_was_asked_for():
+    said = [
+        (await heard(ScriptedUser(SHORT, seed, writes=0.5), LONG))[0] for seed in range(200)
+    ]  # 200 draws at one half: 100, and 30 off is more than four standard deviations
+    assert 70 < sum(each.instead is not None for each in said) < 130
+    assert all(each.asked == "short" for each in said)
+    (silent,) = await heard(ScriptedUser(SHORT, 1), LONG)
+    assert silent.instead is None
 
 
 async def test_tasks_begin_at_different_wishes_so_that_each_is_named():

@@ -40,8 +40,15 @@ class FakeTalkback:
             text, reason = "", "tool_calls"
         return Completion(f"c{number}", text, reason, "talkback@1", 10 * (number + 1), 5, calls)
 
-    async def give(self, completion_id: str, *, rating: str | None = None, guidance: str | None = None) -> None:
-        self.given.append((completion_id, rating))
+    async def give(
+        self,
+        completion_id: str,
+        *,
+        rating: str | None = None,
+        guidance: str | None = None,
+        correction: str | None = None,
+    ) -> None:
+        self.given.append((completion_id, rating or correction))
 
 
 @dataclass
