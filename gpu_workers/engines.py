@@ -28,6 +28,15 @@ def policy() -> Engine:
     return _engine(settings.ENGINE_URL, settings.ENGINE_API_KEY, settings.ENGINE_ADMIN_KEY, spare, base)
 
 
+def addresses() -> list[str]:
+    """Where every server is that may answer: the engines, and the spare beside one."""
+    if settings.LEARNER == "tinker":
+        return [settings.TINKER_URL]
+    if len(settings.ENGINE_URLS) > 1:
+        return list(settings.ENGINE_URLS)
+    return [url for url in (settings.ENGINE_URL, settings.SPARE_ENGINE_URL) if url]
+
+
 def service() -> Service:
     """The account at Tinker: where LEARNER=tinker learns and answers. Everything it is asked leaves this machine."""
     return _service(settings.TINKER_MODEL, settings.TINKER_API_KEY, settings.TINKER_URL)

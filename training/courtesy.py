@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import httpx
@@ -22,24 +22,24 @@ BUSY = re.compile(r"^sglang:num_(?:running|queue)_reqs(?:\{[^}]*\})? ([0-9.e+]+)
 
 
 class Courteous:
-    """A Listener that lets the engine at `url` answer before work goes on, and passes on what it hears."""
+    """A Listener that lets the engines at `urls` answer before work goes on, and passes on what it hears."""
 
     def __init__(
         self,
         listener: Listener,
-        url: str,
+        urls: Sequence[str],
         *,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._listener, self._url, self._clock, self._wait = listener, url, clock, wait
+        self._listener, self._urls, self._clock, self._wait = listener, urls, clock, wait
         self._went_on = clock()
 
     def beat(self, phase: str, done: int, total: int, *, work: int = 0, force: bool = False) -> None:
         self._listener.beat(phase, done, total, work=work, force=force)
         asked = self._clock()
         until = asked + (asked - self._went_on)
-        while self._clock() < until and is_busy(self._url):
+        while self._clock() < until and any(map(is_busy, self._urls)):
             self._wait(LOOK_S)
             self._listener.beat(f"{phase}, after chat", done, total)  # somebody may want to stop it meanwhile
         self._went_on = self._clock()

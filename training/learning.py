@@ -48,8 +48,8 @@ class Job:
     folder: Path
     is_sharded: bool = False
     """Whether processes that share the job also share an adapter's base, where it does not fit one card."""
-    gives_way_to: str = ""
-    """Address of an engine on the same device, whose answers go first (`training/courtesy.py`)."""
+    gives_way_to: Sequence[str] = ()
+    """Addresses of engines on the same device, whose answers go first (`training/courtesy.py`)."""
     dtype: str = "auto"
     """What the base is computed in; auto: what this machine is quicker in."""
 

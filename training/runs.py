@@ -27,6 +27,7 @@ from django.db.models import F, Max
 from django.utils import timezone
 
 from core.errors import IllegalMove, TalkbackError
+from gpu_workers import engines
 from gpu_workers.engine import FULL
 from gpu_workers.errors import NothingLearned, OutOfMemory
 from training import (
@@ -332,7 +333,7 @@ def _learn(run: Run) -> Checkpoint:
         is_own=[*(sample.checkpoint_id == parent.pk for sample in samples), *[False] * len(rehearsed)],
         folder=Path(settings.DATA_DIR) / path,
         is_sharded=settings.LEARN_SHARDED,
-        gives_way_to=settings.ENGINE_URL if settings.LEARN_GIVES_WAY else "",
+        gives_way_to=engines.addresses() if settings.LEARN_GIVES_WAY else (),
     )
     try:
         if outside.is_outside():

@@ -25,6 +25,7 @@ from django.views.decorators.http import require_GET, require_POST
 from chat.models import ApiKey, Session, Turn
 from core.errors import TalkbackError
 from feedback.models import Feedback
+from gpu_workers import engines
 from judge import consent, erasures, judges, membership, naming, personal, redaction
 from judge.models import BlindChoice, Erasure, Hint, Judgement, Shadow
 from training import notices, outside, taints
@@ -153,18 +154,21 @@ def learned_in(user: User) -> list[tuple[Checkpoint, int]]:
 
 
 def readers() -> list[Reader]:
-    """Who reads what is written here: the engine that answers, every judge, and a learner elsewhere."""
-    engine = settings.ENGINE_URL
-    answering = Reader(
-        settings.MODEL_NAME, "answers, and scores what is learned", host_of(engine), naming.leaves_machine(engine)
-    )
+    """Who reads what is written here: every engine that answers, every judge, and a learner elsewhere."""
+    answering = [
+        Reader(settings.MODEL_NAME, "answers, and scores what is learned", host_of(url), naming.leaves_machine(url))
+        for url in engines.addresses()
+    ]
+    if settings.ROUTER_URL:
+        away = naming.leaves_machine(settings.ROUTER_URL)
+        answering.append(Reader("the router", "passes prompts on to those", host_of(settings.ROUTER_URL), away))
     try:
         judging = [Reader(who.name, "judges", who.host, who.leaves_machine) for who in judges.roster()]
     except TalkbackError:  # the setting cannot be read: nobody judges until it can
         judging = []
     if outside.is_outside():
         judging.append(Reader("Tinker", "learns", naming.host_of(settings.TINKER_URL), True))
-    return [answering, *judging]
+    return [*answering, *judging]
 
 
 def host_of(url: str) -> str:

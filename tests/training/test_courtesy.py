@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gpu_workers import engines
 from training import courtesy
 
 
@@ -41,7 +42,7 @@ def engine(monkeypatch):
 
 def polite():
     heard, clock = Heard(), Clock()
-    return courtesy.Courteous(heard, "http://engine", clock=clock, wait=clock.wait), heard, clock
+    return courtesy.Courteous(heard, ["http://engine"], clock=clock, wait=clock.wait), heard, clock
 
 
 def test_learning_waits_until_the_engine_has_answered(engine):
@@ -83,6 +84,27 @@ def test_who_stops_a_run_need_not_wait_for_the_chat_to_end(engine):
 
 def test_an_engine_that_says_nothing_is_not_waited_for():
     assert not courtesy.is_busy("http://127.0.0.1:9")
+
+
+def test_of_several_engines_each_is_waited_for(monkeypatch):
+    busy = {"http://one": [False, False], "http://two": [True, False]}
+    monkeypatch.setattr(courtesy, "is_busy", lambda url: busy[url].pop(0))
+    clock = Clock()
+    listener = courtesy.Courteous(Heard(), list(busy), clock=clock, wait=clock.wait)
+    clock.wait(5.0)
+
+    listener.beat("learning", 1, 4)
+    assert clock.now == pytest.approx(5.1)  # the second one answered at the first look, and neither at the next
+
+
+def test_every_server_that_may_answer_is_known(settings):
+    settings.LEARNER, settings.ENGINE_URLS, settings.ENGINE_URL = "local", [], "http://one"
+    settings.SPARE_ENGINE_URL = "http://spare"
+    assert engines.addresses() == ["http://one", "http://spare"]
+    settings.ENGINE_URLS = ["http://one", "http://two"]
+    assert engines.addresses() == ["http://one", "http://two"]
+    settings.LEARNER, settings.TINKER_URL = "tinker", "https://tinker"
+    assert engines.addresses() == ["https://tinker"]
 
 
 def test_figures_pass_through():

@@ -263,6 +263,15 @@ def test_the_page_counts_what_is_stored_and_names_who_reads(page, lesson, settin
     assert "leaves this machine" not in text
 
 
+def test_every_engine_that_answers_is_named_with_where_it_is(page, settings):
+    settings.ENGINE_URLS = ["http://127.0.0.1:8001", "http://gpu.example.com:30000"]
+    settings.ROUTER_URL = "http://127.0.0.1:9000"
+    text = html(page.get("/privacy/"))
+    assert "leaves this machine</span> gpu.example.com:30000" in text
+    assert "127.0.0.1:8001" in text
+    assert "the router" in text
+
+
 def test_a_judge_elsewhere_is_named_as_one_that_text_leaves_the_machine_for(page, settings):
     settings.JUDGES = ""
     settings.JUDGE_URL, settings.JUDGE_MODEL = "https://judge.example.com/v1", "big"
