@@ -11,7 +11,7 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db.models import Count, Q, QuerySet
 
-from judge import hints, likeness, reviews
+from judge import hints, likeness, reviews, undecided
 from judge.models import Hint, Ruling
 from training.models import Checkpoint, Sample
 
@@ -123,7 +123,7 @@ def rewrites(person: User) -> int:
 
 def waiting(person: User) -> int:
     """How many hints after this person's replies wait for a reviewer."""
-    return reviews.queue().filter(turn__session__user=person).count()
+    return undecided.queue().filter(turn__session__user=person).count()
 
 
 def forgo(chosen: Iterable[Hint], *, by: User) -> tuple[list[Ruling], list[str]]:

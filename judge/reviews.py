@@ -18,15 +18,14 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Case, CharField, Count, F, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
-from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from chat import sessions, turns
+from chat import turns
 from chat.models import Session, Turn
 from core.errors import IllegalMove, TalkbackError
-from judge import hints, samples
-from judge.models import Acceptance, Hint, Judgement, Overruling, Ruling, Vote
+from judge import hints, locking, samples
+from judge.locking import Grown, Rows
+from judge.models import Acceptance, Hint, Judgement, Overruling, Ruling
 
 DEFAULTS: dict[str, float | None] = {Hint.Source.PERSON: 0.0, Hint.Source.USER: 0.67}
 """From which confidence on a hint of this source is accepted without a person; a source that is not named always waits.
@@ -38,9 +37,6 @@ ROUNDS = 5
 STANDS = (Hint.Status.ACCEPTED, Hint.Status.EDITED, Hint.Status.MERGED)
 """What a turn learns from, if anything; at most one hint of a turn is in one of these."""
 
-UNSURE = 0.6
-"""Votes that agree less than this are worth a person's look."""
-
 DID = {
     Ruling.Verb.ACCEPT: "accepted this hint",
     Ruling.Verb.EDIT: "edited this hint",
@@ -51,9 +47,6 @@ DID = {
     Ruling.Verb.UNDO: "undid what was decided here",
     Ruling.Verb.POLICY: "changed this policy",
 }
-
-NARROW = ("messages", "tools", "prompt_ids", "response_ids", "logprobs")
-"""Columns of a turn as long as a conversation, which no decision reads."""
 
 
 class Overtaken(TalkbackError):
@@ -295,11 +288,11 @@ def lock_sessions(pks: Collection[uuid.UUID]) -> None:
     """
     for _ in range(ROUNDS):
         # Begun again, it lets go of what it holds: whoever has merged since then may have a lower number.
-        with suppress(_Grown), transaction.atomic():
+        with suppress(Grown), transaction.atomic():
             wanted = _with_followers(pks)
             list(Session.objects.select_for_update().filter(pk__in=wanted).order_by("pk").values_list("pk"))
             if _with_followers(pks) - wanted:
-                raise _Grown
+                raise Grown
             return
     raise Overtaken("Others are deciding about hints of this chat at this moment. Nothing was changed: try again.")
 
@@ -331,48 +324,7 @@ def forget(hint: Hint) -> None:
             Hint.objects.filter(pk=other.pk).update(conflicts=left)
 
 
-# What there is to decide
-
-
-def queue(status: str = Hint.Status.WAITING, source: str = "") -> QuerySet[Hint]:
-    """Hints in this state, with all a page shows of them: those that wait longest first, of others the newest decision.
-
-    Hints of turns that are off the record are not in it. `followers`: how many other turns learn with its words.
-    """
-    chosen = Hint.objects.filter(status=status, turn__learns=True, turn__session__learns=True, turn__line="main")
-    if source:
-        chosen = chosen.filter(source=source)
-    chosen = chosen.select_related(
-        "turn__session__user", "turn__checkpoint", "turn__judgement", "merged_into", "decided_by"
-    ).defer(*(f"turn__{name}" for name in NARROW if name != "messages"))
-    chosen = chosen.annotate(followers=Count("merged", distinct=True))
-    if status == Hint.Status.WAITING:
-        return chosen.order_by("created_at", "pk")
-    return chosen.order_by(F("decided_at").desc(nulls_last=True), "-pk")
-
-
-def unclear() -> QuerySet[Turn]:
-    """Turns whose reward a person should look at, newest first; `because` says why: tie, no quorum, low confidence,
-    or thumb against votes. What a reviewer has spoken on is not among them."""
-    scores = Vote.objects.filter(turn=OuterRef("pk"), question=Vote.Question.SCORE, score__isnull=False)
-    total = scores.order_by().values("turn").annotate(total=Sum("score")).values("total")
-    voted = Q(judgement__reward_from="votes")
-    against = Q(judgement__reward_from="thumb") & (
-        Q(judgement__reward=1, leaning__lt=0) | Q(judgement__reward=-1, leaning__gt=0)
-    )
-    found = Turn.objects.filter(status=Turn.Status.JUDGED, learns=True, session__learns=True, overruling=None)
-    found = found.annotate(leaning=Coalesce(Subquery(total), Value(0)))
-    found = found.annotate(
-        because=Case(
-            When(voted & Q(judgement__reward=0, judgement__confidence__lte=0.5), then=Value("tie")),
-            When(voted & Q(judgement__confidence__lt=UNSURE), then=Value("low confidence")),
-            When(against, then=Value("thumb against votes")),
-            When(judgement__reason=samples.Reason.NO_QUORUM, then=Value("no quorum")),
-            default=Value(""),
-            output_field=CharField(),
-        )
-    ).exclude(because="")
-    return found.select_related("session__user", "checkpoint", "judgement").order_by("-judgement__judged_at")
+# What stands
 
 
 def standing(row: Hint | Turn) -> str:
@@ -407,19 +359,6 @@ def named(person: User | None, to: User | None = None) -> str:
 
 
 @dataclass
-class Rows:
-    """What a decision is about, locked."""
-
-    hint: Hint
-    others: list[Hint]
-    """Of the same turn."""
-    merged: list[Hint]
-    """Of any turn: those that learn with its words."""
-    turns: dict[uuid.UUID, Turn]
-    into: Hint | None = None
-
-
-@dataclass
 class Change:
     """Which hints become what: (hint, fields, whether this is the decision itself)."""
 
@@ -427,10 +366,6 @@ class Change:
 
     def to(self, hint: Hint, fields: dict[str, Any], *, decides: bool = False) -> None:
         self.steps.append((hint, fields, decides))
-
-
-class _Grown(Exception):
-    """The decision concerns rows that it has not locked: it is begun again."""
 
 
 def stand(rows: Rows, status: Hint.Status, *, text: str, merged_into: Hint | None = None) -> Change:
@@ -471,7 +406,7 @@ def _ruled(
 
     def once() -> Ruling:
         with transaction.atomic():
-            rows = _locked(hint, into)
+            rows = locking.locked(hint, into)
             _check_seen(rows.hint, seen, by)
             change = decide(rows)
             now = timezone.now()
@@ -497,66 +432,9 @@ def _ruled(
 
 def _again(act: Callable[[], Ruling]) -> Ruling:
     for _ in range(ROUNDS):
-        with suppress(_Grown):
+        with suppress(Grown):
             return act()
     raise Overtaken("Others are deciding about the same hints at this moment. Nothing was changed: try again.")
-
-
-def _locked(hint: Hint, into: Hint | None = None) -> Rows:
-    """All rows that a decision on `hint` concerns, for this transaction alone; in the order that everybody keeps."""
-    named_ = [hint.pk] if into is None else [hint.pk, into.pk]
-    held, hints_ = _lock_hints(named_)
-    first = hints_.get(hint.pk)
-    if first is None:
-        raise Hint.DoesNotExist(f"Hint {hint.pk} was deleted.")
-    target = None
-    if into is not None:
-        target = hints_.get(into.pk)
-        if target is None:
-            raise Hint.DoesNotExist(f"Hint {into.pk} was deleted.")
-        if target.status == Hint.Status.MERGED and target.merged_into_id is not None:
-            target = hints_.get(target.merged_into_id)  # one step is enough: nothing is merged into what is merged
-            if target is None:
-                raise _Grown
-    return Rows(
-        hint=first,
-        others=[one for one in hints_.values() if one.turn_id == first.turn_id and one.pk != first.pk],
-        merged=[one for one in hints_.values() if one.merged_into_id == first.pk],
-        turns=held,
-        into=target,
-    )
-
-
-def _lock_hints(
-    pks: Collection[int], also: Collection[uuid.UUID] = ()
-) -> tuple[dict[uuid.UUID, Turn], dict[int, Hint]]:
-    """These hints, those of the same turns, those merged into them and those they are merged into, with their turns;
-    and the turns in `also`.
-
-    Raises _Grown when others were added between looking and locking.
-    """
-    wanted = _concerned(pks)
-    held = _lock_turns({turn_id for _, turn_id in wanted} | set(also))
-    rows = Hint.objects.select_related("decided_by").filter(pk__in=[pk for pk, _ in wanted]).order_by("pk")
-    locked = {one.pk: one for one in rows.select_for_update(of=("self",))}
-    if _concerned(pks) - wanted:
-        raise _Grown
-    for one in locked.values():
-        one.turn = held[one.turn_id]
-    return held, locked
-
-
-def _concerned(pks: Collection[int]) -> set[tuple[int, uuid.UUID]]:
-    own = Q(pk__in=pks) | Q(turn__hints__in=pks)
-    linked = Q(merged_into__in=pks) | Q(merged__in=pks)
-    return set(Hint.objects.filter(own | linked).order_by().values_list("pk", "turn_id").distinct())
-
-
-def _lock_turns(pks: Collection[uuid.UUID]) -> dict[uuid.UUID, Turn]:
-    """These turns and their sessions, all sessions first, each kind by number."""
-    of = dict(Turn.objects.filter(pk__in=pks).order_by().values_list("pk", "session_id"))
-    held = {pk: sessions.locked(pk) for pk in sorted(set(of.values()))}
-    return {pk: turns.locked(Turn(pk=pk, session_id=of[pk]), held[of[pk]]) for pk in sorted(of)}
 
 
 def _become(hint: Hint, *, status: str | None = None, **fields: Any) -> None:
@@ -598,7 +476,7 @@ def _undone(parts: Sequence[Ruling], by: User) -> Ruling:
     with transaction.atomic():
         pks = [part.pk for part in parts]
         hint_pks = {pk for part in parts for pk in _hints_of(part)}
-        held, hints_ = _lock_hints(hint_pks, {part.turn_id for part in parts if part.turn_id})
+        held, hints_ = locking.lock_hints(hint_pks, {part.turn_id for part in parts if part.turn_id})
         parts = sorted(Ruling.objects.select_for_update(of=("self",)).filter(pk__in=pks).order_by("pk"), key=_newest)
         told = [_undo_one(part, held, hints_, by, together) for part in parts]
         return told[-1]

@@ -11,7 +11,7 @@ from django.contrib.auth import get_user_model
 from django.db.models import F
 
 from chat.models import Turn
-from judge import reviews
+from judge import reviews, undecided
 from judge.models import Hint, Overruling, Ruling
 from tests.chat.conftest import ana, ben, site, small_and_quick  # noqa: F401  fixtures
 from tests.chat.test_browser import open_tab  # noqa: F401  a fixture
@@ -213,7 +213,7 @@ async def test_another_reviewer_came_first_and_nothing_typed_is_lost(open_tab, m
 
 
 async def test_rewards_are_overturned_by_keyboard(open_tab, made):  # noqa: F811
-    unclear = [turn async for turn in reviews.unclear().order_by(F("judgement__judged_at").desc(), "-pk")]
+    unclear = [turn async for turn in undecided.unclear().order_by(F("judgement__judged_at").desc(), "-pk")]
     tab = await open_tab("/console/rewards/")
     await expect(tab.locator("#reward")).to_have_attribute("data-at-hand", str(unclear[0].pk))
     await press(tab, "j", "k", "+")

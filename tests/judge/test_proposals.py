@@ -7,7 +7,7 @@ from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from chat.models import Session, Turn
-from judge import hints, proposals, reviews
+from judge import hints, proposals, reviews, undecided
 from judge.models import Hint, Judgement, Ruling
 from judge.samples import Reason
 from training.config import Recipe
@@ -201,7 +201,7 @@ def test_what_waits_is_joined_by_what_says_the_same_and_is_decided_with_it(hear,
     first, second = hear(SHORT), hear("Give one sentence only, please.")
     assert (only(second).status, only(second).merged_into) == ("merged", only(first))
     assert second.judgement.reason == Reason.HINT_WAITS
-    assert [hint.followers for hint in reviews.queue()] == [1]
+    assert [hint.followers for hint in undecided.queue()] == [1]
 
     reviews.accept(only(first), by=ben)
     for turn in (first, second):

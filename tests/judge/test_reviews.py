@@ -7,7 +7,7 @@ from django.contrib.auth import get_user_model
 
 from chat import turns
 from chat.models import Session, Turn
-from judge import reviews
+from judge import reviews, undecided
 from judge.models import Acceptance, Hint, Judgement, Overruling, Ruling, Vote
 from judge.reviews import NotPossible, Overtaken, Unwritten
 from judge.samples import Reason
@@ -362,14 +362,14 @@ def test_never_learn_takes_the_sample_away_and_the_hints_out_of_the_queue(propos
     ruling = reviews.never_learn(hint.turn, by=ben, reason="private", hint=hint)
     assert not fresh(hint).turn.learns
     assert fresh(sample).status == "stale"
-    assert not reviews.queue().exists()
+    assert not undecided.queue().exists()
     with pytest.raises(NotPossible, match="off the record already"):
         reviews.never_learn(hint.turn, by=ben)
 
     reviews.undo(ruling, by=ben)
     assert fresh(hint).turn.learns
     assert fresh(hint).turn.status == "observed"
-    assert list(reviews.queue()) == [hint]
+    assert list(undecided.queue()) == [hint]
 
 
 # Rewards
@@ -444,9 +444,9 @@ def test_a_policy_per_source_and_back(ben):
 
 def test_the_queue_holds_what_waits_longest_first_and_by_source(propose):
     one, two = propose(), propose(LONG, source="web")
-    assert list(reviews.queue()) == [one, two]
-    assert list(reviews.queue(source="web")) == [two]
-    assert list(reviews.queue("accepted")) == []
+    assert list(undecided.queue()) == [one, two]
+    assert list(undecided.queue(source="web")) == [two]
+    assert list(undecided.queue("accepted")) == []
 
 
 def test_rewards_that_a_person_should_look_at_say_why(serve, ben):
@@ -465,7 +465,7 @@ def test_rewards_that_a_person_should_look_at_say_why(serve, ben):
     against = judged((1, 1, -1), reward=-1, reward_from="thumb", confidence=1.0)
     judged((-1, -1), reward=-1, reward_from="thumb", confidence=1.0)
     mute = judged(reason=Reason.NO_QUORUM)
-    found = {turn.pk: turn.because for turn in reviews.unclear()}
+    found = {turn.pk: turn.because for turn in undecided.unclear()}
     assert found == {
         tie.pk: "tie",
         narrow.pk: "low confidence",
@@ -474,4 +474,4 @@ def test_rewards_that_a_person_should_look_at_say_why(serve, ben):
     }
     reviews.overturn(tie, -1, by=ben, reason="They asked again.")
     Turn.objects.update(status="judged")
-    assert tie not in reviews.unclear()
+    assert tie not in undecided.unclear()

@@ -21,7 +21,7 @@ from django.views.decorators.http import require_GET, require_POST
 from chat.models import Turn
 from core.errors import TalkbackError
 from feedback.models import Feedback
-from judge import evidence, precedence, reviews
+from judge import evidence, precedence, reviews, undecided
 from judge.models import Judgement, Overruling, Ruling, Vote
 from webapp.console.desk import words
 from webapp.console.doors import for_staff, person
@@ -84,7 +84,7 @@ class Filters:
 
     def rows(self) -> QuerySet[Turn]:
         """All of them, the newest verdict first."""
-        rows = reviews.unclear() if self.show == "unclear" else Turn.objects.filter(judgement__isnull=False)
+        rows = undecided.unclear() if self.show == "unclear" else Turn.objects.filter(judgement__isnull=False)
         rows = rows.filter(ON_RECORD).select_related(None)
         rows = rows.select_related("session__user", "judgement", "overruling").only(*LISTED)
         if self.show == "overturned":
