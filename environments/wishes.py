@@ -259,9 +259,13 @@ def shows_working(text: str) -> bool:
 
 
 PRAISE = re.compile(
-    r"\b(?:well done|good (?:job|work|start|try|effort|thinking|idea|going)|great|nice(?:ly)?|lovely|excellent|proud|"
-    r"impress\w*|i (?:really )?(?:like|love)|well (?:set|laid|thought|explained|organi[sz]ed)|keep (?:it up|going)|"
-    r"on the right track|thank you for|careful(?:ly)?|clear(?:ly)? (?:shown|written|set|steps?)|good)\b",
+    r"\b(?:well done|good for you|proud of|impress\w*|i (?:really )?(?:like|love)|keep (?:it up|going)|"
+    r"on the right track|well (?:set out|laid out|thought|explained|organi[sz]ed|written)|nicely|lovely|"
+    r"(?:good|great|nice|excellent|wonderful|fantastic|super|fine|solid|careful|clear|neat|brilliant) "
+    r"(?:\w+ ){0,2}(?:job|work\w*|start|try|effort|thinking|idea|step\w*|attempt|progress|layout|going|"
+    r"sums?|calculations?|explanation|answer|solution)|"
+    r"you (?:did|have done|were) (?:very |really |so )?(?:well|careful|great)|"
+    r"(?:you|that|it) (?:is|are|was) (?:almost|nearly) (?:there|right)|excellent)\b",
     re.I,
 )
 HARSH = re.compile(
@@ -273,9 +277,9 @@ HARSH = re.compile(
 
 
 def is_kind(text: str) -> bool:
-    """It says something good of the work ("well done", "I like", "good start") and nothing harsh.
+    """It says something good of the work ("well done", "I like", "good start") and nothing harsh ("careless", "lazy").
 
-    >>> is_kind("Good start, only the last step slipped."), is_kind("Wrong."), is_kind("Good, but careless.")
+    >>> is_kind("Good start, only the last step slipped."), is_kind("Wrong."), is_kind("Good try, but careless.")
     (True, False, False)
     """
     return PRAISE.search(text) is not None and HARSH.search(text) is None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import doctest
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -307,3 +309,13 @@ def test_a_specific_comment_names_numbers_or_quotes():
     assert wishes.is_specific("Where you write “so many apples”, name them.")
     assert not wishes.is_specific("Check the second step once more.")
     assert not wishes.is_specific("12 is right, 12 it is.")  # one number, twice
+
+
+@pytest.mark.parametrize("text", ["What a great question!", "There are a great many errors.", "It is nice weather."])
+def test_praise_of_something_else_is_no_praise_of_the_work(text):
+    assert not wishes.is_kind(text)
+
+
+def test_the_page_has_a_rule_for_every_wish():
+    page = (Path(__file__).parents[2] / "docs" / "environments.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE)[: len(WISHES)] == list(WISHES)
