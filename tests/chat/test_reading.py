@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chat.reading import LONG, MOST_BROKEN, Reader, refuse
+from chat.calls import refuse
+from chat.reading import LONG, MOST_BROKEN, Reader
 
 
 def tool(name, **properties):

@@ -4,19 +4,9 @@ import json
 
 import pytest
 
-from chat.rendering import (
-    MessagesRefused,
-    ModelUnreadable,
-    Overlong,
-    Renderer,
-    alternating,
-    holds,
-    pieces,
-    spelled_out,
-    spelling,
-    structured,
-    unused,
-)
+from chat.rendering import MessagesRefused, Overlong, Renderer, structured, unused
+from chat.template import ModelUnreadable
+from chat.tokens import pieces, spelling
 from gpu_workers.types import DEEPEST
 from tests.chat import templates
 
@@ -248,33 +238,6 @@ def test_what_is_almost_nothing_but_blanks_is_refused_before_it_is_tokenised(tin
     with pytest.raises(MessagesRefused, match="more than 16 for each of 2000 tokens"):
         renderer.prompt_ids([{"role": "assistant", "content": " " * 100_000}], most=2000)
     assert asked == [2000 * 8]
-
-
-@pytest.mark.parametrize(
-    ("text", "sought", "claim"),
-    [
-        ("a b c", ["a", "b", "c"], True),
-        ("a b c", ["c", "a"], True),  # begun again once
-        ("a b c", ["a", "a", "", "a"], True),
-        ("a b c", ["a", "d"], False),
-        ("", [], True),
-    ],
-)
-def test_orders_are_found_wherever_they_stand(text, sought, claim):
-    assert holds(text, sought) is claim
-
-
-def test_results_in_a_row_are_one_message_of_the_user():
-    result = {"role": "tool", "tool_call_id": "a"}
-    said = [{"role": "user", "content": "Hi"}, result | {"content": "1"}, result | {"content": "2"}]
-    wanted = "<tool_response>\n1\n</tool_response>\n<tool_response>\n2\n</tool_response>"
-    assert spelled_out(said, ()) == [said[0], {"role": "user", "content": wanted}]
-
-
-def test_what_one_said_several_times_in_a_row_is_said_at_once():
-    said = [{"role": "user", "content": text} for text in ("a", "", "b", "c")]
-    assert alternating(said) == [{"role": "user", "content": "a\n\nb\n\nc"}]
-    assert [message["content"] for message in said] == ["a", "", "b", "c"]  # those that were given stay
 
 
 def test_rendering_needs_no_torch():

@@ -16,7 +16,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from chat.models import ApiKey
-from chat.rendering import ModelUnreadable, Renderer
+from chat.rendering import Renderer
+from chat.template import ModelUnreadable
 from webapp import trying
 from webapp.connecting import PLACEHOLDER, Place, blocks
 from webapp.console import keys
