@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from uuid import UUID
 
-from celery import shared_task
+from celery import Task, shared_task
 from django.conf import settings
 from kombu.exceptions import OperationalError
 
@@ -21,6 +21,12 @@ LOWEST = 9
 """Redis serves 0 first and 9 last."""
 
 
+def idly(task: Task, *args: str) -> None:
+    """Nudge a worker to do this when it has nothing else to do; with Redis away the sweep does again."""
+    with suppress(OperationalError):
+        task.apply_async(args, priority=LOWEST, retry=False)
+
+
 @shared_task(autoretry_for=(EngineUnavailable,), retry_backoff=True, retry_backoff_max=30, max_retries=5)
 def judge_turn(turn_id: str) -> None:
     """Bring one observed turn to its verdict."""
@@ -33,7 +39,7 @@ def judge_turn(turn_id: str) -> None:
         recipe=lines.recipe_of(line or SHARED),
     )
     if judged:
-        cast_votes_later()
+        idly(cast_votes)
 
 
 @shared_task
@@ -44,26 +50,14 @@ def cast_votes() -> None:
     except EngineUnavailable:
         return  # nothing depends on it; the sweep asks again
     if more:
-        cast_votes_later()
-
-
-def cast_votes_later() -> None:
-    """Nudge a worker to vote for calibration when it has nothing else to do; with Redis away nobody does."""
-    with suppress(OperationalError):
-        cast_votes.apply_async(priority=LOWEST, retry=False)
+        idly(cast_votes)
 
 
 @shared_task
 def measure(pk: str) -> None:
     """Have the judge of one measuring read another gold follow-up, and come again."""
     if calibration.go_on(int(pk)):
-        measure_later(int(pk))
-
-
-def measure_later(pk: int) -> None:
-    """Nudge a worker to go on with a measuring; with Redis away the sweep does."""
-    with suppress(OperationalError):
-        measure.apply_async((str(pk),), priority=LOWEST, retry=False)
+        idly(measure, pk)
 
 
 @shared_task
@@ -74,13 +68,7 @@ def rehearse() -> None:
     except EngineUnavailable:
         return  # nothing depends on it; the sweep asks again
     if more:
-        rehearse_later()
-
-
-def rehearse_later() -> None:
-    """Nudge a worker to rehearse when it has nothing else to do; with Redis away the sweep does again."""
-    with suppress(OperationalError):
-        rehearse.apply_async(priority=LOWEST, retry=False)
+        idly(rehearse)
 
 
 @shared_task
@@ -91,13 +79,7 @@ def shadow() -> None:
     except EngineUnavailable:
         return  # nothing depends on it; the sweep asks again
     if more:
-        shadow_later()
-
-
-def shadow_later() -> None:
-    """Nudge a worker to have shadows answered when it has nothing else to do; with Redis away the sweep does again."""
-    with suppress(OperationalError):
-        shadow.apply_async(priority=LOWEST, retry=False)
+        idly(shadow)
 
 
 @shared_task(autoretry_for=(EngineUnavailable,), retry_backoff=True, retry_backoff_max=30, max_retries=5)

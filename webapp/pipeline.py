@@ -24,16 +24,17 @@ from judge import arms, calibration, clean_lines, rehearsal, shadows, watching
 from judge.models import Comparison, Erasure
 from judge.sittings import sitting
 from judge.tasks import (
-    cast_votes_later,
+    cast_votes,
     compare,
     compare_clean_later,
     consider,
     erase,
     examine,
+    idly,
     judge_turn,
-    measure_later,
-    rehearse_later,
-    shadow_later,
+    measure,
+    rehearse,
+    shadow,
 )
 from training import cleaning, hours, promotion, retention, runs, trials
 from training.models import Checkpoint, Cleaning, Run, Sample
@@ -146,7 +147,7 @@ def _close_idle() -> None:
 def _vote() -> None:
     """Have the judge measured, while nobody waits for anything."""
     if calibration.is_due():
-        cast_votes_later()
+        idly(cast_votes)
 
 
 def _clean() -> None:
@@ -161,20 +162,20 @@ def _clean() -> None:
 def _measure() -> None:
     """Go on with measurings that nobody is at work on."""
     for pk in calibration.unfinished():
-        measure_later(pk)
+        idly(measure, str(pk))
 
 
 def _rehearse() -> None:
     """Have the base answer what runs will rehearse, while nobody waits for anything."""
     if rehearsal.is_due():
-        rehearse_later()
+        idly(rehearse)
 
 
 def _shadow() -> None:
     """Have the frozen control answer what others answered, while nobody waits for anything."""
     shadows.prune()
     if shadows.is_due():
-        shadow_later()
+        idly(shadow)
 
 
 def connect() -> None:

@@ -18,14 +18,13 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from chat.models import Turn
-from judge import calibration, gold, judges, precedence, prompts, rules, standing
+from judge import calibration, gold, judges, precedence, prompts, rules, standing, tasks
 from judge.agreement import SCORES, Agreement, Reading, agreement, by_role, over_time
 from judge.gold import Item
 from judge.judges import Judge
 from judge.models import GoldReading, Measuring, Ruling, Vote
 from judge.naming import JudgesInvalid
 from judge.standing import OverrulingRefused, Standing
-from judge.tasks import measure_later
 from webapp.console.doors import for_staff, person, said_aloud
 from webapp.console.plots import Plot, plot
 
@@ -190,7 +189,7 @@ def measure(request: HttpRequest) -> HttpResponse:
         return calibration.begin(judges.called(request.POST.get("name", "")), by=person(request))
 
     if begun := said_aloud(request, begin):
-        measure_later(begun.pk)
+        tasks.idly(tasks.measure, str(begun.pk))
         said = f"{begun.judge} reads {begun.total} gold follow-ups, whenever nobody waits for a reply or a verdict."
         messages.success(request, said, extra_tags="good")
     return redirect("console:judges")
