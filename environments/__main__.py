@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, cast, get_args
 
 from core.errors import TalkbackError
 from environments import personas, tasks
@@ -54,6 +54,13 @@ def parser() -> argparse.ArgumentParser:
     playing.add_argument("--tasks", help=TASKS)
     playing.add_argument("--rewrites", type=int, default=2, help="changes that are asked for before somebody gives up")
     playing.add_argument("--thumb", action="store_true", help="give the last reply a thumb as well")
+    playing.add_argument(
+        "--writes",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="of the complaints: also put it right in the correction box",
+    )
     playing.add_argument("--files", action="store_true", help="the work lies in a file; for models that can use tools")
     playing.add_argument("--actor", metavar="URL", help="an OpenAI-compatible server whose model words what is said")
     playing.add_argument("--actor-model", default="", help="which of its models")
@@ -99,7 +106,7 @@ async def played(said: argparse.Namespace) -> None:
             user = (
                 ModelUser(person, actor, said.seed, patience=said.rewrites)
                 if actor
-                else ScriptedUser(person, said.seed, split=said.split, patience=said.rewrites)
+                else ScriptedUser(person, said.seed, split=said.split, patience=said.rewrites, writes=said.writes)
             )
             return await play(
                 client,
@@ -201,7 +208,7 @@ def _tasks(said: argparse.Namespace, person: Persona) -> list[Task]:
         kind, _, number = wanted.partition(":")
         if kind not in get_args(tasks.Kind) or not number.isdecimal() or int(number) < 1:
             raise Unplayable(f"--tasks {wanted}: it reads open:8, arithmetic:8 or homework:8, or names a file.")
-        found = tasks.tasks(kind, said.split, int(number), said.seed)
+        found = tasks.tasks(cast(tasks.Kind, kind), said.split, int(number), said.seed)
     return [tasks.filed(task) for task in found] if getattr(said, "files", False) else found
 
 
