@@ -40,13 +40,15 @@ class Sizes:
     """A round: effective ones, each a reply that something could be learned from."""
     probes: int = 100
     """Held-out prompts asked after each round."""
-    read: int = 24
+    read: int = 16
     """Of these, so many whose reply is also read by the base, for the distance to it."""
+    references: int = 3
+    """Further replies of the base to each of them, from which the measure of content takes its scale."""
     pack: int = 85
     """Items of the general pack, asked of the base and of what each arm comes to."""
-    reply_tokens: int = 192
-    """Where a reply in a session is cut. One that was cut teaches nothing."""
-    probe_tokens: int = 160
+    reply_tokens: int = 400
+    """Where a reply in a session is cut. One that was cut teaches nothing, and the small model is often long."""
+    probe_tokens: int = 128
     rewrites: int = 2
     """How often a person asks for a change before they give up."""
     temperature: float = 0.7
@@ -64,18 +66,18 @@ class Sizes:
 
 
 FULL = Sizes()
-QUICK = Sizes(rounds=2, updates=2, samples=8, probes=16, read=4, pack=12, sessions=48)
+QUICK = Sizes(rounds=2, updates=2, samples=8, probes=16, read=4, references=2, pack=12, sessions=48)
 """Whether everything works here, in ten minutes. It is too little to know anything of a recipe."""
 
-# Seconds on two cores without a GPU, SmolLM2-135M-Instruct (docs/evidence.md says how they were measured). What the
-# engine does and what the learner does go on at the same time.
+# Seconds of a core, SmolLM2-135M-Instruct, for a machine with two of them and no GPU; docs/evidence.md says where they
+# come from. What the engine does and what the learner does go on at the same time.
 START_S = 45.0
-REPLY_S = {"frozen": 1.0, "prompt": 0.5, "trained": 0.8}
-"""A reply, eight at a time, each at its share."""
-READ_S = 0.4
-"""The base and the policy read one reply."""
-ITEM_S = 0.6
-SAMPLE_S = 6.0
+REPLY_S = {"frozen": 0.8, "prompt": 0.4, "trained": 0.6}
+"""A first answer of the plan's length, twelve at a time, each at its share."""
+READ_S = 0.3
+"""The base reads one reply."""
+ITEM_S = 0.25
+SAMPLE_S = 4.5
 """A sample, with the replies that came to none and the judge's votes."""
 UPDATE_S = 1.2
 """The learner, an update and sample."""
@@ -127,7 +129,7 @@ class Plan:
         if self.prompts:
             return self._parted(seed)[1]
         kind = KINDS[self.own(seed).scene]
-        return tasks.tasks(kind, "heldout", self.sizes.probes, seed)
+        return tasks.tasks(kind, "heldout", self.sizes.probes, 0)  # the same for all seeds: what differs is who talks
 
     def recipe(self, arm: Arm) -> dict[str, Any]:
         return recipe(arm, updates=self.sizes.updates, samples=self.sizes.samples)
@@ -136,14 +138,17 @@ class Plan:
         """Everything, in the order in which it may begin."""
         sizes = self.sizes
         for seed in self.seeds:
+            if new := self._new_questions(seed):
+                yield Step(f"references/{seed}", new * sizes.references * (REPLY_S["frozen"] + READ_S))
             for arm in self.arms:
                 marks = sizes.marks[1:] if arm.learns else (0,)
                 for number, mark in enumerate(marks, 1):
                     if arm.learns:
                         learner_s = ROUND_S + UPDATE_S * sizes.updates * sizes.samples
                         yield Step(f"round/{arm.name}/{seed}/{number}", SAMPLE_S * sizes.samples, learner_s)
-                    read_s = READ_S * min(sizes.read, sizes.probes) * (arm.kind != "frozen")
-                    yield Step(f"probed/{arm.name}/{seed}/{mark}", REPLY_S[arm.kind] * sizes.probes + read_s)
+                    distant_s = READ_S / 2 * min(sizes.read, sizes.probes) * (arm.kind != "frozen")
+                    probes_s = (REPLY_S[arm.kind] + READ_S) * sizes.probes + distant_s
+                    yield Step(f"probed/{arm.name}/{seed}/{mark}", probes_s)
                 if arm.learns or (arm.kind == "frozen" and seed == self.seeds[0]):
                     yield Step(f"pack/{arm.name}/{seed}/{marks[-1]}", ITEM_S * sizes.pack)
 
@@ -168,9 +173,14 @@ class Plan:
                 seed: {"own": asdict(self.own(seed)), "other": asdict(self.other(seed))} for seed in self.seeds
             },
             "prompts": _digest(self.prompts) if self.prompts else "",
-            "settings": dict(self.settings),
+            "settings": {name: _shown(name, value) for name, value in self.settings.items()},
         }
         return dict(json.loads(json.dumps(told)))
+
+    def _new_questions(self, seed: int) -> int:
+        """How many of a seed's questions no seed before it asks."""
+        before = {task.id for other in self.seeds[: self.seeds.index(seed)] for task in self.heldout(other)}
+        return sum(task.id not in before for task in self.heldout(seed))
 
     def _pair(self, seed: int) -> tuple[Persona, Persona]:
         if self.people:
@@ -217,7 +227,15 @@ def made(
     if not (model / "config.json").is_file():
         raise Unplayable(f"MODEL={model} holds no config.json: name a model's folder, or run make model.")
     size = replace(QUICK if quick else FULL, **(sizes or {}))
-    for name, least in (("rounds", 0), ("updates", 1), ("samples", 1), ("probes", 1), ("sessions", 1), ("rewrites", 0)):
+    for name, least in (
+        ("rounds", 0),
+        ("updates", 1),
+        ("samples", 1),
+        ("probes", 1),
+        ("references", 2),
+        ("sessions", 1),
+        ("rewrites", 0),
+    ):
         if getattr(size, name) < least:
             raise Unplayable(f"{name} is at least {least}.")
     plan = Plan(
@@ -243,6 +261,15 @@ def _loaded(load: Any, path: Path | None) -> Sequence[Any]:
         return list(load(path))
     except (OSError, UnicodeDecodeError) as error:
         raise Unplayable(f"{path} cannot be read: {error}.") from error
+
+
+def _shown(name: str, value: str) -> str:
+    """A setting as a report may show it.
+
+    >>> _shown("JUDGE_VOTES", "5"), _shown("JUDGE_API_KEY", "abc")
+    ('5', '(secret)')
+    """
+    return "(secret)" if any(word in name for word in ("KEY", "SECRET", "TOKEN", "PASSWORD")) else value
 
 
 def _digest(prompts: Sequence[Task]) -> str:

@@ -132,6 +132,12 @@ def test_a_plan_says_all_that_makes_it_this_one(model: Path) -> None:
     assert a_plan(model).as_json()["arms"][2]["recipe"]["preset"] == "binary"
 
 
+def test_a_plan_shows_no_secret_of_the_private_talkback(model: Path) -> None:
+    found = a_plan(model, settings={"JUDGE_VOTES": "5", "JUDGE_API_KEY": "hunter2"})
+    assert found.as_json()["settings"] == {"JUDGE_VOTES": "5", "JUDGE_API_KEY": "(secret)"}
+    assert found.settings["JUDGE_API_KEY"] == "hunter2"  # it is told, to the Talkback alone
+
+
 def test_people_of_a_file_are_taken_in_turn_and_its_prompts_are_parted(model: Path, tmp_path: Path) -> None:
     people, prompts = tmp_path / "people.jsonl", tmp_path / "prompts.jsonl"
     people.write_text('{"name": "brief", "wishes": ["short"]}\n{"name": "asker", "wishes": ["asks-back"]}\n')

@@ -1,0 +1,153 @@
+"""Does talking help, and what does it cost? Play it, on a private Talkback, and write a report.
+
+    python -m environments.evidence --out var/evidence [--quick] [--arms base,combined] [--seeds 1,2,3]
+
+The same command goes on with a run that was cut off. docs/evidence.md says what is done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from core.errors import TalkbackError
+from environments.errors import Unplayable
+from environments.evidence.arms import ARMS, chosen
+from environments.evidence.journal import Journal
+from environments.evidence.plan import FULL, QUICK, Plan, made
+from environments.evidence.running import ArmsFailed, Running, agree
+from environments.evidence.stack import Stack
+from environments.evidence.writing import write
+
+SIZES = (
+    "rounds",
+    "updates",
+    "samples",
+    "probes",
+    "read",
+    "references",
+    "pack",
+    "reply_tokens",
+    "probe_tokens",
+    "sessions",
+    "rewrites",
+)
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m environments.evidence", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--out", type=Path, default=Path("var/evidence"), help="journal, replies, report (%(default)s)")
+    parser.add_argument("--arms", default=",".join(ARMS), help="of %(default)s")
+    parser.add_argument("--seeds", default="", help="whole numbers with commas between (1; make evidence: 1,2,3)")
+    parser.add_argument("--model", type=Path, default=Path("var/models/smollm2-135m-instruct"), help="its folder")
+    parser.add_argument("--personas", type=Path, help="a file of your own people, JSON lines")
+    parser.add_argument("--prompts", type=Path, help="a file of your own prompts; half of them are held out")
+    parser.add_argument("--quick", action="store_true", help="ten minutes: whether it works here, and no more")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="ARM.KNOB=VALUE", help="a recipe's knob; again for more"
+    )
+    parser.add_argument(
+        "--with", action="append", default=[], metavar="NAME=VALUE", help="a setting of the private Talkback"
+    )
+    for size in SIZES:
+        named = "--" + size.replace("_", "-")
+        parser.add_argument(named, type=int, metavar="N", help=f"({getattr(FULL, size)}; quick {getattr(QUICK, size)})")
+    parser.add_argument("--plan", action="store_true", help="say what would be done and how long it takes; do nothing")
+    parser.add_argument("--report", action="store_true", help="only write the report of what is there")
+    return parser.parse_args(arguments)
+
+
+def planned(options: argparse.Namespace) -> Plan:
+    """The plan of these arguments. Raises Unplayable."""
+    try:
+        seeds = [int(seed) for seed in (options.seeds or "1").split(",") if seed.strip()]
+    except ValueError as error:
+        raise Unplayable(f"Seeds are whole numbers with commas between, as in 1,2,3: {options.seeds!r}.") from error
+    settings = dict(setting.partition("=")[::2] for setting in vars(options)["with"])
+    if "" in settings.values() or not all(settings):
+        raise Unplayable("--with reads NAME=VALUE, as in --with JUDGE_VOTES=5.")
+    return made(
+        chosen(options.arms.split(","), options.set),
+        seeds,
+        options.model,
+        quick=options.quick,
+        people=options.personas,
+        prompts=options.prompts,
+        settings=settings,
+        sizes={size: value for size in SIZES if (value := getattr(options, size)) is not None},
+    )
+
+
+def sentences(plan: Plan, done: Sequence[str]) -> str:
+    """What the plan is, for whoever is about to start it."""
+    sizes, steps = plan.sizes, list(plan.steps())
+    left = [step for step in steps if step.key not in set(done)]
+    engine_s, learner_s = sum(step.engine_s for step in left), sum(step.learner_s for step in left)
+    lines = [
+        f"Arms: {', '.join(arm.name for arm in plan.arms)}. Seeds: {', '.join(map(str, plan.seeds))}.",
+        f"{sizes.rounds} rounds of {sizes.updates} updates on {sizes.samples} samples; after each, {sizes.probes} "
+        f"held-out prompts, and {sizes.pack} items of the general pack at the end.",
+    ]
+    for seed in plan.seeds:
+        lines.append(f"Seed {seed}: {plan.own(seed).name} is taught; {plan.other(seed).name} is not.")
+    lines += [
+        f"{len(left)} of {len(steps)} steps are left: about {engine_s / 60:.0f} minutes of the engine's core and "
+        f"{learner_s / 60:.0f} of the learner's, {plan.seconds(done) / 60:.0f} on two cores.",
+    ]
+    return "\n".join(lines)
+
+
+async def carried_out(plan: Plan, out: Path, journal: Journal, rows: Journal) -> str:
+    """Carry out the plan on a private Talkback; returns what could not be done, as sentences."""
+    async with Stack(out / "talkback", Path(plan.model), plan.settings) as stack:
+        print(f"A private Talkback runs in {stack.folder}, for as long as this does.", flush=True)
+        try:
+            await Running(plan, stack, journal, rows, say=lambda line: print(line, flush=True)).run()
+        except ArmsFailed as error:
+            return str(error)
+    return ""
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parse(arguments)
+    out: Path = options.out
+    trouble = ""
+    try:
+        plan = None if options.report else planned(options)
+        there = (out / "journal.jsonl").exists()
+        if options.report and not there:
+            raise Unplayable(f"{out} holds no run: name it with --out, or start one.")
+        if plan is not None and options.plan and not there:
+            print(sentences(plan, []))
+            return 0
+        journal, rows = Journal(out / "journal.jsonl"), Journal(out / "probes.jsonl")
+        if plan is not None:
+            if "plan" in journal:
+                agree(plan, journal)
+            print(sentences(plan, [row["key"] for row in journal]), flush=True)
+            if options.plan:
+                return 0
+            trouble = asyncio.run(carried_out(plan, out, journal, rows))
+        page, data = write(out, journal, rows)
+    except TalkbackError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"\nStopped. The same command goes on from here; what is done is in {out}.", file=sys.stderr)
+        return 130
+    print(f"{page} and {data} are written.")
+    if trouble:
+        print(f"Not all could be done: {trouble}", file=sys.stderr)
+    return 1 if trouble else 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it politely has everything stopped
+    os.umask(0o077)  # what people said, and keys, are nobody else's
+    raise SystemExit(main(sys.argv[1:]))

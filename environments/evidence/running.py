@@ -1,0 +1,399 @@
+"""A plan carried out: arms side by side, what is done written down, what went wrong said and not hidden."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from time import monotonic
+from typing import Any, Protocol
+
+from core.errors import TalkbackError
+from environments.evidence import probes
+from environments.evidence.arms import Arm
+from environments.evidence.journal import Journal
+from environments.evidence.plan import Plan, Session, sessions
+from environments.evidence.probes import BASE, NAME, Probe, Reader
+from environments.evidence.traffic import Learned, Line, Talkback
+from environments.evidence.turnstile import Rank, Turnstile
+from environments.personas import Persona
+from environments.users import ScriptedUser, User
+
+AT_ONCE = 12
+"""Requests under way, of sessions and probes together: the embedded engine takes sixteen, and a token is the cheaper
+the more it writes at once; four places are left to votes."""
+
+WATCH_S = 3.0
+"""How often it is looked whether every process is still there."""
+
+TALKING, PROBING = 0, 1
+"""Sessions go first: they give the learner its work, and a probe can be asked at any time after."""
+
+
+class PlanDiffers(TalkbackError):
+    """OUT holds what another plan has done."""
+
+    code, status = "plan_differs", 409
+
+
+class ArmsFailed(TalkbackError):
+    """Some arms could not go on; what they had done is written down."""
+
+    code, status = "arms_failed", 500
+
+
+class Door(Protocol):
+    """The private Talkback, as whoever runs it, as its clients, and as its engine's reader."""
+
+    async def make_lines(self, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Mapping[str, str]]: ...
+
+    async def approve(self, number: int) -> None: ...
+
+    async def standing(self, line: str) -> Mapping[str, Any]: ...
+
+    def client(self, key: str) -> Talkback: ...
+
+    def reader(self) -> Reader: ...
+
+    def check(self) -> None: ...
+
+    def spent(self) -> Mapping[str, float]: ...
+
+
+class Running:
+    """One plan, one Talkback, two files."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        door: Door,
+        journal: Journal,
+        rows: Journal,
+        *,
+        say: Callable[[str], None] = print,
+        person: Callable[[Persona, int], User] = ScriptedUser,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """`person` makes whoever talks in a session, from who they are and a seed."""
+        self.plan, self.journal, self.rows = plan, journal, rows
+        self._door, self._say, self._person = door, say, person
+        self._sleep, self._clock = sleep, clock
+        self._turnstile = Turnstile(AT_ONCE)
+        self._keys: Mapping[str, Mapping[str, str]] = {}
+        self._clients: dict[str, Talkback] = {}
+        self._later: list[asyncio.Task[None]] = []
+        self._began_at = clock()
+        self._left_s = plan.seconds(self._done())
+
+    async def run(self) -> None:
+        """Everything that is not done yet. Raises ArmsFailed with each arm's sentence once the others are through, and
+        whatever `check` says of a Talkback that is gone."""
+        agree(self.plan, self.journal)
+        all_of_it, watch = asyncio.create_task(self._all()), asyncio.create_task(self._watch())
+        try:
+            await asyncio.wait({all_of_it, watch}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (all_of_it, watch):
+                if not task.done():
+                    task.cancel()
+            ended = await asyncio.gather(all_of_it, watch, return_exceptions=True)
+            self._write_spent()
+        for one in reversed(ended):  # a process that is gone is why the rest failed
+            if isinstance(one, BaseException) and not isinstance(one, asyncio.CancelledError):
+                raise one
+
+    async def _watch(self) -> None:
+        while True:
+            await self._sleep(WATCH_S)
+            self._door.check()
+
+    async def _all(self) -> None:
+        described = [self._described(arm, seed) for seed in self.plan.seeds for arm in self.plan.arms]
+        self._keys = await self._door.make_lines(described)
+        self._reader = probes.Reading(self._door.reader())
+        failed: list[str] = []
+        try:
+            for number, seed in enumerate(self.plan.seeds):
+                failed += await self._seed(number, seed)
+            failed += _sentences(await asyncio.gather(*self._later, return_exceptions=True))
+        finally:
+            for task in self._later:
+                task.cancel()
+            await asyncio.gather(*self._later, return_exceptions=True)
+        if failed:
+            raise ArmsFailed(" ".join(failed))
+
+    async def _seed(self, number: int, seed: int) -> list[str]:
+        """All arms of a seed until nothing is left to learn; probes may go on beside the next seed."""
+        base = next((arm for arm in self.plan.arms if arm.kind == "frozen"), None)
+        known = asyncio.Event()
+
+        async def arm_of(at: int, arm: Arm) -> None:
+            if arm.learns:
+                await self._learns(arm, seed, number, at, base, known)
+                return
+            probe = Probe(arm, seed, 0, BASE)
+            try:
+                await self._probe(probe, (number, PROBING, 0, at))
+            finally:
+                if arm is base:
+                    known.set()
+            if arm is base and seed == self.plan.seeds[0]:
+                await self._pack(probe)
+
+        async def refer() -> None:
+            """Further replies of the base: asked by whoever comes first, since every arm has one base."""
+            if f"references/{seed}" in self.journal:
+                return
+            first, rank = self.plan.arms[0], (number, PROBING, 0, len(self.plan.arms))
+            client = self._client(first, seed, "probe")
+            await probes.ask_references(self.plan, first, seed, client, self._reader, self.rows, self._turnstile, rank)
+            self._write(f"references/{seed}")
+            self._tell(first, seed, f"references: {self.plan.sizes.references} further replies of the base a question")
+
+        self._soon(refer())
+        still = [asyncio.create_task(arm_of(at, arm)) for at, arm in enumerate(self.plan.arms) if not arm.learns]
+        self._later += still
+        learning = [arm_of(at, arm) for at, arm in enumerate(self.plan.arms) if arm.learns]
+        return _sentences(await asyncio.gather(*learning, return_exceptions=True))
+
+    async def _learns(self, arm: Arm, seed: int, number: int, at: int, base: Arm | None, known: asyncio.Event) -> None:
+        """Round after round: talk, learn, answer; each followed by a probe that nobody waits for."""
+        key = f"{arm.name}/{seed}"
+        line = Line(
+            key,
+            self._client(arm, seed, "talk"),
+            self._door,
+            self.journal,
+            name=_line_name(arm, seed),
+            sleep=self._sleep,
+            clock=self._clock,
+        )
+        earlier = self._soon(self._begin(arm, seed, number, at, base, known))
+        before = Probe(arm, seed, 0, BASE)
+        coming = sessions(self.plan, seed)
+        if f"round/{key}/{self.plan.sizes.rounds}" not in self.journal:
+            await self._again(line, arm, seed, coming, number, at)
+        for turn, mark in enumerate(self.plan.sizes.marks[1:], 1):
+            row = self.journal.get(f"round/{key}/{turn}") or await self._round(
+                line, arm, seed, turn, coming, number, at
+            )
+            if row["unfilled"]:
+                return
+            now = Probe(arm, seed, mark, before.number if row["checkpoint"] is None else row["checkpoint"])
+            rank = (number, PROBING, turn, at)
+            earlier = self._soon(self._follow(before, now, rank, earlier, last=turn == self.plan.sizes.rounds))
+            before = now
+
+    def _soon(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Something that nobody waits for before the end."""
+        self._later.append(asyncio.create_task(work))
+        return self._later[-1]
+
+    async def _begin(self, arm: Arm, seed: int, number: int, at: int, base: Arm | None, known: asyncio.Event) -> None:
+        """Where every arm begins: at the base, which is asked once for all of them."""
+        probe = Probe(arm, seed, 0, BASE)
+        if base is None:
+            await self._probe(probe, (number, PROBING, 0, at))
+            return
+        await known.wait()
+        there = Probe(base, seed, 0, BASE)
+        if f"probed/{there.key}" in self.journal:  # else it failed, and says so itself
+            probes.copied(self.rows, there, probe)
+            self._write(f"probed/{probe.key}", checkpoint=BASE)
+
+    async def _follow(self, before: Probe, now: Probe, rank: Rank, earlier: asyncio.Task[None], *, last: bool) -> None:
+        """The probe after a round, and the general pack after the last."""
+        if now.number == before.number:  # nothing new went live: what was said before is said again
+            await asyncio.wait({earlier})
+            if f"probed/{before.key}" in self.journal:
+                probes.copied(self.rows, before, now)
+                self._write(f"probed/{now.key}", checkpoint=now.number)
+        else:
+            await self._probe(now, rank)
+        if last:
+            await self._pack(now)
+
+    async def _again(self, line: Line, arm: Arm, seed: int, coming: Iterator[Session], number: int, at: int) -> None:
+        """After a start that is not the first: what was played is played from the journal, and what was cut off is
+        played to its end."""
+        for row in self.journal.under(f"round/{line.key}/"):
+            line.forget(row["spent"])
+        played = {int(row["key"].split("/")[3]) for row in self.journal.under(f"reply/{line.key}/")}
+        for _ in range(max(played, default=-1) + 1):
+            await self._play(line, arm, seed, next(coming), (number, TALKING, 0, at))
+
+    async def _round(
+        self, line: Line, arm: Arm, seed: int, turn: int, coming: Iterator[Session], number: int, at: int
+    ) -> Mapping[str, Any]:
+        """Sessions until the batch is full, then until what was learned of it answers."""
+        sizes, key = self.plan.sizes, f"round/{line.key}/{turn}"
+        began, rank = self._clock(), (number, TALKING, turn, at)
+        self._tell(arm, seed, f"round {turn} of {sizes.rounds}: talks")
+        unfilled = await self._fill(line, arm, seed, coming, rank)
+        filled, talked_s = line.filled(), self._clock() - began
+        learned = Learned(None, None, unfilled)
+        if not unfilled:
+            self._tell(arm, seed, f"round {turn} of {sizes.rounds}: learns from {sizes.samples} samples")
+            learned = await line.learned()
+            live = await self._client(arm, seed, "talk").live()
+            if learned.number is not None and live != f"{NAME}@{learned.number}":
+                learned = Learned(None, learned.run, f"Checkpoint {learned.number} was to answer, and {live} does.")
+        standing = await self._door.standing(line.name)
+        run: Mapping[str, Any] = next((one for one in standing["runs"] if one["id"] == learned.run), {})
+        row = self._write(
+            key,
+            arm=arm.name,
+            seed=seed,
+            round=turn,
+            updates=turn * sizes.updates,
+            checkpoint=learned.number,
+            run=learned.run,
+            trouble=learned.trouble,
+            unfilled=bool(unfilled),
+            sessions=filled.sessions,
+            interactions=filled.heard,
+            cut=filled.cut,
+            reasons=filled.reasons,
+            spent=line.spent,
+            seconds={"talk": round(talked_s, 1), "all": round(self._clock() - began, 1), "run": run.get("seconds")},
+            metrics=run.get("metrics", []),
+            recipe=standing.get("recipe"),
+        )
+        if learned.trouble:
+            self._tell(arm, seed, f"round {turn} of {sizes.rounds}: {learned.trouble}")
+        return row
+
+    async def _fill(self, line: Line, arm: Arm, seed: int, coming: Iterator[Session], rank: Rank) -> str:
+        """Sessions until a batch is full: never more at once than samples are wanted, since each brings about one at
+        least. Returns why it could not be filled; empty when it is."""
+        wanted, started = self.plan.sizes.samples, 0
+        under_way: set[asyncio.Task[None]] = set()
+        try:
+            while (short := wanted - len(line.filled().ready)) > 0:
+                while len(under_way) < min(short, AT_ONCE) and started < self.plan.sizes.sessions:
+                    under_way.add(asyncio.create_task(self._play(line, arm, seed, next(coming), rank)))
+                    started += 1
+                if not under_way:
+                    return _unfilled(line, wanted, started)
+                done, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+            await asyncio.gather(*under_way)  # they have begun: what they bring is of the next round
+        except BaseException:
+            for task in under_way:
+                task.cancel()
+            await asyncio.gather(*under_way, return_exceptions=True)
+            raise
+        return ""
+
+    async def _play(self, line: Line, arm: Arm, seed: int, which: Session, rank: Rank) -> None:
+        number, task, session_seed = which
+        person = self._person(self.plan.own(seed), session_seed)
+        sizes = self.plan.sizes
+        await line.play(
+            number,
+            task,
+            person,
+            self._turnstile,
+            rank,
+            most_rewrites=sizes.rewrites,
+            seed=session_seed,
+            max_tokens=sizes.reply_tokens,
+            temperature=sizes.temperature,
+        )
+
+    async def _probe(self, probe: Probe, rank: Rank) -> None:
+        if f"probed/{probe.key}" in self.journal:
+            return
+        began = self._clock()
+        client = self._client(probe.arm, probe.seed, "probe")
+        await probes.ask(self.plan, probe, client, self._reader, self.rows, self._turnstile, rank)
+        self._write(f"probed/{probe.key}", checkpoint=probe.number, seconds=round(self._clock() - began, 1))
+        said = f"probe after {probe.update} updates: {self.plan.sizes.probes} replies of {NAME}@{probe.number}"
+        self._tell(probe.arm, probe.seed, said)
+
+    async def _pack(self, probe: Probe) -> None:
+        if f"pack/{probe.key}" in self.journal:
+            return
+        await probes.ask_pack(self.plan, probe, self._reader, self.rows, f"{NAME}@{probe.number}")
+        self._write(f"pack/{probe.key}", checkpoint=probe.number)
+        self._tell(probe.arm, probe.seed, f"general pack: {self.plan.sizes.pack} items")
+
+    # Names, keys, words
+
+    def _described(self, arm: Arm, seed: int) -> dict[str, Any]:
+        """A line of its own for each arm and seed, with one person in it; `manage.py lines make` reads it."""
+        name = _line_name(arm, seed)
+        row: dict[str, Any] = {
+            "title": f"{arm.name}, seed {seed}",
+            "name": name,
+            "people": [name],
+            "keys": {"talk": {}, "probe": {"serve_only": True}},
+        }
+        return row | ({"recipe": self.plan.recipe(arm)} if arm.learns else {})
+
+    def _client(self, arm: Arm, seed: int, key: str) -> Talkback:
+        """The line's key of this name, with connections that are kept."""
+        secret = self._keys[_line_name(arm, seed)][key]
+        if secret not in self._clients:
+            self._clients[secret] = self._door.client(secret)
+        return self._clients[secret]
+
+    def _done(self) -> list[str]:
+        return [row["key"] for row in self.journal]
+
+    def _write(self, key: str, **fields: Any) -> Mapping[str, Any]:
+        return self.journal.get(key) or self.journal.write(key, at=round(self._clock() - self._began_at, 1), **fields)
+
+    def _write_spent(self) -> None:
+        number = len(self.journal.under("spent/"))
+        self.journal.write(f"spent/{number}", cpu_s=dict(self._door.spent()), seconds=self._clock() - self._began_at)
+
+    def _tell(self, arm: Arm, seed: int, what: str) -> None:
+        gone = self._clock() - self._began_at
+        self._say(
+            f"{gone / 60:5.1f} min  {arm.name:<12} seed {seed}  {what}; about {self._minutes_left(gone)} min left"
+        )
+
+    def _minutes_left(self, gone_s: float) -> int:
+        """By the plan's estimate, at the pace of this run so far."""
+        left_s = self.plan.seconds(self._done())
+        done_s = self._left_s - left_s
+        pace = min(max(gone_s / done_s, 0.25), 8.0) if done_s > 60 else 1.0
+        return max(0, round(left_s * pace / 60))
+
+
+def agree(plan: Plan, journal: Journal) -> None:
+    """Write the plan down, or see that OUT holds the same one. Raises PlanDiffers with what differs."""
+    now, row = plan.as_json(), journal.get("plan")
+    if row is None:
+        journal.write("plan", plan=now)
+        return
+    differs = [name for name in now if row["plan"].get(name) != now[name]]
+    if differs:
+        raise PlanDiffers(
+            f"{journal.path.parent} holds a run with other {' and '.join(differs)}: name another OUT, or give the same "
+            "settings to go on with it."
+        )
+
+
+def _line_name(arm: Arm, seed: int) -> str:
+    return f"{arm.name}-{seed}"
+
+
+def _unfilled(line: Line, wanted: int, sessions: int) -> str:
+    filled = line.filled()
+    why = ", ".join(f"{code} {number}" for code, number in sorted(filled.reasons.items(), key=lambda one: -one[1]))
+    return (
+        f"{sessions} sessions brought {len(filled.ready)} of {wanted} samples: {filled.cut} of {filled.heard} replies "
+        f"were cut at their length{'; others: ' + why if why else ''}. Nothing more is learned here."
+    )
+
+
+def _sentences(results: Sequence[BaseException | None]) -> list[str]:
+    """What failed, in words; whatever has no name is a bug, and raised."""
+    for one in results:
+        if isinstance(one, BaseException) and not isinstance(one, TalkbackError):
+            raise one
+    return [str(one) for one in results if one is not None]

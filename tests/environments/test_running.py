@@ -1,0 +1,366 @@
+"""A whole run against a scripted Talkback: to its end, killed in the middle, and when something goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from environments.client import Completion
+from environments.evidence import traffic, writing
+from environments.evidence.arms import chosen
+from environments.evidence.journal import Journal
+from environments.evidence.plan import Plan, made
+from environments.evidence.running import ArmsFailed, PlanDiffers, Running
+from environments.evidence.traffic import Overdue
+
+SAMPLES = 4
+
+
+class Killed(BaseException):
+    """kill -9, as far as a test can have it: nothing after it is done."""
+
+
+@dataclass
+class FakeLine:
+    """A line of Talkback: its replies in order, its runs, what answers."""
+
+    replies: list[str] = field(default_factory=list)
+    """Completions that taught, oldest first."""
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    checkpoints: dict[int, str] = field(default_factory=dict)
+    live: int = 0
+
+
+class FakeTalkback:
+    """The door: lines that learn as soon as SAMPLES replies taught, checkpoints that pass at the second look."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()  # by the request's name: more than one is something asked twice
+        self.read = 0
+        self.lines: dict[str, FakeLine] = {}
+        self.completions: dict[str, tuple[str, str]] = {}  # id: line, why it ended
+        self.numbers = 0
+        self.dies_after: int | None = None
+        self.fails: set[tuple[str, int]] = set()  # line and run (from 1 on) that fails
+        self.turns_away: set[int] = set()
+        self.cuts = False
+        self.stuck = False
+        self.away: str | None = None
+
+    # Door
+
+    async def make_lines(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+        for row in rows:
+            self.lines.setdefault(row["name"], FakeLine())
+        return {row["name"]: {"talk": f"{row['name']}:talk", "probe": f"{row['name']}:probe"} for row in rows}
+
+    async def approve(self, number: int) -> None:
+        line = next(line for line in self.lines.values() if number in line.checkpoints)
+        assert line.checkpoints[number] == "passed"
+        line.checkpoints[number], line.live = "live", number
+
+    async def standing(self, name: str) -> dict[str, Any]:
+        line = self.lines[name]
+        rows = [{"number": number, "status": status, "reason": "empty"} for number, status in line.checkpoints.items()]
+        return {"runs": line.runs, "checkpoints": rows, "recipe": {"lr": 1e-3}}
+
+    def client(self, key: str) -> FakeClient:
+        return FakeClient(self, *key.split(":"))
+
+    def reader(self) -> FakeTalkback:
+        return self
+
+    async def logprobs(self, messages: Sequence[Mapping[str, Any]], reply: str, number: int = 0) -> list[float]:
+        self.read += 1
+        return [-1.0 - 0.25 * bool(number)] * max(1, len(reply.split()))
+
+    def check(self) -> None:
+        if self.away:
+            raise Overdue(self.away)
+
+    def spent(self) -> dict[str, float]:
+        return {"engine": 1.5}
+
+    # What happens by itself
+
+    def taught(self, name: str, completion: str) -> None:
+        line = self.lines[name]
+        line.replies.append(completion)
+        if len(line.replies) % SAMPLES == 0 and not self.stuck:
+            failed = (name, len(line.runs) + 1) in self.fails
+            self.numbers += 1
+            error = "every advantage is zero." if failed else ""
+            status = "failed" if failed else "finished"
+            run = {"id": self.numbers, "status": status, "error": error, "seconds": 3.0, "metrics": [{"loss": 0.5}]}
+            line.runs.append(run)
+            if not failed:
+                line.checkpoints[self.numbers] = "candidate"
+
+    def run_of(self, name: str, completion: str) -> dict[str, Any] | None:
+        line = self.lines[name]
+        batch = line.replies.index(completion) // SAMPLES if completion in line.replies else 99
+        return line.runs[batch] if batch < len(line.runs) else None
+
+
+@dataclass
+class FakeClient:
+    talkback: FakeTalkback
+    line: str
+    use: str
+
+    async def complete(self, messages: Sequence[Mapping[str, Any]], **how: Any) -> Completion:
+        await asyncio.sleep(0)
+        told = self.talkback
+        if told.dies_after is not None and told.asked.total() >= told.dies_after:
+            raise Killed
+        assert how["name"], "a request without a name would be a second turn after a kill"
+        told.asked[how["name"]] += 1
+        completion = f"c-{how['name']}"
+        known = completion in told.completions
+        last = how["max_tokens"] <= 8
+        ends = "length" if last or told.cuts else "stop"
+        told.completions[completion] = (self.line, ends)
+        if self.use == "talk" and ends == "stop" and not known:
+            told.taught(self.line, completion)
+        number = int(how["model"].partition("@")[2]) if how.get("model") else told.lines[self.line].live
+        # A taught model is brief: it says what its number says, so that one checkpoint's replies differ from another's.
+        words = "Rain is water. " * (1 if number else 9)
+        guided = "Guidance" in messages[-1]["content"]
+        text = f"{'Brief.' if guided else words.strip()} {number}"
+        tokens = len(messages[-1]["content"].split())
+        return Completion(completion, text, ends, f"talkback@{number}", tokens, len(text.split()))
+
+    async def give(self, completion_id: str, **said: Any) -> None:
+        raise AssertionError("nobody gives a thumb here")
+
+    async def learning(self, completion_id: str) -> dict[str, Any]:
+        await asyncio.sleep(0)
+        line, ends = self.talkback.completions[completion_id]
+        if ends == "length":
+            return {"stage": "unused", "sample": None, "run": None, "reason": {"code": "truncated"}, "checkpoints": []}
+        run = self.talkback.run_of(line, completion_id)
+        status = "ready" if run is None or run["status"] == "failed" else "trained"
+        told = {"stage": "batch", "sample": {"status": status}, "run": run, "reason": None, "checkpoints": []}
+        if status == "trained" and run is not None:
+            number, checkpoints = run["id"], self.talkback.lines[line].checkpoints
+            told["checkpoints"] = [{"number": number, "status": checkpoints[number], "learned_here": True}]
+            if checkpoints[number] == "candidate":  # the gate speaks before the next look
+                checkpoints[number] = "rejected" if number in self.talkback.turns_away else "passed"
+        return told
+
+    async def live(self) -> str:
+        return f"talkback@{self.talkback.lines[self.line].live}"
+
+
+@pytest.fixture
+def talkback() -> FakeTalkback:
+    return FakeTalkback()
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    (tmp_path / "config.json").write_text("{}")
+    sizes = {"rounds": 2, "updates": 2, "samples": SAMPLES, "probes": 5, "read": 2, "references": 2, "pack": 3}
+    arms = chosen(["base", "prompt-only", "binary", "combined"])
+    return made(arms, (1, 2), tmp_path, sizes=sizes | {"sessions": 9})
+
+
+class Run:
+    """A run over the same two files, as often as it is started."""
+
+    def __init__(self, plan: Plan, talkback: FakeTalkback, out: Path) -> None:
+        self.plan, self.talkback, self.out = plan, talkback, out
+        self.said: list[str] = []
+        self.now = 0.0
+
+    async def __call__(self, plan: Plan | None = None) -> tuple[Journal, Journal]:
+        journal, rows = Journal(self.out / "journal.jsonl"), Journal(self.out / "probes.jsonl")
+
+        async def sleep(seconds: float) -> None:
+            self.now += seconds
+            await asyncio.sleep(0)
+
+        try:
+            await Running(
+                plan or self.plan,
+                self.talkback,
+                journal,
+                rows,
+                say=self.said.append,
+                sleep=sleep,
+                clock=lambda: self.now,
+            ).run()
+        finally:
+            journal.close()
+            rows.close()
+        return journal, rows
+
+
+@pytest.fixture
+def run(plan: Plan, talkback: FakeTalkback, tmp_path: Path) -> Run:
+    return Run(plan, talkback, tmp_path / "out")
+
+
+def places(rows: Journal, **of: Any) -> Counter[tuple[Any, ...]]:
+    found = [row for row in rows if all(row[name] == value for name, value in of.items())]
+    return Counter((row["arm"], row["seed"], row["update"]) for row in found)
+
+
+async def test_every_arm_of_every_seed_is_probed_after_every_round_with_the_same_questions(run: Run) -> None:
+    journal, rows = await run()
+    own = places(rows, set="own")
+    marks = {"base": [0], "prompt-only": [0], "binary": [0, 2, 4], "combined": [0, 2, 4]}
+    assert own == {(arm, seed, mark): 5 for arm in marks for seed in (1, 2) for mark in marks[arm]}
+    assert places(rows, set="other-persona") == own  # the same replies, held against somebody else's wishes
+    asked = {}
+    for row in rows:
+        if row["set"] == "own" and row["arm"] != "prompt-only":
+            place = (row["arm"], row["seed"], row["update"])
+            asked.setdefault(row["seed"], {}).setdefault(place, []).append((row["task"]["id"], row["messages"]))
+    for of_seed in asked.values():
+        assert len({str(questions) for questions in map(sorted_by_id, of_seed.values())}) == 1
+    assert {step.key for step in run.plan.steps()} <= {row["key"] for row in journal}
+
+
+def sorted_by_id(questions: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    return sorted(questions, key=lambda one: one[0])
+
+
+async def test_probes_ask_pinned_weights_with_one_seed_a_prompt_and_the_base_once(run: Run) -> None:
+    _, rows = await run()
+    for row in rows:
+        number = int(row["model"].partition("@")[2])
+        assert (number > 0) == (row["update"] > 0)
+    at_base = [name for name in run.talkback.asked if name.startswith("evidence-probe-")]
+    assert not any("/0/own/" in name and "base" not in name and "prompt-only" not in name for name in at_base)
+    first = {row["reply"] for row in rows if (row["arm"], row["update"], row["set"]) == ("combined", 0, "own")}
+    assert first == {row["reply"] for row in rows if (row["arm"], row["set"]) == ("base", "own")}
+
+
+async def test_prompt_only_is_told_every_wish_and_pays_for_it_in_tokens(run: Run) -> None:
+    _, rows = await run()
+    plain = {row["task"]["id"]: row for row in rows if (row["arm"], row["seed"], row["set"]) == ("base", 1, "own")}
+    told = [row for row in rows if (row["arm"], row["seed"], row["set"]) == ("prompt-only", 1, "own")]
+    for row in told:
+        assert row["prompt_tokens"] > plain[row["task"]["id"]]["prompt_tokens"]
+        assert row["messages"][0]["content"].startswith(plain[row["task"]["id"]]["messages"][0]["content"])
+
+
+async def test_the_distance_to_the_base_is_what_the_policy_says_less_what_the_base_says(run: Run) -> None:
+    _, rows = await run()
+    by_number = {(row["update"] > 0, row["kl"]) for row in rows if row["set"] == "own" and row["kl"] is not None}
+    assert by_number == {(False, 0.0), (True, -0.25)}  # −1.25 a token under the adapter, −1 under the base
+    read = [row for row in rows if row["set"] == "own" and row["kl"] is not None]
+    assert len(read) == 2 * sum(places(rows, set="own").values()) // 5  # two of the five of each probe
+
+
+async def test_a_round_says_what_it_took_and_what_it_came_to(run: Run) -> None:
+    journal, _ = await run()
+    first, second = (journal.get(f"round/combined/1/{number}") for number in (1, 2))
+    assert first is not None
+    assert second is not None
+    assert (first["updates"], second["updates"]) == (2, 4)
+    assert first["checkpoint"] != second["checkpoint"]
+    assert first["interactions"] <= second["interactions"]
+    assert len(first["spent"]) == SAMPLES
+    assert len(set(second["spent"])) == 2 * SAMPLES  # nothing is learned twice
+    assert first["metrics"] == [{"loss": 0.5}]
+    assert not first["trouble"]
+
+
+@pytest.mark.parametrize("after", [0, 1, 7, 20, 55, 90])
+async def test_killed_at_any_request_it_goes_on_to_the_same_end_and_asks_nothing_twice(
+    run: Run, tmp_path: Path, after: int
+) -> None:
+    whole_run = Run(run.plan, FakeTalkback(), tmp_path / "whole")
+    _, whole = await whole_run()
+    run.talkback.dies_after = after
+    with pytest.raises(Killed):
+        await run()
+    run.talkback.dies_after = None
+    _, rows = await run()
+    told = lambda rows: sorted((row["key"], row["reply"]) for row in rows)  # noqa: E731
+    assert [key for key, _ in told(rows)] == [key for key, _ in told(whole)]
+    assert max(run.talkback.asked.values()) == 1
+    before = run.talkback.asked.total()
+    await run()  # and once more, when all is done
+    assert run.talkback.asked.total() == before
+
+
+async def test_a_run_that_fails_is_on_record_and_the_arm_goes_on_with_what_answers(run: Run) -> None:
+    run.talkback.fails = {("combined-1", 1)}
+    journal, rows = await run()
+    first, second = (journal.get(f"round/combined/1/{number}") for number in (1, 2))
+    assert first is not None
+    assert second is not None
+    assert first["checkpoint"] is None
+    assert "failed: every advantage is zero." in first["trouble"]
+    assert second["checkpoint"] is not None
+    there = [row for row in rows if (row["arm"], row["seed"], row["update"]) == ("combined", 1, 2)]
+    assert {row["model"] for row in there} == {"talkback@0"}  # what answered before; nobody asked it again
+    assert not any(name.startswith("evidence-probe-combined/1/2/") for name in run.talkback.asked)
+
+
+async def test_a_candidate_that_is_turned_away_is_on_record(run: Run) -> None:
+    run.talkback.turns_away = {1, 2, 3, 4, 5, 6, 7, 8}
+    journal, _ = await run()
+    row = journal.get("round/binary/1/1")
+    assert row is not None
+    assert row["checkpoint"] is None
+    assert row["trouble"].endswith("was turned away: empty")
+
+
+async def test_a_batch_that_never_fills_says_why_and_the_others_go_on(run: Run) -> None:
+    run.talkback.cuts = True
+    journal, rows = await run()
+    row = journal.get("round/combined/1/1")
+    assert row is not None
+    assert row["unfilled"]
+    heard = row["interactions"]
+    assert f"9 sessions brought 0 of 4 samples: {heard} of {heard} replies were cut at their length" in row["trouble"]
+    assert ("combined", 1, 2) not in places(rows)
+    assert places(rows, set="own")["prompt-only", 2, 0] == 5
+
+
+async def test_what_does_not_come_ends_with_a_sentence_and_the_other_arms_are_through(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(traffic, "RUN_S", 120.0)
+    run.talkback.stuck = True
+    with pytest.raises(ArmsFailed, match="no run claimed the batch, which is full within 2 minutes"):
+        await run()
+    run.talkback.stuck = False
+    assert "probed/prompt-only/2/0" in Journal(run.out / "journal.jsonl")
+
+
+async def test_a_talkback_that_is_gone_ends_the_run_at_once(run: Run) -> None:
+    run.talkback.away = "engine of the private Talkback ended 3 times."
+    with pytest.raises(Overdue, match="engine of the private Talkback ended"):
+        await run()
+
+
+async def test_another_plan_does_not_go_on_with_this_ones_work(run: Run) -> None:
+    await run()
+    other = made(run.plan.arms, (1, 2, 3), Path(run.plan.model), sizes={"probes": 5})
+    with pytest.raises(PlanDiffers, match=r"other arms and seeds and sizes and personas: name another OUT"):
+        await run(other)
+
+
+async def test_the_report_is_written_of_what_is_there(run: Run) -> None:
+    journal, rows = await run()
+    page, data = writing.write(run.out, journal, rows)
+    assert "<svg" in page.read_text()
+    assert data.stat().st_size > 1000
+    assert len(writing.said(journal)["combined/1"]) >= 2 * SAMPLES
+
+
+async def test_progress_is_a_line_a_step_with_the_minutes_that_are_left(run: Run) -> None:
+    await run()
+    assert any("combined     seed 1  round 1 of 2: learns from 4 samples; about" in line for line in run.said)
+    assert run.said[-1].endswith("about 0 min left")
