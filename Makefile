@@ -16,9 +16,11 @@ ONCE_MORE = --reruns 1 -r R
 TWO_AT_A_TIME = $(ONCE_MORE) --durations=30 -n 2 -m "$(ROOMS)"
 ON_POSTGRES = $(ONE_THREAD) $(VENV)/python -m tests.postgres -q $(TWO_AT_A_TIME)
 ARGS ?=
+OUT ?= var/evidence
+SEEDS ?= 1,2,3
 
 .DEFAULT_GOAL := help
-.PHONY: help up down doctor model install test test-all test-sglang test-openclaw lint types bench clean
+.PHONY: help up down doctor model install test test-all test-sglang test-openclaw lint types bench evidence clean
 
 help: ## say what each target does
 	@echo "Talkback: make TARGET [SETTING=value ...]"
@@ -77,6 +79,13 @@ types: install ## mypy, strict on the pure modules
 bench: install ## how fast it is here
 	@$(INSTALLATION) model
 	@$(ONE_THREAD) $(VENV)/python -m benchmarks $(ARGS)
+
+evidence: ## whether talking helps, and what it costs: arms, seeds, a report (ARMS, SEEDS, PERSONAS, PROMPTS, OUT, QUICK=1)
+	@$(INSTALLATION) install
+	@$(if $(MODEL),,$(INSTALLATION) model)
+	@$(ONE_THREAD) $(VENV)/python -m environments.evidence --out $(OUT) --seeds $(SEEDS) \
+		$(if $(ARMS),--arms $(ARMS)) $(if $(MODEL),--model $(MODEL)) $(if $(PERSONAS),--personas $(PERSONAS)) \
+		$(if $(PROMPTS),--prompts $(PROMPTS)) $(if $(QUICK),--quick) $(ARGS)
 
 clean: ## remove the environment and the caches; DATA_DIR stays
 	@$(INSTALLATION) clean
