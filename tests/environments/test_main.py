@@ -110,3 +110,9 @@ def test_the_real_client_is_what_sessions_ask_for():
     client = command._client(command.parser().parse_args(["play", "--key", "k"]))
     assert isinstance(client, Client)
     asyncio.run(client.aclose())
+
+
+def test_the_correction_box_is_used_where_it_is_wished(door, capsys):
+    door.replies = ["It is water. It falls. It wets.", "It is water."]
+    run(capsys, "play", "--key", "k", "--persona", "short", "--tasks", "open:1", "--writes", "1")
+    assert [said for _, said in door.given] == ["It is water. It falls."]
