@@ -253,7 +253,8 @@ def _thumbs(turns: QuerySet[Turn]) -> tuple[dict[int, Arm], int]:
     given = Feedback.objects.standing().filter(
         turn__in=turns, by=F("turn__session__user"), kind=Feedback.Kind.THUMB, value__in=(1, -1)
     )
-    rows = given.order_by("-created_at", "-pk").values_list("turn__session", "turn__checkpoint__number", "value")[:MOST]
+    newest = given.order_by("-created_at", "-pk").values_list("turn__session", "turn__checkpoint__number", "value")
+    rows = list(newest[:MOST])
     votes: dict[tuple[Any, int], int] = {}
     for session, number, value in reversed(rows):
         votes.setdefault((session, number), value)
