@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from core.bootstrap import Interval
 
-WIDTH, HEIGHT = 352.0, 236.0
-LEFT, RIGHT, TOP, BOTTOM = 34.0, 92.0, 12.0, 34.0
+WIDTH, HEIGHT = 352.0, 240.0
+LEFT, RIGHT, TOP, BOTTOM = 32.0, 108.0, 12.0, 36.0
 LABEL = 14.0
 """The least between two labels, middle to middle."""
 

@@ -81,8 +81,10 @@ class Look:
 
 
 def looks(probes: Mapping[int, Values], base: Values, *, level: float = LEVEL) -> list[Look]:
-    """Each probe's paired difference with the base, in order. Who looks n times and takes the first gain is wrong n times
-    as often, so each interval is one of level 1 − (1 − level) / n (Bonferroni): all of them hold together at `level`.
+    """Each probe's paired difference with the base, in order.
+
+    Who looks n times and takes the first gain is wrong n times as often, so each interval is one of level
+    1 − (1 − level) / n (Bonferroni): all of them hold together at `level`.
 
     >>> [look.is_gain for look in looks({4: {Pair(1, "a"): 1.0}, 8: {Pair(1, "a"): 2.0}}, {Pair(1, "a"): 1.0})]
     [False, True]

@@ -82,8 +82,8 @@ def distinct(texts: Sequence[str], n: int = 2) -> float:
 
 
 def alike(texts: Sequence[str], others: Sequence[str]) -> tuple[float, float]:
-    """distinct-2 of both, each reply cut to as many words as the shorter of the two to the same prompt has: what is left
-    of a difference in variety once length is none.
+    """distinct-2 of both, each reply cut to as many words as the shorter of the two to the same prompt has: what is
+    left of a difference in variety once length is none.
 
     >>> alike(["a b a b"], ["c d e"])
     (1.0, 1.0)

@@ -1,0 +1,70 @@
+"""A probe's rows with their marks: what was seen of each reply. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from environments import tasks
+from environments.evidence import content, regressions, style
+from environments.evidence.content import Reading, Reference, Yardstick
+from environments.tasks import Task
+
+Row = Mapping[str, Any]
+
+OWN, OTHER, PACK, REFERENCE = "own", "other-persona", "pack", "reference"
+"""Which set a row belongs to: held against the taught person's wishes; the same replies against somebody else's; the
+general pack; further replies of the base, from which the measure of content takes its scale."""
+
+
+def scored(rows: Iterable[Row], said: Mapping[str, Sequence[str]] | None = None) -> list[dict[str, Any]]:
+    """Every row, with what its reply shows.
+
+    "style" and "parts" where somebody's wishes are known; "content" with "topic", "substance" and "fluency", and
+    "product" (style × content), where its question has references and the base read it (or nothing was read);
+    "correct" where there is ground truth; "repetition" and "words" always; "copied" where `said` has what was said in
+    the sessions of its "arm/seed".
+    """
+    rows = list(rows)
+    yardstick = measured_by(rows)
+    known = {key: regressions.known(texts) for key, texts in (said or {}).items()}
+    return [_scored(row, yardstick, known) for row in rows]
+
+
+def measured_by(rows: Iterable[Row]) -> Yardstick | None:
+    """The measure of content that these rows' references make; None where they are too few."""
+    references: dict[str, list[Reference]] = {}
+    for row in rows:
+        if row["set"] == REFERENCE:
+            made = Reference(row["reply"], Reading(**row["reading"]) if row.get("reading") else None)
+            references.setdefault(row["task"]["prompt"], []).append(made)
+    whole = {question: found for question, found in references.items() if len(found) >= content.LEAST}
+    return Yardstick(whole) if len(whole) > 1 else None
+
+
+def _scored(row: Row, yardstick: Yardstick | None, known: Mapping[str, Any]) -> dict[str, Any]:
+    if row["set"] in (PACK, REFERENCE):
+        return dict(row)
+    text = row["reply"]
+    seen = style.of(row)
+    marks: dict[str, Any] = {
+        "style": seen.score,
+        "parts": dict(seen.parts),
+        "correct": _correct(row, text),
+        "repetition": regressions.repetition(text),
+        "words": len(regressions.words(text)),
+    }
+    if (key := f"{row['arm']}/{row['seed']}") in known:
+        marks["copied"] = regressions.copied(text, known[key])
+    question = row["task"]["prompt"]
+    if yardstick is not None and question in yardstick and ("reading" in row or not yardstick.reads):
+        reading = Reading(**row["reading"]) if row.get("reading") else None
+        found = yardstick.content(question, text, reading)
+        marks |= {"content": found.score, "product": seen.score * found.score}
+        marks |= {"topic": found.topic, "substance": found.substance, "fluency": found.fluency}
+    return {**row, **marks}
+
+
+def _correct(row: Row, text: str) -> bool | None:
+    task = row["task"]
+    return tasks.correct(Task(**{**task, "files": tuple(map(tuple, task.get("files", ())))}), text)

@@ -1,0 +1,184 @@
+"""The report: what it says, what it leaves out, and that no reply can break it."""
+
+import doctest
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+
+from core.bootstrap import Interval
+from environments.evidence import curves, regressions, report
+from tests.environments import runs
+
+ARMS = ("base", "prompt-only", "binary", "combined")
+HOSTILE = "</blockquote></svg><script>alert(1)</script><img src=x onerror=alert(2)>\u202e\x00{{ 7 * 7 }} \ud800"
+
+
+class Page(HTMLParser):
+    """Which elements stand in a page, and all their attributes."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.attributes = [], []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return runs.plan(ARMS, seeds=(1, 2), probes=12)
+
+
+@pytest.fixture(scope="module")
+def rows(plan):
+    return runs.rows(plan, read=8)
+
+
+@pytest.fixture(scope="module")
+def made(plan, rows):
+    return report.report(plan, rows, runs.rounds(plan))
+
+
+@pytest.mark.parametrize("module", [report, curves, regressions])
+def test_the_docstrings_hold(module):
+    assert doctest.testmod(module).failed == 0
+
+
+def test_the_headline_names_the_default_recipe_its_style_and_what_was_kept(made):
+    found, page = made
+
+    assert found["headline"].startswith("Talking helps: after 16 updates the combined arm’s first answers obey 0.")
+    assert "of the base’s content is kept" in found["headline"]
+    assert found["headline"] in page
+
+
+def test_every_arm_is_drawn_in_all_three_charts_with_its_name_beside_it(made):
+    _, page = made
+
+    assert page.count("<figure>") == 3
+    assert page.count('class="band"') == 3 * len(ARMS)
+    assert all(page.count(f">{arm} <tspan") == 3 for arm in ARMS)
+
+
+def test_the_page_needs_nothing_else_and_runs_nothing(made):
+    page = Page(made[1])
+
+    assert not {"script", "link", "img", "iframe", "object", "form"} & set(page.tags)
+    assert not [name for name, _ in page.attributes if name.startswith("on") or name in ("src", "href", "style")]
+
+
+def test_no_text_of_a_stranger_becomes_part_of_the_page(plan, rows):
+    mean_ones = [
+        {**row, "reply": HOSTILE, "task": {**row["task"], "prompt": HOSTILE}} if row["set"] == "own" else row
+        for row in rows
+    ]
+
+    _, page = report.report(plan | {"machine": HOSTILE}, mean_ones, runs.rounds(plan))
+
+    tags = Page(page).tags
+    assert not {"script", "img"} & set(tags)
+    assert page.count("&lt;script&gt;alert(1)") > 2
+    assert "{{ 7 * 7 }}" in page
+    assert not report.UNSHOWN.search(page)
+    page.encode()  # half a character would be refused here
+
+
+def test_an_unfinished_probe_is_said_and_not_drawn(plan, rows):
+    there = [
+        row for row in rows if not (row["arm"] == "combined" and row["update"] == 16 and row["task"]["id"] > "open-005")
+    ]
+
+    found, page = report.report(plan, there, runs.rounds(plan))
+
+    assert "combined after 16 updates: 12 of 24 replies." in found["missing"]
+    assert [spot["update"] for spot in found["curves"]["style"]["combined"]] == [0, 4, 8, 12]
+    assert "What is missing" in page
+
+
+def test_a_seed_that_is_not_as_far_as_the_others_is_left_out(plan, rows):
+    there = [row for row in rows if not (row["seed"] == 2 and row["arm"] == "binary" and row["update"] > 4)]
+
+    found, _ = report.report(plan, there, runs.rounds(plan))
+
+    assert found["seeds"] == [1]
+    assert "Seed 2: not as far as the others, so left out of all figures." in found["missing"]
+    assert any(caveat.startswith("One seed") for caveat in found["caveats"])
+
+
+def test_a_run_of_which_nothing_is_there_says_so(plan):
+    found, page = report.report(plan, [], [])
+
+    assert found["headline"] == "No arm has learned yet: there is nothing to compare."
+    assert page.count("<figure>") == 0
+
+
+def test_without_the_base_nothing_is_compared(plan, rows):
+    there = [row for row in rows if row["arm"] != "base" or row["set"] == "reference"]
+
+    found, _ = report.report(plan, there, runs.rounds(plan))
+
+    assert "base: no reply." in found["missing"]
+    assert "the base is missing" in found["headline"]
+    assert found["gains"] == []
+
+
+def test_content_that_was_not_measured_is_no_claim(plan, rows):
+    there = [{key: row[key] for key in row if key != "reading"} for row in rows if row["set"] != "reference"]
+
+    found, page = report.report(plan, there, runs.rounds(plan))
+
+    claim = next(claim for claim in found["claims"] if "content kept" in claim["text"])
+    assert (claim["holds"], claim["seen"]) == (None, "not measured")
+    assert page.count("<figure>") == 1
+
+
+def test_the_content_that_binary_loses_shows(made):
+    """0.05 nats of fluency an update are 0.8 after 16; the floor is about half a nat below the mean."""
+    table = next(table for table in made[0]["tables"] if table["update"] == 16)
+    kept = {row["arm"]: row["kept"]["mean"] for row in table["rows"]}
+
+    assert kept["binary"] < 0.9 < kept["combined"]
+
+
+def test_the_first_gain_is_counted_in_interactions(made):
+    """Round 1 ends at 4 updates, with 21 + seed interactions; 22 and 23 of two seeds are 22.5."""
+    gain = next(one for one in made[0]["gains"] if (one["arm"], one["measure"]) == ("combined", "style"))
+    wanted = {4: 22.5, 8: 43.5, 12: 64.5, 16: 85.5}
+
+    assert gain["interactions"]["mean"] == wanted[gain["update"]]
+    assert made[0]["published"]["interactions"] == {"student": 36, "teacher": 24}
+
+
+def test_the_general_pack_is_compared_item_by_item(made):
+    """Binary has one of ten items wrong with every seed."""
+    costs = {row["arm"]: row["pack"] for row in made[0]["regressions"]}
+
+    assert costs["binary"]["change"]["mean"] == pytest.approx(-0.1)
+    assert costs["combined"]["change"]["mean"] == 0
+
+
+def test_two_rows_for_one_place_are_refused(plan, rows):
+    with pytest.raises(ValueError, match="two rows"):
+        report.report(plan, [*rows, next(row for row in rows if row["set"] == "own")], [])
+
+
+def test_labels_never_stand_in_each_others_way():
+    at = curves.spread({"a": 20.0, "b": 20.5, "c": 21.0, "d": 90.0}, 14, 16, 200)
+
+    places = sorted(at.values())
+    assert all(later - earlier >= 13.8 for earlier, later in pairwise(places))
+    assert at["d"] == 90.0
+
+
+def test_a_chart_of_nothing_is_none():
+    assert curves.chart("style", "Style", {"base": {}}, ["base"], [0, 4]) is None
+
+
+def test_a_mean_of_one_stands_at_the_top():
+    drawn = curves.chart("style", "Style", {"base": {0: Interval(1.0, 1.0, 1.0, 3)}}, ["base"], [0, 4])
+
+    assert drawn is not None
+    assert drawn.lines[0].spots[0].y == curves.TOP
