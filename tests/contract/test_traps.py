@@ -1,5 +1,5 @@
-"""The thirteen traps of SGLang's interface (shared/dependencies.md, D.10), each shown on the server that has it, beside
-what keeps us out of it.
+"""The traps of SGLang's interface (thirteen of shared/dependencies.md, D.10, and those found since), each shown on the
+server that has it, beside what keeps us out of it.
 
 | trap | where |
 |---|---|
@@ -16,6 +16,8 @@ what keeps us out of it.
 | 11 null first, cumulative streams, no ids in chat streams | test_replies: ..._start_with_null; the rest here |
 | 12 bfloat16 is far from float32 | here: the server says which it is, and the tolerance follows that |
 | 13 rollout and training drift apart | here: sampling and scoring agree on one server; runs stop at `max_gap` |
+| 14 the vocabulary's last token is scored, and called 0 | here |
+| 15 an adapter of k_proj or up_proj alone ends the server | gpu_workers/test_stacks: imports refuse it |
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from gpu_workers.types import Sampling
 from tests.contract.conftest import Server, generate_body
 from tests.contract.reference import Reference
 from tests.contract.test_replies import CLOSE, PROMPT
-from tests.tiny import write_tiny_adapter
+from tests.tiny import VOCABULARY, write_tiny_adapter
 
 GREEDY = Sampling(max_new_tokens=8, temperature=0, ignore_eos=True)
 HELD = 16
@@ -187,3 +189,25 @@ async def test_13_sampling_and_scoring_give_the_same_numbers(client: Engine, ada
         reply = await client.generate(PROMPT, Sampling(max_new_tokens=24, temperature=1.0), adapter=name)
         scored = await client.score(PROMPT, reply.ids, adapter=name)
         assert scored.logprobs == pytest.approx(reply.logprobs, abs=CLOSE)
+
+
+async def test_14_sglang_calls_the_last_token_0_and_the_client_asks_for_it_by_its_name(
+    client: Engine, server: Server, wire: httpx.AsyncClient, reference: Reference, adapters: dict[str, Path]
+) -> None:
+    last = VOCABULARY - 1
+    response = (310, last, 0, last, 392)
+    body = generate_body([*PROMPT, *response], max_new_tokens=0) | {"return_logprob": True}
+    body["logprob_start_len"] = len(PROMPT) - 1
+    meta = (await wire.post("/generate", json=body)).json()["meta_info"]
+    called = [entry[1] for entry in meta["input_token_logprobs"][1:]]
+    assert called == [310, 0, 0, 0, 392] if server.kind == "sglang" else called == list(response)
+
+    # By adapters and by the base, in one batch with scores and replies that name nothing.
+    asked = [(name, ids) for name in (None, *adapters) for ids in (response, (310, 0, 392))]
+    replies = [client.generate(PROMPT, GREEDY, adapter=name) for name in (None, *adapters)]
+    scores = [client.score(PROMPT, ids, adapter=name) for name, ids in asked]
+    *_, read = await asyncio.gather(*replies, asyncio.gather(*scores))
+    for (name, ids), scored in zip(asked, read, strict=True):
+        wanted = reference.response_logprobs(PROMPT, ids, adapter=adapters.get(name or ""))
+        assert scored.ids == ids
+        assert scored.logprobs == pytest.approx(wanted, abs=CLOSE)
