@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -14,6 +15,8 @@ from core.errors import IllegalMove
 from gpu_workers import engines
 from gpu_workers.engine import FULL, Engine
 from gpu_workers.errors import AdapterInvalid, EngineUnavailable, WeightsExchanged
+from gpu_workers.fakes import FakeEngine
+from gpu_workers.fleet import Fleet
 from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
 from gpu_workers.spare import Spare
 from gpu_workers.types import Sampling
@@ -103,6 +106,65 @@ def test_files_that_are_no_model_are_refused_and_nothing_changes(make, engine):
     with pytest.raises(Unproven, match="cannot be served"):
         promote(first)
     assert (live(), engine.weight_version) == (0, "base")
+
+
+@pytest.fixture
+def pair(engine, monkeypatch):
+    """Two scripted engines that answer as one; the first is `engine`, and both know the same learner."""
+    second = FakeEngine(engine.model)
+    second.url, second.logprobs = "http://second", engine.logprobs
+    fleet = Fleet({engine.url: cast(Engine, engine), second.url: cast(Engine, second)})
+    monkeypatch.setattr(engines, "policy", lambda: fleet)
+    return engine, second
+
+
+def test_of_two_engines_that_exchange_weights_both_do(make, pair):
+    first = make(1)
+    promote(first)
+    assert (live(), [one.weight_version for one in pair]) == (1, [first.adapter] * 2)
+    roll_back()
+    assert (live(), [one.weight_version for one in pair]) == (0, ["base"] * 2)
+
+
+def test_where_the_second_engine_refuses_the_files_the_first_goes_back_and_it_is_said_which(make, pair):
+    first, second = make(1), make(2)
+    promote(first)
+    pair[1].invalid.add(second.adapter)
+
+    with pytest.raises(Unproven, match="Engine 2"):
+        promote(second)
+
+    second.refresh_from_db()
+    assert (second.status, live(), [one.weight_version for one in pair]) == ("rejected", 1, [first.adapter] * 2)
+    assert "talkback@2 did not go live, and talkback@1 answers as before." in Notice.objects.get().text
+
+
+def test_where_the_second_engine_answers_with_something_else_both_are_undone(make, pair):
+    first = make(1)
+    honest = pair[1].logprobs
+    pair[1].logprobs = lambda prompt, response, name: honest(prompt, response, None)  # it took them, and ignores them
+
+    with pytest.raises(Unproven, match="0% of the learner's change"):
+        promote(first)
+
+    assert (live(), [one.weight_version for one in pair]) == (0, ["base"] * 2)
+
+
+def test_where_the_second_engine_fails_in_the_exchange_both_go_back_and_it_can_be_done_again(make, pair):
+    first = make(1)
+    honest = pair[1].update_weights
+
+    async def fails(path, *, version):
+        raise EngineUnavailable("The engine does not answer.")
+
+    pair[1].update_weights = fails
+    with pytest.raises(WeightsExchanged, match="serves the base, not full:talkback-1"):
+        promote(first)
+    assert (live(), [one.weight_version for one in pair]) == (0, ["base"] * 2)
+
+    pair[1].update_weights = honest
+    promote(Checkpoint.objects.get(number=1))
+    assert (live(), [one.weight_version for one in pair]) == (1, [first.adapter] * 2)
 
 
 def test_an_engine_that_was_started_again_serves_what_is_live_before_anybody_is_answered(make, engine, db):
