@@ -97,6 +97,9 @@ def main(arguments: list[str]) -> int:
         timeout_graceful_shutdown=5,
     )
     server = uvicorn.Server(config)
+    # An adapter is read in a thread of its own while others are answered. At the usual 5 ms the model's thread, which
+    # lets go of the interpreter at every operation, would wait as long each time to have it back.
+    sys.setswitchinterval(0.0005)
     batcher.on_failure = lambda: setattr(server, "should_exit", True)
     batcher.start()
     log.info(

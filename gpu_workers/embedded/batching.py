@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 # Prompt tokens read in one step, while others are generating and while nobody is. The shares keep a stream at
 # about half its pace beside prompts of its own rank, and above that beside prompts of a lower one.
-CHUNK_BESIDE_HIGHER = 16
+CHUNK_BESIDE_HIGHER = 16  # also of what is only scored: nobody watches it grow, as a swap's proof beside the chat
 CHUNK_BESIDE_EQUAL = 48
 CHUNK_ALONE = 256  # also bounds the logits of a scored prompt to 256 x vocabulary
 WORTH_WAITING = 32  # tokens that must be saved for a prompt to wait for another that begins alike
@@ -478,7 +478,8 @@ class Batcher:
             if top is None:
                 share = CHUNK_ALONE
             else:
-                share = CHUNK_BESIDE_HIGHER if s.ask.priority < top else CHUNK_BESIDE_EQUAL
+                steps_aside = s.ask.priority < top or (s.ask.priority == top and not s.ask.params.max_new_tokens)
+                share = CHUNK_BESIDE_HIGHER if steps_aside else CHUNK_BESIDE_EQUAL
             room = share if room is None else min(room, share)
             if room <= 0:
                 break

@@ -221,6 +221,22 @@ def test_a_prompt_of_lower_rank_takes_smaller_bites(make_desk: Callable[..., Des
     assert 0 < max(bites) <= CHUNK_BESIDE_HIGHER
 
 
+def test_what_is_only_scored_takes_smaller_bites_beside_replies_of_its_own_rank(
+    make_desk: Callable[..., Desk],
+) -> None:
+    desk = make_desk()
+    proof: list[Reader] = []
+
+    def ask() -> None:
+        proof.append(desk.ask(list(range(60, 260)), max_new_tokens=0, priority=10))
+
+    desk.meanwhile(ask, [1, 50], max_new_tokens=100, priority=10).wait()
+    proof[0].wait()
+
+    bites = [len(p.ids) for pieces in desk.forwards if len(pieces) > 1 for p in pieces if len(p.ids) > 1]
+    assert 0 < max(bites) <= CHUNK_BESIDE_HIGHER
+
+
 def test_the_higher_rank_goes_first_and_the_lower_loses_nothing(make_desk: Callable[..., Desk]) -> None:
     desk = make_desk(max_running=1)
     low_prompt, order = [1, 70, 71], []
