@@ -443,8 +443,8 @@ def _shown(found: Interval | None) -> dict[str, Any] | None:
     return None if found is None else _known(found)
 
 
-def _span(found: Mapping[str, Any]) -> str:
-    return f"{found['mean']:.2f} ({found['low']:.2f} to {found['high']:.2f})"
+def _span(found: Mapping[str, Any] | None) -> str:
+    return "–" if found is None else f"{found['mean']:.2f} ({found['low']:.2f} to {found['high']:.2f})"
 
 
 def _signed(found: Interval) -> str:
