@@ -238,6 +238,8 @@ def made(
     ):
         if getattr(size, name) < least:
             raise Unplayable(f"{name} is at least {least}.")
+    if size.samples <= size.rewrites:
+        raise Unplayable(f"samples is more than {size.rewrites}: one session may bring {size.rewrites + 1}.")
     plan = Plan(
         arms=arms,
         seeds=tuple(seeds),

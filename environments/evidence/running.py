@@ -265,13 +265,14 @@ class Running:
         return row
 
     async def _fill(self, line: Line, arm: Arm, seed: int, coming: Iterator[Session], rank: Rank) -> str:
-        """Sessions until a batch is full: never more at once than samples are wanted, since each brings about one at
-        least. Returns why it could not be filled; empty when it is."""
+        """Sessions until a batch is full: never so many at once that they could fill a second one, which would be
+        learned from before the first is answered with. Returns why it could not be filled; empty when it is."""
         wanted, started = self.plan.sizes.samples, 0
         under_way: set[asyncio.Task[None]] = set()
         try:
             while (short := wanted - len(line.filled().ready)) > 0:
-                while len(under_way) < min(short, AT_ONCE) and started < self.plan.sizes.sessions:
+                room = min(short, AT_ONCE, max(1, (wanted + short - 1) // (self.plan.sizes.rewrites + 1)))
+                while len(under_way) < room and started < self.plan.sizes.sessions:
                     under_way.add(asyncio.create_task(self._play(line, arm, seed, next(coming), rank)))
                     started += 1
                 if not under_way:

@@ -249,15 +249,15 @@ class Line:
             self._stood[completion] = await self._until(settled, VERDICT_S, "a reply was not judged")
 
     async def _claimed(self, ready: Sequence[str]) -> list[str] | None:
-        """Those that a run has, once there is one. A run claims all of its batch at once, so whoever is seen before it
-        is looked at again."""
+        """Those that the first run has, once there is one. A run claims all of its batch at once, so whoever is seen
+        before it is looked at again."""
         for _ in range(2):
             for completion in ready:
                 self._stood[completion] = await self._client.learning(completion)
-            had = [one for one in ready if self._stood[one].get("run")]
+            had = {one: run["id"] for one in ready if (run := self._stood[one].get("run"))}
             if not had:
                 return None
-        return had
+        return [one for one, run in had.items() if run == min(had.values())]
 
     async def _ended(self, completion: str) -> Mapping[str, Any] | None:
         stood = await self._client.learning(completion)

@@ -63,6 +63,7 @@ class FakeTalkback:
     async def approve(self, number: int) -> None:
         line = next(line for line in self.lines.values() if number in line.checkpoints)
         assert line.checkpoints[number] == "passed"
+        assert "candidate" not in line.checkpoints.values(), "a second batch was learned from before the first answered"
         line.checkpoints[number], line.live = "live", number
 
     async def standing(self, name: str) -> dict[str, Any]:
