@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from core.bootstrap import Interval
 
 WIDTH, HEIGHT = 352.0, 240.0
-LEFT, RIGHT, TOP, BOTTOM = 32.0, 108.0, 12.0, 36.0
+LEFT, RIGHT, TOP, BOTTOM = 32.0, 120.0, 12.0, 36.0
 LABEL = 14.0
 """The least between two labels, middle to middle."""
 
