@@ -58,8 +58,8 @@ class View:
     reference_logprobs: Tensor  # (T,) the base's
     start_logprobs: Tensor  # (T,) the policy's before the run's first update
     teacher_logprobs: Tensor | None  # (T,) given the hint
-    target_hidden: Tensor  # (T, D) what the head makes the teacher's whole distribution of; the base's, without one;
-    # (0, D) where nobody asked for a distribution
+    target_hidden: Tensor  # (T, D) what the head makes the teacher's whole distribution of; without one, that of the
+    # policy before the first update where the reply was praised, else the base's; (0, D) where nobody asked for one
     teacher_distance: float  # mean |log π_T − log π| over the response; 0 says that the hint changes nothing
 
 
@@ -253,8 +253,11 @@ class Learner:
     ) -> View:
         """What the frozen models say of an example. Call it before the run's first update, and keep it.
 
-        The teacher is the base or the policy as it is now, shown the hinted prompt. The distribution is left out on
-        demand, where nothing but log-probs of the reply's own tokens is learned from. Raises OutOfMemory.
+        The teacher is the base or the policy as it is now, shown the hinted prompt. A reply without one is held to the
+        base; one that was praised to the policy as it is now, or what it was taught before would be drawn out of it by
+        the very replies that show it. (Where every weight trains the head trains too, and the base it is.) The
+        distribution is left out on demand, where nothing but log-probs of the reply's own tokens is learned from.
+        Raises OutOfMemory.
         """
         with self._room():
             return self._view(example, teacher, with_distribution)
@@ -277,6 +280,8 @@ class Learner:
         taught = None
         if "teacher" in seen:
             taught, target = seen["teacher"]
+        elif "start" in seen and example.is_praised and not self.is_full:
+            target = seen["start"][1]
         if not with_distribution:
             target = target.new_zeros(0, target.shape[1])
         apart = 0.0 if taught is None else float((taught - start).abs().mean())

@@ -156,8 +156,9 @@ class Recipe(BaseModel):
     """Who is shown the hint: the base, which no run can wear down, or the live policy."""
 
     trust: float = Field(1.0, ge=0)
-    """Weight of the same divergence, from the base, on samples without a teacher; needs a distribution. A reward says
-    that something was right or wrong, not what would be better: what it does not say is left to the base."""
+    """Weight of the same divergence on samples without a teacher; needs a distribution. A reward says that something
+    was right or wrong, not what would be better: what it does not say is left to the base. A praised reply is held to
+    the policy that gave it instead: the base would draw out of it what it was taught (decision 0008)."""
 
     w_sft: float = Field(0.0, ge=0)
     """Weight of the supervised loss on replies that people rewrote; 0 leaves a rewrite to the teacher alone."""

@@ -328,6 +328,17 @@ def test_a_reward_alone_leaves_what_it_does_not_say_to_the_base(learner, tiny_mo
     assert seen[1.0] < seen[0.0]
 
 
+@pytest.mark.parametrize(("reward", "stays"), [(1.0, True), (-1.0, False)])
+def test_praise_holds_the_policy_where_it_is_and_blame_to_the_base(learner, reward, stays):
+    recipe = Recipe(distillation="vocabulary", trust=1.0, lr=3e-3, updates=3)
+    list(updates(learner, [learner.view(example(learner, hint=HINTED))], recipe))  # it was taught something
+
+    (first, *_) = updates(learner, [learner.view(example(learner, reward=reward))], recipe)
+
+    # What it is held to is what it is, before the first step, or else something that it has left.
+    assert (first["distillation_loss"] < 1e-6) is stays
+
+
 def test_a_run_ends_early_when_every_token_has_reached_its_clip(learner):
     view = learner.view(example(learner, reward=-1.0))
 
