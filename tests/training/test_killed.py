@@ -85,6 +85,47 @@ def test_a_run_killed_while_it_learns_is_trained_once(house):
     ]
 
 
+TAKE_BACK = """
+from training import cleaning, taints
+runs.train(batches.fill(recipe))
+gone = Sample.objects.filter(pk=Sample.objects.earliest("pk").pk)
+gone.update(drop_reason="its chat was deleted")
+taints.mark(gone)
+cleaning.go_on(cleaning.start(Checkpoint.objects.get(number=1), by=None).pk)
+"""
+
+
+def test_a_cleaning_killed_while_it_learns_ends_with_what_is_left_learned_once(house):
+    folder, worker, look = house
+    assert worker(TAKE_BACK).wait() == 0
+    first = worker('runs.train(Run.objects.get(status="queued"))')
+
+    def has_begun() -> bool:
+        step = look("SELECT progress FROM training_run WHERE status = 'running'")
+        return any(json.loads(row[0]).get("done", 0) > 3 for row in step)
+
+    wait_for("the first updates of the step are done", has_begun)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    assert look("SELECT status FROM training_cleaning") == [("running",)]
+
+    ended = (
+        "from training import cleaning; [run] = runs.recover(); runs.train(run); cleaning.go_on(1); cleaning.go_on(1)"
+    )
+    assert worker(ended).wait() == 0
+
+    assert look("SELECT status, attempts FROM training_run ORDER BY id") == [("finished", 1), ("finished", 2)]
+    assert [json.loads(row[0]) for row in look("SELECT learned FROM training_run ORDER BY id")] == [[], [2, 3]]
+    assert look("SELECT number, parent_id, status FROM training_checkpoint WHERE number > 0 ORDER BY number") == [
+        (1, base := look("SELECT id FROM training_checkpoint WHERE number = 0")[0][0], "candidate"),
+        (2, base, "candidate"),
+    ]
+    assert look("SELECT status, result_id IS NOT NULL FROM training_cleaning") == [("finished", 1)]
+    assert look("SELECT DISTINCT status, run_id FROM training_sample") == [("trained", 1)]  # they stay the first run's
+    named = {Path(path).name for (path,) in look("SELECT path FROM training_checkpoint WHERE number > 0")}
+    assert {path.name for path in (folder / "checkpoints").iterdir()} == named  # nothing half-written lies there
+
+
 AT_THE_LINE = """
 import pathlib, time
 folder = pathlib.Path(FOLDER)
