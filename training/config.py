@@ -161,7 +161,8 @@ class Recipe(BaseModel):
     the policy that gave it instead: the base would draw out of it what it was taught (decision 0008)."""
 
     w_sft: float = Field(0.0, ge=0)
-    """Weight of the supervised loss on replies that people rewrote; 0 leaves a rewrite to the teacher alone."""
+    """Weight of the supervised loss on replies that people rewrote; 0 leaves a rewrite to the teacher alone. A small model
+    does little of what a hint says; what somebody wrote shows it (decision 0008)."""
 
     rehearsal: float = Field(0.0, ge=0, lt=1)
     """Share of a batch that is ordinary prompts, held to the base's own answers, so that a style does not cost skill;
@@ -266,10 +267,10 @@ PRESETS: dict[str, Recipe] = {
     "topk": Recipe(w_rl=0, distillation="topk"),
     "topk-teacher": Recipe(w_rl=0, distillation="topk", support="teacher"),
     "topk-union": Recipe(w_rl=0, distillation="topk", support="union"),
-    "embedded": Recipe(distillation="vocabulary", lr=1e-3, updates=8, max_tokens=128, gate=Gate(pack=32)),
+    "embedded": Recipe(distillation="vocabulary", w_sft=2.0, lr=1e-3, updates=8, max_tokens=128, gate=Gate(pack=32)),
     "24gb": Recipe(base_bits=4, micro_batch=1, max_tokens=1024),
 }
-"""Vetted settings by name; `embedded` is the default of the CPU profile (docs/decisions/0001-default-recipe.md). Each
+"""Vetted settings by name; `embedded` is the default of the CPU profile (decisions 0001 and 0008). Each
 trains an adapter, and every weight where a recipe that starts from it says so (`preset`)."""
 
 FULL_RATE = 0.1

@@ -36,6 +36,7 @@ SIZES = (
     "probe_tokens",
     "sessions",
     "rewrites",
+    "writes",
 )
 
 
@@ -57,7 +58,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     for size in SIZES:
         named = "--" + size.replace("_", "-")
-        parser.add_argument(named, type=int, metavar="N", help=f"({getattr(FULL, size)}; quick {getattr(QUICK, size)})")
+        least = getattr(FULL, size)
+        parser.add_argument(named, type=type(least), metavar="N", help=f"({least}; quick {getattr(QUICK, size)})")
     parser.add_argument("--plan", action="store_true", help="say what would be done and how long it takes; do nothing")
     parser.add_argument("--report", action="store_true", help="only write the report of what is there")
     return parser.parse_args(arguments)

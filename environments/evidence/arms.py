@@ -48,8 +48,8 @@ ARMS: dict[str, Arm] = {
         Arm("prompt-only", "prompt"),
         Arm("binary", "trained", {"preset": "binary", "lr": 2e-4, "beta": 0.1, "max_tokens": 128}),
         Arm("opd", "trained", {"preset": "opd", "lr": 2e-4, "beta": 0.1, "max_tokens": 128}),
-        Arm("topk", "trained", {"preset": "topk", "lr": 5e-4, "max_tokens": 128}),
-        Arm("combined", "trained", {"preset": "embedded", "lr": 5e-4}),
+        Arm("topk", "trained", {"preset": "topk", "lr": 1.5e-3, "w_sft": 2.0, "max_tokens": 128}),
+        Arm("combined", "trained", {"preset": "embedded", "lr": 1.5e-3, "w_sft": 2.0}),
     )
 }
 

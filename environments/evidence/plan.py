@@ -51,6 +51,8 @@ class Sizes:
     probe_tokens: int = 128
     rewrites: int = 2
     """How often a person asks for a change before they give up."""
+    writes: float = 0.5
+    """The share of complaints beside which they write what they would have had, where an editor's pen can."""
     temperature: float = 0.7
     sessions: int = 96
     """In a round, at most: an arm that has not filled its batch by then has failed to, and says why."""

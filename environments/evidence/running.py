@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from functools import partial
 from time import monotonic
 from typing import Any, Protocol
 
@@ -70,13 +71,14 @@ class Running:
         rows: Journal,
         *,
         say: Callable[[str], None] = print,
-        person: Callable[[Persona, int], User] = ScriptedUser,
+        person: Callable[[Persona, int], User] | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """`person` makes whoever talks in a session, from who they are and a seed."""
+        """`person` makes whoever talks in a session, from who they are and a seed; None: a scripted user."""
         self.plan, self.journal, self.rows = plan, journal, rows
-        self._door, self._say, self._person = door, say, person
+        self._door, self._say = door, say
+        self._person = person or partial(ScriptedUser, writes=plan.sizes.writes)
         self._sleep, self._clock = sleep, clock
         self._turnstile = Turnstile(AT_ONCE)
         self._keys: Mapping[str, Mapping[str, str]] = {}
@@ -269,6 +271,7 @@ class Running:
         learned from before the first is answered with. Returns why it could not be filled; empty when it is."""
         wanted, started = self.plan.sizes.samples, 0
         under_way: set[asyncio.Task[None]] = set()
+        done: set[asyncio.Task[None]] = set()
         try:
             while (short := wanted - len(line.filled().ready)) > 0:
                 room = min(short, AT_ONCE, max(1, (wanted + short - 1) // (self.plan.sizes.rewrites + 1)))
@@ -284,7 +287,7 @@ class Running:
         except BaseException:
             for task in under_way:
                 task.cancel()
-            await asyncio.gather(*under_way, return_exceptions=True)
+            await asyncio.gather(*done, *under_way, return_exceptions=True)  # several may have failed at once
             raise
         return ""
 

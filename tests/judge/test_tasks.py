@@ -16,7 +16,7 @@ from training.models import Checkpoint
 @pytest.fixture
 def nudges(monkeypatch):
     nudges = []
-    monkeypatch.setattr(tasks.cast_votes, "apply_async", lambda **options: nudges.append(options))
+    monkeypatch.setattr(tasks.cast_votes, "apply_async", lambda args, **options: nudges.append((args, options)))
     return nudges
 
 
@@ -25,7 +25,7 @@ def test_a_judged_turn_asks_for_calibration_last_of_all(serve, say, nudges):
     say(turn, "thumb", value=1)
     tasks.judge_turn(str(turn.pk))
     assert Turn.objects.get(pk=turn.pk).status == "judged"
-    assert nudges == [{"priority": 9, "retry": False}]
+    assert nudges == [((), {"priority": 9, "retry": False})]
 
 
 def test_a_turn_that_is_judged_already_asks_for_nothing(serve, nudges):
@@ -57,7 +57,7 @@ def test_votes_follow_one_another_until_there_are_no_more(serve, say, engine, nu
 
 
 def test_calibration_gives_way_when_the_judge_or_redis_is_away(serve, say, engine, monkeypatch, renderer):
-    def away(**options):
+    def away(args, **options):
         raise OperationalError("redis is away")
 
     monkeypatch.setattr(tasks.cast_votes, "apply_async", away)
