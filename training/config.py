@@ -161,8 +161,8 @@ class Recipe(BaseModel):
     the policy that gave it instead: the base would draw out of it what it was taught (decision 0008)."""
 
     w_sft: float = Field(0.0, ge=0)
-    """Weight of the supervised loss on replies that people rewrote; 0 leaves a rewrite to the teacher alone. A small model
-    does little of what a hint says; what somebody wrote shows it (decision 0008)."""
+    """Weight of the supervised loss on replies that people rewrote; 0 leaves a rewrite to the teacher alone. A small
+    model does little of what a hint says; what somebody wrote shows it (decision 0008)."""
 
     rehearsal: float = Field(0.0, ge=0, lt=1)
     """Share of a batch that is ordinary prompts, held to the base's own answers, so that a style does not cost skill;

@@ -60,7 +60,7 @@ def test_without_a_name_the_embedded_preset_is_meant():
         ("[1]", "not a JSON object"),
         ('{"learning_rate": 1}', "learning_rate"),
         ('{"preset": "best"}', "'best'"),
-        ('{"w_rl": 0, "w_opd": 0}', "nothing would be learned"),
+        ('{"w_rl": 0, "w_opd": 0, "w_sft": 0}', "nothing would be learned"),
         ('{"preset": "combined", "rehearsal": 0.25}', "needs distillation topk or vocabulary"),
         ('{"rehearsal": 0.25, "trust": 0}', "and trust above 0"),
         ('{"rehearsal": 1}', "rehearsal"),

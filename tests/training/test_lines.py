@@ -129,7 +129,7 @@ def test_a_line_whose_recipe_cannot_be_used_holds_up_no_other(make_line, sample,
 def test_a_recipe_that_cannot_be_used_is_refused_and_none_gives_the_installations_back(make_line):
     line = make_line("ana")
     assert lines.recipe_of("ana") == config.current()
-    for fields in ({"w_rl": 0, "w_opd": 0}, {"weights": "full"}, {"wrong": 1}):
+    for fields in ({"w_rl": 0, "w_opd": 0, "w_sft": 0}, {"weights": "full"}, {"wrong": 1}):
         with pytest.raises(RecipeInvalid):
             lines.set_recipe(line, fields)
     lines.set_recipe(line, {"preset": "opd"})

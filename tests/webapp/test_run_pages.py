@@ -355,7 +355,7 @@ def test_a_pasted_recipe_is_told_all_its_faults(console):
         ('{"preset": "best"}', "There is no preset"),
         ('{"weights": "full"}', "Set weights to lora"),
         ("x" * 30_000, "longer than 20000 characters"),
-        ('{"w_rl": 0, "w_opd": 0}', "nothing would be learned"),
+        ('{"w_rl": 0, "w_opd": 0, "w_sft": 0}', "nothing would be learned"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_a_sentence(pasted, fault):
