@@ -114,7 +114,8 @@ def test_an_exam_that_died_in_the_pack_goes_on_where_it_was(engine, examine, can
     with pytest.raises(EngineUnavailable):
         examine(LIMITS)
     exam = Examination.objects.get()
-    assert (len(exam.pack), exam.progress) == (8, {"phase": "general pack", "done": 8, "total": 10})
+    assert len(exam.pack) == 8
+    assert exam.progress.items() >= {"phase": "general pack", "done": 8, "total": 10}.items()
 
     monkeypatch.setattr(
         pack, "ask", lambda wanted, *args: handfuls.append([i.id for i in wanted]) or ask(wanted, *args)
