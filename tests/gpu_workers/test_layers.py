@@ -70,7 +70,7 @@ def test_losses_and_gradients_are_those_of_peft(shape, targets):
     expected, theirs = gradients(model)
     found, ours = gradients(lean)
 
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(found, expected, atol=3e-5, rtol=1e-4)  # processors add in their own order
     assert ours.keys() == theirs.keys()
     for name, gradient in theirs.items():
         torch.testing.assert_close(ours[name], gradient, atol=1e-4 * float(gradient.abs().max()), rtol=1e-3)
