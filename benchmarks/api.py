@@ -73,7 +73,7 @@ class Stack:
 
         from installation.supervision import programs
 
-        at = {"HOST": "127.0.0.1", "PORT": str(self.port)}
+        at = {"HOST": "127.0.0.1", "PORT": str(self.port), "PROFILE": "embedded"}
         web = next(program.command for program in programs(at) if program.name == "web")
         self.commands = {
             "redis": [str(get_binary_path()), "--port", str(redis_port), "--bind", "127.0.0.1", "--save", ""],
