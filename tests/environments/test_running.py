@@ -286,7 +286,10 @@ async def test_killed_at_any_request_it_goes_on_to_the_same_end_and_asks_nothing
         await run()
     run.talkback.dies_after = None
     _, rows = await run()
-    told = lambda rows: sorted((row["key"], row["reply"]) for row in rows)  # noqa: E731
+
+    def told(rows):
+        return sorted((row["key"], row["reply"]) for row in rows)
+
     assert [key for key, _ in told(rows)] == [key for key, _ in told(whole)]
     assert max(run.talkback.asked.values()) == 1
     before = run.talkback.asked.total()
