@@ -34,7 +34,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -80,9 +80,12 @@ def recipe(arguments: argparse.Namespace) -> Any:
     return Recipe(distillation=arguments.distillation, lr=LR, importance_cap=1.0, updates=1, warmup=0)
 
 
-# Sides: each makes a function that takes one step, from the base or from where it stands, and returns its loss
+# Sides: each makes a function that takes one step and returns its loss
 
-Step = Callable[[bool], float]
+Begins = Literal["first", "later", "one"]
+"""From the base; from where the last step left it; from the base, and with one reply, to warm up."""
+
+Step = Callable[[Begins], float]
 
 
 class Beginning:
@@ -107,11 +110,12 @@ def learner_side(arguments: argparse.Namespace) -> Step:
     with_distribution = arguments.distillation != "token"
     beginning = Beginning([weight for _, weight in policy.trainable()], policy.optimizer)
 
-    def step(is_first: bool) -> float:
-        if is_first:
+    def step(begins: Begins) -> float:
+        if begins != "later":
             beginning.restore()
             policy.is_fresh = True
-        views = [policy.view(one, with_distribution=with_distribution) for one in batch]
+        part = batch[:1] if begins == "one" else batch
+        views = [policy.view(one, with_distribution=with_distribution) for one in part]
         return float(next(updates(policy, views, rules))["loss"])
 
     return step
@@ -150,8 +154,8 @@ def plain_side(arguments: argparse.Namespace) -> Step:
         first = len(prompts[0]) - 1
         return model(input_ids=ids).logits.float()[:, first:-1].log_softmax(-1)  # (B, T, V)
 
-    def step(is_first: bool) -> float:
-        if is_first:
+    def step(begins: Begins) -> float:
+        if begins == "first":
             beginning.restore()
         total = 0.0
         for at in range(0, len(batch), arguments.micro_batch):
@@ -275,8 +279,8 @@ def trl_side(arguments: argparse.Namespace) -> Step:
 
     trainer._get_per_token_logps_and_entropies = watched
 
-    def step(is_first: bool) -> float:
-        if is_first:
+    def step(begins: Begins) -> float:
+        if begins == "first":
             beginning.restore()
         total = 0.0
         for at in range(0, len(batch), size):
@@ -323,8 +327,7 @@ class Side:
         command = [sys.executable, "-m", "benchmarks.learner", *more, "--side", name]
         return cls(name, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
 
-    def step(self, begins: str) -> dict[str, float]:
-        """One step from the base ("first"), or from where the last one left it ("later")."""
+    def step(self, begins: Begins) -> dict[str, float]:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(f"{begins}\n")
@@ -350,7 +353,7 @@ def serve(arguments: argparse.Namespace) -> None:
     step = MAKERS[arguments.side](arguments)
     for line in sys.stdin:
         cpu, wall = time.process_time(), time.monotonic()
-        loss = step(line.strip() == "first")
+        loss = step(cast(Begins, line.strip()))
         cpu, wall = time.process_time() - cpu, time.monotonic() - wall
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         print(json.dumps({"loss": loss, "cpu_s": cpu, "wall_s": wall, "peak_gb": peak}), flush=True)
@@ -363,7 +366,7 @@ def measure(names: list[str], arguments: argparse.Namespace, more: list[str]) ->
     """
     sides = [Side.start(name, more) for name in names]
     try:
-        begins = [*["first"] * (arguments.steps + 1), "later"]
+        begins: list[Begins] = [*["first"] * (arguments.steps + 1), "later"]
         taken = [[side.step(begin) for side in sides] for begin in begins]
     finally:
         for side in sides:
@@ -427,23 +430,28 @@ def compare(arguments: argparse.Namespace) -> None:
 
 
 def table(arguments: argparse.Namespace) -> None:
-    """The learner alone, over lengths and batches; one step each after one to warm up."""
+    """The learner alone, over lengths and batches; one step each after one reply to warm up."""
     found = []
     for tokens in (int(one) for one in arguments.replies.split(",")):
         for batch in (int(one) for one in arguments.batches.split(",")):
-            arguments.response_tokens, arguments.batch, arguments.steps = tokens, batch, 1
             more = [
                 *("--model", str(arguments.model), "--dtype", arguments.dtype),
                 *("--micro-batch", str(arguments.micro_batch), "--distillation", arguments.distillation),
                 *("--prompt-tokens", str(arguments.prompt_tokens)),
                 *("--response-tokens", str(tokens), "--batch", str(batch)),
             ]
-            row = measure(["learner"], arguments, more)["learner"]
-            found.append({"response_tokens": tokens, "batch": batch} | row)
+            side = Side.start("learner", more)
+            try:
+                side.step("one")
+                row = side.step("first")
+            finally:
+                side.stop()
+            speed = tokens * batch / row["cpu_s"]
+            found.append({"response_tokens": tokens, "batch": batch, "reply_tokens_per_cpu_s": speed} | row)
             if not arguments.json:
                 print(
-                    f"{tokens:5} tokens x {batch:3} replies  {row['reply_tokens_per_cpu_s']:7.1f} reply tokens a CPU "
-                    f"second  {row['peak_gb']:5.2f} GB at most",
+                    f"{tokens:5} tokens x {batch:3} replies  {speed:7.1f} reply tokens a CPU second  "
+                    f"{row['peak_gb']:5.2f} GB at most",
                     flush=True,
                 )
     if arguments.json:

@@ -45,7 +45,7 @@ class LoraShape:
 LORA = LoraShape()
 
 
-AT_ONCE = 256
+AT_ONCE = {torch.float32: 256, torch.float16: 256, torch.bfloat16: 512}
 """Positions that a CPU takes through the layers at once, where a sequence is not longer: it multiplies so many as
 quickly as more, and what is kept for the way back grows with them."""
 
@@ -349,7 +349,7 @@ class Learner:
         first = longest = 0
         for at, length in enumerate(lengths):
             longest = max(longest, length)
-            is_much = self.device.type == "cpu" and (at + 1 - first) * longest > AT_ONCE
+            is_much = self.device.type == "cpu" and (at + 1 - first) * longest > AT_ONCE[self.dtype]
             if at > first and (is_much or at - first == self.micro_batch):
                 yield first, at
                 first, longest = at, length

@@ -196,7 +196,7 @@ def test_a_cpu_takes_fewer_at_once_where_more_would_bring_nothing(learner, monke
     learner.optimizer.zero_grad()
     told: list[int] = []
     longest = max(len(view.example.prompt_ids) + len(view.example.response_ids) for view in views)
-    monkeypatch.setattr(room, "AT_ONCE", 2 * longest)
+    monkeypatch.setitem(room.AT_ONCE, learner.dtype, 2 * longest)
 
     learner.forward_backward(views, objective(RECIPE), divergence=divergence(RECIPE), progress=told.append)
 

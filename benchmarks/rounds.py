@@ -1,0 +1,261 @@
+"""What rounds of lessons do to a model, in one process: `python -m benchmarks.rounds --person short+asks-back --json`.
+
+`make evidence` measures a recipe through the whole of Talkback, in an hour. This is for choosing one: no engine, no
+judge, first replies only. A person asks; of each reply that ended by itself they accept or ask for one change, and
+write beside some of these what they would have had; a run learns from a batch of that; then held-out questions are
+asked. The reward and the hint are what a judge that never errs would say, so figures here are the most that a recipe
+may reach there. Style and content are the evidence's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+
+from benchmarks.recipe import Lab  # after the thread count
+from environments import personas, tasks
+from environments.evidence.content import BRIEFLY, Reading, Reference, Yardstick
+from environments.personas import Persona
+from environments.tasks import Task
+from environments.users import ScriptedUser
+from environments.wishes import WISHES
+
+REFERENCES = 2
+"""Further replies of the base to each held-out question; the second is told to be brief."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One reply to one question."""
+
+    prompt: list[int]
+    ids: list[int]
+    text: str
+    finished: bool
+
+
+def asked(lab: Lab, openings: Sequence[str], *, seed: int, hint: str = "") -> list[Answer]:
+    """A sampled reply to each."""
+    prompts = [lab.prompt(opening, hint=hint) for opening in openings]
+    found = []
+    for prompt, ids in zip(prompts, lab.replies(prompts, seed=seed), strict=True):
+        finished = ids[-1] == lab.stop
+        found.append(Answer(prompt, ids, lab.renderer.decode(ids[:-1] if finished else ids), finished))
+    return found
+
+
+def batch(lab: Lab, person: Persona, coming: Iterator[Task], recipe: Any, *, writes: float, seed: int) -> list[Any]:
+    """Examples of as many replies as a run takes."""
+    from gpu_workers.types import Example
+    from judge.hints import worded
+
+    made: list[Any] = []
+    while len(made) < recipe.batch_size:
+        drawn = [next(coming) for _ in range(recipe.batch_size)]
+        users = [ScriptedUser(person, seed, writes=writes) for _ in drawn]
+        openings = [user.opening(task) for user, task in zip(users, drawn, strict=True)]
+        seed += 1
+        for opening, user, answer in zip(openings, users, asked(lab, openings, seed=seed), strict=True):
+            if not answer.finished or not answer.text.strip():
+                continue  # Talkback learns nothing from a reply that was cut
+            said = asyncio.run(user.hear(answer.text, finished=True))
+            hint = worded(WISHES[said.asked].hint, said.instead or "") if said.asked else ""
+            rewrite = lab.renderer.encode(said.instead) if said.instead else []
+            made.append(
+                Example(
+                    answer.prompt,
+                    answer.ids[: recipe.max_tokens],
+                    lab.learner.score(answer.prompt, answer.ids[: recipe.max_tokens]),
+                    teacher_prompt_ids=lab.prompt(opening, hint=hint) if hint and recipe.w_opd else None,
+                    reward=(1.0 if said.accepts else -1.0) if recipe.w_rl else 0.0,
+                    rewrite=(answer.prompt, [*rewrite, lab.stop]) if rewrite and recipe.w_sft else None,
+                )
+            )
+    return made[: recipe.batch_size]
+
+
+def rehearsed(lab: Lab, tasks_: Sequence[Task], recipe: Any, *, seed: int) -> list[Any]:
+    """Ordinary questions with the base's own answers, as many as the recipe's share of a batch."""
+    from gpu_workers.types import Example
+
+    number = round(recipe.batch_size * recipe.rehearsal / (1 - recipe.rehearsal))
+    if not number:
+        return []
+    with lab.learner.model.disable_adapter():
+        answers = asked(lab, [task.prompt for task in tasks_[:number]], seed=seed)
+    return [
+        Example(
+            one.prompt,
+            one.ids[: recipe.max_tokens],
+            lab.learner.score(one.prompt, one.ids[: recipe.max_tokens], adapter=False),
+            kind="rehearsal",
+        )
+        for one in answers
+    ]
+
+
+@dataclass(frozen=True)
+class Exam:
+    """Held-out questions in one person's words, and what the base says to them."""
+
+    person: Persona
+    openings: list[str]
+    scale: Yardstick
+    seed: int
+
+    @classmethod
+    def of(cls, lab: Lab, person: Persona, questions: Sequence[Task], seed: int) -> Exam:
+        user = ScriptedUser(person, seed)
+        openings = [user.opening(task) for task in questions]
+        references: dict[str, list[Reference]] = {opening: [] for opening in openings}
+        for at in range(REFERENCES):
+            for opening, answer in zip(
+                openings, asked(lab, openings, seed=9000 + at, hint=BRIEFLY if at % 2 else ""), strict=True
+            ):
+                references[opening].append(Reference(answer.text, cls.read(lab, opening, answer)))
+        return cls(person, openings, Yardstick(references), seed)
+
+    @staticmethod
+    def read(lab: Lab, opening: str, answer: Answer) -> Reading | None:
+        ids = answer.ids[:-1] if answer.finished else answer.ids
+        return Reading.of(lab.learner.score(lab.prompt(opening), ids, adapter=False)) if answer.text.strip() else None
+
+    def sat(self, lab: Lab, *, hint: str = "") -> dict[str, Any]:
+        """Style, by wish and in all; content; both at once; what the base thinks of it; the replies."""
+        obeyed: dict[str, list[bool]] = {name: [] for name in self.person.wishes}
+        rows = []
+        answers = asked(lab, self.openings, seed=1000 + self.seed, hint=hint)
+        for opening, answer in zip(self.openings, answers, strict=True):
+            reading = self.read(lab, opening, answer)
+            parts = personas.parts(self.person, answer.text, finished=answer.finished)
+            for name, holds in parts.items():
+                obeyed[name].append(holds)
+            content = self.scale.content(opening, answer.text, reading)
+            rows.append(
+                {
+                    "question": opening,
+                    "reply": answer.text,
+                    "style": mean(parts.values()),
+                    "content": content.score,
+                    "topic": content.topic,
+                    "substance": content.substance,
+                    "fluency": content.fluency,
+                    "lp": reading.fluency if reading else None,
+                    "finished": answer.finished,
+                    "words": len(answer.text.split()),
+                }
+            )
+        return {
+            "style": mean(row["style"] for row in rows),
+            **{f"style.{name}": mean(values) for name, values in obeyed.items()},
+            "all": mean(row["style"] == 1 for row in rows),
+            **{name: mean(row[name] for row in rows) for name in ("content", "topic", "substance", "fluency")},
+            "product": mean(row["style"] * row["content"] for row in rows),
+            "lp": mean(row["lp"] for row in rows if row["lp"] is not None),
+            "cut": mean(not row["finished"] for row in rows),
+            "words": mean(row["words"] for row in rows),
+            "replies": rows,
+        }
+
+
+def taught(name: str, recipe: Any, exam: Exam, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """One recipe, round after round, with an exam after each."""
+    from training.objective import updates
+
+    lab = Lab(arguments.model, seed=arguments.seed, reply_tokens=arguments.reply_tokens, recipe=recipe)
+    training = tasks.tasks("open", "train", arguments.training, arguments.seed)
+    ordinary, coming = training[-40:], cycle(training[:-40])
+    probing = Lab.__new__(Lab)
+    probing.__dict__.update(lab.__dict__, reply_tokens=arguments.probe_tokens)
+    for number in range(1, arguments.rounds + 1):
+        began = time.monotonic()
+        seed = 100 * arguments.seed + 10 * number
+        examples = batch(lab, exam.person, coming, recipe, writes=arguments.writes, seed=seed)
+        served_s = time.monotonic() - began
+        every = [*examples, *rehearsed(lab, ordinary, recipe, seed=seed)]
+        views = [lab.learner.view(one, with_distribution=recipe.distillation != "token") for one in every]
+        *_, figures = updates(lab.learner, views, recipe)
+        run_s = time.monotonic() - began - served_s
+        yield {
+            "arm": name,
+            "updates": number * recipe.updates,
+            "accepted": sum(one.is_praised for one in examples),
+            "rewritten": sum(one.rewrite is not None for one in examples),
+            "served_s": round(served_s),
+            "run_s": round(run_s),
+            "kl": figures.get("kl"),
+            **exam.sat(probing),
+        }
+
+
+def shown(row: Mapping[str, Any]) -> str:
+    """A line of figures."""
+    return "  ".join(f"{k} {v:.2f}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items() if k != "replies")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--model", type=Path, default=Path("var/models/smollm2-135m-instruct"))
+    parser.add_argument("--person", default="short+asks-back", help="wishes with + between")
+    parser.add_argument("--arms", default="base,prompt-only,combined", help="arms of environments/evidence/arms.py")
+    parser.add_argument("--try", dest="tries", action="append", default=[], metavar="NAME={…}", help="a recipe; again")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--updates", type=int, default=4)
+    parser.add_argument("--samples", type=int, default=16)
+    parser.add_argument("--probes", type=int, default=32)
+    parser.add_argument("--writes", type=float, default=0.5)
+    parser.add_argument("--training", type=int, default=200, help="different questions to teach with")
+    parser.add_argument("--reply-tokens", type=int, default=256)
+    parser.add_argument("--probe-tokens", type=int, default=128)
+    parser.add_argument("--replies", action="store_true", help="print the replies too")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+
+    import torch
+
+    from environments.evidence.arms import ARMS
+    from training.config import read
+
+    torch.set_num_threads(1)
+    person = personas.named(arguments.person, "train")
+    base = Lab(arguments.model, seed=arguments.seed, reply_tokens=arguments.probe_tokens)
+    exam = Exam.of(base, person, tasks.tasks("open", "heldout", arguments.probes, 0), arguments.seed)
+    own = {"updates": arguments.updates, "batch_size": arguments.samples}
+    hint = " ".join(WISHES[name].hint for name in person.wishes)
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for name in filter(None, arguments.arms.split(",")):
+            if ARMS[name].learns:
+                yield from taught(name, read({**ARMS[name].recipe, **own}), exam, arguments)
+            else:
+                told = hint if name == "prompt-only" else ""
+                yield {"arm": name, "updates": 0, **exam.sat(base, hint=told)}
+        for each in arguments.tries:
+            name, _, recipe = each.partition("=")
+            yield from taught(name, read({**ARMS["combined"].recipe, **own, **json.loads(recipe)}), exam, arguments)
+
+    for row in rows():
+        if arguments.json:
+            print(json.dumps({"person": person.name, "seed": arguments.seed} | row), flush=True)
+            continue
+        print(shown(row), flush=True)
+        for reply in row["replies"] if arguments.replies else ():
+            print(f"    {reply['style']:.2f} {reply['content']:.2f} {reply['reply']!r}")
+
+
+if __name__ == "__main__":
+    main()
