@@ -15,6 +15,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from gpu_workers import products
+
 Divergence = Callable[[Tensor, Tensor], Tensor]
 """(N, V) log-probs of the policy and of its teacher to (N,): how far apart they are at each position."""
 
@@ -59,7 +61,7 @@ def logprobs_of(hidden: Tensor, weight: Tensor, ids: Tensor, piece: int = PIECE)
     found = hidden.new_zeros(len(ids), dtype=torch.float32)
     for first in range(0, len(ids), piece):
         rows = slice(first, min(first + piece, len(ids)))
-        logits, chosen, into = F.linear(hidden[rows], weight), ids[rows, None], found[rows]
+        logits, chosen, into = products.linear(hidden[rows], weight), ids[rows, None], found[rows]
         for few in _few(logits):
             into[few] = logits[few].log_softmax(-1, dtype=torch.float32).gather(-1, chosen[few]).squeeze(-1)
     return found
@@ -85,8 +87,8 @@ class Head(torch.autograd.Function):
         grad_distance = torch.empty_like(hidden) if divergence else hidden.new_zeros(0)
         for first in range(0, count, piece):
             rows = slice(first, min(first + piece, count))
-            logits = F.linear(hidden[rows], weight)  # (P, V), and later their gradients in the same place
-            targets = F.linear(target_hidden[rows], weight) if divergence is not None else None
+            logits = products.linear(hidden[rows], weight)  # (P, V), and later their gradients in the same place
+            targets = products.linear(target_hidden[rows], weight) if divergence is not None else None
             chosen = ids[rows, None]  # (P, 1)
             for few in _few(logits):
                 into = slice(first + few.start, first + few.stop)
@@ -100,9 +102,9 @@ class Head(torch.autograd.Function):
                     targets[few] = d_logits
                 # ∂ log-prob / ∂ logits is the one chosen less the probabilities; here, its negative
                 logits[few] = probs.scatter_add_(-1, chosen[few], probs.new_full((len(probs), 1), -1.0))
-            torch.neg(logits @ weight, out=grad_logprobs[rows])
+            torch.neg(products.product(logits, weight), out=grad_logprobs[rows])
             if targets is not None:
-                grad_distance[rows] = targets @ weight
+                grad_distance[rows] = products.product(targets, weight)
         ctx.save_for_backward(grad_logprobs, grad_distance)
         ctx.mark_non_differentiable(entropy)
         return logprobs, distance, entropy

@@ -20,6 +20,8 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from gpu_workers import products
+
 ATTENTION = "talkback"
 """What a model's configuration calls the attention below."""
 
@@ -99,7 +101,7 @@ class Linear(NamedTuple):
 
     def product(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """(N, D) to (N, O) in the base's dtype, and x A^T, (N, R), for the way back."""
-        y = F.linear(x, self.weight, self.bias)
+        y = products.linear(x, self.weight, self.bias)
         if self.down is None or self.up is None:
             return y, None
         low = F.linear(x, self.down.to(x.dtype))
@@ -107,7 +109,7 @@ class Linear(NamedTuple):
 
     def back(self, grad: Tensor, into: Tensor | None = None) -> Tensor:
         """The gradient of x without the adapter's share, (N, D), added to `into` where that is begun."""
-        return grad @ self.weight if into is None else into.addmm_(grad, self.weight)
+        return products.product(grad, self.weight, into)
 
     def learn(
         self, grad: Tensor, x: Tensor, low: Tensor | None, into: Tensor | None
@@ -153,9 +155,12 @@ class Adapted(torch.autograd.Function):
 
 def _adapted(module: Any, x: Tensor, *args: Any, original: Any, **kwargs: Any) -> Tensor:
     linear = Linear.of(module) if not args and not kwargs else None
-    if linear is None or linear.down is None or linear.weight.dtype != x.dtype:
+    is_bare = linear is not None and linear.down is None
+    if linear is None or linear.weight.dtype != x.dtype or (is_bare and torch.is_grad_enabled()):
         result: Tensor = original(x, *args, **kwargs)
         return result
+    if is_bare:
+        return linear.product(x.reshape(-1, x.shape[-1]))[0].view(*x.shape[:-1], -1)
     return Adapted.apply(x, *linear)
 
 

@@ -1,0 +1,69 @@
+"""Matrix products of 16-bit tensors, in whichever width this machine multiplies faster.
+
+A core without quick bfloat16 multiplies float32 at twice the rate, and to widen a weight for one product of many rows
+costs less than that saves. The wide product adds up in float32, as the narrow one does, and is rounded once.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+FEWEST = 64
+"""Rows from which on a weight is worth widening."""
+
+AT_ONCE = 1 << 22
+"""Numbers of a weight that are widened at once, 16 MB: a head's are far more than a core's cache or memory likes."""
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x W^T + bias: (N, D), (O, D), (O,) to (N, O), in x's dtype."""
+    if not _is_widened(x):
+        return F.linear(x, weight, bias)
+    wide, parts = x.float(), weight.split(_rows(weight))
+    if len(parts) == 1:
+        return F.linear(wide, weight.float(), None if bias is None else bias.float()).to(x.dtype)
+    found = x.new_empty(len(x), len(weight))
+    for into, part in zip(found.split(_rows(weight), 1), parts, strict=True):
+        into.copy_(F.linear(wide, part.float()))
+    return found if bias is None else found.add_(bias)
+
+
+def product(x: Tensor, weight: Tensor, into: Tensor | None = None) -> Tensor:
+    """x W, (N, O) and (O, D) to (N, D); added to `into`, in place, where that is begun."""
+    if not _is_widened(x):
+        return x @ weight if into is None else into.addmm_(x, weight)
+    parts = zip(x.split(_rows(weight), 1), weight.split(_rows(weight)), strict=True)
+    total = torch.zeros(len(x), weight.shape[1]) if into is None else into.float()
+    for left, right in parts:
+        total.addmm_(left.float(), right.float())
+    return total.to(x.dtype) if into is None else into.copy_(total)
+
+
+def _rows(weight: Tensor) -> int:
+    return max(AT_ONCE // weight.shape[1], 1)
+
+
+def _is_widened(x: Tensor) -> bool:
+    return x.dtype is torch.bfloat16 and x.device.type == "cpu" and len(x) >= FEWEST and is_wide_faster()
+
+
+@cache
+def is_wide_faster() -> bool:
+    """Whether this machine multiplies float32 so much faster than bfloat16 that widening pays."""
+    return seconds(torch.float32) < 0.75 * seconds(torch.bfloat16)
+
+
+def seconds(dtype: torch.dtype) -> float:
+    """How long this machine takes for a product of a common shape, at best."""
+    left, right = torch.ones(128, 768, dtype=dtype), torch.ones(768, 2048, dtype=dtype)
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        torch.mm(left, right)
+        times.append(time.perf_counter() - began)
+    return min(times)
