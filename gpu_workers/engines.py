@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from django.conf import settings
 
 from gpu_workers.engine import Engine
-from gpu_workers.fleet import Fleet
+from gpu_workers.fleet import Fleet, Router
 from gpu_workers.openai_chat import OpenAIChat
 from gpu_workers.spare import Spare
 
@@ -76,7 +76,7 @@ def _engine(url: str, api_key: str, admin_key: str, spare: str = "", base: str =
 @lru_cache
 def _fleet(urls: tuple[str, ...], router: str, api_key: str, admin_key: str) -> Engine:
     engines = {url: _engine(url, api_key, admin_key) for url in urls}
-    return cast(Engine, Fleet(engines, router=Engine(router, api_key=api_key) if router else None))
+    return cast(Engine, Fleet(engines, router=Router(router, api_key=api_key) if router else None))
 
 
 @lru_cache

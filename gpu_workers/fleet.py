@@ -14,7 +14,14 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from gpu_workers.engine import Engine, PauseMode, weights_in
-from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable, NoRoom
+from gpu_workers.errors import (
+    AdapterInvalid,
+    AdapterMissing,
+    EngineRefused,
+    EngineUnavailable,
+    NoRoom,
+    WeightsExchanged,
+)
 from gpu_workers.types import Completion, Delta, Sampling, Scored
 from gpu_workers.workers import State, Table, Worker
 
@@ -25,9 +32,27 @@ Answer = TypeVar("Answer")
 MIXED = "mixed"
 """What `serving` says while some engines serve other full weights than the rest."""
 
+HEARD = tuple(range(3, 35))
+"""Ids that every vocabulary has: what one engine says of them with an adapter another must say too."""
+
+OFF = 0.25
+"""How much of the change that an adapter makes at one engine may be missing, or be another, at one that holds it too:
+of the sum of squares over the tokens. The base is all of it off, another adapter more."""
+
+PRIORITY = 10
+"""An engine that is taken in again is as urgent as a reply: people wait for both."""
+
 
 class Lied(EngineUnavailable):
     """An engine said that it did as it was told, and did not: it gets nothing until it was looked at."""
+
+
+class Router(Engine):
+    """SGLang's router: it passes requests on, and cannot be asked what the server behind it serves. The stamp on each
+    answer says it."""
+
+    async def _instead(self, adapter: str | None) -> None:
+        return None
 
 
 class Fleet:
@@ -70,9 +95,11 @@ class Fleet:
                 prompt_ids, sampling, adapter=adapter, request_id=request_id, priority=priority
             )
 
-        if self.router is not None:
-            with suppress(AdapterMissing, EngineUnavailable):  # it is gone, or asked an engine that lacks this adapter
+        if self.router is not None and await self._are_alike(adapter):
+            try:
                 return await ask(self.router)
+            except (AdapterMissing, EngineUnavailable):  # it is gone, or asked an engine that is, or lacks this
+                await self._ask_again(self.table.up)
         return await self._one(ask, adapter, prompt_ids, request_id)
 
     async def score(
@@ -101,7 +128,7 @@ class Fleet:
         """As Engine.stream. Another engine is asked only while nothing was said yet: a reply has one author."""
         options: dict[str, Any] = {"adapter": adapter, "request_id": request_id, "priority": priority}
         has_begun = False
-        if self.router is not None:
+        if self.router is not None and await self._are_alike(adapter):
             try:
                 async with aclosing(self.router.stream(prompt_ids, sampling, **options)) as deltas:
                     async for delta in deltas:
@@ -109,6 +136,7 @@ class Fleet:
                         yield delta
                 return
             except (AdapterMissing, EngineUnavailable):
+                await self._ask_again(self.table.up)
                 if has_begun:
                     raise
         tried: list[Worker] = []
@@ -139,6 +167,9 @@ class Fleet:
         rest let go of it again and EngineUnavailable names one of them. Asked once more, the rest go on without those,
         which then get nothing until they can."""
 
+        present = await self._present()
+        holders = [worker for worker in present if worker.adapters.get(name) == str(path)]
+
         async def load(worker: Worker) -> bool:
             if worker.adapters.get(name) == str(path):
                 return False
@@ -146,6 +177,7 @@ class Fleet:
             await engine.load_adapter(name, path)
             if (await engine.adapters()).get(name) != str(path):
                 raise Lied(f"it said that it loaded {name}, and does not hold it.")
+            await self._say_alike(worker, name, holders)
             worker.adapters[name] = str(path)
             worker.cannot.discard(name)
             return True
@@ -154,7 +186,7 @@ class Fleet:
             await self._engines[worker].unload_adapter(name)
             worker.adapters.pop(name, None)
 
-        await self._everywhere(load, unload, await self._present(), name)
+        await self._everywhere(load, unload, present, name)
 
     async def unload_adapter(self, name: str) -> None:
         """Have every engine let go of it. Raises AdapterMissing where none holds it."""
@@ -239,7 +271,8 @@ class Fleet:
     async def abort(self, request_id: str) -> None:
         """End this request with what it has, wherever it is; another process may have asked for it."""
         worker = self._asked.get(request_id)
-        asked = [worker] if worker is not None else self.table.up or self.table.workers
+        likely = self.table.workers if self.router is not None else self.table.up  # it may have asked any of them
+        asked = [worker] if worker is not None else likely or self.table.workers
         answers = await asyncio.gather(*(self._engines[one].abort(request_id) for one in asked), return_exceptions=True)
         self._settled(zip(asked, answers, strict=True))
 
@@ -320,6 +353,14 @@ class Fleet:
         finally:
             if request_id:
                 self._asked.pop(request_id, None)
+
+    async def _are_alike(self, adapter: str | None) -> bool:
+        """Whether it is all the same who answers this, so that a router may choose: all are up, and have the adapter.
+        One that is being repaired is then asked by nobody."""
+        new = [one for one in self.table.workers if one.state is State.UNKNOWN and one.seen_at is None]
+        self._look_at(self.table.due())
+        await asyncio.gather(*self._look_at(new))
+        return all(worker.state is State.UP and worker.has(adapter) for worker in self.table.workers)
 
     async def _chosen(self, adapter: str | None, prompt_ids: Sequence[int], tried: Sequence[Worker]) -> Worker:
         """Who answers. Those that failed are looked at meanwhile, and waited for only where nobody else can."""
@@ -410,11 +451,47 @@ class Fleet:
             if held.get(name) != path:
                 with suppress(*(() if others else (AdapterInvalid,))):  # its folder may be gone by now
                     await engine.load_adapter(name, path)
+            await self._say_alike(worker, name, [other for other in others if name in other.adapters])
         holds = await engine.adapters()
         if others and (lacks := wanted.items() - holds.items()):
             name = min(lacks)[0]
             raise Lied(f"It said that it loaded {name}, and does not hold it.")
         return holds
+
+    async def _say_alike(self, worker: Worker, adapter: str, others: Sequence[Worker]) -> None:
+        """Hold what a worker that is to answer with an adapter says of some ids against what one says that does.
+
+        Raises Lied, and lets go of it there, where it does nothing, or something else. Each is measured from its own
+        base. Where the bases are nearly as far apart as the adapter is from them nothing can be told, and the
+        checkpoint's own proof follows (training.promotion)."""
+        if not others:
+            return
+
+        async def said(one: Worker) -> tuple[Sequence[float], Sequence[float]]:
+            engine = self._engines[one]
+            asked = (engine.score(HEARD[:8], HEARD[8:], adapter=name, priority=PRIORITY) for name in (adapter, None))
+            with_it, without = await asyncio.gather(*asked)
+            return with_it.logprobs, without.logprobs
+
+        try:
+            theirs, their_base = await said(others[0])
+        except (EngineUnavailable, EngineRefused):  # there is nothing to hold it against
+            return
+        try:
+            its, its_base = await said(worker)
+        except WeightsExchanged:  # it serves others, and is asked for nothing else
+            return
+        change = [a - b for a, b in zip(theirs, their_base, strict=True)]
+        size = sum(one * one for one in change)
+        if OFF * size <= 4 * sum((a - b) ** 2 for a, b in zip(its_base, their_base, strict=True)):
+            return
+        seen = [a - b for a, b in zip(its, its_base, strict=True)]
+        off = sum((a - b) ** 2 for a, b in zip(seen, change, strict=True)) / size
+        if off > OFF:
+            with suppress(AdapterMissing):
+                await self._engines[worker].unload_adapter(adapter)  # so that the next look loads it anew
+            raise Lied(f"it holds {adapter}, and what it says with it is {off:.0%} off what {others[0]} says.")
+        log.info("%s answers with %s as %s does (%.1f%% off)", worker, adapter, others[0], 100 * off)
 
     async def _everywhere(
         self,

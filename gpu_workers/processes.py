@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -85,6 +86,19 @@ def scripted_command(model: str, port: int, *, host: str = "127.0.0.1", more: Se
     ]
 
 
+def router_command(workers: Sequence[str], port: int, metrics_port: int, *, host: str = "127.0.0.1") -> list[str]:
+    """The launch line for SGLang's router before servers at these addresses. It has no keys: it passes on whichever it
+    is given, and would otherwise open the servers to all who reach it."""
+    return [
+        *("python", "-m", "sglang_router.launch_router", "--host", host, "--port", str(port)),
+        *("--worker-urls", *workers, "--policy", "cache_aware"),
+        *("--prometheus-host", host, "--prometheus-port", str(metrics_port)),
+        # /health would cost a token each time, and fails while a server is paused.
+        *("--health-check-endpoint", "/ready", "--health-check-interval-secs", "5", "--health-failure-threshold", "1"),
+        "--disable-retries",  # whoever asks it knows the servers too, and which of them can
+    ]
+
+
 class EngineProcess:
     """A server of ours for as long as the `with` lasts. Its output goes to `log`."""
 
@@ -96,10 +110,11 @@ class EngineProcess:
         *,
         environment: Mapping[str, str] | None = None,
         ready_within_s: float = 300.0,
+        ready_path: str = "/ready",
     ) -> None:
         self.command, self.url, self.log = list(command), url.rstrip("/"), log
         self._environment = {**os.environ, **(environment or {})}
-        self._ready_within_s = ready_within_s
+        self._ready_within_s, self._ready_path = ready_within_s, ready_path
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -134,12 +149,20 @@ class EngineProcess:
     def is_ready(self) -> bool:
         """True when it takes requests. False while paused as well: a reason to wait, never to kill it."""
         try:
-            return httpx.get(f"{self.url}/ready", timeout=2.0, trust_env=False).status_code == 200
+            return httpx.get(f"{self.url}{self._ready_path}", timeout=2.0, trust_env=False).status_code == 200
         except httpx.HTTPError:
             return False
 
     def is_alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
+
+    def kill(self) -> None:
+        """End it and its children at once, as a crash does."""
+        if self._process is not None:
+            process, self._process = self._process, None
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            end_with_children(process, 10.0)
 
     def stop(self, grace_s: float = 10.0) -> None:
         """Ask it to end; after `grace_s` seconds make it. Returns when its children have ended too, or `grace_s`

@@ -19,8 +19,15 @@ HERE = Path(__file__).resolve().parent
 TARGET = HERE.parents[1] / ".venvs" / "sglang"
 TORCH = "torch==2.13.0"
 
-# Wheels whose own requirements are CUDA-only: installed without them.
-BARE = ("sglang==0.5.23", "xgrammar==0.2.7", "apache-tvm-ffi==0.1.11", "triton==3.7.1", "torchvision==0.28.0")
+# Wheels whose own requirements are CUDA-only, or are here already: installed without them.
+BARE = (
+    "sglang==0.5.23",
+    "xgrammar==0.2.7",
+    "apache-tvm-ffi==0.1.11",
+    "triton==3.7.1",
+    "torchvision==0.28.0",
+    "sglang-router==0.3.2",
+)
 
 
 def main() -> int:

@@ -1,9 +1,12 @@
-"""The engines that are held to one contract: ours, and the real SGLang where its environment is set up."""
+"""The engines that are held to one contract: ours, and the real SGLang where its environment is set up. One at a time,
+or two behind one fleet, with SGLang's real router before them or without."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +15,10 @@ import httpx
 import pytest
 
 from gpu_workers.engine import Engine
-from gpu_workers.processes import LORA_TARGETS, ONE_THREAD, EngineProcess
+from gpu_workers.processes import LORA_TARGETS, ONE_THREAD, EngineProcess, embedded_command, router_command
 from tests.conftest import ROOT, free_port
 from tests.contract.reference import Reference
+from tests.stack import wait_for
 from tests.tiny import write_tiny_adapter, write_tiny_model
 
 SGLANG = ROOT / ".venvs" / "sglang" / "bin" / "python"
@@ -34,6 +38,52 @@ class Server:
         return Engine(self.url, api_key=self.api_key, admin_key=self.admin_key, timeout_s=60)
 
 
+class Servers:
+    """The servers of one kind in this run: started as tests need them, and kept for the tests that follow. SGLang is
+    slow to start, and never more than two of them fit beside the rest."""
+
+    def __init__(self, kind: str, model: Path, logs: Path) -> None:
+        self._kind, self._model, self._logs = kind, model, logs
+        self._processes: dict[Server, EngineProcess] = {}
+
+    def take(self, count: int) -> list[Server]:
+        """So many that run."""
+        while len(self._processes) < count:
+            port = free_port()
+            server = Server(self._kind, f"http://127.0.0.1:{port}", self._model)
+            self._processes[server] = self._process(server.url, port)
+        servers = list(self._processes)[:count]
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(self.start, servers))
+        return servers
+
+    def start(self, server: Server) -> None:
+        """Have it run, where it does not: on its first weights, and without adapters."""
+        if not self._processes[server].is_alive():
+            self._processes[server].start()
+
+    def kill(self, server: Server) -> None:
+        self._processes[server].kill()
+
+    def log(self, server: Server) -> str:
+        return self._processes[server].log.read_text(errors="replace")
+
+    def stop(self) -> None:
+        for process in self._processes.values():
+            process.stop()
+
+    def _process(self, url: str, port: int) -> EngineProcess:
+        if self._kind == "sglang":
+            command = sglang_cpu_command(self._model, port)
+            more = {"SGLANG_USE_CPU_ENGINE": "1", "HF_HUB_OFFLINE": "1"}
+        else:
+            command = embedded_command(str(self._model), port, more=("--dtype", "float32"))
+            more = {"ENGINE_API_KEY": Server.api_key, "ENGINE_ADMIN_KEY": Server.admin_key}
+        log = self._logs / f"{self._kind}-{port}.log"
+        # Two at once on two busy cores have needed more than five minutes.
+        return EngineProcess(command, url, log, environment=ONE_THREAD | more, ready_within_s=1200.0)
+
+
 @pytest.fixture(scope="session", params=["embedded", pytest.param("sglang", marks=pytest.mark.sglang)])
 def server(request: pytest.FixtureRequest, tiny_model: Path) -> Server:
     if request.param == "embedded":
@@ -43,18 +93,57 @@ def server(request: pytest.FixtureRequest, tiny_model: Path) -> Server:
 
 
 @pytest.fixture(scope="session")
-def sglang_server(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def sglang_server(tiny_model: Path, request: pytest.FixtureRequest) -> Server:
     """The real SGLang, on the CPU."""
     if url := os.environ.get("SGLANG_URL"):  # one that runs already, launched as below
-        yield Server("sglang", url, tiny_model)
-        return
+        return Server("sglang", url, tiny_model)
+    servers: Servers = request.getfixturevalue("sglang_servers")
+    return servers.take(1)[0]
+
+
+@pytest.fixture(scope="session")
+def sglang_servers(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """As many of them as a test takes."""
     if not SGLANG.exists():
         pytest.skip("the real SGLang is not set up: run `make test-sglang`, or `python docker/sglang_cpu/install.py`")
+    servers = Servers("sglang", tiny_model, tmp_path_factory.mktemp("sglang"))
+    yield servers
+    servers.stop()
+
+
+@pytest.fixture(scope="session")
+def embedded_servers(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    servers = Servers("embedded", tiny_model, tmp_path_factory.mktemp("embedded"))
+    yield servers
+    servers.stop()
+
+
+@contextmanager
+def running_router(servers: Sequence[Server], log: Path) -> Iterator[str]:
+    """SGLang's own router before these servers: its address."""
     port = free_port()
-    environment = {**ONE_THREAD, "SGLANG_USE_CPU_ENGINE": "1", "HF_HUB_OFFLINE": "1"}
-    log = tmp_path_factory.mktemp("sglang") / "sglang.log"
-    with EngineProcess(sglang_cpu_command(tiny_model, port), f"http://127.0.0.1:{port}", log, environment=environment):
-        yield Server("sglang", f"http://127.0.0.1:{port}", tiny_model)
+    command = [str(SGLANG), *router_command([server.url for server in servers], port, free_port())[1:]]
+    with EngineProcess(command, f"http://127.0.0.1:{port}", log, ready_path="/readiness") as process:
+
+        def sees_all() -> bool:
+            answer = httpx.get(f"{process.url}/readiness", timeout=5, trust_env=False).json()
+            return bool(answer["healthy_workers"] == len(servers))
+
+        wait_for("the router sees every server", sees_all)
+        yield process.url
+
+
+async def emptied(server: Server) -> None:
+    """Have it serve its first weights, without adapters, to the next test."""
+    engine = server.engine()
+    try:
+        await engine.resume()
+        if (await engine.info())["weight_version"] != "base":
+            await engine.update_weights(str(server.model), version="base")
+        for name in await engine.adapters():
+            await engine.unload_adapter(name)
+    finally:
+        await engine.aclose()
 
 
 def sglang_cpu_command(model: Path, port: int) -> list[str]:
@@ -77,12 +166,8 @@ async def client(server: Server) -> AsyncIterator[Engine]:
     """The one client; the server is left running, on its first weights, without adapters."""
     engine = server.engine()
     yield engine
-    await engine.resume()
-    if (await engine.info())["weight_version"] != "base":
-        await engine.update_weights(str(server.model), version="base")
-    for name in await engine.adapters():
-        await engine.unload_adapter(name)
     await engine.aclose()
+    await emptied(server)
 
 
 @pytest.fixture

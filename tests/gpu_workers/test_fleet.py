@@ -42,6 +42,7 @@ class Server:
         self.answered: list[str | None] = []  # adapters it answered with
         self.told: list[str] = []
         self.breaks_off = False
+        self.forgets: set[str] = set()  # adapters that it holds and does not answer with
         self.gate = asyncio.Event()
         self.gate.set()
 
@@ -63,10 +64,10 @@ class Server:
             raise WeightsExchanged("The engine serves others.")
         if adapter and not weights_in(adapter) and adapter not in self.held:
             raise AdapterMissing(f"The engine does not hold {adapter}.")
-        self.answered.append(adapter)
 
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, **options: Any) -> Completion:
         self._has(options["adapter"])
+        self.answered.append(options["adapter"])
         await self.gate.wait()
         return Completion(
             text="ok", ids=(7, 2), logprobs=(-1.0, -1.0), finish_reason="stop", prompt_tokens=len(prompt_ids)
@@ -76,14 +77,17 @@ class Server:
         self, prompt_ids: Sequence[int], sampling: Sampling, **options: Any
     ) -> AsyncGenerator[Delta, None]:
         self._has(options["adapter"])
+        self.answered.append(options["adapter"])
         yield Delta(text="o", ids=(7,), logprobs=(-1.0,))
         if self.breaks_off:
             raise EngineUnavailable("The engine ended the reply before it was finished.")
         yield Delta(text="k", ids=(2,), logprobs=(-1.0,), finish_reason="stop")
 
     async def score(self, prompt_ids: Sequence[int], response_ids: Sequence[int], **options: Any) -> Scored:
-        self._has(options["adapter"])
-        return Scored(tuple(response_ids), tuple(-1.0 for _ in response_ids))
+        adapter = options["adapter"]
+        self._has(adapter)
+        said = -2.0 if adapter and adapter not in self.forgets else -1.0
+        return Scored(tuple(response_ids), tuple(said for _ in response_ids))
 
     async def load_adapter(self, name: str, path: str) -> None:
         self._alive()
@@ -257,6 +261,40 @@ async def test_one_that_died_is_passed_over_and_repaired_before_it_is_asked_agai
     assert scene.fleet.table.workers[0].fault == "The engine does not answer."  # kept, for whoever asks what was
 
 
+async def test_one_that_is_back_and_answers_with_the_base_under_an_adapters_name_gets_nothing(scene: Scene) -> None:
+    await scene.fleet.load_adapter("a", "/a")
+    first = scene.servers[0]
+    first.dies()
+    await scene.fleet.generate(PROMPT, SAMPLING, adapter="a")
+    first.starts_empty()
+    first.forgets.add("a")
+    scene.clock.now += LOOK_S
+
+    assert await scene.fleet.adapters() == {"a": "/a"}
+    await scene.fleet.generate(PROMPT, SAMPLING, adapter="a")
+
+    assert (scene.states()[0], first.answered) == (State.DOWN, [])
+    assert scene.fleet.table.workers[0].fault == "it holds a, and what it says with it is 100% off what Engine 2 says."
+
+    first.forgets.clear()
+    scene.clock.now += 100
+    await scene.fleet.adapters()
+    assert (scene.states()[0], first.told.count("load a")) == (State.UP, 3)  # at first, and anew each time
+
+
+async def test_one_that_forgot_an_adapter_unseen_is_given_it_and_held_to_the_others(scene: Scene) -> None:
+    await scene.fleet.load_adapter("a", "/a")
+    first = scene.servers[0]
+    first.starts_empty()
+    first.forgets.add("a")
+
+    with pytest.raises(EngineUnavailable, match="Engine 1 did not follow the others"):
+        await scene.fleet.load_adapter("a", "/a")  # as promotion.repair does
+
+    await scene.fleet.generate(PROMPT, SAMPLING, adapter="a")
+    assert [server.answered for server in scene.servers] == [[], ["a"], []]
+
+
 async def test_an_engine_that_drops_many_requests_at_once_has_failed_once(scene: Scene) -> None:
     first, gate = scene.servers[0], asyncio.Event()
     await scene.fleet.adapters()
@@ -426,6 +464,39 @@ async def test_a_router_is_asked_and_passed_over_where_its_choice_lacks_the_adap
     router.dies()
     assert [piece.text async for piece in scene.fleet.stream(PROMPT, SAMPLING, adapter="a")] == ["o", "k"]
     assert sum(len(server.answered) for server in scene.servers) == 2
+
+
+async def test_a_router_chooses_only_while_all_engines_are_up_and_have_what_is_asked_for() -> None:
+    router = Server()
+    scene = Scene(2, router=cast(Engine, router))
+    await scene.fleet.load_adapter("a", "/a")
+    router.held["a"] = "/a"
+    scene.servers[1].starts_empty()
+
+    async def lacks(*said: Any, **options: Any) -> Completion:
+        router.answered.append("missing")
+        raise AdapterMissing("The engine that the router asked does not hold a.")
+
+    answers, router.generate = router.generate, lacks  # type: ignore[method-assign]
+    await scene.fleet.generate(PROMPT, SAMPLING, adapter="a")  # the second says so: from now on it is known
+    router.generate = answers  # type: ignore[method-assign]
+    await scene.fleet.generate(PROMPT, SAMPLING, adapter="a")
+    await scene.fleet.generate(PROMPT, SAMPLING)
+    assert (router.answered, scene.servers[0].answered) == (["missing", None], ["a", "a"])
+
+    await scene.fleet.load_adapter("a", "/a")
+    await scene.fleet.generate(PROMPT, SAMPLING, adapter="a")
+    assert router.answered == ["missing", None, "a"]
+
+
+async def test_what_a_router_may_have_asked_of_anybody_is_ended_everywhere() -> None:
+    scene = Scene(2, router=cast(Engine, Server()))
+    await scene.fleet.adapters()
+    scene.fleet.table.failed(scene.fleet.table.workers[1], "It was slow.")
+
+    await scene.fleet.abort("r")
+
+    assert [server.told for server in scene.servers] == [["abort r"], ["abort r"]]
 
 
 class Fates(RuleBasedStateMachine):
