@@ -192,7 +192,7 @@ def taught(name: str, recipe: Any, exam: Exam, arguments: argparse.Namespace) ->
         yield {
             "arm": name,
             "updates": number * recipe.updates,
-            "accepted": sum(one.is_praised for one in examples),
+            "accepted": sum(one.reward > 0 for one in examples),
             "rewritten": sum(one.rewrite is not None for one in examples),
             "served_s": round(served_s),
             "run_s": round(run_s),

@@ -28,6 +28,9 @@ QUESTIONS = (
 )
 """What somebody who likes to be asked back puts at the end."""
 
+TELLING = 5
+"""Letters of a word that tells something, mostly."""
+
 SIMPLER = {
     "additional": "more", "additionally": "also", "alternative": "other", "approximately": "about",
     "assistance": "help", "beautiful": "lovely", "beginning": "start", "beneficial": "good", "carefully": "with care",
@@ -71,7 +74,7 @@ def edited(persona: Persona, reply: str, *, finished: bool, rng: random.Random) 
 
     >>> brief = Persona("p", "talk", ("short", "asks-back"), "train")
     >>> edited(brief, "It is the sun. It warms the sea. Rain falls.", finished=True, rng=random.Random(0))
-    'It is the sun. Have you come across it before?'
+    'It warms the sea. Have you come across it before?'
     """
     said = sentences(reply)
     if not finished and len(said) > 1:
@@ -94,10 +97,21 @@ def _ended(sentence: str) -> str:
 
 
 def _short(said: Sentences, most: int) -> Sentences:
-    kept = said[:most]
+    """The few that say most, in their order: a reply's first sentence often only leads up to what was asked.
+
+    >>> _short(["That is a good thing to ask.", "Salt melts ice by lowering its freezing point.", "So they do it."], 1)
+    ['Salt melts ice by lowering its freezing point.']
+    """
+    kept = sorted(said, key=_told, reverse=True)[:most]
     while len(kept) > 1 and len(words(" ".join(kept))) > MOST_WORDS - 8:  # room for a question
         kept = kept[:-1]
-    return kept
+    return [each for each in said if each in kept][:most]
+
+
+def _told(sentence: str) -> int:
+    """How many different words of some length it has; one that is too long to be kept tells nothing."""
+    every = words(sentence)
+    return len({word.lower() for word in every if len(word) >= TELLING}) if len(every) <= MOST_WORDS - 8 else 0
 
 
 def _unmarked(said: Sentences, _: random.Random) -> Sentences:

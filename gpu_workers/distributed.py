@@ -151,13 +151,20 @@ class SharedLearner(Learner):
 
         return self._parted(views, learned, seen)
 
-    def supervise(self, pairs: Sequence[Pair], *, scale: float = 1.0) -> dict[str, float]:
+    def supervise(
+        self, pairs: Sequence[Pair], *, weights: Sequence[Sequence[float]] | None = None, scale: float = 1.0
+    ) -> dict[str, float]:
         """As a Learner's, over all of the group's pairs."""
+        weights = weights or [[1.0] * len(answer) for _, answer in pairs]
+        items = list(zip(pairs, weights, strict=True))
 
-        def learned(part: Sequence[Pair], share: float, told: Callable[[int], None] | None) -> dict[str, float]:
-            return Learner.supervise(self, part, scale=scale * share)
+        def learned(
+            part: Sequence[tuple[Pair, Sequence[float]]], share: float, told: Callable[[int], None] | None
+        ) -> dict[str, float]:
+            mine, theirs = zip(*part, strict=True)
+            return Learner.supervise(self, mine, weights=theirs, scale=scale * share)
 
-        return self._parted(pairs, learned, None)
+        return self._parted(items, learned, None)
 
     def _parted(
         self,

@@ -21,7 +21,7 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
-from gpu_workers import checkpoints, head, quantized
+from gpu_workers import checkpoints, head, products, quantized
 from gpu_workers.branching import Pair, Tree, takes_trees
 from gpu_workers.errors import AdapterInvalid, NothingLearned, OutOfMemory
 from gpu_workers.head import Divergence, Head
@@ -59,7 +59,7 @@ class View:
     start_logprobs: Tensor  # (T,) the policy's before the run's first update
     teacher_logprobs: Tensor | None  # (T,) given the hint
     target_hidden: Tensor  # (T, D) what the head makes the teacher's whole distribution of; without one, that of the
-    # policy before the first update where the reply was praised, else the base's; (0, D) where nobody asked for one
+    # policy before the first update, or the base's where it is rehearsed; (0, D) where nobody asked for one
     teacher_distance: float  # mean |log π_T − log π| over the response; 0 says that the hint changes nothing
 
 
@@ -254,9 +254,9 @@ class Learner:
         """What the frozen models say of an example. Call it before the run's first update, and keep it.
 
         The teacher is the base or the policy as it is now, shown the hinted prompt. A reply without one is held to the
-        base; one that was praised to the policy as it is now, or what it was taught before would be drawn out of it by
-        the very replies that show it. (Where every weight trains the head trains too, and the base it is.) The
-        distribution is left out on demand, where nothing but log-probs of the reply's own tokens is learned from.
+        policy as it is now: to the base, what it was taught before would be drawn out of it by the very replies that
+        show it. What is rehearsed is held to the base, and so is all where every weight trains, the head's among them.
+        The distribution is left out on demand, where nothing but log-probs of the reply's own tokens is learned from.
         Raises OutOfMemory.
         """
         with self._room():
@@ -280,7 +280,7 @@ class Learner:
         taught = None
         if "teacher" in seen:
             taught, target = seen["teacher"]
-        elif "start" in seen and example.is_praised and not self.is_full:
+        elif "start" in seen and example.kind == "turn" and not self.is_full:
             target = seen["start"][1]
         if not with_distribution:
             target = target.new_zeros(0, target.shape[1])
@@ -428,19 +428,24 @@ class Learner:
                 torch.cuda.empty_cache()
             raise OutOfMemory(f"No memory for a micro-batch of {self.micro_batch}: {failed}")
 
-    def supervise(self, pairs: Sequence[Pair], *, scale: float = 1.0) -> dict[str, float]:
+    def supervise(
+        self, pairs: Sequence[Pair], *, weights: Sequence[Sequence[float]] | None = None, scale: float = 1.0
+    ) -> dict[str, float]:
         """Add the gradient of scale · (mean over (prompt, answer) of the mean −log-prob of the answer's tokens).
 
-        What the pairs of a micro-batch begin with alike is computed once, and the numbers are those of each pair
-        alone: put questions on the same text beside each other. Returns "loss", "tokens" (of answers), "computed"
-        (positions that went through the model) and "seconds". Raises NothingLearned when the loss is no number.
+        `weights` has one a token of each answer, by which its mean is weighed; None: all weigh the same. What the
+        pairs of a micro-batch begin with alike is computed once, and the numbers are those of each pair alone: put
+        questions on the same text beside each other. Returns "loss", "tokens" (of answers), "computed" (positions that
+        went through the model) and "seconds". Raises NothingLearned when the loss is no number, ValueError where
+        lengths disagree.
         """
         if not pairs or not all(prompt and answer for prompt, answer in pairs):
             raise ValueError("nothing to learn from: each pair has a prompt and an answer")
+        shares = token_shares(pairs, weights)
         with self._room():
-            return self._supervise(pairs, scale)
+            return self._supervise(pairs, shares, scale)
 
-    def _supervise(self, pairs: Sequence[Pair], scale: float) -> dict[str, float]:
+    def _supervise(self, pairs: Sequence[Pair], shares: Sequence[Tensor], scale: float) -> dict[str, float]:
         began = time.monotonic()
         total = computed = 0.0
         for first in range(0, len(pairs), self.micro_batch):
@@ -448,7 +453,8 @@ class Learner:
             hidden, positions = self._branching_hidden(self.causal, part)
             ids = torch.tensor([i for _, answer in part for i in answer], device=self.device)
             logprobs, _, _ = self._head(hidden, ids, hidden, None)
-            loss = -torch.stack([one.mean() for one in logprobs.split([len(answer) for _, answer in part])]).mean()
+            share_of = torch.cat(list(shares[first : first + self.micro_batch])).to(self.device)
+            loss = -(logprobs * share_of).sum() / len(part)
             if not torch.isfinite(loss):
                 raise NothingLearned(f"The loss of pair {first + 1} is {float(loss.detach())}: nothing was changed.")
             share = len(part) / len(pairs)
@@ -566,6 +572,19 @@ class Learner:
             }
 
 
+def token_shares(pairs: Sequence[Pair], weights: Sequence[Sequence[float]] | None) -> list[Tensor]:
+    """Each answer token's share of its answer's mean, (T,) a pair. Raises ValueError where lengths disagree, or an
+    answer has no weight at all."""
+    if weights is None:
+        return [torch.full((len(answer),), 1 / len(answer)) for _, answer in pairs]
+    if [len(one) for one in weights] != [len(answer) for _, answer in pairs]:
+        raise ValueError("weights are one a token of each answer")
+    found = [torch.tensor(list(one), dtype=torch.float32) for one in weights]
+    if any(float(one.min()) < 0 or float(one.sum()) <= 0 for one in found):
+        raise ValueError("the weights of an answer are 0 or more, and not all 0")
+    return [one / one.sum() for one in found]
+
+
 def _loaded(folder: Path | str, dtype: torch.dtype, device: torch.device) -> Any:
     causal: Any = AutoModelForCausalLM.from_pretrained(str(folder), dtype=dtype)
     return causal.to(device)
@@ -580,17 +599,8 @@ def chosen_dtype(name: str, device: torch.device) -> torch.dtype:
         return known[name]
     if device.type == "cuda":
         return torch.bfloat16
-
-    def fastest(dtype: torch.dtype) -> float:
-        left, right = torch.ones(128, 768, dtype=dtype), torch.ones(768, 2048, dtype=dtype)
-        times = []
-        for _ in range(5):
-            began = time.perf_counter()
-            torch.mm(left, right)
-            times.append(time.perf_counter() - began)
-        return min(times)
-
-    return torch.bfloat16 if fastest(torch.bfloat16) < 0.8 * fastest(torch.float32) else torch.float32
+    is_quick = products.seconds(torch.bfloat16) < 0.8 * products.seconds(torch.float32)
+    return torch.bfloat16 if is_quick else torch.float32
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

@@ -104,11 +104,6 @@ class Example:
         return self.teacher_prompt_ids is not None
 
     @property
-    def is_praised(self) -> bool:
-        """Whether it was good on the whole."""
-        return (sum(self.rewards) if self.rewards else self.reward) > 0
-
-    @property
     def has_reward(self) -> bool:
         """Whether any token that learns is rewarded."""
         rewards = self.rewards or [self.reward] * len(self.response_ids)

@@ -157,12 +157,16 @@ class Recipe(BaseModel):
 
     trust: float = Field(1.0, ge=0)
     """Weight of the same divergence on samples without a teacher; needs a distribution. A reward says that something
-    was right or wrong, not what would be better: what it does not say is left to the base. A praised reply is held to
-    the policy that gave it instead: the base would draw out of it what it was taught (decision 0008)."""
+    was right or wrong, not what would be better: what it does not say is left to the policy that the run starts from.
+    The base would draw out of it what it was taught (decision 0008)."""
 
     w_sft: float = Field(0.0, ge=0)
     """Weight of the supervised loss on replies that people rewrote; 0 leaves a rewrite to the teacher alone. A small
     model does little of what a hint says; what somebody wrote shows it (decision 0008)."""
+
+    w_kept: float = Field(1.0, ge=0, le=1)
+    """Weight, in that loss, of the tokens of a rewrite that stood in the reply already, beside 1 for what the person
+    changed. The policy says them of itself, so there is nothing in them to learn but themselves."""
 
     rehearsal: float = Field(0.0, ge=0, lt=1)
     """Share of a batch that is ordinary prompts, held to the base's own answers, so that a style does not cost skill;
@@ -182,6 +186,11 @@ class Recipe(BaseModel):
 
     beta: float = Field(0.02, ge=0)
     """Weight of the k3 KL to the base; without it a policy trained on few words drifts from all others."""
+
+    most_kl: float | None = Field(None, gt=0)
+    """How far from the base a run may go, in nats a token of its own replies (k3): it takes no further update once the
+    batch is beyond that. Adam's steps are as long as the rate whatever is left to learn, so a lesson that is known
+    would go on being learned, and the content with it (decision 0008); null takes all updates."""
 
     # How it is learned
 
@@ -267,7 +276,9 @@ PRESETS: dict[str, Recipe] = {
     "topk": Recipe(w_rl=0, distillation="topk"),
     "topk-teacher": Recipe(w_rl=0, distillation="topk", support="teacher"),
     "topk-union": Recipe(w_rl=0, distillation="topk", support="union"),
-    "embedded": Recipe(distillation="vocabulary", w_sft=2.0, lr=1e-3, updates=8, max_tokens=128, gate=Gate(pack=32)),
+    "embedded": Recipe(
+        distillation="vocabulary", w_sft=2.0, w_kept=0.0, lr=1e-3, updates=8, max_tokens=128, gate=Gate(pack=32)
+    ),
     "24gb": Recipe(base_bits=4, micro_batch=1, max_tokens=1024),
 }
 """Vetted settings by name; `embedded` is the default of the CPU profile (decisions 0001 and 0008). Each

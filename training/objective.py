@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,8 @@ from torch import Tensor
 
 from gpu_workers.head import reverse_kl
 from gpu_workers.learner import Divergence, Learner, Objective, Scores, View
-from training import advantages, losses, memory
+from gpu_workers.types import Example
+from training import advantages, edits, losses, memory
 from training.config import Recipe
 
 
@@ -112,14 +113,17 @@ def updates(
 
     Every update sees the whole batch, against the same frozen views: the policy's clip and the anchor are measured
     from where the run began, so that several updates cannot run away where one would not have. Where no gradient is
-    left after the first (every token at the clip, and no anchor), the run has learned what there was, and stops.
+    left after the first (every token at the clip, and no anchor), or the batch is further from the base than `most_kl`,
+    the run has learned what there was, and stops.
 
     What people wrote instead is learned beside it: w_sft · (mean over the whole batch, rewritten or not, of the mean
     −log-prob of a rewrite's tokens), so that one rewrite weighs what one reply does. "supervised_loss" is the mean over
     the rewrites.
     """
     loss, apart = objective(recipe), divergence(recipe)
-    pairs = [view.example.rewrite for view in views if view.example.rewrite is not None] if recipe.w_sft else []
+    rewritten = [view.example for view in views if view.example.rewrite is not None] if recipe.w_sft else []
+    pairs = [example.rewrite for example in rewritten if example.rewrite is not None]
+    weights = [_weights(example, recipe) for example in rewritten]
     weight = recipe.w_sft * len(pairs) / len(views)
 
     def gather(done: int) -> dict[str, float]:
@@ -128,7 +132,7 @@ def updates(
         )
         if not pairs:
             return figures
-        said = learner.supervise(pairs, scale=weight)
+        said = learner.supervise(pairs, weights=weights, scale=weight)
         return figures | {
             "loss": figures["loss"] + weight * said["loss"],
             "supervised_loss": said["loss"],
@@ -138,12 +142,24 @@ def updates(
 
     for update in range(1, recipe.updates + 1):
         figures = memory.fitting(learner, partial(gather, (update - 1) * len(views)))
-        if update > 1 and not learner.has_gradient():
+        if update > 1 and (not learner.has_gradient() or _is_far(figures, recipe)):
             return
         lr = recipe.lr * min(1.0, update / (recipe.warmup + 1))
         step = learner.optim_step(lr, weight_decay=recipe.weight_decay, max_grad_norm=recipe.max_grad_norm)
         speed = figures["tokens"] / figures["seconds"] if figures["seconds"] else 0.0
         yield figures | step | {"update": update, "lr": lr, "tokens_per_s": speed}
+
+
+def _is_far(figures: Mapping[str, float], recipe: Recipe) -> bool:
+    return recipe.most_kl is not None and figures["kl"] > recipe.most_kl
+
+
+def _weights(example: Example, recipe: Recipe) -> list[float]:
+    """How much each token of a rewrite counts: whole where the person changed something, `w_kept` where the reply had
+    it already, and the rest of it is what the policy says of itself."""
+    assert example.rewrite is not None
+    new = edits.changed(example.response_ids, example.rewrite[1])
+    return [1.0 if one or not any(new) else recipe.w_kept for one in new]
 
 
 def _onward(progress: Callable[[int], None], done: int, more: int) -> None:

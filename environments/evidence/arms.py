@@ -40,6 +40,10 @@ class Arm:
         return self.kind == "trained"
 
 
+CORRECTIONS: dict[str, Any] = {"w_sft": 4.0, "w_kept": 0.0, "beta": 0.1, "most_kl": 0.4}
+"""How the arms that distil learn what people wrote instead: what was changed, and no further than this from the base
+(docs/decisions/0008-evidence-recipe.md)."""
+
 # The table that recipe research edits. Updates a run and samples a batch are the plan's, the same for all arms.
 ARMS: dict[str, Arm] = {
     arm.name: arm
@@ -48,8 +52,8 @@ ARMS: dict[str, Arm] = {
         Arm("prompt-only", "prompt"),
         Arm("binary", "trained", {"preset": "binary", "lr": 2e-4, "beta": 0.1, "max_tokens": 128}),
         Arm("opd", "trained", {"preset": "opd", "lr": 2e-4, "beta": 0.1, "max_tokens": 128}),
-        Arm("topk", "trained", {"preset": "topk", "lr": 1.5e-3, "w_sft": 2.0, "max_tokens": 128}),
-        Arm("combined", "trained", {"preset": "embedded", "lr": 1.5e-3, "w_sft": 2.0}),
+        Arm("topk", "trained", {"preset": "topk", "lr": 1e-3, "max_tokens": 128, **CORRECTIONS}),
+        Arm("combined", "trained", {"preset": "embedded", **CORRECTIONS}),
     )
 }
 

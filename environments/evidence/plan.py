@@ -38,19 +38,20 @@ class Sizes:
     """A round."""
     samples: int = 16
     """A round: effective ones, each a reply that something could be learned from."""
-    probes: int = 100
+    probes: int = 64
     """Held-out prompts asked after each round."""
     read: int = 16
     """Of these, so many whose reply is also read by the base, for the distance to it."""
-    references: int = 3
+    references: int = 2
     """Further replies of the base to each of them, from which the measure of content takes its scale."""
     pack: int = 85
     """Items of the general pack, asked of the base and of what each arm comes to."""
-    reply_tokens: int = 400
+    reply_tokens: int = 256
     """Where a reply in a session is cut. One that was cut teaches nothing, and the small model is often long."""
     probe_tokens: int = 128
-    rewrites: int = 2
-    """How often a person asks for a change before they give up."""
+    rewrites: int = 1
+    """How often a person asks for a change before they give up. What was said before is read again with every reply and
+    every sample, so more of it costs far more than another question."""
     writes: float = 0.5
     """The share of complaints beside which they write what they would have had, where an editor's pen can."""
     temperature: float = 0.7
@@ -68,7 +69,7 @@ class Sizes:
 
 
 FULL = Sizes()
-QUICK = Sizes(rounds=2, updates=2, samples=8, probes=16, read=4, references=2, pack=12, sessions=48)
+QUICK = Sizes(rounds=2, updates=1, samples=6, probes=12, read=4, pack=8, sessions=24)
 """Whether everything works here, in ten minutes. It is too little to know anything of a recipe."""
 
 # Seconds of a core, SmolLM2-135M-Instruct, for a machine with two of them and no GPU; docs/evidence.md says where they

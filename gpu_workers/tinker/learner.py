@@ -25,7 +25,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from core.errors import TalkbackError
 from gpu_workers.errors import AdapterInvalid, EngineRefused, NothingLearned
-from gpu_workers.learner import Divergence, Objective, Pair, Scores, View
+from gpu_workers.learner import Divergence, Objective, Pair, Scores, View, token_shares
 from gpu_workers.tinker import files
 from gpu_workers.tinker.service import Service, scored
 from gpu_workers.types import Example
@@ -189,18 +189,22 @@ class TinkerLearner:
         tokens = sum(len(e.response_ids) for e in examples)
         return {**found, "tokens": float(tokens), "seconds": time.monotonic() - began}
 
-    def supervise(self, pairs: Sequence[Pair], *, scale: float = 1.0) -> dict[str, float]:
-        """Add the gradient of scale · (mean over (prompt, answer) of the mean −log-prob of the answer's tokens)."""
+    def supervise(
+        self, pairs: Sequence[Pair], *, weights: Sequence[Sequence[float]] | None = None, scale: float = 1.0
+    ) -> dict[str, float]:
+        """Add the gradient of scale · (mean over (prompt, answer) of the mean −log-prob of the answer's tokens), each
+        mean weighed by `weights`, one a token."""
         if not pairs or not all(prompt and answer for prompt, answer in pairs):
             raise ValueError("nothing to learn from: each pair has a prompt and an answer")
         began = time.monotonic()
+        shares = token_shares(pairs, weights)
         data = [
-            self._datum(prompt, answer, torch.full((len(answer),), scale / (len(pairs) * len(answer))))
-            for prompt, answer in pairs
+            self._datum(prompt, answer, share * (scale / len(pairs)))
+            for (prompt, answer), share in zip(pairs, shares, strict=True)
         ]
         said = self.service.answered(self._trainer.forward_backward(data, "cross_entropy"))
         served = _responses([one["logprobs"].to_torch() for one in said.loss_fn_outputs], pairs)
-        loss = -sum(float(one.mean()) for one in served) / len(pairs)
+        loss = -sum(float((one * share).sum()) for one, share in zip(served, shares, strict=True)) / len(pairs)
         if not math.isfinite(loss):
             raise NothingLearned(f"The loss of these pairs is {loss}: nothing was changed.")
         self._pulls = self._pulls or scale != 0

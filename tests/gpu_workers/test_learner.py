@@ -30,9 +30,9 @@ def learner(tiny_model):
     return Learner(tiny_model, dtype="float32", piece=3)
 
 
-def example(learner, prompt=PROMPT, response=RESPONSE, *, hint=None, reward=0.0, mask=()):
+def example(learner, prompt=PROMPT, response=RESPONSE, *, hint=None, reward=0.0, mask=(), kind="turn"):
     old = learner.score(prompt, response)
-    return Example(prompt, response, old, mask=mask, teacher_prompt_ids=hint, reward=reward)
+    return Example(prompt, response, old, mask=mask, teacher_prompt_ids=hint, reward=reward, kind=kind)
 
 
 def batch(learner):
@@ -317,7 +317,7 @@ def test_hinted_tokens_move_toward_the_teacher(learner, kind):
     assert moved[largest].sign() == gap[largest].sign()
 
 
-def test_a_reward_alone_leaves_what_it_does_not_say_to_the_base(learner, tiny_model):
+def test_a_reward_alone_leaves_what_it_does_not_say_as_it_is(learner, tiny_model):
     seen = {}
     for trust in (0.0, 1.0):
         policy = Learner(tiny_model, dtype="float32", seed=1)
@@ -328,15 +328,30 @@ def test_a_reward_alone_leaves_what_it_does_not_say_to_the_base(learner, tiny_mo
     assert seen[1.0] < seen[0.0]
 
 
-@pytest.mark.parametrize(("reward", "stays"), [(1.0, True), (-1.0, False)])
-def test_praise_holds_the_policy_where_it_is_and_blame_to_the_base(learner, reward, stays):
+@pytest.mark.parametrize(
+    ("signal", "stays"), [({"reward": 1.0}, True), ({"reward": -1.0}, True), ({"kind": "rehearsal"}, False)]
+)
+def test_without_a_teacher_the_policy_is_held_where_it_is_and_rehearsals_hold_it_to_the_base(learner, signal, stays):
     recipe = Recipe(distillation="vocabulary", trust=1.0, lr=3e-3, updates=3)
     list(updates(learner, [learner.view(example(learner, hint=HINTED))], recipe))  # it was taught something
 
-    (first, *_) = updates(learner, [learner.view(example(learner, reward=reward))], recipe)
+    (first, *_) = updates(learner, [learner.view(example(learner, **signal))], recipe)
 
     # What it is held to is what it is, before the first step, or else something that it has left.
     assert (first["distillation_loss"] < 1e-6) is stays
+
+
+def test_a_run_ends_early_when_it_is_as_far_from_the_base_as_it_may_be(learner, tiny_model):
+    view = learner.view(example(learner, hint=HINTED))
+    recipe = Recipe(distillation="vocabulary", lr=1e-2, updates=5)
+
+    whole = [figures["kl"] for figures in updates(learner, [view], recipe)]
+    again = Learner(tiny_model, dtype="float32", piece=3)
+    bound = recipe.model_copy(update={"most_kl": (whole[1] + whole[2]) / 2})
+    stopped = [figures["kl"] for figures in updates(again, [again.view(view.example)], bound)]
+
+    assert whole[0] < 1e-9 < whole[1] < whole[2]  # each is measured before its step
+    assert stopped == pytest.approx(whole[:2], rel=1e-3, abs=1e-9)  # the third saw that it is beyond, and was not taken
 
 
 def test_a_run_ends_early_when_every_token_has_reached_its_clip(learner):

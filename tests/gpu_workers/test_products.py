@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gpu_workers import products
 
-ULP = 2**-8
+ULP = 2**-7
 """A rounding to bfloat16 errs by half of this, relative to the number."""
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpu_workers.learner import Learner
 from gpu_workers.types import Example
 from tests.training.conftest import HINTED, PROMPT, RESPONSE
-from training import batches, forecast, runs
+from training import batches, edits, forecast, runs
 from training.config import Recipe
 from training.forecast import Lengths
 from training.objective import described, updates
@@ -124,3 +126,51 @@ def test_what_a_batch_holds_of_them_is_counted(tiny_model, served):
 def test_a_rewrite_of_nothing_is_refused(pair):
     with pytest.raises(ValueError, match="a rewrite needs"):
         Example(PROMPT, RESPONSE, [-1.0] * 5, rewrite=pair)
+
+
+@pytest.mark.parametrize("micro_batch", [1, 2])
+def test_what_stood_in_the_reply_already_counts_as_the_recipe_says(tiny_model, micro_batch):
+    learner = Learner(tiny_model, dtype="float32", micro_batch=micro_batch, seed=3)
+    shortened = [*RESPONSE[:3], RESPONSE[-1]]  # one token was taken out: only the last stands where it did not
+    begun = [7, *RESPONSE]  # one was put in before all: it and the one after it are new there
+    old = learner.score(PROMPT, RESPONSE)
+    views = [learner.view(Example(PROMPT, RESPONSE, old, rewrite=(PROMPT, rewrite))) for rewrite in (shortened, begun)]
+    recipe = RECIPE.model_copy(update={"w_kept": 0.25, "updates": 1})
+
+    (figures,) = updates(learner, views, recipe)
+
+    by_hand = Learner(tiny_model, dtype="float32", seed=3)
+    first, second = by_hand.score(PROMPT, shortened), by_hand.score(PROMPT, begun)
+    expected = [
+        (0.25 * sum(first[:3]) + first[3]) / (3 * 0.25 + 1),
+        (sum(second[:2]) + 0.25 * sum(second[2:])) / (2 + 4 * 0.25),
+    ]
+    assert figures["supervised_loss"] == pytest.approx(-sum(expected) / 2, abs=1e-5)
+
+
+def test_a_rewrite_that_changed_nothing_is_learned_whole(tiny_model):
+    learner = Learner(tiny_model, dtype="float32", seed=3)
+    old = learner.score(PROMPT, RESPONSE)
+    view = learner.view(Example(PROMPT, RESPONSE, old, rewrite=(PROMPT, RESPONSE)))
+
+    (figures,) = updates(learner, [view], RECIPE.model_copy(update={"w_kept": 0.0, "updates": 1}))
+
+    assert figures["supervised_loss"] == pytest.approx(-sum(old) / len(old), abs=1e-5)
+
+
+@given(st.lists(st.integers(0, 4), max_size=12), st.lists(st.integers(0, 4), max_size=12))
+def test_what_was_changed_is_a_mark_a_token_and_none_where_nothing_was(reply, rewrite):
+    marks = edits.changed(reply, rewrite)
+
+    assert len(marks) == len(rewrite)
+    assert not any(edits.changed(rewrite, rewrite))
+    for at, new in enumerate(marks):  # what is not new follows the same token as in the reply, or begins both
+        pairs = list(zip([None, *reply], reply, strict=False))
+        assert new or (rewrite[at - 1] if at else None, rewrite[at]) in pairs
+
+
+@pytest.mark.parametrize("weights", [[[1.0]], [[1.0, 1.0, 1.0, -1.0]], [[0.0] * 4]])
+def test_weights_that_disagree_with_their_answer_are_refused(tiny_model, weights):
+    learner = Learner(tiny_model, dtype="float32")
+    with pytest.raises(ValueError, match="weights"):
+        learner.supervise([(PROMPT, REWRITE)], weights=weights)
