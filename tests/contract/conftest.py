@@ -121,6 +121,8 @@ def embedded_servers(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory)
 @contextmanager
 def running_router(servers: Sequence[Server], log: Path) -> Iterator[str]:
     """SGLang's own router before these servers: its address."""
+    if not list(SGLANG.parents[1].glob("lib/python3*/site-packages/sglang_router")):
+        pytest.skip("SGLang's router is not set up: run `make test-sglang`, or `python docker/sglang_cpu/install.py`")
     port = free_port()
     command = [str(SGLANG), *router_command([server.url for server in servers], port, free_port())[1:]]
     with EngineProcess(command, f"http://127.0.0.1:{port}", log, ready_path="/readiness") as process:

@@ -16,7 +16,7 @@ from gpu_workers.errors import AdapterMissing, EngineUnavailable, KeyRefused
 from gpu_workers.fleet import Fleet, Router
 from gpu_workers.types import Sampling
 from gpu_workers.workers import State
-from tests.contract.conftest import SGLANG, Server, Servers, emptied, running_router
+from tests.contract.conftest import Server, Servers, emptied, running_router
 from tests.contract.reference import Reference
 from tests.contract.test_replies import CLOSE, PROMPT
 from tests.tiny import write_tiny_adapter
@@ -37,8 +37,6 @@ def router(request: pytest.FixtureRequest, servers: Servers, tmp_path_factory: p
     if request.param != "router":
         yield ""
         return
-    if not (SGLANG.parents[1] / "installed").exists():
-        pytest.skip("SGLang's router is not set up: run `make test-sglang`, or `python docker/sglang_cpu/install.py`")
     with running_router(servers.take(2), tmp_path_factory.mktemp("router") / "router.log") as url:
         yield url
 
