@@ -40,7 +40,7 @@ class Arm:
         return self.kind == "trained"
 
 
-CORRECTIONS: dict[str, Any] = {"w_sft": 4.0, "w_kept": 0.0, "beta": 0.1, "most_kl": 0.4}
+CORRECTIONS: dict[str, Any] = {"w_sft": 4.0, "w_kept": 0.0, "beta": 0.1, "most_kl": 0.2}
 """How the arms that distil learn what people wrote instead: what was changed, and no further than this from the base
 (docs/decisions/0008-evidence-recipe.md)."""
 

@@ -38,7 +38,7 @@ class Sizes:
     """A round."""
     samples: int = 16
     """A round: effective ones, each a reply that something could be learned from."""
-    probes: int = 64
+    probes: int = 100
     """Held-out prompts asked after each round."""
     read: int = 16
     """Of these, so many whose reply is also read by the base, for the distance to it."""

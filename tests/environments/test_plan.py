@@ -176,8 +176,8 @@ def test_what_cannot_be_planned_is_said_before_anything_starts(model: Path, tmp_
         a_plan(model, people=tmp_path / "nobody.jsonl")
     with pytest.raises(Unplayable, match="Seeds are different"):
         a_plan(model, seeds=(1, 1))
-    with pytest.raises(Unplayable, match="samples is more than 2: one session may bring 3"):
-        a_plan(model, sizes={"samples": 2})
+    with pytest.raises(Unplayable, match="samples is more than 1: one session may bring 2"):
+        a_plan(model, sizes={"samples": 1})
     with pytest.raises(Unplayable, match="questions to heldout"):
         a_plan(model, sizes={"probes": 100_000})
 
