@@ -69,7 +69,7 @@ class Sizes:
 
 
 FULL = Sizes()
-QUICK = Sizes(rounds=2, updates=1, samples=6, probes=12, read=4, pack=8, sessions=24)
+QUICK = Sizes(rounds=1, samples=6, probes=12, read=4, pack=8, sessions=24)
 """Whether everything works here, in ten minutes. It is too little to know anything of a recipe."""
 
 # Seconds of a core, SmolLM2-135M-Instruct, for a machine with two of them and no GPU; docs/evidence.md says where they

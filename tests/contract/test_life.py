@@ -129,15 +129,6 @@ async def said(server: Server, adapter: str | None) -> list[float]:
         await engine.aclose()
 
 
-async def asked(server: Server) -> float:
-    """How many tokens of prompts it was sent so far."""
-    engine = server.engine()
-    try:
-        return (await engine.metrics())["prompt_tokens_total"]
-    finally:
-        await engine.aclose()
-
-
 def test_a_lesson_becomes_weights_that_sglang_answers_with_and_is_undone(
     stack: Stack, servers: list[Server], request: pytest.FixtureRequest
 ) -> None:
@@ -170,13 +161,10 @@ def test_a_lesson_becomes_weights_that_sglang_answers_with_and_is_undone(
     for server in servers:
         assert list(asyncio.run(held(server))) == [adapter]
         assert asyncio.run(said(server, adapter)) == pytest.approx(learned, abs=1e-3)
-    so_far = [asyncio.run(asked(server)) for server in servers]
     taught = person.ask_at_once(*QUESTIONS)
     for reply, earlier in zip(taught, before, strict=True):
         assert (earlier.model, reply.model) == ("talkback@0", "talkback@1")
         assert reply.text != earlier.text or reply.logprobs != pytest.approx(earlier.logprobs, abs=1e-3)
-    if not has_router:  # it goes by beginnings, and may ask one alone
-        assert all(asyncio.run(asked(server)) > count for server, count in zip(servers, so_far, strict=True))
 
     # one of two is killed and comes back empty: it is given the adapter, and proven, before it is asked
     if len(servers) > 1:
