@@ -103,8 +103,10 @@ class Lab:
         messages: Sequence[Any] = [{"role": "user", "content": question}]
         return self.renderer.prompt_ids(placed(messages, hint) if hint else messages)
 
-    def replies(self, prompts: Sequence[list[int]], *, seed: int, temperature: float = 0.7) -> list[list[int]]:
-        """One sampled reply a prompt, with its stop token where it has one."""
+    def replies(
+        self, prompts: Sequence[list[int]], *, seed: int, temperature: float = 0.7, tokens: int | None = None
+    ) -> list[list[int]]:
+        """One sampled reply a prompt, with its stop token where it has one; of `tokens` at most, where that is said."""
         import torch
 
         torch.manual_seed(seed)
@@ -119,7 +121,7 @@ class Lab:
                 temperature=temperature,
                 top_k=0,
                 top_p=1.0,
-                max_new_tokens=self.reply_tokens,
+                max_new_tokens=tokens or self.reply_tokens,
                 pad_token_id=self.stop,
             )[:, width:].tolist()
         return [reply[: reply.index(self.stop) + 1] if self.stop in reply else reply for reply in drawn]

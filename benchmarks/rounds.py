@@ -47,11 +47,11 @@ class Answer:
     finished: bool
 
 
-def asked(lab: Lab, openings: Sequence[str], *, seed: int, hint: str = "") -> list[Answer]:
-    """A sampled reply to each."""
+def asked(lab: Lab, openings: Sequence[str], *, seed: int, hint: str = "", tokens: int | None = None) -> list[Answer]:
+    """A sampled reply to each, of `tokens` at most, or of as many as the lab's."""
     prompts = [lab.prompt(opening, hint=hint) for opening in openings]
     found = []
-    for prompt, ids in zip(prompts, lab.replies(prompts, seed=seed), strict=True):
+    for prompt, ids in zip(prompts, lab.replies(prompts, seed=seed, tokens=tokens), strict=True):
         finished = ids[-1] == lab.stop
         found.append(Answer(prompt, ids, lab.renderer.decode(ids[:-1] if finished else ids), finished))
     return found
@@ -115,18 +115,19 @@ class Exam:
     openings: list[str]
     scale: Yardstick
     seed: int
+    tokens: int
+    """At most, of a reply."""
 
     @classmethod
-    def of(cls, lab: Lab, person: Persona, questions: Sequence[Task], seed: int) -> Exam:
+    def of(cls, lab: Lab, person: Persona, questions: Sequence[Task], *, seed: int, tokens: int) -> Exam:
         user = ScriptedUser(person, seed)
         openings = [user.opening(task) for task in questions]
         references: dict[str, list[Reference]] = {opening: [] for opening in openings}
         for at in range(REFERENCES):
-            for opening, answer in zip(
-                openings, asked(lab, openings, seed=9000 + at, hint=BRIEFLY if at % 2 else ""), strict=True
-            ):
+            answers = asked(lab, openings, seed=9000 + at, hint=BRIEFLY if at % 2 else "", tokens=tokens)
+            for opening, answer in zip(openings, answers, strict=True):
                 references[opening].append(Reference(answer.text, cls.read(lab, opening, answer)))
-        return cls(person, openings, Yardstick(references), seed)
+        return cls(person, openings, Yardstick(references), seed, tokens)
 
     @staticmethod
     def read(lab: Lab, opening: str, answer: Answer) -> Reading | None:
@@ -137,7 +138,7 @@ class Exam:
         """Style, by wish and in all; content; both at once; what the base thinks of it; the replies."""
         obeyed: dict[str, list[bool]] = {name: [] for name in self.person.wishes}
         rows = []
-        answers = asked(lab, self.openings, seed=1000 + self.seed, hint=hint)
+        answers = asked(lab, self.openings, seed=1000 + self.seed, hint=hint, tokens=self.tokens)
         for opening, answer in zip(self.openings, answers, strict=True):
             reading = self.read(lab, opening, answer)
             parts = personas.parts(self.person, answer.text, finished=answer.finished)
@@ -178,8 +179,6 @@ def taught(name: str, recipe: Any, exam: Exam, arguments: argparse.Namespace) ->
     lab = Lab(arguments.model, seed=arguments.seed, reply_tokens=arguments.reply_tokens, recipe=recipe)
     training = tasks.tasks("open", "train", arguments.training, arguments.seed)
     ordinary, coming = training[-40:], cycle(training[:-40])
-    probing = Lab.__new__(Lab)
-    probing.__dict__.update(lab.__dict__, reply_tokens=arguments.probe_tokens)
     for number in range(1, arguments.rounds + 1):
         began = time.monotonic()
         seed = 100 * arguments.seed + 10 * number
@@ -197,7 +196,7 @@ def taught(name: str, recipe: Any, exam: Exam, arguments: argparse.Namespace) ->
             "served_s": round(served_s),
             "run_s": round(run_s),
             "kl": figures.get("kl"),
-            **exam.sat(probing),
+            **exam.sat(lab),
         }
 
 
@@ -232,8 +231,9 @@ def main() -> None:
 
     torch.set_num_threads(1)
     person = personas.named(arguments.person, "train")
-    base = Lab(arguments.model, seed=arguments.seed, reply_tokens=arguments.probe_tokens)
-    exam = Exam.of(base, person, tasks.tasks("open", "heldout", arguments.probes, 0), arguments.seed)
+    base = Lab(arguments.model, seed=arguments.seed, reply_tokens=arguments.reply_tokens)
+    questions = tasks.tasks("open", "heldout", arguments.probes, 0)
+    exam = Exam.of(base, person, questions, seed=arguments.seed, tokens=arguments.probe_tokens)
     own = {"updates": arguments.updates, "batch_size": arguments.samples}
     hint = " ".join(WISHES[name].hint for name in person.wishes)
 
