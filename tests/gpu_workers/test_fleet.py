@@ -466,7 +466,9 @@ async def test_a_router_is_asked_and_passed_over_where_its_choice_lacks_the_adap
     assert sum(len(server.answered) for server in scene.servers) == 2
 
 
-async def test_a_router_chooses_only_while_all_engines_are_up_and_have_what_is_asked_for() -> None:
+async def test_a_router_chooses_only_while_all_engines_are_up_and_have_what_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     router = Server()
     scene = Scene(2, router=cast(Engine, router))
     await scene.fleet.load_adapter("a", "/a")
@@ -477,9 +479,9 @@ async def test_a_router_chooses_only_while_all_engines_are_up_and_have_what_is_a
         router.answered.append("missing")
         raise AdapterMissing("The engine that the router asked does not hold a.")
 
-    answers, router.generate = router.generate, lacks  # type: ignore[method-assign]
-    await scene.fleet.generate(PROMPT, SAMPLING, adapter="a")  # the second says so: from now on it is known
-    router.generate = answers  # type: ignore[method-assign]
+    with monkeypatch.context() as patch:
+        patch.setattr(router, "generate", lacks)
+        await scene.fleet.generate(PROMPT, SAMPLING, adapter="a")  # the second says so: from now on it is known
     await scene.fleet.generate(PROMPT, SAMPLING, adapter="a")
     await scene.fleet.generate(PROMPT, SAMPLING)
     assert (router.answered, scene.servers[0].answered) == (["missing", None], ["a", "a"])
