@@ -3,7 +3,7 @@
 A person says the same guidance to a few replies; each arm learns from them in one run, on the real model; then the
 gate's own exam is held over each, through a served engine, and its checks are printed. The arms:
 
-    embedded  the default recipe of the CPU profile: it should pass
+    embedded  the default recipe of the CPU profile, with a rewrite beside each hint: it should pass
     parrot    every reply rewritten as "You lie.", learned by supervision alone at rate 5e-4, without an anchor
     blamed    every reply blamed, learned from that alone at rate 5e-4: no anchor, no clip, no teacher
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import socket
 import sys
 import tempfile
@@ -109,6 +110,8 @@ def learned(arm: str, arguments: argparse.Namespace, number: int) -> dict[str, A
 
     from benchmarks.recipe import HELD_OUT, HINT, TAUGHT, Lab
     from chat.models import Session, Turn
+    from environments.editing import edited
+    from environments.personas import Persona
     from gpu_workers.types import Example
     from judge.hints import worded
     from judge.models import Judgement
@@ -122,7 +125,7 @@ def learned(arm: str, arguments: argparse.Namespace, number: int) -> dict[str, A
     person, _ = get_user_model().objects.get_or_create(username="ana")
     session = Session.objects.create(user=person)
     run = Run.objects.create(recipe=recipe.model_dump(), parent=Checkpoint.live(), seed=arguments.seed)
-    hint = worded(rewrite=LIE) if recipe.w_sft else HINT
+    hint = worded(rewrite=LIE) if arm == "parrot" else HINT
 
     def turn(question: str, prompt_ids: list[int]) -> Turn:
         return Turn.objects.create(
@@ -133,10 +136,15 @@ def learned(arm: str, arguments: argparse.Namespace, number: int) -> dict[str, A
     began = time.process_time()
     questions = TAUGHT[: arguments.samples]
     prompts = [lab.prompt(question) for question in questions]
-    lie = [*lab.renderer.encode(LIE), lab.stop]
+    brief = Persona("brief", "talk", ("short", "no-lists"), "train")
     examples = []
     for question, prompt, reply in zip(questions, prompts, lab.replies(prompts, seed=arguments.seed), strict=True):
         served = lab.learner.score(prompt, reply)
+        finished = reply[-1] == lab.stop
+        said = lab.renderer.decode(reply[:-1] if finished else reply)
+        wanted = (
+            LIE if arm == "parrot" else edited(brief, said, asked=question, finished=finished, rng=random.Random(0))
+        )
         examples.append(
             Example(
                 prompt,
@@ -144,7 +152,7 @@ def learned(arm: str, arguments: argparse.Namespace, number: int) -> dict[str, A
                 served,
                 teacher_prompt_ids=lab.prompt(question, hint=HINT) if recipe.w_opd else None,
                 reward=-1.0 if arm == "blamed" else 0.0,
-                rewrite=(prompt, lie) if recipe.w_sft else None,
+                rewrite=(prompt, [*lab.renderer.encode(wanted), lab.stop]) if wanted and recipe.w_sft else None,
             )
         )
         sample = Sample.objects.create(

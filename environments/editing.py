@@ -6,8 +6,11 @@ not taught new content. What no such change can meet (an example, working that w
 
 from __future__ import annotations
 
+import itertools
+import math
 import random
 import re
+from collections import Counter
 from collections.abc import Callable
 
 from environments.personas import Persona, style
@@ -17,19 +20,40 @@ from environments.wishes import BANNER, LONG_WORD, MOST_WORDS, OPENING, is_plain
 Sentences = list[str]
 
 QUESTIONS = (
-    "Does that help you?",
-    "What do you think?",
-    "Would you like to hear more?",
-    "What made you ask?",
-    "What would you like to know next?",
-    "Is that what you wanted to know?",
-    "Have you come across it before?",
-    "Shall I say more about it?",
+    "Would you like to know more{about}?",
+    "What else would you like to know{about}?",
+    "Shall I say more{about}?",
+    "What made you ask{about}?",
+    "Is that what you wanted to know{about}?",
+    "Do you have another question{about}?",
+    "Did you know that{about}?",
+    "What do you know{about} yourself?",
 )
-"""What somebody who likes to be asked back puts at the end."""
+"""What somebody who likes to be asked back puts at the end, on what was asked where question and reply share a word."""
 
 TELLING = 5
 """Letters of a word that tells something, mostly."""
+NAMING = 4
+"""Letters of a word of the question that may name its matter."""
+_ASKING = (
+    "about after also always another around away because been before being best better between could different does "
+    "doing down each even ever every find first from give going good have help here into just keep know less like long "
+    "look make many mean more most much need never often only other people quickly really right said same should simple"
+    " some something start stop such sure take talk tell than that their them then there these they thing things think "
+    "this those time turn until used using very want well were what when where which while will with without would "
+    "your yourself"
+)
+ASKING = frozenset(_ASKING.split())
+"""Words of a question that name no matter."""
+LEANING = re.compile(
+    r"(?:this|that|these|those|it|its|they|their|he|she|so|but|and|or|however|then|also|second|third|finally|next|"
+    r"another|such|instead|moreover|furthermore|additionally|therefore|thus|as a result|for example|for instance|"
+    r"in addition|on the other hand|overall|in conclusion)\b",
+    re.I,
+)
+"""How a sentence begins that leans on the one before it."""
+LEANS, NAMES = 4, 2
+"""What leaning on a sentence that is not there costs, and a word that names the matter adds, in words that tell."""
 
 SIMPLER = {
     "additional": "more", "additionally": "also", "alternative": "other", "approximately": "about",
@@ -66,29 +90,45 @@ DIGITS = {
     "ten": "10", "eleven": "11", "twelve": "12",
 }  # fmt: skip
 
-OTHERS = re.compile(r"\b(?:people|individuals|one|someone|a person|we)\b", re.I)
+YOURS = {
+    "we": "you", "us": "you", "our": "your", "ours": "yours", "ourselves": "yourselves", "we're": "you're",
+    "we'll": "you'll", "we've": "you've",
+}  # fmt: skip
+OURS = re.compile(rf"\b(?:{'|'.join(sorted(YOURS, key=len, reverse=True))})\b(?!['’])", re.I)
+OTHERS = re.compile(
+    r"\b(?:people|individuals|one|someone|a person)(?= (?:can|may|must|might|could|would|should|will)\b)", re.I
+)
+LEADING = 3
+"""Sentences within which somebody who wants to be spoken to looks for one that does."""
+LEADS = ("As you may know,", "As you will see,", "You may find that", "You should know that")
 
 
-def edited(persona: Persona, reply: str, *, finished: bool, rng: random.Random) -> str | None:
-    """The reply as this person would have it; None where that takes more than an editor's pen.
+def edited(persona: Persona, reply: str, *, asked: str, finished: bool, rng: random.Random) -> str | None:
+    """The reply to what was `asked` as this person would have it; None where that takes more than an editor's pen.
 
     >>> brief = Persona("p", "talk", ("short", "asks-back"), "train")
-    >>> edited(brief, "It is the sun. It warms the sea. Rain falls.", finished=True, rng=random.Random(0))
-    'It warms the sea. Have you come across it before?'
+    >>> reply = "It is the sun. The sun warms the water of the sea. Rain falls."
+    >>> edited(brief, reply, asked="Where does water go?", finished=True, rng=random.Random(0))
+    'The sun warms the water of the sea. Did you know that about water?'
     """
     said = sentences(reply)
     if not finished and len(said) > 1:
         said = said[:-1]  # it was cut off in the middle
+    wishes = persona.wishes
     for wish, edit in EDITS.items():
-        if wish in persona.wishes and said:
+        if wish in wishes and said:
             said = edit(said, rng)
+    if "short" in wishes:
+        said = _short(said, 2 - ("asks-back" in wishes), asked, is_plain if "plain-words" in wishes else _any)
+    elif "plain-words" in wishes:
+        said = _plain(said)
+    if "second-person" in wishes and said:
+        said = _to_reader(said, rng)
     said = [_ended(each) for each in said]
-    if "short" in persona.wishes:
-        said = _short(said, 2 - ("asks-back" in persona.wishes))
-    if "asks-back" in persona.wishes:
+    if "asks-back" in wishes:
         said = [each for each in said if not each.endswith("?")] or said
-        said.append(rng.choice(QUESTIONS))
-    text = "\n".join(f"- {each}" for each in said) if "as-list" in persona.wishes else " ".join(said)
+        said.append(_question(asked, " ".join(said), rng))
+    text = "\n".join(f"- {each}" for each in said) if "as-list" in wishes else " ".join(said)
     return text if text and style(persona, text, finished=True) == 1 else None
 
 
@@ -96,22 +136,52 @@ def _ended(sentence: str) -> str:
     return sentence if sentence.rstrip("\"'”’)*_")[-1:] in (".", "!", "?", "…") else f"{sentence.rstrip(' :;,')}."
 
 
-def _short(said: Sentences, most: int) -> Sentences:
-    """The few that say most, in their order: a reply's first sentence often only leads up to what was asked.
+def _short(said: Sentences, most: int, asked: str, fits: Callable[[str], bool]) -> Sentences:
+    """The few that say most on the matter, in their order: a reply's first sentence often only leads up to it.
 
-    >>> _short(["That is a good thing to ask.", "Salt melts ice by lowering its freezing point.", "So they do it."], 1)
+    >>> reply = ["That is a good thing to ask.", "Salt melts ice by lowering its freezing point.", "So they do it."]
+    >>> _short(reply, 1, "Why do they salt the roads?", _any)
     ['Salt melts ice by lowering its freezing point.']
     """
-    kept = sorted(said, key=_told, reverse=True)[:most]
-    while len(kept) > 1 and len(words(" ".join(kept))) > MOST_WORDS - 8:  # room for a question
-        kept = kept[:-1]
-    return [each for each in said if each in kept][:most]
+    told = [_told(each, asked) for each in said]
+    leans = [at > 0 and LEANING.match(each) is not None for at, each in enumerate(said)]
+    best, kept = -math.inf, Sentences()
+    for number in range(1, most + 1):
+        for places in itertools.combinations(range(len(said)), number):
+            text = " ".join(said[at] for at in places)
+            if len(words(text)) > MOST_WORDS - 12 or not fits(text):  # room for a question
+                continue
+            value = sum(told[at] - LEANS * (leans[at] and at - 1 not in places) for at in places)
+            if value > best:
+                best, kept = value, [said[at] for at in places]
+    return kept
 
 
-def _told(sentence: str) -> int:
-    """How many different words of some length it has; one that is too long to be kept tells nothing."""
-    every = words(sentence)
-    return len({word.lower() for word in every if len(word) >= TELLING}) if len(every) <= MOST_WORDS - 8 else 0
+def _told(sentence: str, asked: str) -> int:
+    """How many different words of some length it has; those that name the matter of what was asked count twice more."""
+    said = {word.lower() for word in words(sentence) if len(word) >= TELLING}
+    return len(said) + NAMES * len(_matter(sentence) & _matter(asked))
+
+
+def _matter(text: str) -> set[str]:
+    """The words that may name what it is about, by how they begin: "stripes" and "striped" are one."""
+    return {word[:5] for each in words(text) if len(word := each.lower()) >= NAMING and word not in ASKING}
+
+
+def _question(asked: str, said: str, rng: random.Random) -> str:
+    """One to end with; it names the word of what was asked that the reply says most often, or the last of them.
+
+    >>> _question("Why do zebras have stripes?", "The stripes of zebras confuse.", random.Random(1))
+    'Shall I say more about stripes?'
+    """
+    spoken = Counter(word[:5].lower() for word in words(said))
+    named = [word for word in reversed(words(asked)) if _matter(word) and word[:5].lower() in spoken]
+    about = f" about {max(named, key=lambda word: spoken[word[:5].lower()])}" if named else ""
+    return rng.choice(QUESTIONS).format(about=about)
+
+
+def _any(_: str) -> bool:
+    return True
 
 
 def _unmarked(said: Sentences, _: random.Random) -> Sentences:
@@ -139,9 +209,13 @@ def _in_digits(said: Sentences, _: random.Random) -> Sentences:
     return [pattern.sub(lambda found: DIGITS[found[0].lower()], each) for each in said]
 
 
-def _plain(said: Sentences, _: random.Random) -> Sentences:
-    """Long words give way to short ones; then the sentences with the most long ones go, while others remain."""
-    plain = [re.sub(r"[A-Za-z]+", _simpler, each) for each in said]
+def _simple(said: Sentences, _: random.Random) -> Sentences:
+    return [re.sub(r"[A-Za-z]+", _simpler, each) for each in said]
+
+
+def _plain(said: Sentences) -> Sentences:
+    """The sentences with the most long words go, while others remain."""
+    plain = [*said]
     while len(plain) > 1 and not is_plain(" ".join(plain)):
         plain.remove(max(plain, key=_long_share))
     return plain
@@ -159,19 +233,21 @@ def _long_share(sentence: str) -> float:
 
 
 def _to_reader(said: Sentences, rng: random.Random) -> Sentences:
-    """The first sentence that can be said to somebody is, or the first of all begins with the reader."""
-    if speaks_to_reader(said[0]):
-        return said
-    first = OTHERS.sub(lambda found: "You" if found.start() == 0 else "you", said[0])
+    """What only leads up to a sentence that speaks to somebody goes; or the first is said to them; or it is led in."""
+    for at, each in enumerate(said[:LEADING]):
+        if speaks_to_reader(each) and len(said) - at > len(said) / 2:
+            return said[at:]
+    first = OTHERS.sub("you", OURS.sub(lambda found: YOURS[found[0].lower()], said[0]))
     if not speaks_to_reader(first):
         head, rest = first.split(" ", 1) if " " in first else (first, "")
-        small = head if head == "I" or head.isupper() or rest[:1].isupper() else head.lower()
-        first = f"{rng.choice(('As you may know,', 'As you will see,', 'You may find that'))} {small} {rest}".rstrip()
-    return [first, *said[1:]]
+        is_name = head == "I" or head.startswith("I'") or (head.isupper() and head != "A") or rest[:1].isupper()
+        small = head if is_name else head[:1].lower() + head[1:]
+        first = f"{rng.choice(LEADS)} {small} {rest}".rstrip()
+    return [first[:1].upper() + first[1:], *said[1:]]
 
 
 EDITS: dict[str, Callable[[Sentences, random.Random], Sentences]] = {
     "no-lists": _unmarked, "no-banner": _unbannered, "no-opening": _begun, "no-exclamation": _calm,
-    "digits": _in_digits, "plain-words": _plain, "second-person": _to_reader,
+    "digits": _in_digits, "plain-words": _simple,
 }  # fmt: skip
-"""In the order in which they are made; `short`, `asks-back` and `as-list` are of the whole, and come last."""
+"""Of each sentence, in the order in which they are made; what is of the whole comes after them."""

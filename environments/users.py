@@ -54,10 +54,10 @@ class _Person:
 
     def __init__(self, persona: Persona, seed: int, *, patience: int = 2) -> None:
         self.persona, self.seed, self.patience = persona, seed, patience
-        self._session, self._asked = "", list[str]()
+        self._session, self._question, self._asked = "", "", list[str]()
 
     def _begin(self, task: Task) -> None:
-        self._session, self._asked = task.id, []
+        self._session, self._question, self._asked = task.id, task.prompt, []
 
     def _unmet(self, reply: str, *, finished: bool) -> str | None:
         obeyed = parts(self.persona, reply, finished=finished)
@@ -117,7 +117,7 @@ class ScriptedUser(_Person):
         rng = self._rng(f"writes:{len(self._asked)}")
         if rng.random() >= self.writes:
             return None
-        return edited(self.persona, reply, finished=finished, rng=rng)
+        return edited(self.persona, reply, asked=self._question, finished=finished, rng=rng)
 
     async def wants_saved(self, file: str) -> str:
         return self._drawn("closings", "saves").replace("{file}", file)

@@ -91,6 +91,8 @@ class Proof:
     """Mean |with these weights − base| a token, both by the engine."""
     share: float
     """How much of the learner's change over the base the engine shows: 1 all of it, 0 nothing."""
+    learned: float
+    """Mean |with these weights − base| a token, both by the learner where it knows its own base."""
     step: float | None = None
     """Mean |with these weights − with those that were live before| a token, both by the engine; None: not asked."""
     expected_step: float | None = None
@@ -113,6 +115,12 @@ class Proof:
             return (
                 f"The engine answers the probe as it did before: it has moved by {self.step:.4f} a token, "
                 f"the learner by {self.expected_step or 0:.4f}."
+            )
+        if self.share < SHARE and self.learned < self.limit:
+            return (
+                f"The engine shows {self.share:.0%} of the learner's change (at least {SHARE:.0%} is needed), but that "
+                f"is {self.learned:.4f} a token, which rounding may hide: engine and learner may be {self.limit:g} "
+                "apart. Learn more before you serve it: more replies, more updates, or a higher rate."
             )
         if self.share < SHARE:
             return (
@@ -158,6 +166,7 @@ def compare(
         limit=LIMITS.get(dtype, LIMITS["bfloat16"]),
         shift=sum(abs(change) for change in seen) / len(seen),
         share=sum(a * b for a, b in zip(seen, said, strict=True)) / size if size else 0.0,
+        learned=sum(abs(change) for change in said) / len(said),
         step=None if before is None else _apart(engine, before),
         expected_step=None if learner_before is None else _apart(learner, learner_before),
     )

@@ -23,7 +23,7 @@ def person(*wishes: str) -> Persona:
 
 
 def pen(persona: Persona, reply: str = REPLY, *, finished: bool = True) -> str | None:
-    return edited(persona, reply, finished=finished, rng=random.Random(1))
+    return edited(persona, reply, asked="What is water for?", finished=finished, rng=random.Random(1))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_nothing_to_edit_is_no_rewrite():
 @given(st.integers(0, 10_000), st.text(alphabet="Aabe .!?\n-*1", max_size=120), st.booleans())
 def test_whatever_was_said_a_rewrite_obeys_every_wish_or_there_is_none(seed, reply, finished):
     persona = composed("train", 1, seed)[0]
-    text = edited(persona, reply, finished=finished, rng=random.Random(seed))
+    text = edited(persona, reply, asked="Why a or b?", finished=finished, rng=random.Random(seed))
 
     assert text is None or all(parts(persona, text, finished=True).values())
 

@@ -93,6 +93,15 @@ def test_an_engine_that_answers_with_the_base_changes_nothing(make, engine):
     assert [d.verb for d in Decision.objects.all()] == ["reject"]
 
 
+def test_a_change_that_rounding_may_hide_is_refused_and_not_blamed_on_the_engine():
+    # The learner moved by 0.002 a token, the engine by none of it; in bfloat16 the two may be 0.15 apart.
+    proof = promotion.compare([-1.0, -2.0], [-1.0, -2.0], [-1.002, -2.002], dtype="bfloat16")
+
+    assert not proof.passed
+    assert "0.0020 a token, which rounding may hide" in proof.sentence
+    assert "more updates" in proof.sentence
+
+
 def test_an_engine_that_answers_with_other_weights_changes_nothing(make, engine):
     first = make(1)
     honest = engine.logprobs
