@@ -18,6 +18,9 @@ REPLY = (
 )
 
 
+RNG = random.Random(0)
+
+
 def person(*wishes: str) -> Persona:
     return Persona("p", "talk", wishes, "train")
 
@@ -79,3 +82,44 @@ def test_a_brief_rewrite_says_nothing_that_was_not_said():
 
     assert text is not None
     assert set(words(text)) <= set(words(REPLY))
+
+
+def test_a_brief_rewrite_is_of_what_was_asked_and_leans_on_nothing_that_is_gone():
+    reply = (
+        "That is a question which scholars everywhere have always debated. Zebras have stripes because flies cannot "
+        "land on stripes. It also seems certain that others disagree strongly about everything."
+    )
+    text = edited(person("short", "asks-back"), reply, asked="Why do zebras have stripes?", finished=True, rng=RNG)
+
+    assert text is not None
+    assert text.startswith("Zebras have stripes because flies cannot land on stripes.")
+
+
+def test_a_question_at_the_end_names_what_was_asked_where_the_reply_does():
+    text = edited(
+        person("asks-back"), "Apples keep in a cellar.", asked="How do I keep apples?", finished=True, rng=RNG
+    )
+    other = edited(person("asks-back"), "They keep in a cellar.", asked="How do I keep apples?", finished=True, rng=RNG)
+
+    assert text is not None
+    assert text.endswith("apples?")
+    assert other is not None
+    assert "apples" not in other
+
+
+@pytest.mark.parametrize(
+    ("reply", "wanted"),
+    [
+        ("It is simple. You boil the water. Then you wait.", "You boil the water. Then you wait."),
+        ("We feel tired because our bodies work.", "You feel tired because your bodies work."),
+        ("People can see far.", "You can see far."),
+    ],
+)
+def test_who_wants_to_be_spoken_to_writes_it_in_the_replys_own_words(reply, wanted):
+    assert pen(person("second-person"), reply) == wanted
+
+
+def test_a_brief_rewrite_in_plain_words_picks_plain_sentences():
+    reply = "Photosynthesis necessitates considerable illumination. Plants need light to grow."
+
+    assert pen(person("short", "plain-words"), reply) == "Plants need light to grow."
