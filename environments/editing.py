@@ -100,7 +100,8 @@ OTHERS = re.compile(
 )
 LEADING = 3
 """Sentences within which somebody who wants to be spoken to looks for one that does."""
-LEADS = ("As you may know,", "As you will see,", "You may find that", "You should know that")
+LEADS = ("As you may know,", "As you can see,", "You may be surprised to know that", "I can tell you that")
+"""How a sentence that speaks to nobody is led in."""
 
 
 def edited(persona: Persona, reply: str, *, asked: str, finished: bool, rng: random.Random) -> str | None:

@@ -24,7 +24,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from gpu_workers.errors import OutOfMemory
-from gpu_workers.learner import Divergence, Learner, LoraShape, Objective, Pair, View, chosen_dtype
+from gpu_workers.learner import EPSILON, Divergence, Learner, LoraShape, Objective, Pair, View, chosen_dtype
 from gpu_workers.types import Example
 
 SUMMED = frozenset({"tokens", "computed"})
@@ -203,11 +203,13 @@ class SharedLearner(Learner):
         self._add_up()
         return self._length([p.grad for _, p in self.trainable() if p.grad is not None]) > 0.0
 
-    def optim_step(self, lr: float, *, weight_decay: float = 0.1, max_grad_norm: float = 1.0) -> dict[str, float]:
+    def optim_step(
+        self, lr: float, *, weight_decay: float = 0.1, max_grad_norm: float = 1.0, epsilon: float = EPSILON
+    ) -> dict[str, float]:
         """As a Learner's, with the gradients of all."""
         self._add_up()
         self.is_summed = False
-        return super().optim_step(lr, weight_decay=weight_decay, max_grad_norm=max_grad_norm)
+        return super().optim_step(lr, weight_decay=weight_decay, max_grad_norm=max_grad_norm, epsilon=epsilon)
 
     def _add_up(self) -> None:
         """Add the gradients of what lies whole everywhere; those of shards were added on the way back."""

@@ -28,7 +28,18 @@ from gpu_workers.head import Divergence, Head
 from gpu_workers.layers import slim
 from gpu_workers.types import Example
 
-__all__ = ["LORA", "Divergence", "Learner", "LoraShape", "Objective", "Pair", "Scores", "View", "chosen_dtype"]
+__all__ = [
+    "EPSILON",
+    "LORA",
+    "Divergence",
+    "Learner",
+    "LoraShape",
+    "Objective",
+    "Pair",
+    "Scores",
+    "View",
+    "chosen_dtype",
+]
 
 
 @dataclass(frozen=True)
@@ -43,6 +54,9 @@ class LoraShape:
 
 
 LORA = LoraShape()
+
+EPSILON = 1e-8
+"""Adam's, as everybody has it: next to nothing."""
 
 
 AT_ONCE = {torch.float32: 256, torch.float16: 256, torch.bfloat16: 512}
@@ -499,8 +513,10 @@ class Learner:
         """Whether anything gathered so far would move a weight."""
         return any(p.grad is not None and bool(p.grad.any()) for _, p in self.trainable())
 
-    def optim_step(self, lr: float, *, weight_decay: float = 0.1, max_grad_norm: float = 1.0) -> dict[str, float]:
-        """One AdamW update (betas 0.9 and 0.98) with the gradient gathered so far, which it forgets.
+    def optim_step(
+        self, lr: float, *, weight_decay: float = 0.1, max_grad_norm: float = 1.0, epsilon: float = EPSILON
+    ) -> dict[str, float]:
+        """One AdamW update (betas 0.9 and 0.98, ε `epsilon`) with the gradient gathered so far, which it forgets.
 
         Returns "grad_norm" before clipping, "adapter_norm" after the update, and "update_norm", how far the
         weights moved. Raises NothingLearned when there is no gradient, when it is not a number, or when no
@@ -519,7 +535,7 @@ class Learner:
             gradient.mul_(min(1.0, max_grad_norm / (norm + 1e-6)))
         before = [parameter.detach().clone() for parameter in parameters]
         for group in self.optimizer.param_groups:
-            group["lr"], group["weight_decay"] = lr, weight_decay
+            group["lr"], group["weight_decay"], group["eps"] = lr, weight_decay, epsilon
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.steps += 1

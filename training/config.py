@@ -212,6 +212,12 @@ class Recipe(BaseModel):
     """Updates over which a run's rate rises to `lr`; Adam's first steps are as long as the rate, whatever the
     gradient."""
 
+    epsilon: float = Field(1e-8, gt=0)
+    """Adam's ε: what a weight's gradient must be well above for a step as long as the rate. Next to nothing is Adam as
+    everybody has it, where the weights that a lesson hardly speaks of move as far as those that it is about. The
+    gradient's length is `max_grad_norm` at most, so over millions of weights 1e-3 lets each move by its own share, and
+    wants a higher rate (decision 0008)."""
+
     weight_decay: float = Field(0.1, ge=0)
     """The reference's."""
 

@@ -146,7 +146,9 @@ def updates(
         if update > 1 and (not learner.has_gradient() or _is_far(figures, recipe)):
             return
         lr = rate * min(1.0, update / (recipe.warmup + 1))
-        step = learner.optim_step(lr, weight_decay=recipe.weight_decay, max_grad_norm=recipe.max_grad_norm)
+        step = learner.optim_step(
+            lr, weight_decay=recipe.weight_decay, max_grad_norm=recipe.max_grad_norm, epsilon=recipe.epsilon
+        )
         speed = figures["tokens"] / figures["seconds"] if figures["seconds"] else 0.0
         yield figures | step | {"update": update, "lr": lr, "tokens_per_s": speed}
 

@@ -25,7 +25,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from core.errors import TalkbackError
 from gpu_workers.errors import AdapterInvalid, EngineRefused, NothingLearned
-from gpu_workers.learner import Divergence, Objective, Pair, Scores, View, token_shares
+from gpu_workers.learner import EPSILON, Divergence, Objective, Pair, Scores, View, token_shares
 from gpu_workers.tinker import files
 from gpu_workers.tinker.service import Service, scored
 from gpu_workers.types import Example
@@ -216,7 +216,9 @@ class TinkerLearner:
         """Whether anything gathered so far would move a weight."""
         return self._pulls
 
-    def optim_step(self, lr: float, *, weight_decay: float = 0.1, max_grad_norm: float = 1.0) -> dict[str, float]:
+    def optim_step(
+        self, lr: float, *, weight_decay: float = 0.1, max_grad_norm: float = 1.0, epsilon: float = EPSILON
+    ) -> dict[str, float]:
         """One AdamW update (betas 0.9 and 0.98) at the service, which keeps the optimiser.
 
         Returns "grad_norm" where the service says it; how long the weights are and how far they moved it does not.
@@ -225,7 +227,12 @@ class TinkerLearner:
         if not self._pulls:
             raise NothingLearned("The gradient is zero everywhere: these samples teach nothing.")
         rule = self.service.package.AdamParams(
-            learning_rate=lr, beta1=0.9, beta2=0.98, eps=1e-8, weight_decay=weight_decay, grad_clip_norm=max_grad_norm
+            learning_rate=lr,
+            beta1=0.9,
+            beta2=0.98,
+            eps=epsilon,
+            weight_decay=weight_decay,
+            grad_clip_norm=max_grad_norm,
         )
         said = self.service.answered(self._trainer.optim_step(rule)).metrics or {}
         self._pulls = False

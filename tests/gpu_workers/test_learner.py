@@ -444,6 +444,23 @@ def test_a_rate_too_small_to_change_a_weight_is_no_update(learner):
         learner.optim_step(0.0)
 
 
+def test_with_a_large_epsilon_a_weight_moves_by_its_gradient_and_not_by_the_rate(learner, tiny_model):
+    def moved(epsilon):
+        learner = Learner(tiny_model, dtype="float32", piece=3)
+        learner.forward_backward(batch(learner), objective(RECIPE))
+        before = {name: p.detach().clone() for name, p in learner.trainable()}
+        gradient = gradients(learner)
+        figures = learner.optim_step(1e-2, weight_decay=0.0, max_grad_norm=1e9, epsilon=epsilon)
+        return [(p.detach() - before[name], gradient[name]) for name, p in learner.trainable()], figures
+
+    # Adam's first step is lr · g / (|g| + ε): the rate where ε is nothing, lr · g / ε where it is far above g.
+    for step, gradient in moved(1e-8)[0]:
+        sure = gradient.abs() > 1e-5
+        assert torch.allclose(step[sure].abs(), torch.full_like(step[sure], 1e-2), rtol=1e-2)
+    for step, gradient in moved(1e3)[0]:
+        assert torch.allclose(step, -1e-5 * gradient, rtol=1e-2, atol=1e-9)
+
+
 def test_a_loss_that_is_not_a_number_stops_before_anything_changes(learner):
     before = learner.score(PROMPT, RESPONSE)
 
