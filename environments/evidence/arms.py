@@ -40,8 +40,10 @@ class Arm:
         return self.kind == "trained"
 
 
-CORRECTIONS: dict[str, Any] = {"w_sft": 4.0, "w_kept": 0.0, "beta": 0.1, "most_kl": 0.2}
-"""How the arms that distil learn what people wrote instead: what was changed, and no further than this from the base
+CORRECTIONS: dict[str, Any] = {
+    "w_sft": 4.0, "w_kept": 0.5, "beta": 0.1, "lr": 3e-3, "epsilon": 1e-3, "max_tokens": 128,
+}  # fmt: skip
+"""How the arms that distil learn what people wrote instead: mostly what was changed, each weight by its own gradient
 (docs/decisions/0008-evidence-recipe.md)."""
 
 # The table that recipe research edits. Updates a run and samples a batch are the plan's, the same for all arms.
@@ -52,8 +54,8 @@ ARMS: dict[str, Arm] = {
         Arm("prompt-only", "prompt"),
         Arm("binary", "trained", {"preset": "binary", "lr": 2e-4, "beta": 0.1, "max_tokens": 128}),
         Arm("opd", "trained", {"preset": "opd", "lr": 2e-4, "beta": 0.1, "max_tokens": 128}),
-        Arm("topk", "trained", {"preset": "topk", "lr": 1e-3, "max_tokens": 128, **CORRECTIONS}),
-        Arm("combined", "trained", {"preset": "embedded", **CORRECTIONS}),
+        Arm("topk", "trained", {"preset": "topk", **CORRECTIONS}),
+        Arm("combined", "trained", {"preset": "embedded", "w_rl": 0.2, "w_opd": 0.5, **CORRECTIONS}),
     )
 }
 
