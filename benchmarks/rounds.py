@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import json
 import os
+import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 
 from benchmarks.recipe import Lab  # after the thread count
 from environments import personas, tasks
+from environments.editing import edited
 from environments.evidence.content import BRIEFLY, Reading, Reference, Yardstick
 from environments.personas import Persona
 from environments.tasks import Task
@@ -35,6 +37,9 @@ from environments.wishes import WISHES
 
 REFERENCES = 2
 """Further replies of the base to each held-out question; the second is told to be brief."""
+
+REWRITES = "rewrites"
+"""Named as an arm: what the person writes themselves in place of the base's answers."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +117,7 @@ class Exam:
     """Held-out questions in one person's words, and what the base says to them."""
 
     person: Persona
+    questions: list[str]
     openings: list[str]
     scale: Yardstick
     seed: int
@@ -127,7 +133,7 @@ class Exam:
             answers = asked(lab, openings, seed=9000 + at, hint=BRIEFLY if at % 2 else "", tokens=tokens)
             for opening, answer in zip(openings, answers, strict=True):
                 references[opening].append(Reference(answer.text, cls.read(lab, opening, answer)))
-        return cls(person, openings, Yardstick(references), seed, tokens)
+        return cls(person, [task.prompt for task in questions], openings, Yardstick(references), seed, tokens)
 
     @staticmethod
     def read(lab: Lab, opening: str, answer: Answer) -> Reading | None:
@@ -135,10 +141,26 @@ class Exam:
         return Reading.of(lab.learner.score(lab.prompt(opening), ids, adapter=False)) if answer.text.strip() else None
 
     def sat(self, lab: Lab, *, hint: str = "") -> dict[str, Any]:
+        """What the lab's policy answers, marked."""
+        return self.marked(lab, asked(lab, self.openings, seed=1000 + self.seed, hint=hint, tokens=self.tokens))
+
+    def rewritten(self, lab: Lab) -> dict[str, Any]:
+        """What the person would have had in place of the policy's answers, marked: as much content as they keep who
+        learn it perfectly. An answer that no editor's pen can mend stays."""
+        answers = []
+        for question, answer in zip(
+            self.questions, asked(lab, self.openings, seed=1000 + self.seed, tokens=self.tokens), strict=True
+        ):
+            rng = random.Random(question)
+            text = edited(self.person, answer.text, asked=question, finished=answer.finished, rng=rng)
+            ids = [*lab.renderer.encode(text), lab.stop] if text else answer.ids
+            answers.append(Answer(answer.prompt, ids, text or answer.text, bool(text) or answer.finished))
+        return self.marked(lab, answers)
+
+    def marked(self, lab: Lab, answers: Sequence[Answer]) -> dict[str, Any]:
         """Style, by wish and in all; content; both at once; what the base thinks of it; the replies."""
         obeyed: dict[str, list[bool]] = {name: [] for name in self.person.wishes}
-        rows = []
-        answers = asked(lab, self.openings, seed=1000 + self.seed, hint=hint, tokens=self.tokens)
+        rows: list[dict[str, Any]] = []
         for opening, answer in zip(self.openings, answers, strict=True):
             reading = self.read(lab, opening, answer)
             parts = personas.parts(self.person, answer.text, finished=answer.finished)
@@ -209,7 +231,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--model", type=Path, default=Path("var/models/smollm2-135m-instruct"))
     parser.add_argument("--person", default="short+asks-back", help="wishes with + between")
-    parser.add_argument("--arms", default="base,prompt-only,combined", help="arms of environments/evidence/arms.py")
+    parser.add_argument(
+        "--arms", default="base,prompt-only,combined", help=f"of environments/evidence/arms.py, or {REWRITES}"
+    )
     parser.add_argument("--try", dest="tries", action="append", default=[], metavar="NAME={…}", help="a recipe; again")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=4)
@@ -239,7 +263,9 @@ def main() -> None:
 
     def rows() -> Iterator[dict[str, Any]]:
         for name in filter(None, arguments.arms.split(",")):
-            if ARMS[name].learns:
+            if name == REWRITES:
+                yield {"arm": name, "updates": 0, **exam.rewritten(base)}
+            elif ARMS[name].learns:
                 yield from taught(name, read({**ARMS[name].recipe, **own}), exam, arguments)
             else:
                 told = hint if name == "prompt-only" else ""
