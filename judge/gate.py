@@ -34,6 +34,7 @@ from training import batches, cleaning, config, promotion
 from training.config import Gate
 from training.models import SHARED, Checkpoint, Decision, Run, Sample
 from training.promotion import Unproven, ensure_loaded
+from training.proofs import Proof
 
 SAME = 1e-4
 """Nats a token. Two sets of weights that give the same reply log-probs closer than this are the same."""
@@ -221,7 +222,7 @@ def _applied(checkpoint: Checkpoint, engine: Engine) -> list[Check]:
     parent = checkpoint.parent
     asked, answered = checkpoint.probe.get("prompt_ids", []), checkpoint.probe.get("response_ids", [])
 
-    async def proved() -> tuple[promotion.Proof, float]:
+    async def proved() -> tuple[Proof, float]:
         await ensure_loaded(checkpoint, engine)
         proof = await promotion.prove(checkpoint, engine)
         if parent is None or not parent.adapter:

@@ -12,7 +12,6 @@ import fcntl
 import logging
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from time import monotonic
@@ -36,7 +35,7 @@ from gpu_workers.errors import (
     NoRoom,
     WeightsExchanged,
 )
-from training import checksums, notices
+from training import checksums, notices, proofs
 from training.models import SHARED, Checkpoint, Decision, Line, Run, Sample, Trial
 
 log = logging.getLogger(__name__)
@@ -50,12 +49,6 @@ PRIVATE_WARM = 1
 PRIORITY = 10
 """A swap is as urgent as a reply: people wait for both."""
 
-LIMITS = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 1.5e-1, "nf4": 5e-1}
-"""How far engine and learner may be apart on equal weights: mean |Δ log-prob| a token, by the coarser dtype."""
-
-SHARE = 0.5
-"""How much of the learner's change must be seen in the engine's answers; 0 is the base, 1 the adapter."""
-
 PROVEN_S = 600.0
 """How long a proof is believed while nothing speaks against it: then, and after every silence of the engine, what is
 live is proven again."""
@@ -66,7 +59,7 @@ EXCHANGE_S = 600.0
 LONGEST_PREFIX = 2048
 """Tokens that are read before the first reply under new weights, at most."""
 
-_proofs: WeakKeyDictionary[Engine, dict[str, tuple[int, float]]] = WeakKeyDictionary()
+_believed: WeakKeyDictionary[Engine, dict[str, tuple[int, float]]] = WeakKeyDictionary()
 """Of each engine: the names it has answered for as it should, after how many of its failures, and when."""
 
 
@@ -78,103 +71,6 @@ class Unproven(TalkbackError):
     """The engine does not answer as the learner says these weights do; they do not go live."""
 
     code, status = "unproven", 422
-
-
-@dataclass(frozen=True)
-class Proof:
-    """What the engine gave the fixed probe, held against the learner's word and against the base."""
-
-    gap: float
-    """Mean |engine − learner| a token, both with these weights."""
-    limit: float
-    shift: float
-    """Mean |with these weights − base| a token, both by the engine."""
-    share: float
-    """How much of the learner's change over the base the engine shows: 1 all of it, 0 nothing."""
-    learned: float
-    """Mean |with these weights − base| a token, both by the learner where it knows its own base."""
-    step: float | None = None
-    """Mean |with these weights − with those that were live before| a token, both by the engine; None: not asked."""
-    expected_step: float | None = None
-    """The same by the learner, where it scored this probe with both."""
-
-    @property
-    def differs(self) -> bool:
-        """Whether the engine answers otherwise than before, by as much as the learner says it should."""
-        if self.step is None:
-            return True
-        return self.step > 0 if self.expected_step is None else self.step >= SHARE * self.expected_step
-
-    @property
-    def passed(self) -> bool:
-        return self.gap <= self.limit and self.share >= SHARE and self.differs
-
-    @property
-    def sentence(self) -> str:
-        if not self.differs:
-            return (
-                f"The engine answers the probe as it did before: it has moved by {self.step:.4f} a token, "
-                f"the learner by {self.expected_step or 0:.4f}."
-            )
-        if self.share < SHARE and self.learned < self.limit:
-            return (
-                f"The engine shows {self.share:.0%} of the learner's change (at least {SHARE:.0%} is needed), but that "
-                f"is {self.learned:.4f} a token, which rounding may hide: engine and learner may be {self.limit:g} "
-                "apart. Learn more before you serve it: more replies, more updates, or a higher rate."
-            )
-        if self.share < SHARE:
-            return (
-                f"The engine answers the probe as if the adapter were not there: it shows {self.share:.0%} "
-                f"of the learner's change (at least {SHARE:.0%} is needed)."
-            )
-        if self.gap > self.limit:
-            return (
-                f"The engine's log-probs are {self.gap:.4f} from the learner's on average; the limit is {self.limit:g}."
-            )
-        return (
-            f"The engine's log-probs equal the learner's within {self.gap:.4f} (limit {self.limit:g}) "
-            f"and are {self.shift:.4f} from the base's."
-        )
-
-
-def compare(
-    engine: Sequence[float],  # with the adapter, by the engine
-    base: Sequence[float],  # without it, by the engine
-    learner: Sequence[float],  # with the adapter, by the learner
-    learner_base: Sequence[float] | None = None,  # without it, by the learner
-    *,
-    before: Sequence[float] | None = None,  # with the weights that were live before, by the engine
-    learner_before: Sequence[float] | None = None,  # with those, by the learner
-    dtype: str = "bfloat16",
-) -> Proof:
-    """Hold the engine's answer to the learner's. Lengths that disagree raise ValueError.
-
-    The share is the slope of the engine's change on the learner's, Σ e·l / Σ l·l over the tokens: each side is
-    measured from its own base where it is known, so that what the two do differently on equal weights cancels.
-
-    >>> compare([-1.0, -2.0], [-1.5, -2.5], [-1.0, -2.0]).share
-    1.0
-    >>> compare([-1.5, -2.5], [-1.5, -2.5], [-1.0, -2.0]).share
-    0.0
-    """
-    changes = list(zip(engine, base, strict=True))
-    seen = [with_it - without for with_it, without in changes]
-    said = [a - b for a, b in zip(learner, learner_base if learner_base else base, strict=True)]
-    size = sum(change * change for change in said)
-    return Proof(
-        gap=sum(abs(a - b) for a, b in zip(engine, learner, strict=True)) / len(seen),
-        limit=LIMITS.get(dtype, LIMITS["bfloat16"]),
-        shift=sum(abs(change) for change in seen) / len(seen),
-        share=sum(a * b for a, b in zip(seen, said, strict=True)) / size if size else 0.0,
-        learned=sum(abs(change) for change in said) / len(said),
-        step=None if before is None else _apart(engine, before),
-        expected_step=None if learner_before is None else _apart(learner, learner_before),
-    )
-
-
-def _apart(one: Sequence[float], other: Sequence[float]) -> float:
-    """Mean |difference| a token."""
-    return sum(abs(a - b) for a, b in zip(one, other, strict=True)) / len(one)
 
 
 def weights_of(checkpoint: Checkpoint) -> str:
@@ -220,7 +116,7 @@ async def _load(checkpoint: Checkpoint, engine: Engine, *, makes_room: bool = Tr
     """Have the engine hold an adapter; False when it says it does already."""
     if (await engine.adapters()).get(checkpoint.adapter) == str(checkpoint.folder):
         return False
-    _proofs.setdefault(engine, {}).pop(checkpoint.adapter, None)
+    _believed.setdefault(engine, {}).pop(checkpoint.adapter, None)
     await sync_to_async(checksums.verify)(checkpoint)
     is_held = False
     while not is_held:
@@ -251,12 +147,12 @@ async def _prove_again(checkpoint: Checkpoint, engine: Engine) -> None:
 
 
 def _believe(checkpoint: Checkpoint, engine: Engine) -> None:
-    _proofs.setdefault(engine, {})[checkpoint.adapter] = engine.failures, monotonic()
+    _believed.setdefault(engine, {})[checkpoint.adapter] = engine.failures, monotonic()
 
 
 def _is_believed(checkpoint: Checkpoint, engine: Engine) -> bool:
     """True while the last proof holds: it is not old, and the engine has not been silent since."""
-    failures, at = _proofs.get(engine, {}).get(checkpoint.adapter, (-1, 0.0))
+    failures, at = _believed.get(engine, {}).get(checkpoint.adapter, (-1, 0.0))
     return failures == engine.failures and monotonic() - at < PROVEN_S
 
 
@@ -283,7 +179,7 @@ async def prove(
     *,
     previous: Checkpoint | None = None,
     before: Sequence[float] | None = None,
-) -> Proof:
+) -> proofs.Proof:
     """Ask the engine the checkpoint's fixed probe, with the adapter and without. It must be loaded. Full weights are
     held against the base as the learner knew it: the engine does not have it beside them.
 
@@ -297,7 +193,7 @@ async def prove(
 
 async def _prove(
     checkpoint: Checkpoint, engine: Engine, previous: Checkpoint | None, before: Sequence[float] | None
-) -> Proof:
+) -> proofs.Proof:
     probe = checkpoint.probe
     if not probe.get("logprobs"):
         raise Unproven(f"{checkpoint} came without a probe, so nobody can tell whether the engine answers with it.")
@@ -316,14 +212,14 @@ async def _prove(
     dtypes = {str(dtype) for dtype in (probe.get("dtype"), server.get("dtype")) if dtype}
     asked = ("prompt_ids", "response_ids")
     is_same = previous is not None and all(previous.probe.get(name) == probe[name] for name in asked)
-    return compare(
+    return proofs.compare(
         answer.logprobs,
         base,
         probe["logprobs"],
         probe.get("base_logprobs"),
         before=before,
         learner_before=previous.probe.get("logprobs") if previous is not None and is_same else None,
-        dtype=max(dtypes, key=lambda dtype: LIMITS.get(dtype, 1.0), default="bfloat16"),
+        dtype=proofs.coarser(dtypes),
     )
 
 
@@ -685,7 +581,7 @@ async def _warm(checkpoint: Checkpoint, live: Checkpoint, engine: Engine) -> Non
 async def _exchange(to: Checkpoint, engine: Engine) -> None:
     """Put full weights, or the base, in place of what is served. Raises AdapterInvalid, with nothing changed."""
     name = weights_of(to)
-    _proofs.pop(engine, None)
+    _believed.pop(engine, None)
     await engine.update_weights(str(to.folder) if name else settings.MODEL, version=name or BASE)
 
 

@@ -9,7 +9,7 @@ from django.contrib.auth import get_user_model
 from chat.models import Session, Turn
 from core.errors import IllegalMove
 from gpu_workers.errors import EngineUnavailable
-from training import promotion
+from training import promotion, proofs
 from training.models import Checkpoint, Decision
 from training.promotion import Unproven
 
@@ -95,7 +95,7 @@ def test_an_engine_that_answers_with_the_base_changes_nothing(make, engine):
 
 def test_a_change_that_rounding_may_hide_is_refused_and_not_blamed_on_the_engine():
     # The learner moved by 0.002 a token, the engine by none of it; in bfloat16 the two may be 0.15 apart.
-    proof = promotion.compare([-1.0, -2.0], [-1.0, -2.0], [-1.002, -2.002], dtype="bfloat16")
+    proof = proofs.compare([-1.0, -2.0], [-1.0, -2.0], [-1.002, -2.002], dtype="bfloat16")
 
     assert not proof.passed
     assert "0.0020 a token, which rounding may hide" in proof.sentence
@@ -275,12 +275,12 @@ def test_bfloat16_noise_of_the_same_size_as_the_change_does_not_hide_the_adapter
     # engine = learner + 0.05 everywhere, adapter or not: the offset cancels, the change of 0.02 is seen whole
     learner_base, learner = [-1.0, -2.0], [-1.02, -1.98]
     engine_base, engine = [-0.95, -1.95], [-0.97, -1.93]
-    proof = promotion.compare(engine, engine_base, learner, learner_base, dtype="bfloat16")
+    proof = proofs.compare(engine, engine_base, learner, learner_base, dtype="bfloat16")
     assert proof.share == pytest.approx(1.0)
     assert proof.passed
-    assert not promotion.compare(engine_base, engine_base, learner, learner_base, dtype="bfloat16").passed
+    assert not proofs.compare(engine_base, engine_base, learner, learner_base, dtype="bfloat16").passed
 
 
 def test_a_probe_of_another_length_raises():
     with pytest.raises(ValueError):
-        promotion.compare([-1.0], [-1.0, -2.0], [-1.0, -2.0])
+        proofs.compare([-1.0], [-1.0, -2.0], [-1.0, -2.0])
