@@ -203,11 +203,6 @@ class Recipe(BaseModel):
     lr: float = Field(1e-4, gt=0)
     """Adam's rate, constant. Small models want more than large ones, LoRA more than full weights."""
 
-    by_lessons: bool = False
-    """Whether the rate is `lr` times the share of a batch's replies that somebody said something better of (a teacher
-    or a rewrite). Adam's steps are as long as the rate even where the gradient is all noise: sixteen replies of which
-    one is corrected would move a policy as far as sixteen that all are (decision 0008)."""
-
     warmup: int = Field(0, ge=0)
     """Updates over which a run's rate rises to `lr`; Adam's first steps are as long as the rate, whatever the
     gradient."""

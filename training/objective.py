@@ -140,24 +140,16 @@ def updates(
             "seconds": figures["seconds"] + said["seconds"],
         }
 
-    rate = recipe.lr * (_lessons(views, recipe) if recipe.by_lessons else 1.0)
     for update in range(1, recipe.updates + 1):
         figures = memory.fitting(learner, partial(gather, (update - 1) * len(views)))
         if update > 1 and (not learner.has_gradient() or _is_far(figures, recipe)):
             return
-        lr = rate * min(1.0, update / (recipe.warmup + 1))
+        lr = recipe.lr * min(1.0, update / (recipe.warmup + 1))
         step = learner.optim_step(
             lr, weight_decay=recipe.weight_decay, max_grad_norm=recipe.max_grad_norm, epsilon=recipe.epsilon
         )
         speed = figures["tokens"] / figures["seconds"] if figures["seconds"] else 0.0
         yield figures | step | {"update": update, "lr": lr, "tokens_per_s": speed}
-
-
-def _lessons(views: Sequence[View], recipe: Recipe) -> float:
-    """The share of a batch's replies that say what would be better, in (0, 1]: where none does, as if one did."""
-    turns = [view.example for view in views if view.example.kind == "turn"]
-    better = [one for one in turns if one.has_teacher or (recipe.w_sft and one.rewrite is not None)]
-    return max(len(better), 1) / max(len(turns), 1)
 
 
 def _is_far(figures: Mapping[str, float], recipe: Recipe) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -353,20 +352,6 @@ def test_a_run_ends_early_when_it_is_as_far_from_the_base_as_it_may_be(learner, 
 
     assert whole[0] < 1e-9 < whole[1] < whole[2]  # each is measured before its step
     assert stopped == pytest.approx(whole[:2], rel=1e-3, abs=1e-9)  # the third saw that it is beyond, and was not taken
-
-
-def test_a_rate_by_lessons_is_the_share_of_replies_that_somebody_said_something_better_of(learner):
-    hinted, praised = example(learner, hint=HINTED), example(learner, reward=1.0)
-    rewritten = replace(praised, rewrite=(praised.prompt_ids, praised.response_ids))
-    recipe = Recipe(lr=1e-3, w_sft=1.0, by_lessons=True)
-
-    def rate(*examples):
-        return next(updates(learner, [learner.view(one) for one in examples], recipe))["lr"]
-
-    assert rate(hinted, rewritten) == 1e-3
-    assert rate(hinted, praised, praised, praised) == 2.5e-4  # one of four
-    assert rate(hinted, example(learner, kind="rehearsal")) == 1e-3  # a rehearsal is no reply of anybody's
-    assert rate(praised, praised) == 5e-4  # none: as if one
 
 
 def test_a_run_ends_early_when_every_token_has_reached_its_clip(learner):
