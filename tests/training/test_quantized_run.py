@@ -12,7 +12,7 @@ from gpu_workers.learner import Learner
 from training import batches, runs
 from training.config import PRESETS, Recipe
 from training.models import Run, Sample
-from training.promotion import compare
+from training.proofs import compare
 
 RECIPE = Recipe(batch_size=1, lr=1e-2, base_bits=4)
 
