@@ -49,7 +49,7 @@ class Proof:
                 f"The engine answers the probe as it did before: it has moved by {self.step:.4f} a token, "
                 f"the learner by {self.expected_step or 0:.4f}."
             )
-        if self.share < SHARE and self.learned < self.limit:
+        if self.share < SHARE and self.learned < self.limit and self.shift > 0:  # one that stands still ignores it
             return (
                 f"The engine shows {self.share:.0%} of the learner's change (at least {SHARE:.0%} is needed), but that "
                 f"is {self.learned:.4f} a token, which rounding may hide: engine and learner may be {self.limit:g} "
