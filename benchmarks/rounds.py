@@ -2,9 +2,10 @@
 
 `make evidence` measures a recipe through the whole of Talkback, in an hour. This is for choosing one: no engine, no
 judge, first replies only. A person asks; of each reply that ended by itself they accept or ask for one change, and
-write beside some of these what they would have had; a run learns from a batch of that; then held-out questions are
-asked. The reward and the hint are what a judge that never errs would say, so figures here are the most that a recipe
-may reach there. Style and content are the evidence's own.
+write beside some of these what they would have had; a run learns from a batch of that; then an exam is held. The reward
+and the hint are what a judge that never errs would say, so figures here are the most that a recipe may reach there.
+Style and content are the evidence's own. The exam's questions are training questions that no batch asks: whoever
+chooses a recipe by the evidence's held-out ones has no evidence left.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from environments.users import ScriptedUser
 from environments.wishes import WISHES
 
 REFERENCES = 2
-"""Further replies of the base to each held-out question; the second is told to be brief."""
+"""Further replies of the base to each question of the exam; the second is told to be brief."""
 
 REWRITES = "rewrites"
 """Named as an arm: what the person writes themselves in place of the base's answers."""
@@ -52,11 +53,21 @@ class Answer:
     finished: bool
 
 
-def asked(lab: Lab, openings: Sequence[str], *, seed: int, hint: str = "", tokens: int | None = None) -> list[Answer]:
+def asked(
+    lab: Lab,
+    openings: Sequence[str],
+    *,
+    seed: int,
+    hint: str = "",
+    tokens: int | None = None,
+    temperature: float = 0.7,
+) -> list[Answer]:
     """A sampled reply to each, of `tokens` at most, or of as many as the lab's."""
     prompts = [lab.prompt(opening, hint=hint) for opening in openings]
     found = []
-    for prompt, ids in zip(prompts, lab.replies(prompts, seed=seed, tokens=tokens), strict=True):
+    for prompt, ids in zip(
+        prompts, lab.replies(prompts, seed=seed, tokens=tokens, temperature=temperature), strict=True
+    ):
         finished = ids[-1] == lab.stop
         found.append(Answer(prompt, ids, lab.renderer.decode(ids[:-1] if finished else ids), finished))
     return found
@@ -92,15 +103,17 @@ def batch(lab: Lab, person: Persona, coming: Iterator[Task], recipe: Any, *, wri
     return made[: recipe.batch_size]
 
 
-def rehearsed(lab: Lab, tasks_: Sequence[Task], recipe: Any, *, seed: int) -> list[Any]:
-    """Ordinary questions with the base's own answers, as many as the recipe's share of a batch."""
+def rehearsed(lab: Lab, recipe: Any, *, seed: int) -> list[Any]:
+    """Talkback's ordinary prompts with the base's own answers, as many as the recipe's share of a batch."""
     from gpu_workers.types import Example
+    from judge.rehearsal import prompts
 
     number = round(recipe.batch_size * recipe.rehearsal / (1 - recipe.rehearsal))
     if not number:
         return []
+    ordinary = random.Random(seed).sample(prompts(), number)
     with lab.learner.model.disable_adapter():
-        answers = asked(lab, [task.prompt for task in tasks_[:number]], seed=seed)
+        answers = asked(lab, ordinary, seed=seed, temperature=1.0)
     return [
         Example(
             one.prompt,
@@ -114,7 +127,7 @@ def rehearsed(lab: Lab, tasks_: Sequence[Task], recipe: Any, *, seed: int) -> li
 
 @dataclass(frozen=True)
 class Exam:
-    """Held-out questions in one person's words, and what the base says to them."""
+    """Questions in one person's words, and what the base says to them."""
 
     person: Persona
     questions: list[str]
@@ -125,15 +138,15 @@ class Exam:
     """At most, of a reply."""
 
     @classmethod
-    def of(cls, lab: Lab, person: Persona, questions: Sequence[Task], *, seed: int, tokens: int) -> Exam:
+    def of(cls, lab: Lab, person: Persona, questions_: Sequence[Task], *, seed: int, tokens: int) -> Exam:
         user = ScriptedUser(person, seed)
-        openings = [user.opening(task) for task in questions]
+        openings = [user.opening(task) for task in questions_]
         references: dict[str, list[Reference]] = {opening: [] for opening in openings}
         for at in range(REFERENCES):
             answers = asked(lab, openings, seed=9000 + at, hint=BRIEFLY if at % 2 else "", tokens=tokens)
             for opening, answer in zip(openings, answers, strict=True):
                 references[opening].append(Reference(answer.text, cls.read(lab, opening, answer)))
-        return cls(person, [task.prompt for task in questions], openings, Yardstick(references), seed, tokens)
+        return cls(person, [task.prompt for task in questions_], openings, Yardstick(references), seed, tokens)
 
     @staticmethod
     def read(lab: Lab, opening: str, answer: Answer) -> Reading | None:
@@ -194,20 +207,32 @@ class Exam:
         }
 
 
+def questions(arguments: argparse.Namespace) -> tuple[list[Task], list[Task]]:
+    """Those of the exam, the same for every seed, and those to teach with, in the seed's order."""
+    every = tasks.tasks("open", "train", arguments.probes + arguments.training, 0)
+    teaching = every[arguments.probes :]
+    random.Random(arguments.seed).shuffle(teaching)
+    return every[: arguments.probes], teaching
+
+
 def taught(name: str, recipe: Any, exam: Exam, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """One recipe, round after round, with an exam after each."""
+    from training.demonstrations import shown as demonstrated
     from training.objective import updates
 
     lab = Lab(arguments.model, seed=arguments.seed, reply_tokens=arguments.reply_tokens, recipe=recipe)
-    training = tasks.tasks("open", "train", arguments.training, arguments.seed)
-    ordinary, coming = training[-40:], cycle(training[:-40])
+    coming = cycle(questions(arguments)[1])
     for number in range(1, arguments.rounds + 1):
         began = time.monotonic()
         seed = 100 * arguments.seed + 10 * number
         examples = batch(lab, exam.person, coming, recipe, writes=arguments.writes, seed=seed)
         served_s = time.monotonic() - began
-        every = [*examples, *rehearsed(lab, ordinary, recipe, seed=seed)]
-        views = [lab.learner.view(one, with_distribution=recipe.distillation != "token") for one in every]
+        every = [
+            *demonstrated(examples, [one.rewrite for one in examples], recipe.demonstrations, seed=seed),
+            *rehearsed(lab, recipe, seed=seed),
+        ]
+        is_apart = recipe.distillation != "token"
+        views = [lab.learner.view(one, teacher=recipe.teacher, with_distribution=is_apart) for one in every]
         *_, figures = updates(lab.learner, views, recipe)
         run_s = time.monotonic() - began - served_s
         yield {
@@ -241,23 +266,24 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=16)
     parser.add_argument("--probes", type=int, default=32)
     parser.add_argument("--writes", type=float, default=0.5)
-    parser.add_argument("--training", type=int, default=200, help="different questions to teach with")
+    parser.add_argument("--training", type=int, default=160, help="different questions to teach with")
     parser.add_argument("--reply-tokens", type=int, default=256)
     parser.add_argument("--probe-tokens", type=int, default=128)
     parser.add_argument("--replies", action="store_true", help="print the replies too")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
 
+    import django
     import torch
 
+    django.setup()
     from environments.evidence.arms import ARMS
     from training.config import read
 
     torch.set_num_threads(1)
     person = personas.named(arguments.person, "train")
     base = Lab(arguments.model, seed=arguments.seed, reply_tokens=arguments.reply_tokens)
-    questions = tasks.tasks("open", "heldout", arguments.probes, 0)
-    exam = Exam.of(base, person, questions, seed=arguments.seed, tokens=arguments.probe_tokens)
+    exam = Exam.of(base, person, questions(arguments)[0], seed=arguments.seed, tokens=arguments.probe_tokens)
     own = {"updates": arguments.updates, "batch_size": arguments.samples}
     hint = " ".join(WISHES[name].hint for name in person.wishes)
 

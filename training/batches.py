@@ -11,6 +11,7 @@ from django.db.models import Q, QuerySet
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers.types import Example
 from training.config import Recipe
+from training.demonstrations import shown
 from training.models import SHARED, Checkpoint, Run, Sample
 
 
@@ -133,10 +134,13 @@ def distance(one: Checkpoint, other: Checkpoint) -> int:
     raise ValueError(f"{one} and {other} have no common ancestor")
 
 
-def collate(samples: Iterable[Sample], *, max_tokens: int | None = None) -> list[Example]:
+def collate(
+    samples: Iterable[Sample], *, max_tokens: int | None = None, demonstrations: int = 0, seed: int = 0
+) -> list[Example]:
     """Rows as the learner takes them, each reply's first `max_tokens`, and each rewrite's; of one with marked words
-    those tokens in a row that hold most of them, and what stands before is read as a part of the prompt. Raises
-    ValueError where lengths disagree."""
+    those tokens in a row that hold most of them, and what stands before is read as a part of the prompt. Teachers are
+    shown so many `demonstrations` of the other samples' rewrites, which the seed draws. Raises ValueError where lengths
+    disagree."""
     samples = list(samples)
     for sample in samples:
         if sample.sampled_logprobs and len(sample.sampled_logprobs) != len(sample.response_ids):
@@ -144,7 +148,7 @@ def collate(samples: Iterable[Sample], *, max_tokens: int | None = None) -> list
                 f"sampled_logprobs has {len(sample.sampled_logprobs)} entries for {len(sample.response_ids)} response "
                 f"tokens of {sample}"
             )
-    return [
+    examples = [
         _cut(
             Example(
                 prompt_ids=sample.prompt_ids,
@@ -160,6 +164,8 @@ def collate(samples: Iterable[Sample], *, max_tokens: int | None = None) -> list
         )
         for sample in samples
     ]
+    written = [(sample.prompt_ids, sample.rewrite_ids) if sample.rewrite_ids else None for sample in samples]
+    return shown(examples, written, demonstrations, seed=seed)
 
 
 def _cut(example: Example, tokens: int | None) -> Example:

@@ -155,6 +155,11 @@ class Recipe(BaseModel):
     teacher: Literal["base", "policy"] = "base"
     """Who is shown the hint: the base, which no run can wear down, or the live policy."""
 
+    demonstrations: int = Field(0, ge=0)
+    """How many conversations that end as a person wrote the teacher is shown before the prompt, out of the run's own
+    batch. A small model follows what it sees done better than what it is told, and keeps more of the content
+    (decision 8)."""
+
     trust: float = Field(1.0, ge=0)
     """Weight of the same divergence on samples without a teacher; needs a distribution. A reward says that something
     was right or wrong, not what would be better: what it does not say is left to the policy that the run starts from.
@@ -267,6 +272,11 @@ class Recipe(BaseModel):
             raise ValueError("base_bits 4 needs weights lora: only a frozen base can be held in 4 bits")
         if self.updates < self.warmup:
             raise ValueError("warmup is longer than the run")
+        if self.demonstrations and not (self.w_opd and self.w_sft):
+            raise ValueError(
+                "demonstrations are what the teacher is shown of the rewrites that the run learns: they need w_opd and "
+                "w_sft above 0"
+            )
         if self.rehearsal and (self.distillation == "token" or not self.trust):
             raise ValueError(
                 "rehearsal holds the policy to the base's distributions: it needs distillation topk or vocabulary, "
