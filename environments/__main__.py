@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast, get_args
 
 from core.errors import TalkbackError
 from environments import personas, tasks
+from environments.actor import KEY as ACTOR_KEY
 from environments.actor import Actor
 from environments.client import Client
 from environments.errors import Unplayable
@@ -24,7 +25,7 @@ from environments.wishes import WISHES
 
 Result = TypeVar("Result")
 
-KEY, ACTOR_KEY = "TALKBACK_KEY", "ACTOR_KEY"
+KEY = "TALKBACK_KEY"
 """Where keys are read from, so that they need not stand in a command."""
 
 
@@ -104,7 +105,7 @@ async def played(said: argparse.Namespace) -> None:
         async def one(number: int) -> list[Exchange]:
             person, task = sessions[number]
             user = (
-                ModelUser(person, actor, said.seed, patience=said.rewrites)
+                ModelUser(person, actor, said.seed, patience=said.rewrites, writes=said.writes)
                 if actor
                 else ScriptedUser(person, said.seed, split=said.split, patience=said.rewrites, writes=said.writes)
             )

@@ -6,15 +6,24 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 
 from environments.errors import UserUnavailable
 
+KEY = "ACTOR_KEY"
+"""Where a command finds the server's key, unless it is told."""
+
 LONGEST_WAIT_S = 30.0
 THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 QUOTES = "\"“”„'«»"
+
+
+class Speaker(Protocol):
+    """Words the next message of somebody who is played."""
+
+    async def says(self, messages: Sequence[Mapping[str, str]], *, seed: int) -> str: ...
 
 
 class Actor:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from environments import phrasings
-from environments.actor import Actor
+from environments.actor import Speaker
 from environments.editing import edited
 from environments.personas import Persona, parts
 from environments.tasks import Task
@@ -52,8 +52,10 @@ class _Person:
     in this session before the others. After `patience` complaints the person gives up.
     """
 
-    def __init__(self, persona: Persona, seed: int, *, patience: int = 2) -> None:
-        self.persona, self.seed, self.patience = persona, seed, patience
+    def __init__(self, persona: Persona, seed: int, *, patience: int = 2, writes: float = 0.0) -> None:
+        """`writes`: the share of complaints beside which they also put into the correction box what they would have
+        had."""
+        self.persona, self.seed, self.patience, self.writes = persona, seed, patience, writes
         self._session, self._question, self._asked = "", "", list[str]()
 
     def _begin(self, task: Task) -> None:
@@ -64,6 +66,12 @@ class _Person:
         start = self._rng("order").randrange(len(obeyed))
         order = [*obeyed][start:] + [*obeyed][:start]
         return min((name for name in order if not obeyed[name]), key=self._asked.count, default=None)
+
+    def _instead(self, reply: str, *, finished: bool) -> str | None:
+        rng = self._rng(f"writes:{len(self._asked)}")
+        if rng.random() >= self.writes:
+            return None
+        return edited(self.persona, reply, asked=self._question, finished=finished, rng=rng)
 
     def _rng(self, what: str) -> random.Random:
         """The same for the same persona, seed, task and purpose, whatever was played before."""
@@ -85,10 +93,8 @@ class ScriptedUser(_Person):
         patience: int = 2,
         writes: float = 0.0,
     ) -> None:
-        """`split`: whose phrasings; None: those of the persona's own split. `writes`: the share of complaints beside
-        which they also put into the correction box what they would have had."""
-        super().__init__(persona, seed, patience=patience)
-        self.writes = writes
+        """`split`: whose phrasings; None: those of the persona's own split."""
+        super().__init__(persona, seed, patience=patience, writes=writes)
         self.split: phrasings.Split = split or persona.split
         self._tone, self._used = "plain", set[str]()
 
@@ -113,12 +119,6 @@ class ScriptedUser(_Person):
         framed = self._drawn("tones", self._tone, again=True).replace("{said}", complaint)
         return Said(self._typed(framed), accepts=False, asked=wish, instead=self._instead(reply, finished=finished))
 
-    def _instead(self, reply: str, *, finished: bool) -> str | None:
-        rng = self._rng(f"writes:{len(self._asked)}")
-        if rng.random() >= self.writes:
-            return None
-        return edited(self.persona, reply, asked=self._question, finished=finished, rng=rng)
-
     async def wants_saved(self, file: str) -> str:
         return self._drawn("closings", "saves").replace("{file}", file)
 
@@ -142,13 +142,16 @@ class ScriptedUser(_Person):
 
 
 class ModelUser(_Person):
-    """A model words what is said; detectors decide what is asked for and what is accepted.
+    """A model words what is said; detectors decide what is asked for and what is accepted, and what stands in the
+    correction box is an editor's, as a scripted person's is.
 
     The first message is the task's own prompt, so that its numbers stay as they are.
     """
 
-    def __init__(self, persona: Persona, actor: Actor, seed: int = 0, *, patience: int = 2) -> None:
-        super().__init__(persona, seed, patience=patience)
+    def __init__(
+        self, persona: Persona, actor: Speaker, seed: int = 0, *, patience: int = 2, writes: float = 0.0
+    ) -> None:
+        super().__init__(persona, seed, patience=patience, writes=writes)
         self._actor, self._heard = actor, list[dict[str, str]]()
 
     def opening(self, task: Task) -> str:
@@ -165,7 +168,7 @@ class ModelUser(_Person):
         self._asked.append(wish)
         again = " You have asked for this before." if self._asked.count(wish) > 1 else ""
         text = await self._says(reply, UNMET.format(hint=WISHES[wish].hint) + again)
-        return Said(text, accepts=False, asked=wish)
+        return Said(text, accepts=False, asked=wish, instead=self._instead(reply, finished=finished))
 
     async def wants_saved(self, file: str) -> str:
         return await self._says("", SAVE.format(file=file))

@@ -13,16 +13,22 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from core.errors import TalkbackError
+from environments.actor import KEY as ACTOR_KEY
+from environments.actor import Actor
 from environments.errors import Unplayable
 from environments.evidence.arms import ARMS, chosen
 from environments.evidence.journal import Journal
 from environments.evidence.plan import FULL, QUICK, Plan, made
 from environments.evidence.running import ArmsFailed, Running, agree
 from environments.evidence.stack import Stack
+from environments.evidence.traffic import RememberedWords
 from environments.evidence.writing import write
+from environments.personas import Persona
+from environments.users import ModelUser, User
 
 SIZES = (
     "rounds",
@@ -60,6 +66,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         named = "--" + size.replace("_", "-")
         least = getattr(FULL, size)
         parser.add_argument(named, type=type(least), metavar="N", help=f"({least}; quick {getattr(QUICK, size)})")
+    parser.add_argument("--actor", metavar="URL", help="an OpenAI-compatible server whose model words what people say")
+    parser.add_argument("--actor-model", default="", help="which of its models")
+    parser.add_argument("--actor-key", default=os.environ.get(ACTOR_KEY, ""), help=f"or in {ACTOR_KEY}")
     parser.add_argument("--plan", action="store_true", help="say what would be done and how long it takes; do nothing")
     parser.add_argument("--report", action="store_true", help="only write the report of what is there")
     return parser.parse_args(arguments)
@@ -83,6 +92,7 @@ def planned(options: argparse.Namespace) -> Plan:
         prompts=options.prompts,
         settings=settings,
         sizes={size: value for size in SIZES if (value := getattr(options, size)) is not None},
+        actor=f"{options.actor_model} at {options.actor}" if options.actor else "",
     )
 
 
@@ -98,6 +108,8 @@ def sentences(plan: Plan, done: Sequence[str]) -> str:
     ]
     for seed in plan.seeds:
         lines.append(f"Seed {seed}: {plan.own(seed).name} is taught; {plan.other(seed).name} is not.")
+    if plan.actor:
+        lines.append(f"What people say is worded by {plan.actor}.")
     lines += [
         f"{len(left)} of {len(steps)} steps are left: about {engine_s / 60:.0f} minutes of the engine's core and "
         f"{learner_s / 60:.0f} of the learner's, {plan.seconds(done) / 60:.0f} on two cores.",
@@ -105,14 +117,23 @@ def sentences(plan: Plan, done: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-async def carried_out(plan: Plan, out: Path, journal: Journal, rows: Journal) -> str:
+async def carried_out(plan: Plan, out: Path, journal: Journal, rows: Journal, speaker: Actor | None) -> str:
     """Carry out the plan on a private Talkback; returns what could not be done, as sentences."""
+
+    def played(person: Persona, seed: int) -> User:
+        assert speaker is not None
+        return ModelUser(person, RememberedWords(speaker, journal), seed, writes=plan.sizes.writes)
+
     async with Stack(out / "talkback", Path(plan.model), plan.settings) as stack:
         print(f"A private Talkback runs in {stack.folder}, for as long as this does.", flush=True)
+        who = played if speaker else None
         try:
-            await Running(plan, stack, journal, rows, say=lambda line: print(line, flush=True)).run()
+            await Running(plan, stack, journal, rows, say=partial(print, flush=True), person=who).run()
         except ArmsFailed as error:
             return str(error)
+        finally:
+            if speaker:
+                await speaker.aclose()
     return ""
 
 
@@ -135,7 +156,8 @@ def main(arguments: Sequence[str]) -> int:
             print(sentences(plan, [row["key"] for row in journal]), flush=True)
             if options.plan:
                 return 0
-            trouble = asyncio.run(carried_out(plan, out, journal, rows))
+            speaker = Actor(options.actor, options.actor_key, options.actor_model) if options.actor else None
+            trouble = asyncio.run(carried_out(plan, out, journal, rows, speaker))
         page, data = write(out, journal, rows)
     except TalkbackError as error:
         print(error, file=sys.stderr)

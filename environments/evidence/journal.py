@@ -53,6 +53,9 @@ class Journal:
     def get(self, key: str) -> Row | None:
         return self._rows.get(key)
 
+    def __getitem__(self, key: str) -> Row:
+        return self._rows[key]
+
     def __contains__(self, key: object) -> bool:
         return key in self._rows
 

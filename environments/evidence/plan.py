@@ -111,6 +111,8 @@ class Plan:
     """A person's own, for training and for probes; none: those that come with Talkback."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Of the private Talkback, beside the usual ones."""
+    actor: str = ""
+    """The model that words what people say, and where it answers; empty: they are scripted."""
 
     def own(self, seed: int) -> Persona:
         """Who talks, and whose wishes the probes look for."""
@@ -177,6 +179,7 @@ class Plan:
             },
             "prompts": _digest(self.prompts) if self.prompts else "",
             "settings": {name: _shown(name, value) for name, value in self.settings.items()},
+            **({"actor": self.actor} if self.actor else {}),
         }
         return dict(json.loads(json.dumps(told)))
 
@@ -221,6 +224,7 @@ def made(
     prompts: Path | None = None,
     settings: Mapping[str, str] | None = None,
     sizes: Mapping[str, Any] | None = None,
+    actor: str = "",
 ) -> Plan:
     """The plan for these wishes. Raises Unplayable with what is wrong, and where."""
     if not seeds:
@@ -251,6 +255,7 @@ def made(
         people=tuple(_loaded(personas.load, people)),
         prompts=tuple(_loaded(tasks.load, prompts)),
         settings=dict(settings or {}),
+        actor=actor,
     )
     if plan.prompts and len(plan.prompts) < 4:
         raise Unplayable(f"{prompts} holds {len(plan.prompts)} prompts: half are held out, so there must be 4 or more.")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from time import monotonic
 from typing import Any, Protocol
 
 from core.errors import TalkbackError
+from environments.actor import Speaker
 from environments.client import Completion
 from environments.evidence.journal import Journal
 from environments.evidence.turnstile import Rank, Turnstile
@@ -127,6 +130,23 @@ class Remembered:
             said = {"rating": rating, "guidance": guidance, "correction": correction}
             await self._client.give(completion_id, **said)
             self._journal.write(key, completion_id=completion_id, **said)
+
+
+class RememberedWords:
+    """A model that plays people: what it said once to the same words is in the journal, and not asked again, so that a
+    run that goes on says what it said, and every arm hears the same of the same reply."""
+
+    def __init__(self, speaker: Speaker, journal: Journal) -> None:
+        self._speaker, self._journal = speaker, journal
+
+    async def says(self, messages: Sequence[Mapping[str, str]], *, seed: int) -> str:
+        told = json.dumps([list(messages), seed], ensure_ascii=False, sort_keys=True)
+        key = f"words/{hashlib.sha256(told.encode()).hexdigest()[:24]}"
+        if key not in self._journal:
+            said = await self._speaker.says(messages, seed=seed)
+            if key not in self._journal:  # another arm may have asked the same meanwhile
+                self._journal.write(key, said=said)
+        return str(self._journal[key]["said"])
 
 
 @dataclass

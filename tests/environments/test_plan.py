@@ -10,6 +10,7 @@ import pytest
 
 from environments.errors import Unplayable
 from environments.evidence import arms, plan
+from environments.evidence.__main__ import parse, planned, sentences
 from environments.evidence.arms import ARMS, LEAST_GATE, chosen
 from environments.evidence.plan import FULL, Plan, Sizes, made, seed_of, sessions
 from environments.wishes import WISHES
@@ -130,6 +131,15 @@ def test_a_plan_says_all_that_makes_it_this_one(model: Path) -> None:
     other = made(chosen(["base"], []), (1,), model, sizes={"probes": 7})
     assert other.as_json() != made(chosen(["base"], []), (1,), model).as_json()
     assert a_plan(model).as_json()["arms"][2]["recipe"]["preset"] == "binary"
+
+
+def test_people_whom_a_model_plays_are_another_plan_and_the_key_is_no_part_of_it(model: Path) -> None:
+    said = ["--model", str(model), "--actor", "http://there/v1", "--actor-model", "m-1", "--actor-key", "hunter2"]
+    found = planned(parse(said))
+    assert found.as_json()["actor"] == "m-1 at http://there/v1"
+    assert "What people say is worded by m-1 at http://there/v1." in sentences(found, [])
+    assert "hunter2" not in json.dumps(found.as_json())
+    assert "actor" not in planned(parse(["--model", str(model)])).as_json()
 
 
 def test_a_plan_shows_no_secret_of_the_private_talkback(model: Path) -> None:

@@ -17,7 +17,9 @@ from environments.evidence.arms import chosen
 from environments.evidence.journal import Journal
 from environments.evidence.plan import Plan, made
 from environments.evidence.running import ArmsFailed, PlanDiffers, Running
-from environments.evidence.traffic import Overdue
+from environments.evidence.traffic import Overdue, RememberedWords
+from environments.personas import Persona
+from environments.users import ModelUser, User
 
 SAMPLES = 4
 
@@ -172,6 +174,18 @@ def plan(tmp_path: Path) -> Plan:
     return made(arms, (1, 2), tmp_path, sizes=sizes | {"sessions": 9})
 
 
+class FakeSpeaker:
+    """A model that never says the same twice, as models are."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+
+    async def says(self, messages: Sequence[Mapping[str, str]], *, seed: int) -> str:
+        await asyncio.sleep(0)
+        self.asked[f"{seed} {messages}"] += 1
+        return f"Shorter, for the time number {self.asked.total()}."
+
+
 class Run:
     """A run over the same two files, as often as it is started."""
 
@@ -179,6 +193,7 @@ class Run:
         self.plan, self.talkback, self.out = plan, talkback, out
         self.said: list[str] = []
         self.now = 0.0
+        self.speaker: FakeSpeaker | None = None
 
     async def __call__(self, plan: Plan | None = None) -> tuple[Journal, Journal]:
         journal, rows = Journal(self.out / "journal.jsonl"), Journal(self.out / "probes.jsonl")
@@ -186,6 +201,9 @@ class Run:
         async def sleep(seconds: float) -> None:
             self.now += seconds
             await asyncio.sleep(0)
+
+        def played(person: Persona, seed: int) -> User:
+            return ModelUser(person, RememberedWords(self.speaker, journal), seed, writes=0.5)
 
         try:
             await Running(
@@ -196,6 +214,7 @@ class Run:
                 say=self.said.append,
                 sleep=sleep,
                 clock=lambda: self.now,
+                person=played if self.speaker else None,
             ).run()
         finally:
             journal.close()
@@ -295,6 +314,24 @@ async def test_killed_at_any_request_it_goes_on_to_the_same_end_and_asks_nothing
     before = run.talkback.asked.total()
     await run()  # and once more, when all is done
     assert run.talkback.asked.total() == before
+
+
+async def test_people_whom_a_model_plays_say_what_they_said_when_it_goes_on_after_a_kill(run: Run) -> None:
+    run.speaker = FakeSpeaker()
+    run.talkback.dies_after = 20
+    with pytest.raises(Killed):
+        await run()
+    said = {row["key"]: row["said"] for row in Journal(run.out / "journal.jsonl").under("words/")}
+    run.talkback.dies_after = None
+
+    journal, _ = await run()
+
+    assert said
+    assert said.items() <= {row["key"]: row["said"] for row in journal.under("words/")}.items()
+    heard = [one for row in journal.under("session/") for one in row["exchanges"] if one["said"]]
+    # nothing else was said, and nothing that is not written down
+    assert {one["said"]["text"] for one in heard} == {row["said"] for row in journal.under("words/")}
+    assert max(run.talkback.asked.values()) == 1
 
 
 async def test_a_run_that_fails_is_on_record_and_the_arm_goes_on_with_what_answers(run: Run) -> None:

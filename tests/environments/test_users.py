@@ -250,6 +250,17 @@ async def test_a_model_words_it_and_detectors_decide(at):
     assert server.asked[1]["messages"][4]["content"] == "Shorter, would you?"
 
 
+async def test_beside_a_models_complaint_the_correction_box_holds_an_editors_rewrite(at):
+    with chat_server("Shorter!", "Ta!") as server:
+        user = ModelUser(Persona("p", "talk", ("short",), "train"), at(server), seed=3, writes=1.0)
+        user.opening(TASK)
+        complaint = await user.hear(LONG, finished=True)
+        thanks = await user.hear("It is water.", finished=True)
+    assert complaint.instead
+    assert WISHES["short"].holds(complaint.instead, finished=True)
+    assert thanks.instead is None
+
+
 async def test_a_model_gives_up_when_its_person_has_no_patience_left(at):
     with chat_server("Shorter!", "Never mind.") as server:
         user = ModelUser(Persona("p", "talk", ("short",), "train"), at(server), patience=1)
