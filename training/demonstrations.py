@@ -26,10 +26,10 @@ def shown(
 ) -> list[Example]:
     """The examples, the prompt of each that has a teacher after `count` other conversations, or as many as there are.
 
-    `written` has one an example: what its person wrote instead, None where nobody did. Which ones are shown, and in
-    which order, the seed draws. An example that was itself rewritten loses its hint where others are shown: a teacher
-    who has the very answer before him repeats it, and what it says is learned as it stands. Raises ValueError where
-    lengths disagree.
+    `written` has one an example: what its person wrote instead, None where nobody did. Those with the shortest prompts
+    are shown, in an order that the seed draws: in a long one things went wrong before they were put right. An example
+    that was itself rewritten loses its hint where others are shown: a teacher who has the very answer before him
+    repeats it, and what it says is learned as it stands. Raises ValueError where lengths disagree.
     """
     if len(examples) != len(written):
         raise ValueError(f"{len(written)} rewrites, or places without one, for {len(examples)} examples")
@@ -37,17 +37,18 @@ def shown(
     found = []
     for at, example in enumerate(examples):
         others = [one for place, one in enumerate(written) if one is not None and place != at]
-        drawn = rng.sample(others, len(others))
-        found.append(_after(example, drawn, count) if count and example.teacher_prompt_ids is not None else example)
+        is_shown = count and example.teacher_prompt_ids is not None
+        found.append(_after(example, rng.sample(others, len(others)), count, rng) if is_shown else example)
     return found
 
 
-def _after(example: Example, drawn: Sequence[Conversation], count: int) -> Example:
+def _after(example: Example, others: Sequence[Conversation], count: int, rng: random.Random) -> Example:
     asked = example.prompt_ids if example.rewrite is not None else example.teacher_prompt_ids or ()
-    room, number = MOST_TOKENS - len(asked) - len(example.response_ids), 0
-    before: list[int] = []
-    for prompt, reply in drawn:
-        if number < count and len(prompt) + len(reply) <= room - len(before):
-            before += [*prompt, *reply]
-            number += 1
+    room = MOST_TOKENS - len(asked) - len(example.response_ids)
+    chosen: list[Conversation] = []
+    for prompt, reply in sorted(others, key=lambda one: len(one[0])):
+        if len(chosen) < count and len(prompt) + len(reply) <= room:
+            chosen.append((prompt, reply))
+            room -= len(prompt) + len(reply)
+    before = [token for prompt, reply in rng.sample(chosen, len(chosen)) for token in (*prompt, *reply)]
     return replace(example, teacher_prompt_ids=[*before, *asked]) if before else example

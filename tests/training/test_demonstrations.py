@@ -58,15 +58,26 @@ def test_without_the_knob_or_without_rewrites_the_hint_stands_alone(ready):
     )  # its own alone
 
 
-def test_what_does_not_fit_the_room_is_left_out_and_the_rest_is_shown(monkeypatch):
+def test_those_with_the_shortest_prompts_are_shown_as_far_as_there_is_room(monkeypatch):
+    # the teacher's prompt has 3 tokens, the reply 2: of 12, 7 are left
     monkeypatch.setattr(demonstrations, "MOST_TOKENS", 12)
-    # the teacher's prompt has 3 tokens, the reply 2: 7 are left, for the one of 6 or the one of 4, not for the one of 9
-    written = [None, ([1] * 5, [2] * 4), ([3] * 4, [4] * 2), ([5] * 2, [6] * 2)]
+    written = [None, ([3] * 4, [4] * 2), ([1], [2] * 9), ([5] * 2, [6] * 2), ([7] * 3, [8])]
+    examples = [example([8, 9])] + [example([8], hinted=False)] * 4
+
+    def before(count):
+        return {tuple(shown(examples, written, count, seed=seed)[0].teacher_prompt_ids[:-3]) for seed in range(20)}
+
+    assert before(1) == {(5, 5, 6, 6)}  # the shortest prompt's rewrite is too long
+    assert before(2) == before(3) == {(5, 5, 6, 6)}  # and 3 tokens are left then: none fits
+
+
+def test_the_seed_draws_in_which_order_they_are_shown():
+    written = [None, ([1], [11]), ([2], [12]), ([3, 3, 3], [13])]
     examples = [example([8, 9])] + [example([8], hinted=False)] * 3
 
-    seen = {tuple(shown(examples, written, 3, seed=seed)[0].teacher_prompt_ids) for seed in range(20)}
+    seen = {tuple(shown(examples, written, 2, seed=seed)[0].teacher_prompt_ids) for seed in range(20)}
 
-    assert seen == {(3, 3, 3, 3, 4, 4, 8, 9, 99), (5, 5, 6, 6, 8, 9, 99)}
+    assert seen == {(1, 11, 2, 12, 8, 9, 99), (2, 12, 1, 11, 8, 9, 99)}
 
 
 @given(count=st.integers(0, 5), with_rewrite=st.lists(st.booleans(), min_size=1, max_size=8), seed=st.integers(0, 99))
