@@ -337,7 +337,9 @@ class Findings:
             return Claim(text, "one of them is missing", None)
         ours, theirs = (figures.average(self.values("style", arm, mark)) for arm in (one, other))
         seen = f"{_span(_shown(ours))} against {_span(_shown(theirs))}"
-        return Claim(text, seen, ours.low > theirs.high)
+        change = self.change("style", (one, mark), (other, mark))
+        of_pairs = f"; on the same prompts {_signed(change)}" if change else ""
+        return Claim(text, seen + of_pairs, ours.low > theirs.high)
 
     def _against_prompt(self, arm: str, update: int, row: Mapping[str, Any]) -> list[Claim]:
         texts = (

@@ -1,6 +1,7 @@
 """The report: what it says, what it leaves out, and that no reply can break it."""
 
 import doctest
+import re
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -141,6 +142,17 @@ def test_the_content_that_binary_loses_shows(made):
     kept = {row["arm"]: row["kept"]["mean"] for row in table["rows"]}
 
     assert kept["binary"] < 0.9 < kept["combined"]
+
+
+def test_who_is_ahead_is_told_by_both_intervals_and_by_the_difference_on_the_same_prompts(made):
+    claim = next(
+        one for one in made[0]["claims"] if one["text"] == "combined ahead of binary at 8 updates, intervals apart"
+    )
+    ours, our_low, _, theirs, _, their_high, more, low, high = map(float, re.findall(r"[+-]?\d\.\d\d", claim["seen"]))
+
+    assert more == pytest.approx(ours - theirs, abs=0.011)  # three roundings
+    assert low < more < high
+    assert claim["holds"] == (our_low > their_high)
 
 
 def test_the_first_gain_is_counted_in_interactions(made):
