@@ -22,6 +22,7 @@ from itertools import cycle
 from pathlib import Path
 from statistics import mean
 from typing import Any
+from uuid import UUID
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -217,6 +218,7 @@ def questions(arguments: argparse.Namespace) -> tuple[list[Task], list[Task]]:
 
 def taught(name: str, recipe: Any, exam: Exam, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """One recipe, round after round, with an exam after each."""
+    from training.demonstrations import Said
     from training.demonstrations import shown as demonstrated
     from training.objective import updates
 
@@ -227,8 +229,12 @@ def taught(name: str, recipe: Any, exam: Exam, arguments: argparse.Namespace) ->
         seed = 100 * arguments.seed + 10 * number
         examples = batch(lab, exam.person, coming, recipe, writes=arguments.writes, seed=seed)
         served_s = time.monotonic() - began
+        said = [
+            Said(exam.person.name, UUID(int=at), one.prompt_ids, one.rewrite[1] if one.rewrite else None)
+            for at, one in enumerate(examples)
+        ]
         every = [
-            *demonstrated(examples, [one.rewrite for one in examples], recipe.demonstrations, seed=seed),
+            *demonstrated(examples, said, recipe.demonstrations, seed=seed),
             *rehearsed(lab, recipe, seed=seed),
         ]
         is_apart = recipe.distillation != "token"

@@ -88,6 +88,8 @@ class Example:
     kind: str = "turn"  # turn | rehearsal
     rewrite: tuple[Sequence[int], Sequence[int]] | None = None
     """The prompt and what a person wrote in place of the response, its end included; None: nobody did."""
+    demonstrations: int = 0
+    """How many conversations stand before the teacher's prompt, in `teacher_prompt_ids`."""
 
     def __post_init__(self) -> None:
         if not self.prompt_ids or not self.response_ids:

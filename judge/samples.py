@@ -79,7 +79,7 @@ SUPERSEDED = "superseded by a later verdict"
 
 NOTHING: dict[str, Any] = {
     "prompt_ids": [], "response_ids": [], "mask": [], "old_logprobs": [], "sampled_logprobs": [], "rewards": [],
-    "teacher_prompt_ids": None, "rewrite_ids": None,
+    "teacher_prompt_ids": None, "rewrite_ids": None, "person": "", "conversation": None,
 }  # fmt: skip
 """A sample without what was said in it: what stays is that there was one."""
 
@@ -130,6 +130,8 @@ def drafted(
         if len(values) != len(turn.response_ids) and (values or name == "old_logprobs"):
             raise ValueError(f"{len(values)} {name} for {len(turn.response_ids)} response tokens")
     return Sample(
+        person=str(turn.session.user_id),
+        conversation=turn.session_id,
         checkpoint=turn.checkpoint,
         prompt_ids=turn.prompt_ids,
         response_ids=turn.response_ids,

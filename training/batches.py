@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers.types import Example
 from training.config import Recipe
-from training.demonstrations import shown
+from training.demonstrations import Said, shown
 from training.models import SHARED, Checkpoint, Run, Sample
 
 
@@ -139,7 +139,7 @@ def collate(
 ) -> list[Example]:
     """Rows as the learner takes them, each reply's first `max_tokens`, and each rewrite's; of one with marked words
     those tokens in a row that hold most of them, and what stands before is read as a part of the prompt. Teachers are
-    shown so many `demonstrations` of the other samples' rewrites, which the seed draws. Raises ValueError where lengths
+    shown so many `demonstrations` of what their person wrote in the other samples. Raises ValueError where lengths
     disagree."""
     samples = list(samples)
     for sample in samples:
@@ -164,8 +164,8 @@ def collate(
         )
         for sample in samples
     ]
-    written = [(sample.prompt_ids, sample.rewrite_ids) if sample.rewrite_ids else None for sample in samples]
-    return shown(examples, written, demonstrations, seed=seed)
+    said = [Said(sample.person, sample.conversation, sample.prompt_ids, sample.rewrite_ids) for sample in samples]
+    return shown(examples, said, demonstrations, seed=seed)
 
 
 def _cut(example: Example, tokens: int | None) -> Example:

@@ -2,7 +2,8 @@
 
 A small model does little of what it is told, and follows what it sees done (in-context learning; Brown et al. 2020,
 arXiv:2005.14165). Shown a few of somebody's rewrites it keeps the content that a hint costs it (decision 8). They come
-from the run's own batch, so that nothing teaches that the run does not name. Pure.
+from the run's own batch, so that nothing teaches that the run does not name, and from the same person, who alone knows
+what they want. Pure.
 """
 
 from __future__ import annotations
@@ -10,45 +11,78 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
+from uuid import UUID
 
 from gpu_workers.types import Example
 
 MOST_TOKENS = 2048
-"""Tokens of a teacher's prompt and the reply after it, at most, where conversations stand before them: every model's
-window holds as many, and a run takes little longer for it. What is longer without them is shown none."""
-
-Conversation = tuple[Sequence[int], Sequence[int]]
-"""A prompt, and what was written after it, its end included."""
+"""Tokens of a teacher's prompt and the reply after it, at most, where conversations stand before them: the windows of
+today's models hold as many, and a run takes little longer for it. What is longer without them is shown none."""
 
 
-def shown(
-    examples: Sequence[Example], written: Sequence[Conversation | None], count: int, *, seed: int
-) -> list[Example]:
+class Said(NamedTuple):
+    """Where an example comes from, and what was written instead of its reply."""
+
+    person: str
+    """Empty: nobody knows, and nothing is shown."""
+    conversation: UUID | None
+    prompt: Sequence[int]
+    rewrite: Sequence[int] | None
+    """Its end included; None: nobody wrote any."""
+
+
+def shown(examples: Sequence[Example], said: Sequence[Said], count: int, *, seed: int) -> list[Example]:
     """The examples, the prompt of each that has a teacher after `count` other conversations, or as many as there are.
 
-    `written` has one an example: what its person wrote instead, None where nobody did. Those with the shortest prompts
-    are shown, in an order that the seed draws: in a long one things went wrong before they were put right. An example
-    that was itself rewritten loses its hint where others are shown: a teacher who has the very answer before him
-    repeats it, and what it says is learned as it stands. Raises ValueError where lengths disagree.
+    `said` has one an example. What their person wrote in other conversations is shown, those with the shortest prompts,
+    since in a long one things went wrong before they were put right; the seed draws in which order. An example that was
+    itself rewritten loses its hint where others are shown: a teacher who has the very answer before him repeats it, and
+    what was written is learned as it stands. Raises ValueError where lengths disagree.
     """
-    if len(examples) != len(written):
-        raise ValueError(f"{len(written)} rewrites, or places without one, for {len(examples)} examples")
+    if len(examples) != len(said):
+        raise ValueError(f"{len(examples)} examples come from {len(said)} places")
     rng = random.Random(seed)
-    found = []
-    for at, example in enumerate(examples):
-        others = [one for place, one in enumerate(written) if one is not None and place != at]
-        is_shown = count and example.teacher_prompt_ids is not None
-        found.append(_after(example, rng.sample(others, len(others)), count, rng) if is_shown else example)
-    return found
+    return [
+        _after(example, _others(mine, said), count, rng) if count and example.has_teacher else example
+        for example, mine in zip(examples, said, strict=True)
+    ]
 
 
-def _after(example: Example, others: Sequence[Conversation], count: int, rng: random.Random) -> Example:
+def fitting(lengths: Sequence[tuple[int, int]], count: int, room: int) -> list[int]:
+    """Which conversations are shown, by place: those with the shortest prompts, `count` at most, as far as there is
+    room. `lengths` are of prompt and rewrite.
+
+    >>> fitting([(4, 2), (1, 9), (2, 2)], 2, 10)  # the shortest prompt takes all the room
+    [1]
+    >>> fitting([(4, 2), (1, 9), (2, 2)], 2, 9)
+    [2]
+    """
+    chosen: list[int] = []
+    for at in sorted(range(len(lengths)), key=lambda at: lengths[at][0]):
+        if len(chosen) < count and sum(lengths[at]) <= room:
+            chosen.append(at)
+            room -= sum(lengths[at])
+    return chosen
+
+
+def _others(mine: Said, said: Sequence[Said]) -> list[tuple[Sequence[int], Sequence[int]]]:
+    """What the same person wrote in other conversations, after its prompt."""
+    return [
+        (one.prompt, one.rewrite)
+        for one in said
+        if one.rewrite and one.person and one.person == mine.person and one.conversation != mine.conversation
+    ]
+
+
+def _after(
+    example: Example, others: Sequence[tuple[Sequence[int], Sequence[int]]], count: int, rng: random.Random
+) -> Example:
     asked = example.prompt_ids if example.rewrite is not None else example.teacher_prompt_ids or ()
+    drawn = rng.sample(others, len(others))  # of prompts of one length the seed chooses
     room = MOST_TOKENS - len(asked) - len(example.response_ids)
-    chosen: list[Conversation] = []
-    for prompt, reply in sorted(others, key=lambda one: len(one[0])):
-        if len(chosen) < count and len(prompt) + len(reply) <= room:
-            chosen.append((prompt, reply))
-            room -= len(prompt) + len(reply)
-    before = [token for prompt, reply in rng.sample(chosen, len(chosen)) for token in (*prompt, *reply)]
-    return replace(example, teacher_prompt_ids=[*before, *asked]) if before else example
+    chosen = fitting([(len(prompt), len(reply)) for prompt, reply in drawn], count, room)
+    if not chosen:
+        return example
+    before = [token for at in rng.sample(chosen, len(chosen)) for part in drawn[at] for token in part]
+    return replace(example, teacher_prompt_ids=[*before, *asked], demonstrations=len(chosen))

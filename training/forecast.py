@@ -148,24 +148,27 @@ def _bounded(tokens: int, recipe: Recipe) -> int:
 
 def reads(samples: Iterable[Lengths], recipe: Recipe, *, is_fresh: bool) -> int:
     """Tokens read in a run: each sample once by the base, once by the policy it starts from (which is the base, when
-    `is_fresh`), once under the hint and about as many demonstrations as it is shown, and there and back at each update,
-    with what a person wrote instead.
+    `is_fresh`), once under the hint with the demonstrations before it, and there and back at each update, with what a
+    person wrote instead.
 
     >>> reads([Lengths(60, 40, 80)], Recipe(updates=2), is_fresh=True)  # 100 + 120 + 3 * 2 * 100
     820
     """
     total, samples = 0, list(samples)
-    written = [sample.prompt + sample.rewrite for sample in samples if sample.rewrite]
-    before = min(recipe.demonstrations, len(written)) * sum(written) // max(len(written), 1)
-    for sample in samples:
+    for at, sample in enumerate(samples):
         reply = learned(sample, recipe)
         whole = sample.prompt + reply
-        hinted = sample.hinted + reply if sample.hinted and recipe.w_opd else 0
-        if hinted:
-            hinted += max(0, min(before, demonstrations.MOST_TOKENS - hinted))
+        hinted = sample.hinted + _shown(at, samples, recipe) + reply if sample.hinted and recipe.w_opd else 0
         instead = sample.prompt + _bounded(sample.rewrite, recipe) if sample.rewrite and recipe.w_sft else 0
         total += whole * (1 if is_fresh else 2) + hinted + THERE_AND_BACK * recipe.updates * (whole + instead)
     return total
+
+
+def _shown(at: int, samples: Sequence[Lengths], recipe: Recipe) -> int:
+    """Tokens of the demonstrations before a teacher's prompt, were all samples one person's."""
+    others = [(one.prompt, one.rewrite) for place, one in enumerate(samples) if one.rewrite and place != at]
+    room = demonstrations.MOST_TOKENS - samples[at].hinted - learned(samples[at], recipe)
+    return sum(sum(others[one]) for one in demonstrations.fitting(others, recipe.demonstrations, room))
 
 
 def checkpoint_bytes(recipe: Recipe, model: Path) -> int:

@@ -324,6 +324,10 @@ class Sample(Stateful):
     """Which line learns from it."""
     origin = models.UUIDField(null=True, blank=True, db_index=True)
     """What it was made of, as whoever made it counts: of one origin at most one sample waits in a line."""
+    person = models.CharField(max_length=64, blank=True, default="")
+    conversation = models.UUIDField(null=True, blank=True)
+    """Whose it is, and of which conversation, as whoever made it counts: demonstrations are a person's own, out of
+    other conversations."""
     checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, related_name="samples")
     """The weights that served it."""
     run = models.ForeignKey(Run, models.SET_NULL, null=True, blank=True, related_name="samples")

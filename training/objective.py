@@ -73,6 +73,7 @@ def described(views: Sequence[View], recipe: Recipe) -> dict[str, Any]:
         "replies_blamed": sum(reward < 0 for reward in rewards),
         "replies_marked": sum(bool(example.rewards) for example in examples),
         "replies_hinted": sum(example.has_teacher for example in examples),
+        "replies_demonstrated": sum(example.demonstrations > 0 for example in examples),
         "replies_rewritten": sum(example.rewrite is not None for example in examples),
         "replies_rehearsed": len(views) - len(examples),
         "reply_tokens_mean": sum(lengths) / len(lengths),

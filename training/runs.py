@@ -344,8 +344,8 @@ def _learn(run: Run) -> Checkpoint:
             learned = launch.learn(job, ledger, home=home, processes=launch.processes())
     except OutOfMemory as failure:
         raise OutOfMemory(
-            "There is not enough memory to learn from one sample at a time: lower the recipe's max_tokens, or give the "
-            "learner a device with more."
+            "There is not enough memory to learn from one sample at a time: lower the recipe's max_tokens or its "
+            "demonstrations, or give the learner a device with more."
         ) from failure
     except Exception as failure:
         if not _is_full(failure):

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import aclosing
 from functools import partial
 from pathlib import Path
 
@@ -66,8 +67,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         named = "--" + size.replace("_", "-")
         least = getattr(FULL, size)
         parser.add_argument(named, type=type(least), metavar="N", help=f"({least}; quick {getattr(QUICK, size)})")
-    parser.add_argument("--actor", metavar="URL", help="an OpenAI-compatible server whose model words what people say")
-    parser.add_argument("--actor-model", default="", help="which of its models")
+    parser.add_argument(
+        "--actor", metavar="URL", default="", help="an OpenAI-compatible server, to word what people say"
+    )
+    parser.add_argument("--actor-model", default="", help="which of its models does")
     parser.add_argument("--actor-key", default=os.environ.get(ACTOR_KEY, ""), help=f"or in {ACTOR_KEY}")
     parser.add_argument("--plan", action="store_true", help="say what would be done and how long it takes; do nothing")
     parser.add_argument("--report", action="store_true", help="only write the report of what is there")
@@ -80,6 +83,8 @@ def planned(options: argparse.Namespace) -> Plan:
         seeds = [int(seed) for seed in (options.seeds or "1").split(",") if seed.strip()]
     except ValueError as error:
         raise Unplayable(f"Seeds are whole numbers with commas between, as in 1,2,3: {options.seeds!r}.") from error
+    if bool(options.actor) != bool(options.actor_model):
+        raise Unplayable("--actor URL and --actor-model NAME go together: where the model answers, and which it is.")
     settings = dict(setting.partition("=")[::2] for setting in vars(options)["with"])
     if "" in settings.values() or not all(settings):
         raise Unplayable("--with reads NAME=VALUE, as in --with JUDGE_VOTES=5.")
@@ -92,7 +97,7 @@ def planned(options: argparse.Namespace) -> Plan:
         prompts=options.prompts,
         settings=settings,
         sizes={size: value for size in SIZES if (value := getattr(options, size)) is not None},
-        actor=f"{options.actor_model} at {options.actor}" if options.actor else "",
+        actor=options.actor_model,
     )
 
 
@@ -109,7 +114,7 @@ def sentences(plan: Plan, done: Sequence[str]) -> str:
     for seed in plan.seeds:
         lines.append(f"Seed {seed}: {plan.own(seed).name} is taught; {plan.other(seed).name} is not.")
     if plan.actor:
-        lines.append(f"What people say is worded by {plan.actor}.")
+        lines.append(f"What people answer in sessions is worded by {plan.actor}.")
     lines += [
         f"{len(left)} of {len(steps)} steps are left: about {engine_s / 60:.0f} minutes of the engine's core and "
         f"{learner_s / 60:.0f} of the learner's, {plan.seconds(done) / 60:.0f} on two cores.",
@@ -117,24 +122,25 @@ def sentences(plan: Plan, done: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-async def carried_out(plan: Plan, out: Path, journal: Journal, rows: Journal, speaker: Actor | None) -> str:
-    """Carry out the plan on a private Talkback; returns what could not be done, as sentences."""
+async def carried_out(plan: Plan, out: Path, journal: Journal, rows: Journal, actor: Actor) -> str:
+    """Carry out the plan on a private Talkback; returns what could not be done, as sentences. `actor` words what people
+    say where the plan says so."""
 
     def played(person: Persona, seed: int) -> User:
-        assert speaker is not None
-        return ModelUser(person, RememberedWords(speaker, journal), seed, writes=plan.sizes.writes)
+        return ModelUser(person, RememberedWords(actor, journal), seed, writes=plan.sizes.writes)
 
-    async with Stack(out / "talkback", Path(plan.model), plan.settings) as stack:
+    async with aclosing(actor), Stack(out / "talkback", Path(plan.model), plan.settings) as stack:
         print(f"A private Talkback runs in {stack.folder}, for as long as this does.", flush=True)
-        who = played if speaker else None
+        who = played if plan.actor else None
         try:
             await Running(plan, stack, journal, rows, say=partial(print, flush=True), person=who).run()
         except ArmsFailed as error:
             return str(error)
-        finally:
-            if speaker:
-                await speaker.aclose()
     return ""
+
+
+def _actor(options: argparse.Namespace) -> Actor:
+    return Actor(options.actor, options.actor_key, options.actor_model)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -156,8 +162,7 @@ def main(arguments: Sequence[str]) -> int:
             print(sentences(plan, [row["key"] for row in journal]), flush=True)
             if options.plan:
                 return 0
-            speaker = Actor(options.actor, options.actor_key, options.actor_model) if options.actor else None
-            trouble = asyncio.run(carried_out(plan, out, journal, rows, speaker))
+            trouble = asyncio.run(carried_out(plan, out, journal, rows, _actor(options)))
         page, data = write(out, journal, rows)
     except TalkbackError as error:
         print(error, file=sys.stderr)

@@ -112,7 +112,7 @@ class Plan:
     settings: Mapping[str, str] = field(default_factory=dict)
     """Of the private Talkback, beside the usual ones."""
     actor: str = ""
-    """The model that words what people say, and where it answers; empty: they are scripted."""
+    """The model that words what people answer in sessions; empty: they are scripted."""
 
     def own(self, seed: int) -> Persona:
         """Who talks, and whose wishes the probes look for."""

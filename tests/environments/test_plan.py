@@ -136,10 +136,13 @@ def test_a_plan_says_all_that_makes_it_this_one(model: Path) -> None:
 def test_people_whom_a_model_plays_are_another_plan_and_the_key_is_no_part_of_it(model: Path) -> None:
     said = ["--model", str(model), "--actor", "http://there/v1", "--actor-model", "m-1", "--actor-key", "hunter2"]
     found = planned(parse(said))
-    assert found.as_json()["actor"] == "m-1 at http://there/v1"
-    assert "What people say is worded by m-1 at http://there/v1." in sentences(found, [])
+    assert found.as_json()["actor"] == "m-1"  # the same model behind another address is the same plan
+    assert "What people answer in sessions is worded by m-1." in sentences(found, [])
     assert "hunter2" not in json.dumps(found.as_json())
     assert "actor" not in planned(parse(["--model", str(model)])).as_json()
+    for alone in (["--actor", "http://there/v1"], ["--actor-model", "m-1"]):
+        with pytest.raises(Unplayable, match="go together"):
+            planned(parse(["--model", str(model), *alone]))
 
 
 def test_a_plan_shows_no_secret_of_the_private_talkback(model: Path) -> None:

@@ -31,6 +31,13 @@ def test_a_sample_carries_the_signals_there_are(serve, reward, lesson, has_teach
     assert (sample.reward, sample.has_teacher) == (reward, has_teacher)
 
 
+def test_a_sample_says_whose_it_is_and_of_which_conversation_until_it_is_emptied(serve):
+    turn = serve()
+    sample = samples.drafted(turn, 1, None, [-0.1] * len(turn.response_ids))
+    assert (sample.person, sample.conversation) == (str(turn.session.user_id), turn.session_id)
+    assert (samples.NOTHING["person"], samples.NOTHING["conversation"]) == ("", None)
+
+
 def test_a_sample_without_a_signal_is_refused(serve):
     turn = serve()
     with pytest.raises(ValueError, match="without a signal"):
