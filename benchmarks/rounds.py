@@ -234,7 +234,7 @@ def taught(name: str, recipe: Any, exam: Exam, arguments: argparse.Namespace) ->
             for at, one in enumerate(examples)
         ]
         every = [
-            *demonstrated(examples, said, recipe.demonstrations, seed=seed),
+            *demonstrated(examples, said, recipe.shows, seed=seed),
             *rehearsed(lab, recipe, seed=seed),
         ]
         is_apart = recipe.distillation != "token"

@@ -168,7 +168,7 @@ def _shown(at: int, samples: Sequence[Lengths], recipe: Recipe) -> int:
     """Tokens of the demonstrations before a teacher's prompt, were all samples one person's."""
     others = [(one.prompt, one.rewrite) for place, one in enumerate(samples) if one.rewrite and place != at]
     room = demonstrations.MOST_TOKENS - samples[at].hinted - learned(samples[at], recipe)
-    return sum(sum(others[one]) for one in demonstrations.fitting(others, recipe.demonstrations, room))
+    return sum(sum(others[one]) for one in demonstrations.fitting(others, recipe.shows, room))
 
 
 def checkpoint_bytes(recipe: Recipe, model: Path) -> int:

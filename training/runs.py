@@ -313,7 +313,7 @@ def _learn(run: Run) -> Checkpoint:
     if parent.kind not in (Checkpoint.Kind.BASE, recipe.weights):
         raise NothingLearned(f"{parent} holds {parent.kind} weights: a {recipe.weights} run cannot go on from it.")
     checksums.verify(parent, with_optimizer=True)
-    taught = batches.collate(samples, max_tokens=recipe.max_tokens, demonstrations=recipe.demonstrations, seed=run.seed)
+    taught = batches.collate(samples, max_tokens=recipe.max_tokens, demonstrations=recipe.shows, seed=run.seed)
     rehearsed = rehearsal.drawn(recipe, len(samples), run.seed)
     # Looking at a sample is one unit of work, an update on it about three: there and back again.
     ledger = Ledger(run, (len(samples) + len(rehearsed)) * (1 + 3 * recipe.updates))

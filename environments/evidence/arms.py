@@ -56,7 +56,7 @@ ARMS: dict[str, Arm] = {
         Arm("binary", "trained", {"preset": "binary", "lr": 2e-4, "beta": 0.1, "max_tokens": 128}),
         Arm("opd", "trained", {"preset": "opd", "lr": 2e-4, "beta": 0.1, "max_tokens": 128}),
         Arm("topk", "trained", {"preset": "topk", **CORRECTIONS}),
-        Arm("combined", "trained", {"preset": "embedded", "w_rl": 0.2, **CORRECTIONS}),
+        Arm("combined", "trained", {"preset": "embedded"}),
     )
 }
 

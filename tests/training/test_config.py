@@ -38,7 +38,9 @@ def test_each_preset_is_for_an_adapter_and_for_every_weight_at_a_tenth_of_its_ra
 
     assert adapter == PRESETS[name]
     assert (full.weights, full.lr) == ("full", pytest.approx(adapter.lr / 10))
-    as_adapter = {"weights": "lora", "lr": adapter.lr, "base_bits": adapter.base_bits}  # every weight takes 16 bits
+    # Every weight takes 16 bits, and a fifth of an ε that is more than next to nothing.
+    assert full.epsilon == pytest.approx(adapter.epsilon / 5 if adapter.epsilon > 1e-8 else adapter.epsilon)
+    as_adapter = {name: getattr(adapter, name) for name in ("weights", "lr", "epsilon", "base_bits")}
     assert full.model_copy(update=as_adapter) == adapter
     assert read({"preset": name, "weights": "full", "lr": 3e-6}).lr == 3e-6  # what is said outranks a preset
 

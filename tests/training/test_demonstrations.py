@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpu_workers.types import Example
 from tests.training.conftest import HINTED, PROMPT, RESPONSE
 from training import batches, demonstrations, forecast, learning, runs
-from training.config import Recipe, RecipeInvalid, read
+from training.config import Recipe
 from training.demonstrations import Said, shown
 from training.forecast import Lengths
 from training.models import Run, Sample
@@ -228,6 +228,10 @@ def test_a_forecast_counts_what_the_teacher_is_shown():
 
 
 @pytest.mark.parametrize("without", ["w_opd", "w_sft"])
-def test_demonstrations_that_teach_nobody_are_refused(without):
-    with pytest.raises(RecipeInvalid, match="they need w_opd and w_sft above 0"):
-        read({"w_sft": 1.0, "demonstrations": 2, without: 0})
+def test_nothing_is_shown_where_nobody_hears_the_teacher_or_rewrites_are_not_learned(hers, jobs, without):
+    hers(reward=1.0)
+    hers(prompt_ids=OTHER, reward=1.0, rewrite_ids=REWRITE)
+
+    runs.train(batches.fill(RECIPE.model_copy(update={"batch_size": 2, without: 0.0})))
+
+    assert [one.teacher_prompt_ids for one in jobs[0].examples] == [HINTED, HINTED]

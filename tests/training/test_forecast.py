@@ -108,7 +108,7 @@ def test_too_little_room_is_said_beforehand(ready, home, monkeypatch):
 def test_the_command_says_it_and_starts_nothing(ready, home, capsys):
     ready()
     call_command("learn_now", "--dry-run")
-    assert "1 sample, 8 updates" in capsys.readouterr().out
+    assert "1 sample, 4 updates" in capsys.readouterr().out
     assert not Run.objects.exists()
 
 

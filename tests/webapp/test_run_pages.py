@@ -141,7 +141,7 @@ def test_a_runs_recipe_is_read_as_what_differs_from_a_preset(console, make_run):
     recipe = config.PRESETS["embedded"].model_dump() | {"lr": 0.25, "of_another_version": 1}
     page = page_of(console, make_run(recipe=recipe))
     assert "The preset <strong>embedded</strong>, and different from it:" in page
-    assert '<td class="number mono">0.25</td><td class="number mono quiet">0.001</td>' in page
+    assert '<td class="number mono">0.25</td><td class="number mono quiet">0.003</td>' in page
     assert "of_another_version" in page
 
 
@@ -271,7 +271,7 @@ def test_a_dry_run_says_in_figures_what_learn_now_would_take(console, make_lesso
     assert "nothing to foresee" in text(console.get(reverse("console:forecast")))
     make_lesson()
     page = text(console.get(reverse("console:forecast")))
-    assert '<dt>Updates</dt><dd class="number">8</dd>' in page
+    assert '<dt>Updates</dt><dd class="number">4</dd>' in page
     assert "Learn now from 1 sample" in page
     assert not Run.objects.exists()
 
