@@ -104,7 +104,7 @@ def test_what_a_run_would_take_can_be_asked_first(console, make_lesson):
     said = text(console.get(reverse("console:forecast")))
     fragment = console.get(reverse("console:forecast"), headers={"HX-Request": "true"}).content.decode()
 
-    assert "1 sample, 8 updates" in said
+    assert "1 sample, 4 updates" in said
     assert fragment.lstrip().startswith('<p class="small quiet" id="forecast"')
     assert not Run.objects.exists()
 
