@@ -82,8 +82,8 @@ READ_S = 0.3
 ITEM_S = 0.25
 SAMPLE_S = 4.5
 """A sample, with the replies that came to none and the judge's votes."""
-UPDATE_S = 1.2
-"""The learner, an update and sample."""
+UPDATE_S = 3.2
+"""The learner, an update and sample, beside a busy engine."""
 ROUND_S = 8.0
 """The learner, a run: it starts, saves, is proven."""
 
