@@ -40,13 +40,6 @@ class Arm:
         return self.kind == "trained"
 
 
-CORRECTIONS: dict[str, Any] = {
-    "w_sft": 2.0, "w_kept": 0.5, "demonstrations": 4, "teacher": "policy", "beta": 0.1, "lr": 3e-3, "epsilon": 1e-3,
-    "max_tokens": 128,
-}  # fmt: skip
-"""How the arms that distil learn what people wrote instead: mostly what was changed, and what the policy itself would
-say after four such rewrites; each weight by its own gradient (docs/decisions/0008-evidence-recipe.md)."""
-
 # The table that recipe research edits. Updates a run and samples a batch are the plan's, the same for all arms.
 ARMS: dict[str, Arm] = {
     arm.name: arm
@@ -55,7 +48,7 @@ ARMS: dict[str, Arm] = {
         Arm("prompt-only", "prompt"),
         Arm("binary", "trained", {"preset": "binary", "lr": 2e-4, "beta": 0.1, "max_tokens": 128}),
         Arm("opd", "trained", {"preset": "opd", "lr": 2e-4, "beta": 0.1, "max_tokens": 128}),
-        Arm("topk", "trained", {"preset": "topk", **CORRECTIONS}),
+        Arm("topk", "trained", {"preset": "embedded", "distillation": "topk", "w_rl": 0}),
         Arm("combined", "trained", {"preset": "embedded"}),
     )
 }
