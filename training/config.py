@@ -157,8 +157,8 @@ class Recipe(BaseModel):
 
     demonstrations: int = Field(0, ge=0)
     """How many conversations that end as a person wrote the teacher is shown before the prompt, out of the run's own
-    batch. A small model follows what it sees done better than what it is told, and keeps more of the content
-    (decision 8)."""
+    batch. A small model follows what it sees done; of two people it kept more of the content for one, and no more
+    for the other (decision 8)."""
 
     trust: float = Field(1.0, ge=0)
     """Weight of the same divergence on samples without a teacher; needs a distribution. A reward says that something

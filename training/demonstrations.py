@@ -1,7 +1,7 @@
 """Demonstrations: conversations that end as a person wrote, put before the prompt that the teacher reads.
 
 A small model does little of what it is told, and follows what it sees done (in-context learning; Brown et al. 2020,
-arXiv:2005.14165). Shown a few of somebody's rewrites it keeps the content that a hint costs it (decision 8). They come
+arXiv:2005.14165): what was seen of that, and of how few people, is in decision 8. They come
 from the run's own batch, so that nothing teaches that the run does not name, and from the same person, who alone knows
 what they want. Pure.
 """
