@@ -139,7 +139,7 @@ def plain_side(arguments: argparse.Namespace) -> Step:
     import torch
     from peft import get_peft_model
 
-    from gpu_workers.learner import Scores
+    from gpu_workers.scores import Scores
     from training.objective import objective
 
     model: Any = get_peft_model(*adapted(arguments))

@@ -18,7 +18,8 @@ from safetensors.torch import load_file, save_file
 from chat.rendering import Renderer
 from curriculum import lessons
 from curriculum.lessons import Lesson
-from gpu_workers.learner import Learner, LoraShape, Pair
+from gpu_workers.branching import Pair
+from gpu_workers.learner import Learner, LoraShape
 from gpu_workers.processes import LORA_TARGETS
 from judge import prompts
 

@@ -1,4 +1,4 @@
-"""Rows that begin alike, as one tree: what they share goes through a model once."""
+"""Rows that begin alike, as one tree: what they share goes through a model once; and which rows go together."""
 
 from __future__ import annotations
 
@@ -28,6 +28,44 @@ def takes_trees(config: Any) -> bool:
     if kinds is not None:
         return all(kind == "full_attention" for kind in kinds)
     return bool(config.model_type == "llama")
+
+
+def together(
+    pairs: Sequence[Pair], *, rows: int, positions: int | None = None, branches: bool = True
+) -> list[list[int]]:
+    """Which pairs go through a model together, by place, those that begin alike beside each other.
+
+    `rows` is how many of the longest there is room for: at most so many go in rows of their own, of `positions` in all
+    at most where that is given and they are several, or as one tree that takes no more, where `branches` may be kept
+    apart. So what begins alike goes together even where one row at a time is all there is room for.
+
+    >>> together([([1, 2, 3], [4]), ([7], [8]), ([1, 2, 3], [5, 6])], rows=1)  # the first as a part of the third's row
+    [[0], [2], [1]]
+    >>> together([([1, 2, 3], [4]), ([1, 2, 3, 4, 5, 6], [7])], rows=1)
+    [[0, 1]]
+    """
+    ids = [[*prompt, *answer] for prompt, answer in pairs]
+    room = min(LONGEST, rows * max(map(len, ids), default=0))
+    groups: list[list[int]] = []
+    apart = size = width = 0  # of the last group: positions in rows, in a tree, and in the longest row
+    for at in sorted(range(len(ids)), key=ids.__getitem__):
+        length = len(ids[at])
+        if groups:
+            shared = _alike(ids[groups[-1][-1]], ids[at])  # in this order nothing before shares more
+            count, grown = len(groups[-1]) + 1, size + length - shared
+            fits = count <= rows and (positions is None or count * max(width, length) <= positions)
+            if fits or (branches and grown <= min(room, WORTH * (apart + length))):
+                groups[-1].append(at)
+                apart, size, width = apart + length, grown, max(width, length)
+                continue
+        groups.append([at])
+        apart = size = width = length
+    return groups
+
+
+def _alike(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many ids both begin with."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 @dataclass(frozen=True)

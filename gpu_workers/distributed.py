@@ -23,8 +23,12 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
+from gpu_workers.answers import Answers
+from gpu_workers.branching import Pair
 from gpu_workers.errors import OutOfMemory
-from gpu_workers.learner import EPSILON, Divergence, Learner, LoraShape, Objective, Pair, View, chosen_dtype
+from gpu_workers.head import Divergence
+from gpu_workers.learner import EPSILON, Learner, LoraShape, chosen_dtype
+from gpu_workers.scores import Objective, View
 from gpu_workers.types import Example
 
 SUMMED = frozenset({"tokens", "computed"})
@@ -136,9 +140,10 @@ class SharedLearner(Learner):
         *,
         scale: float = 1.0,
         divergence: Divergence | None = None,
+        answers: Answers | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> dict[str, float]:
-        """As a Learner's, over all of the group's views; the figures are of all of them too."""
+        """As a Learner's, over all of the group's views, and then its answers; the figures are of all of them too."""
 
         def learned(part: Sequence[View], share: float, told: Callable[[int], None] | None) -> dict[str, float]:
             return Learner.forward_backward(
@@ -149,7 +154,11 @@ class SharedLearner(Learner):
             if progress:
                 progress(min(len(views), done * self.world))
 
-        return self._parted(views, learned, seen)
+        figures = self._parted(views, learned, seen)
+        if answers is None:
+            return figures
+        said = self.supervise(answers.pairs, weights=answers.weights, scale=scale * answers.scale)
+        return answers.beside(figures, said)
 
     def supervise(
         self, pairs: Sequence[Pair], *, weights: Sequence[Sequence[float]] | None = None, scale: float = 1.0
@@ -189,13 +198,12 @@ class SharedLearner(Learner):
     def _passes(self, count: int) -> int:
         return math.ceil(count / self.micro_batch)
 
-    def _parts(self, lengths: Sequence[int]) -> Iterator[tuple[int, int]]:
+    def _together(self, pairs: Sequence[Pair]) -> list[list[int]]:
         """As a Learner's; by count alone where layers lie in shards, so that everybody passes equally often."""
         if not self.is_sharded:
-            yield from super()._parts(lengths)
-            return
-        for first in range(0, len(lengths), self.micro_batch):
-            yield first, min(first + self.micro_batch, len(lengths))
+            return super()._together(pairs)
+        places = list(range(len(pairs)))
+        return [places[first : first + self.micro_batch] for first in range(0, len(pairs), self.micro_batch)]
 
     # A step
 

@@ -255,26 +255,31 @@ def _normed(module: Any, hidden_states: Tensor) -> Tensor:
 
 class Attended(torch.autograd.Function):
     """Causal attention of B rows, H query heads on G key heads: torch's own kernel on the way there, and matrix
-    products on the way back, which are several times quicker on a core; neither keeps a (T, T) matrix."""
+    products on the way back, which are several times quicker on a core; neither keeps a (T, T) matrix of numbers.
+    `sees`, (T, T) bool, says which earlier positions each looks at; None: all."""
 
     @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, scale: float, sees: Tensor | None = None
+    ) -> Tensor:
         shared = query.shape[1] // key.shape[1]
+        blind = None if sees is None else torch.zeros_like(sees, dtype=query.dtype).masked_fill_(~sees, -torch.inf)
         out, log_sum = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
             query,
             key.repeat_interleave(shared, 1),
             value.repeat_interleave(shared, 1),
             0.0,
-            True,
+            sees is None,
+            attn_mask=blind,
             scale=scale,
         )
-        ctx.save_for_backward(query, key, value, out, log_sum)
+        ctx.save_for_backward(query, key, value, out, log_sum, sees)
         ctx.scale = scale
         return out  # (B, H, T, d)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        query, key, value, out, log_sum = ctx.saved_tensors
+        query, key, value, out, log_sum, sees = ctx.saved_tensors
         rows, heads, length, width = query.shape
         groups, dtype = key.shape[1], query.dtype
         shared, wide = heads // groups, key.shape[-1]
@@ -300,14 +305,17 @@ class Attended(torch.autograd.Function):
             qc, gc = flat(q), flat(grad)
             scores = torch.bmm(qc.float(), k_wide[:, :last].transpose(1, 2))  # (BG, H/G · C, ≤ T) float32
             probs = scores.mul_(ctx.scale).sub_(flat(log_sum)).exp_()
-            diagonal = probs.view(rows * groups, shared, count, last)[..., first:]
-            diagonal.masked_fill_(ahead[:count, :count], 0.0)
+            by_query = probs.view(rows * groups, shared, count, last)
+            if sees is None:
+                by_query[..., first:].masked_fill_(ahead[:count, :count], 0.0)
+            else:
+                by_query.masked_fill_(~sees[first:last, :last], 0.0)
             d_scores = torch.bmm(gc, v[:, :last].transpose(1, 2)).float()
             d_v[:, :last] += torch.bmm(probs.to(dtype).transpose(1, 2), gc)
             d_scores = d_scores.sub_(flat(along)).mul_(probs).mul_(ctx.scale).to(dtype)
             d_q[:, :, first:last] = torch.bmm(d_scores, k[:, :last]).view(rows * groups, shared, count, width)
             d_k[:, :last] += torch.bmm(d_scores.transpose(1, 2), qc)
-        return d_q.view_as(query), d_k.to(dtype).view_as(key), d_v.to(dtype).view_as(value), None
+        return d_q.view_as(query), d_k.to(dtype).view_as(key), d_v.to(dtype).view_as(value), None, None
 
 
 def attend(
@@ -321,12 +329,13 @@ def attend(
     is_causal: bool | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """What transformers calls for each attention: `Attended` for whole causal rows that train, torch's own else."""
+    """What transformers calls for each attention: `Attended` for whole causal rows that train, and for trees, whose
+    positions all look at earlier ones alone; torch's own else."""
     is_ours = (
         query.device.type == "cpu"
         and torch.is_grad_enabled()
         and query.requires_grad
-        and attention_mask is None
+        and (attention_mask is None or _is_tree(attention_mask, query.shape[-2]))
         and not dropout
         and is_causal is not False
         and getattr(module, "is_causal", True)
@@ -341,5 +350,14 @@ def attend(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=is_causal, **kwargs
         )
         return result
-    out = Attended.apply(query, key, value, scaling if scaling is not None else query.shape[-1] ** -0.5)
+    scale = scaling if scaling is not None else query.shape[-1] ** -0.5
+    sees = None if attention_mask is None else attention_mask[0, 0]
+    out = Attended.apply(query, key, value, scale, sees)
     return out.transpose(1, 2).contiguous(), None
+
+
+def _is_tree(mask: Tensor, length: int) -> bool:
+    """Whether a mask is that of one row whose positions look at themselves and at earlier ones alone."""
+    if mask.shape != (1, 1, length, length) or mask.dtype is not torch.bool:
+        return False
+    return bool(mask[0, 0].diagonal().all()) and not mask[0, 0].triu(1).any()

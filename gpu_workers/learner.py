@@ -10,7 +10,7 @@ import gc
 import math
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,24 +22,13 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
 from gpu_workers import checkpoints, head, products, quantized
-from gpu_workers.branching import Pair, Tree, takes_trees
+from gpu_workers.answers import Answers
+from gpu_workers.branching import Pair, Tree, takes_trees, together
 from gpu_workers.errors import AdapterInvalid, NothingLearned, OutOfMemory
 from gpu_workers.head import Divergence, Head
 from gpu_workers.layers import slim
+from gpu_workers.scores import Objective, Scores, View, padded
 from gpu_workers.types import Example
-
-__all__ = [
-    "EPSILON",
-    "LORA",
-    "Divergence",
-    "Learner",
-    "LoraShape",
-    "Objective",
-    "Pair",
-    "Scores",
-    "View",
-    "chosen_dtype",
-]
 
 
 @dataclass(frozen=True)
@@ -62,39 +51,6 @@ EPSILON = 1e-8
 AT_ONCE = {torch.float32: 256, torch.float16: 256, torch.bfloat16: 512}
 """Positions that a CPU takes through the layers at once, where a sequence is not longer: it multiplies so many as
 quickly as more, and what is kept for the way back grows with them."""
-
-
-@dataclass(frozen=True)
-class View:
-    """An example as the frozen models see it. It does not change while a run updates the policy."""
-
-    example: Example
-    reference_logprobs: Tensor  # (T,) the base's
-    start_logprobs: Tensor  # (T,) the policy's before the run's first update
-    teacher_logprobs: Tensor | None  # (T,) given the hint
-    target_hidden: Tensor  # (T, D) what the head makes the teacher's whole distribution of; without one, that of the
-    # policy before the first update, or the base's where it is rehearsed; (0, D) where nobody asked for one
-    teacher_distance: float  # mean |log π_T − log π| over the response; 0 says that the hint changes nothing
-
-
-@dataclass(frozen=True)
-class Scores:
-    """A micro-batch as an objective sees it; B sequences, T response tokens, padding under mask 0."""
-
-    logprobs: Tensor  # (B, T) under training
-    distance: Tensor  # (B, T) the policy's divergence from its teacher, or from the base where there is no teacher
-    old_logprobs: Tensor  # (B, T) recorded when served
-    start_logprobs: Tensor  # (B, T)
-    reference_logprobs: Tensor  # (B, T)
-    teacher_logprobs: Tensor  # (B, T) 0 where there is no teacher
-    mask: Tensor  # (B, T)
-    reward: Tensor  # (B,), or (B, T) where a person marked words of a reply
-    has_teacher: Tensor  # (B,)
-    weight: Tensor  # (B,)
-
-
-Objective = Callable[[Scores], tuple[Tensor, dict[str, Tensor]]]
-"""A micro-batch to its mean loss over its sequences, and figures that are means over its sequences too."""
 
 
 class Learner:
@@ -310,110 +266,107 @@ class Learner:
         *,
         scale: float = 1.0,
         divergence: Divergence | None = None,
+        answers: Answers | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> dict[str, float]:
-        """Add the gradient of scale · (mean loss over the views); micro-batching changes nothing but rounding.
+        """Add the gradient of scale · (mean loss over the views + the loss of `answers`). Which of them go through the
+        model together changes nothing but rounding; what they begin with alike goes through it once.
 
         `objective` turns each micro-batch's Scores into its mean loss and figures. `divergence` says how far
         policy and teacher are apart at a position; without one, Scores.distance is 0. `progress` is called with
         the number of views done. Returns the figures (means over the views; the extreme where a name ends in _max
-        or _min) with "loss", "entropy", "tokens" and "seconds". Raises NothingLearned when the loss is no number, and
+        or _min) with "loss", "entropy", "tokens", "computed" (positions that went through the model), "seconds", and
+        of answers "supervised_loss". Raises NothingLearned when the loss is no number, and
         OutOfMemory, both with nothing changed; OutOfMemory drops the gradients gathered before it too.
         """
         if not views:
             raise ValueError("nothing to learn from: no views")
         with self._room():
-            return self._forward_backward(views, objective, scale, divergence, progress)
+            return self._gather(views, objective, answers, scale, divergence, progress)
 
-    def _forward_backward(
+    def supervise(
+        self, pairs: Sequence[Pair], *, weights: Sequence[Sequence[float]] | None = None, scale: float = 1.0
+    ) -> dict[str, float]:
+        """Add the gradient of scale · (mean over (prompt, answer) of the mean −log-prob of the answer's tokens).
+
+        `weights` are those of Answers. Returns "loss", "tokens" (of answers), "computed" and "seconds" as above. Raises
+        NothingLearned when the loss is no number, ValueError where lengths disagree.
+        """
+        answers = Answers(pairs, weights)
+        with self._room():
+            figures = self._gather((), None, answers, scale)
+        return {**figures, "loss": figures.pop("supervised_loss")}
+
+    def _gather(
         self,
         views: Sequence[View],
-        objective: Objective,
+        objective: Objective | None,
+        answers: Answers | None,
         scale: float,
-        divergence: Divergence | None,
-        progress: Callable[[int], None] | None,
+        divergence: Divergence | None = None,
+        progress: Callable[[int], None] | None = None,
     ) -> dict[str, float]:
+        """Both, part by part; an objective is for views alone."""
         began = time.monotonic()
-        totals: dict[str, float] = {}
-        tokens = 0
-        for first, last in self._parts([len(v.example.prompt_ids) + len(v.example.response_ids) for v in views]):
-            part = views[first:last]
-            scores, entropy = self._scores(part, divergence)
-            loss, figures = objective(scores)
-            if not torch.isfinite(loss):
-                raise NothingLearned(f"The loss of sample {first + 1} is {float(loss.detach())}: nothing was changed.")
-            share = len(part) / len(views)
-            if loss.requires_grad:
-                (loss * (scale * share)).backward()
-            figures = {"loss": loss.detach(), "entropy": entropy, **figures}
-            for name, value in figures.items():
-                if name.endswith(("_max", "_min")):
-                    extreme = max if name.endswith("_max") else min
-                    totals[name] = extreme(totals.get(name, float(value)), float(value))
-                else:
-                    totals[name] = totals.get(name, 0.0) + float(value) * share
-            tokens += sum(len(view.example.response_ids) for view in part)
-            if progress:
-                progress(last)
-        seconds = time.monotonic() - began
-        return {**totals, "tokens": float(tokens), "seconds": seconds}
+        pairs: list[Pair] = [(view.example.prompt_ids, view.example.response_ids) for view in views]
+        pairs += answers.pairs if answers else ()
+        totals = {"loss": 0.0, "computed": 0.0}
+        done = 0
+        for part in self._together(pairs):
+            hidden, positions = self._branching_hidden(self.causal, [pairs[at] for at in part])
+            rows = dict(zip(part, hidden.split([len(pairs[at][1]) for at in part]), strict=True))
+            mine, theirs = [at for at in part if at < len(views)], [at for at in part if at >= len(views)]
+            losses: list[Tensor] = []
+            if objective and mine:
+                scores, entropy = self._scores([views[at] for at in mine], [rows[at] for at in mine], divergence)
+                loss, figures = objective(scores)
+                losses.append(_sound(loss, f"sample {mine[0] + 1}") * (len(mine) / len(views)))
+                _add(totals, figures | {"entropy": entropy}, len(mine) / len(views))
+            if answers and theirs:
+                missed = self._missed(answers, {at - len(views): rows[at] for at in theirs})
+                losses.append(answers.scale * _sound(missed, f"pair {theirs[0] - len(views) + 1}"))
+                totals["supervised_loss"] = totals.get("supervised_loss", 0.0) + float(missed.detach())
+            total = torch.stack(losses).sum()
+            if total.requires_grad:
+                (total * scale).backward()
+            totals["loss"] += float(total.detach())
+            totals["computed"] += positions
+            done += len(mine)
+            if progress and mine:
+                progress(done)
+        tokens = sum(len(answer) for _, answer in pairs)
+        return {**totals, "tokens": float(tokens), "seconds": time.monotonic() - began}
 
-    def _parts(self, lengths: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Which sequences of these lengths go through the model together: from the first to before the last."""
-        first = longest = 0
-        for at, length in enumerate(lengths):
-            longest = max(longest, length)
-            is_much = self.device.type == "cpu" and (at + 1 - first) * longest > AT_ONCE[self.dtype]
-            if at > first and (is_much or at - first == self.micro_batch):
-                yield first, at
-                first, longest = at, length
-        yield first, len(lengths)
+    def _together(self, pairs: Sequence[Pair]) -> list[list[int]]:
+        """Which of these go through the model together, by place."""
+        return together(
+            pairs,
+            rows=self.micro_batch,
+            positions=AT_ONCE[self.dtype] if self.device.type == "cpu" else None,
+            branches=takes_trees(self.causal.config),
+        )
 
-    def _scores(self, views: Sequence[View], divergence: Divergence | None) -> tuple[Scores, Tensor]:
-        examples = [view.example for view in views]
-        hidden = self._hidden(self.causal, [(e.prompt_ids, e.response_ids) for e in examples])  # (N, D)
-        lengths = [len(e.response_ids) for e in examples]
-        ids = torch.tensor([i for e in examples for i in e.response_ids], device=self.device)
+    def _scores(
+        self, views: Sequence[View], hidden: Sequence[Tensor], divergence: Divergence | None
+    ) -> tuple[Scores, Tensor]:
+        """Of views and the states, (T, D) each, that predict their replies; with their mean entropy."""
+        lengths = [len(one) for one in hidden]
+        ids = torch.tensor([i for view in views for i in view.example.response_ids], device=self.device)
         target = torch.cat([view.target_hidden for view in views])  # (N, D)
         if divergence is not None and len(target) != len(ids):
             raise ValueError("a distribution is to be learned, and these views were taken without one")
-        flat, distance, entropy = self._head(hidden, ids, target, divergence)
-
-        def padded(rows: Sequence[Tensor]) -> Tensor:  # (B, T)
-            return nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
-
-        def numbers(values: Sequence[float]) -> Tensor:
-            return torch.tensor(list(values), dtype=torch.float32, device=self.device)
-
-        mask = padded([numbers(e.mask or [1.0] * len(e.response_ids)) for e in examples])
-        scores = Scores(
-            logprobs=padded(flat.split(lengths)),
-            distance=padded(distance.split(lengths)),
-            old_logprobs=padded([numbers(e.old_logprobs) for e in examples]),
-            start_logprobs=padded([view.start_logprobs for view in views]),
-            reference_logprobs=padded([view.reference_logprobs for view in views]),
-            teacher_logprobs=padded(
-                [
-                    view.teacher_logprobs
-                    if view.teacher_logprobs is not None
-                    else torch.zeros_like(view.reference_logprobs)
-                    for view in views
-                ]
-            ),
-            mask=mask,
-            reward=self._rewards(examples),
-            has_teacher=numbers([float(e.has_teacher) for e in examples]),
-            weight=numbers([e.weight for e in examples]),
-        )
+        flat, distance, entropy = self._head(torch.cat(list(hidden)), ids, target, divergence)
+        scores = Scores.of(views, flat.split(lengths), distance.split(lengths))
         surprise = padded(entropy.split(lengths))
-        return scores, ((surprise * mask).sum(-1) / mask.sum(-1).clamp(min=1)).mean()
+        return scores, ((surprise * scores.mask).sum(-1) / scores.mask.sum(-1).clamp(min=1)).mean()
 
-    def _rewards(self, examples: Sequence[Example]) -> Tensor:
-        """One number a reply, (B,); one a token, (B, T), 0 under the padding, where a reply has several."""
-        if not any(example.rewards for example in examples):
-            return torch.tensor([e.reward for e in examples], dtype=torch.float32, device=self.device)
-        rows = [torch.tensor(list(e.rewards or [e.reward] * len(e.response_ids))) for e in examples]
-        return nn.utils.rnn.pad_sequence(rows, batch_first=True).to(self.device, torch.float32)
+    def _missed(self, answers: Answers, hidden: Mapping[int, Tensor]) -> Tensor:
+        """What the answers at these places, with the states that predict them, (T, D) each, add to the loss of all."""
+        states = torch.cat(list(hidden.values()))
+        ids = torch.tensor([i for at in hidden for i in answers.pairs[at][1]], device=self.device)
+        logprobs, _, _ = self._head(states, ids, states, None)
+        share = torch.cat([answers.shares[at] for at in hidden]).to(self.device)
+        return -(logprobs * share).sum() / len(answers.pairs)
 
     def _head(
         self, hidden: Tensor, ids: Tensor, target_hidden: Tensor, divergence: Divergence | None
@@ -442,57 +395,18 @@ class Learner:
                 torch.cuda.empty_cache()
             raise OutOfMemory(f"No memory for a micro-batch of {self.micro_batch}: {failed}")
 
-    def supervise(
-        self, pairs: Sequence[Pair], *, weights: Sequence[Sequence[float]] | None = None, scale: float = 1.0
-    ) -> dict[str, float]:
-        """Add the gradient of scale · (mean over (prompt, answer) of the mean −log-prob of the answer's tokens).
-
-        `weights` has one a token of each answer, by which its mean is weighed; None: all weigh the same. What the
-        pairs of a micro-batch begin with alike is computed once, and the numbers are those of each pair alone: put
-        questions on the same text beside each other. Returns "loss", "tokens" (of answers), "computed" (positions that
-        went through the model) and "seconds". Raises NothingLearned when the loss is no number, ValueError where
-        lengths disagree.
-        """
-        if not pairs or not all(prompt and answer for prompt, answer in pairs):
-            raise ValueError("nothing to learn from: each pair has a prompt and an answer")
-        shares = token_shares(pairs, weights)
-        with self._room():
-            return self._supervise(pairs, shares, scale)
-
-    def _supervise(self, pairs: Sequence[Pair], shares: Sequence[Tensor], scale: float) -> dict[str, float]:
-        began = time.monotonic()
-        total = computed = 0.0
-        for first in range(0, len(pairs), self.micro_batch):
-            part = pairs[first : first + self.micro_batch]
-            hidden, positions = self._branching_hidden(self.causal, part)
-            ids = torch.tensor([i for _, answer in part for i in answer], device=self.device)
-            logprobs, _, _ = self._head(hidden, ids, hidden, None)
-            share_of = torch.cat(list(shares[first : first + self.micro_batch])).to(self.device)
-            loss = -(logprobs * share_of).sum() / len(part)
-            if not torch.isfinite(loss):
-                raise NothingLearned(f"The loss of pair {first + 1} is {float(loss.detach())}: nothing was changed.")
-            share = len(part) / len(pairs)
-            (loss * (scale * share)).backward()
-            total += float(loss.detach()) * share
-            computed += positions
-        tokens = float(sum(len(answer) for _, answer in pairs))
-        return {"loss": total, "tokens": tokens, "computed": computed, "seconds": time.monotonic() - began}
-
     @torch.no_grad()
     def likelihoods(self, pairs: Sequence[Pair]) -> list[float]:
         """The log-prob of each whole answer after its prompt; shared beginnings are computed once, as above.
 
         Raises OutOfMemory.
         """
-        found: list[float] = []
+        found: dict[int, float] = {}
         with self._room():
-            for first in range(0, len(pairs), self.micro_batch):
-                part = pairs[first : first + self.micro_batch]
-                hidden, _ = self._branching_hidden(self.causal, part)
-                ids = torch.tensor([i for _, answer in part for i in answer], device=self.device)
-                logprobs = head.logprobs_of(hidden, head.weight_of(self.causal), ids, self.piece)
-                found += [float(one.sum()) for one in logprobs.split([len(answer) for _, answer in part])]
-        return found
+            for part in self._together(pairs):
+                scored = self._scored(self.causal, [pairs[at] for at in part])
+                found |= {at: float(logprobs.sum()) for at, (logprobs, _) in zip(part, scored, strict=True)}
+        return [found[at] for at in range(len(pairs))]
 
     def _branching_hidden(self, causal: Any, pairs: Sequence[Pair]) -> tuple[Tensor, int]:
         """As `_hidden`, and how many positions it took: beginnings that pairs share go through the model once, where
@@ -588,17 +502,20 @@ class Learner:
             }
 
 
-def token_shares(pairs: Sequence[Pair], weights: Sequence[Sequence[float]] | None) -> list[Tensor]:
-    """Each answer token's share of its answer's mean, (T,) a pair. Raises ValueError where lengths disagree, or an
-    answer has no weight at all."""
-    if weights is None:
-        return [torch.full((len(answer),), 1 / len(answer)) for _, answer in pairs]
-    if [len(one) for one in weights] != [len(answer) for _, answer in pairs]:
-        raise ValueError("weights are one a token of each answer")
-    found = [torch.tensor(list(one), dtype=torch.float32) for one in weights]
-    if any(float(one.min()) < 0 or float(one.sum()) <= 0 for one in found):
-        raise ValueError("the weights of an answer are 0 or more, and not all 0")
-    return [one / one.sum() for one in found]
+def _sound(loss: Tensor, of: str) -> Tensor:
+    if not torch.isfinite(loss):
+        raise NothingLearned(f"The loss of {of} is {float(loss.detach())}: nothing was changed.")
+    return loss
+
+
+def _add(totals: dict[str, float], figures: Mapping[str, Tensor], share: float) -> None:
+    """Add what a part says to what is said of all: the extreme where a name ends in _max or _min, else its share."""
+    for name, value in figures.items():
+        if name.endswith(("_max", "_min")):
+            extreme = max if name.endswith("_max") else min
+            totals[name] = extreme(totals.get(name, float(value)), float(value))
+        else:
+            totals[name] = totals.get(name, 0.0) + float(value) * share
 
 
 def _loaded(folder: Path | str, dtype: torch.dtype, device: torch.device) -> Any:

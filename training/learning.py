@@ -21,7 +21,8 @@ from gpu_workers.types import Example
 from training.config import Recipe
 
 if TYPE_CHECKING:
-    from gpu_workers.learner import Learner, View
+    from gpu_workers.learner import Learner
+    from gpu_workers.scores import View
 
 PROBE_TOKENS = 64
 """Length of the reply that proves a swap."""
@@ -219,9 +220,13 @@ def _update(learner: Learner, views: list[View], recipe: Recipe, ledger: Listene
     def at_once() -> int:  # fewer than the recipe says where memory ended; Tinker has no such number
         return getattr(learner, "micro_batch", recipe.micro_batch)
 
+    read = 0  # of all updates' samples
+
     def seen(done: int) -> None:
+        nonlocal read
+        more, read = done - read, done
         fewer = "" if at_once() == recipe.micro_batch else f", {at_once()} at a time for want of memory"
-        ledger.beat(f"learning{fewer}", done, total, work=3 * min(at_once(), len(views)))
+        ledger.beat(f"learning{fewer}", done, total, work=3 * more)
 
     for done, figures in enumerate(updates(learner, views, recipe, progress=seen), start=1):
         told = {name: _shown(value) for name, value in figures.items()} | {"micro_batch": at_once()}

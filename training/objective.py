@@ -9,8 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gpu_workers.head import reverse_kl
-from gpu_workers.learner import Divergence, Learner, Objective, Scores, View
+from gpu_workers.answers import Answers
+from gpu_workers.head import Divergence, reverse_kl
+from gpu_workers.learner import Learner
+from gpu_workers.scores import Objective, Scores, View
 from gpu_workers.types import Example
 from training import advantages, edits, losses, memory
 from training.config import Recipe
@@ -121,28 +123,11 @@ def updates(
     −log-prob of a rewrite's tokens), so that one rewrite weighs what one reply does. "supervised_loss" is the mean over
     the rewrites.
     """
-    loss, apart = objective(recipe), divergence(recipe)
-    rewritten = [view.example for view in views if view.example.rewrite is not None] if recipe.w_sft else []
-    pairs = [example.rewrite for example in rewritten if example.rewrite is not None]
-    weights = [_weights(example, recipe) for example in rewritten]
-    weight = recipe.w_sft * len(pairs) / len(views)
-
-    def gather(done: int) -> dict[str, float]:
-        figures = learner.forward_backward(
-            views, loss, divergence=apart, progress=None if progress is None else partial(_onward, progress, done)
-        )
-        if not pairs:
-            return figures
-        said = learner.supervise(pairs, weights=weights, scale=weight)
-        return figures | {
-            "loss": figures["loss"] + weight * said["loss"],
-            "supervised_loss": said["loss"],
-            "tokens": figures["tokens"] + said["tokens"],
-            "seconds": figures["seconds"] + said["seconds"],
-        }
-
+    loss, apart, answers = objective(recipe), divergence(recipe), _rewrites(views, recipe)
     for update in range(1, recipe.updates + 1):
-        figures = memory.fitting(learner, partial(gather, (update - 1) * len(views)))
+        told = None if progress is None else partial(_onward, progress, (update - 1) * len(views))
+        gather = partial(learner.forward_backward, views, loss, divergence=apart, answers=answers, progress=told)
+        figures = memory.fitting(learner, gather)
         if update > 1 and (not learner.has_gradient() or _is_far(figures, recipe)):
             return
         lr = recipe.lr * min(1.0, update / (recipe.warmup + 1))
@@ -155,6 +140,16 @@ def updates(
 
 def _is_far(figures: Mapping[str, float], recipe: Recipe) -> bool:
     return recipe.most_kl is not None and figures["kl"] > recipe.most_kl
+
+
+def _rewrites(views: Sequence[View], recipe: Recipe) -> Answers | None:
+    """What people wrote instead, as it is learned; None where nobody did, or the recipe does not learn it."""
+    examples = [view.example for view in views if view.example.rewrite is not None]
+    if not examples or not recipe.w_sft:
+        return None
+    pairs = [example.rewrite for example in examples if example.rewrite is not None]
+    weights = [_weights(example, recipe) for example in examples]
+    return Answers(pairs, weights, recipe.w_sft * len(pairs) / len(views))
 
 
 def _weights(example: Example, recipe: Recipe) -> list[float]:

@@ -21,11 +21,14 @@ from typing import Any, Literal
 import httpx
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from core.errors import TalkbackError
+from gpu_workers.answers import Answers
+from gpu_workers.branching import Pair
 from gpu_workers.errors import AdapterInvalid, EngineRefused, NothingLearned
-from gpu_workers.learner import EPSILON, Divergence, Objective, Pair, Scores, View, token_shares
+from gpu_workers.head import Divergence
+from gpu_workers.learner import EPSILON
+from gpu_workers.scores import Objective, Scores, View
 from gpu_workers.tinker import files
 from gpu_workers.tinker.service import Service, scored
 from gpu_workers.types import Example
@@ -156,9 +159,10 @@ class TinkerLearner:
         *,
         scale: float = 1.0,
         divergence: Divergence | None = None,
+        answers: Answers | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> dict[str, float]:
-        """Add the gradient of scale · (mean loss over the views), all of them in one request.
+        """Add the gradient of scale · (mean loss over the views + the loss of `answers`), in a request for either.
 
         As the local learner's, but for "entropy", which takes a whole distribution and is not returned, and
         `divergence`, which takes one too and raises EngineRefused.
@@ -174,7 +178,7 @@ class TinkerLearner:
 
         def loss(data: Sequence[Any], logprobs: Sequence[Tensor]) -> tuple[Tensor, dict[str, float]]:
             served = _responses(logprobs, pairs)
-            total, figures = objective(scores(views, served))
+            total, figures = objective(Scores.of(views, served))
             if not torch.isfinite(total):
                 raise NothingLearned(f"The loss of this batch is {float(total.detach())}: nothing was changed.")
             found.update({name: float(value) for name, value in figures.items()}, loss=float(total.detach()))
@@ -187,17 +191,19 @@ class TinkerLearner:
         if progress:
             progress(len(views))
         tokens = sum(len(e.response_ids) for e in examples)
-        return {**found, "tokens": float(tokens), "seconds": time.monotonic() - began}
+        figures = {**found, "tokens": float(tokens), "seconds": time.monotonic() - began}
+        if answers is None:
+            return figures
+        said = self.supervise(answers.pairs, weights=answers.weights, scale=scale * answers.scale)
+        return answers.beside(figures, said)
 
     def supervise(
         self, pairs: Sequence[Pair], *, weights: Sequence[Sequence[float]] | None = None, scale: float = 1.0
     ) -> dict[str, float]:
         """Add the gradient of scale · (mean over (prompt, answer) of the mean −log-prob of the answer's tokens), each
         mean weighed by `weights`, one a token."""
-        if not pairs or not all(prompt and answer for prompt, answer in pairs):
-            raise ValueError("nothing to learn from: each pair has a prompt and an answer")
         began = time.monotonic()
-        shares = token_shares(pairs, weights)
+        shares = Answers(pairs, weights).shares
         data = [
             self._datum(prompt, answer, share * (scale / len(pairs)))
             for (prompt, answer), share in zip(pairs, shares, strict=True)
@@ -283,41 +289,6 @@ class TinkerLearner:
             shutil.rmtree(folder, ignore_errors=True)
             return ""
         return external
-
-
-def scores(views: Sequence[View], served: Sequence[Tensor]) -> Scores:
-    """The batch as an objective sees it: rows of different lengths, padded under mask 0."""
-    examples = [view.example for view in views]
-
-    def padded(rows: Sequence[Tensor]) -> Tensor:  # (B, T)
-        return pad_sequence(list(rows), batch_first=True)
-
-    def numbers(values: Sequence[float]) -> Tensor:
-        return torch.tensor(list(values), dtype=torch.float32)
-
-    logprobs = padded(served)
-    rewards = (
-        padded([numbers(e.rewards or [e.reward] * len(e.response_ids)) for e in examples])
-        if any(e.rewards for e in examples)
-        else numbers([e.reward for e in examples])
-    )
-    return Scores(
-        logprobs=logprobs,
-        distance=torch.zeros_like(logprobs),
-        old_logprobs=padded([numbers(e.old_logprobs) for e in examples]),
-        start_logprobs=padded([view.start_logprobs for view in views]),
-        reference_logprobs=padded([view.reference_logprobs for view in views]),
-        teacher_logprobs=padded(
-            [
-                torch.zeros_like(view.start_logprobs) if view.teacher_logprobs is None else view.teacher_logprobs
-                for view in views
-            ]
-        ),
-        mask=padded([numbers(e.mask or [1.0] * len(e.response_ids)) for e in examples]),
-        reward=rewards,
-        has_teacher=numbers([float(e.has_teacher) for e in examples]),
-        weight=numbers([e.weight for e in examples]),
-    )
 
 
 def _responses(logprobs: Sequence[Tensor], pairs: Sequence[Pair]) -> list[Tensor]:

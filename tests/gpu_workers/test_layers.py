@@ -146,7 +146,28 @@ def test_attention_has_torchs_own_gradient(length):
         torch.testing.assert_close(mine, other, atol=1e-5, rtol=1e-4)
 
 
-def test_a_mask_is_left_to_torch():
+@pytest.mark.parametrize("length", [1, 63, 130])
+def test_attention_over_branches_has_torchs_own_gradient(length):
+    torch.manual_seed(1)
+    query = torch.randn(1, 6, length, 8, requires_grad=True)
+    key, value = (torch.randn(1, 3, length, 8, requires_grad=True) for _ in range(2))
+    grad = torch.randn(1, 6, length, 8)
+    sees = torch.ones(length, length, dtype=torch.bool).tril()
+    sees[length // 2 :, length // 4 : length // 2] = False  # the second half goes on from the first quarter
+
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        query, key.repeat_interleave(2, 1), value.repeat_interleave(2, 1), attn_mask=sees, scale=0.3
+    )
+    theirs = torch.autograd.grad(expected, (query, key, value), grad)
+    found = Attended.apply(query, key, value, 0.3, sees)
+    ours = torch.autograd.grad(found, (query, key, value), grad)
+
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other, atol=1e-5, rtol=1e-4)
+
+
+def test_any_other_mask_is_left_to_torch():
     model = adapted("llama")
     lean = copy.deepcopy(model)
     slim(lean.base_model.model)

@@ -28,10 +28,11 @@ from gpu_workers.errors import (
     NothingLearned,
 )
 from gpu_workers.learner import Learner
+from gpu_workers.scores import Scores
 from gpu_workers.tinker import files
 from gpu_workers.tinker.engine import TinkerEngine
 from gpu_workers.tinker.fakes import MODEL, FakeTinker, RateLimitError, RequestFailedError, SamplingClient
-from gpu_workers.tinker.learner import TinkerLearner, scores
+from gpu_workers.tinker.learner import TinkerLearner
 from gpu_workers.tinker.service import Service, TinkerMissing
 from gpu_workers.types import Example, Sampling
 from tests.tiny import write_tiny_model
@@ -255,7 +256,7 @@ def test_the_gradient_is_autograds_on_the_same_table(there, cloud, recipe):
         ids, count = [*view.example.prompt_ids, *view.example.response_ids], len(view.example.response_ids)
         logs = cloud.table.logits(ids[:-1], adapter).log_softmax(-1)
         served.append(logs.gather(-1, torch.tensor(ids[1:])[:, None]).squeeze(-1)[-count:])
-    objective(recipe)(scores(views, served))[0].backward()
+    objective(recipe)(Scores.of(views, served))[0].backward()
     for mine, autograds in zip(found, adapter, strict=True):
         assert mine.tolist() == [pytest.approx(row, abs=1e-6) for row in autograds.grad.tolist()]
         assert autograds.grad.abs().max() > 0
@@ -664,7 +665,7 @@ def test_the_package_differentiates_a_loss_as_the_stand_in_does(there, service, 
     )
 
     def loss(data, found):
-        return objective(RECIPE)(scores([view], [one[len(PROMPT) - 1 :] for one in found]))[0], {}
+        return objective(RECIPE)(Scores.of([view], [one[len(PROMPT) - 1 :] for one in found]))[0], {}
 
     sent = tinker.TrainingClient._compute_custom_loss(data, loss, answer).data[0].loss_fn_inputs["weights"].to_torch()
     there.forward_backward([view], objective(RECIPE))

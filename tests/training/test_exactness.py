@@ -16,7 +16,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_workers.learner import Scores
+from gpu_workers.scores import Scores
 from training.config import PRESETS, Recipe
 from training.objective import divergence, objective
 

@@ -1,0 +1,51 @@
+"""Answers that are wanted as they stand, whoever gave them: each token's share of what is learned of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from gpu_workers.branching import Pair
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Prompts with their answers; the loss is scale · (mean over the pairs of the mean −log-prob of the answer's
+    tokens). Raises ValueError where lengths disagree, or an answer has no weight at all."""
+
+    pairs: Sequence[Pair]
+    weights: Sequence[Sequence[float]] | None = None
+    """One a token of each answer, by which its mean is weighed; None: all weigh the same."""
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.pairs or not all(prompt and answer for prompt, answer in self.pairs):
+            raise ValueError("nothing to learn from: each pair has a prompt and an answer")
+        if self.weights is None:
+            return
+        if [len(one) for one in self.weights] != [len(answer) for _, answer in self.pairs]:
+            raise ValueError("weights are one a token of each answer")
+        if any(min(one) < 0 or sum(one) <= 0 for one in self.weights):
+            raise ValueError("the weights of an answer are 0 or more, and not all 0")
+
+    @property
+    def tokens(self) -> int:
+        return sum(len(answer) for _, answer in self.pairs)
+
+    @cached_property
+    def shares(self) -> list[Tensor]:
+        """Each answer token's share of its answer's mean, (T,) a pair."""
+        if self.weights is None:
+            return [torch.full((len(answer),), 1 / len(answer)) for _, answer in self.pairs]
+        found = [torch.tensor(list(one), dtype=torch.float32) for one in self.weights]
+        return [one / one.sum() for one in found]
+
+    def beside(self, figures: Mapping[str, float], said: Mapping[str, float]) -> dict[str, float]:
+        """The figures of a step on views with those of these answers, which it took beside them."""
+        sums = {name: figures[name] + said[name] for name in ("tokens", "computed", "seconds") if name in figures}
+        loss = figures["loss"] + self.scale * said["loss"]
+        return {**figures, **sums, "loss": loss, "supervised_loss": said["loss"]}
