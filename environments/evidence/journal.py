@@ -67,6 +67,10 @@ class Journal:
         """The rows whose key begins so, in order."""
         return [row for key, row in self._rows.items() if key.startswith(prefix)]
 
+    def last(self, prefix: str) -> Row | None:
+        """The newest row whose key begins so."""
+        return (self.under(prefix) or [None])[-1]
+
     def close(self) -> None:
         self._file.close()
 

@@ -369,17 +369,29 @@ class Running:
 
 
 def agree(plan: Plan, journal: Journal) -> None:
-    """Write the plan down, or see that OUT holds the same one. Raises PlanDiffers with what differs."""
-    now, row = plan.as_json(), journal.get("plan")
+    """Write the plan down, or see that it goes on with what OUT holds: the same, with more arms or seeds if need be.
+    Raises PlanDiffers with what differs."""
+    now, row = plan.as_json(), journal.last("plan")
     if row is None:
         journal.write("plan", plan=now)
         return
-    differs = [name for name in now if row["plan"].get(name) != now[name]]
-    if differs:
+    if differs := _differs(row["plan"], now):
         raise PlanDiffers(
             f"{journal.path.parent} holds a run with other {' and '.join(differs)}: name another OUT, or give the same "
-            "settings to go on with it."
+            "settings to go on with it. Only arms and seeds may be added, seeds after those that are there."
         )
+    if now != row["plan"]:
+        journal.write(f"plan/{len(journal.under('plan')) + 1}", plan=now)
+
+
+def _differs(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What of a plan is not as it was, apart from what was added."""
+    kept = dict(now) | {
+        "arms": [arm for arm in now["arms"] if arm in before["arms"]],
+        "seeds": now["seeds"][: len(before["seeds"])],
+        "personas": {seed: who for seed, who in now["personas"].items() if seed in before["personas"]},
+    }
+    return [name for name in dict.fromkeys([*before, *kept]) if kept.get(name) != before.get(name)]
 
 
 def _line_name(arm: Arm, seed: int) -> str:

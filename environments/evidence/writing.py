@@ -21,7 +21,7 @@ PACKAGES = ("talkback", "torch", "transformers", "peft")
 
 def write(out: Path, journal: Journal, rows: Journal) -> tuple[Path, Path]:
     """OUT/report.html and OUT/report.json of what is there, each whole or not at all. Raises Unplayable."""
-    row = journal.get("plan")
+    row = journal.last("plan")
     if row is None:
         raise Unplayable(f"{out} holds no run: name it with --out, or start one.")
     found, page = report(row["plan"] | made_here(journal), list(rows), journal.under("round/"), said=said(journal))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -389,9 +390,34 @@ async def test_a_talkback_that_is_gone_ends_the_run_at_once(run: Run) -> None:
 
 async def test_another_plan_does_not_go_on_with_this_ones_work(run: Run) -> None:
     await run()
-    other = made(run.plan.arms, (1, 2, 3), Path(run.plan.model), sizes={"probes": 5})
-    with pytest.raises(PlanDiffers, match=r"other arms and seeds and sizes and personas: name another OUT"):
-        await run(other)
+    sizes = asdict(run.plan.sizes)
+    for arms, seeds, probes, differs in (
+        (["base", "binary"], (1, 2), 5, "arms"),
+        (["base", "prompt-only", "binary", "combined"], (3, 1, 2), 5, "seeds"),
+        (["base", "prompt-only", "binary", "combined"], (1,), 6, "seeds and sizes and personas"),
+    ):
+        other = made(chosen(arms), seeds, Path(run.plan.model), sizes=sizes | {"probes": probes})
+        with pytest.raises(PlanDiffers, match=f"with other {differs}: name another OUT"):
+            await run(other)
+
+
+async def test_arms_and_seeds_may_be_added_and_what_is_done_stays(run: Run) -> None:
+    journal, rows = await run()
+    done, probed, asked = {row["key"] for row in journal}, len(list(rows)), dict(run.talkback.asked)
+    arms = chosen(["base", "prompt-only", "binary", "topk", "combined"])
+    more = made(arms, (1, 2, 3), Path(run.plan.model), sizes=asdict(run.plan.sizes))
+
+    journal, rows = await run(more)
+
+    assert {step.key for step in more.steps()} <= {row["key"] for row in journal}
+    assert done < {row["key"] for row in journal}
+    assert len(list(rows)) > probed
+    assert {name: run.talkback.asked[name] for name in asked} == asked  # nothing is asked again
+    assert writing.write(run.out, journal, rows)
+    report = json.loads((run.out / "report.json").read_text())
+    assert (report["plan"]["seeds"], len(report["plan"]["arms"])) == ([1, 2, 3], 5)
+    with pytest.raises(PlanDiffers, match="other arms and seeds and personas"):
+        await run()  # the first plan is not all that was done
 
 
 async def test_the_report_is_written_of_what_is_there(run: Run) -> None:
