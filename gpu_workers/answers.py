@@ -32,10 +32,6 @@ class Answers:
         if any(min(one) < 0 or sum(one) <= 0 for one in self.weights):
             raise ValueError("the weights of an answer are 0 or more, and not all 0")
 
-    @property
-    def tokens(self) -> int:
-        return sum(len(answer) for _, answer in self.pairs)
-
     @cached_property
     def shares(self) -> list[Tensor]:
         """Each answer token's share of its answer's mean, (T,) a pair."""

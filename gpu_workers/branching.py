@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -75,8 +76,17 @@ class Tree:
 
     ids: Tensor  # (1, L)
     places: Tensor  # (1, L) how many ancestors each has
-    sees: Tensor  # (1, 1, L, L) bool
+    parents: Sequence[int]  # L of them; −1: none
     predicting: Tensor  # (N,) the positions that predict the answers' tokens, pair after pair
+
+    @cached_property
+    def sees(self) -> Tensor:
+        """(1, 1, L, L) bool; as large as it is, it is made of a tree that is worth it."""
+        sees = torch.eye(len(self.parents), dtype=torch.bool)
+        for at, parent in enumerate(self.parents):
+            if parent >= 0:
+                sees[at] |= sees[parent]
+        return sees[None, None]
 
     def is_worth(self, pairs: Sequence[Pair]) -> bool:
         """Whether these pairs, of which it was made, are better read as a tree than as rows."""
@@ -105,8 +115,4 @@ class Tree:
                     parents.append(at)
                     places.append(place)
                 at = known[at, token]
-        sees = torch.eye(len(ids), dtype=torch.bool)
-        for at, parent in enumerate(parents):
-            if parent >= 0:
-                sees[at] |= sees[parent]
-        return cls(torch.tensor([ids]), torch.tensor([places]), sees[None, None], torch.tensor(predicting))
+        return cls(torch.tensor([ids]), torch.tensor([places]), parents, torch.tensor(predicting))

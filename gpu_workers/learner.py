@@ -94,6 +94,7 @@ class Learner:
         self.is_full = lora is None
         self.dtype = torch.float32 if self.is_full else chosen_dtype(dtype, self.device)
         self.micro_batch, self.piece = micro_batch, piece
+        self.branches = True  # whether what begins alike is computed once, for which a device may have no room
         weights = model_dir if adapter_dir is None or not self.is_full else adapter_dir
         self.causal = self._load(weights)
         if getattr(self.causal.config, "final_logit_softcapping", None):
@@ -295,7 +296,8 @@ class Learner:
         answers = Answers(pairs, weights)
         with self._room():
             figures = self._gather((), None, answers, scale)
-        return {**figures, "loss": figures.pop("supervised_loss")}
+        loss = figures.pop("supervised_loss")
+        return {**figures, "loss": loss}
 
     def _gather(
         self,
@@ -310,6 +312,7 @@ class Learner:
         began = time.monotonic()
         pairs: list[Pair] = [(view.example.prompt_ids, view.example.response_ids) for view in views]
         pairs += answers.pairs if answers else ()
+        learns = [any(view.example.mask or [1.0]) for view in views]  # what has no token to learn is in nobody's mean
         totals = {"loss": 0.0, "computed": 0.0}
         done = 0
         for part in self._together(pairs):
@@ -320,11 +323,13 @@ class Learner:
             if objective and mine:
                 scores, entropy = self._scores([views[at] for at in mine], [rows[at] for at in mine], divergence)
                 loss, figures = objective(scores)
-                losses.append(_sound(loss, f"sample {mine[0] + 1}") * (len(mine) / len(views)))
-                _add(totals, figures | {"entropy": entropy}, len(mine) / len(views))
+                share = sum(learns[at] for at in mine) / len(views)
+                losses.append(_sound(loss, "sample", mine) * share)
+                _add(totals, figures | {"entropy": entropy}, share)
             if answers and theirs:
-                missed = self._missed(answers, {at - len(views): rows[at] for at in theirs})
-                losses.append(answers.scale * _sound(missed, f"pair {theirs[0] - len(views) + 1}"))
+                places = [at - len(views) for at in theirs]
+                missed = self._missed(answers, {place: rows[at] for place, at in zip(places, theirs, strict=True)})
+                losses.append(answers.scale * _sound(missed, "pair", places))
                 totals["supervised_loss"] = totals.get("supervised_loss", 0.0) + float(missed.detach())
             total = torch.stack(losses).sum()
             if total.requires_grad:
@@ -343,7 +348,7 @@ class Learner:
             pairs,
             rows=self.micro_batch,
             positions=AT_ONCE[self.dtype] if self.device.type == "cpu" else None,
-            branches=takes_trees(self.causal.config),
+            branches=self.branches and takes_trees(self.causal.config),
         )
 
     def _scores(
@@ -411,7 +416,7 @@ class Learner:
     def _branching_hidden(self, causal: Any, pairs: Sequence[Pair]) -> tuple[Tensor, int]:
         """As `_hidden`, and how many positions it took: beginnings that pairs share go through the model once, where
         that is worth it and its layers can keep branches apart."""
-        tree = Tree.of(pairs) if len(pairs) > 1 and takes_trees(causal.config) else None
+        tree = Tree.of(pairs) if len(pairs) > 1 and self.branches and takes_trees(causal.config) else None
         if tree is None or not tree.is_worth(pairs):
             width = max(len(prompt) + len(answer) for prompt, answer in pairs)
             return self._hidden(causal, pairs), width * len(pairs)
@@ -502,9 +507,10 @@ class Learner:
             }
 
 
-def _sound(loss: Tensor, of: str) -> Tensor:
+def _sound(loss: Tensor, what: str, places: Sequence[int]) -> Tensor:
     if not torch.isfinite(loss):
-        raise NothingLearned(f"The loss of {of} is {float(loss.detach())}: nothing was changed.")
+        whose = " or ".join(str(at + 1) for at in places)
+        raise NothingLearned(f"The loss of {what} {whose} is {float(loss.detach())}: nothing was changed.")
     return loss
 
 

@@ -166,9 +166,6 @@ def _onward(progress: Callable[[int], None], done: int, more: int) -> None:
 
 def _tails(advantage: Tensor, mask: Tensor) -> dict[str, Tensor]:
     """The advantages' mean and both ends, over the tokens that learn."""
-    held = torch.where(mask > 0, advantage, torch.zeros_like(advantage))
-    return {
-        "advantage_mean": losses.sequence_mean(advantage, mask).detach(),
-        "advantage_max": held.max().detach(),
-        "advantage_min": held.min().detach(),
-    }
+    heard = advantage[mask > 0].detach()  # (N,)
+    found = {"advantage_mean": losses.sequence_mean(advantage, mask).detach()}
+    return found | ({"advantage_max": heard.max(), "advantage_min": heard.min()} if len(heard) else {})

@@ -157,8 +157,7 @@ def main(arguments: Sequence[str]) -> int:
             return 0
         journal, rows = Journal(out / "journal.jsonl"), Journal(out / "probes.jsonl")
         if plan is not None:
-            if "plan" in journal:
-                agree(plan, journal)
+            agree(plan, journal)
             print(sentences(plan, [row["key"] for row in journal]), flush=True)
             if options.plan:
                 return 0

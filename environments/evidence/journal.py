@@ -69,7 +69,8 @@ class Journal:
 
     def last(self, prefix: str) -> Row | None:
         """The newest row whose key begins so."""
-        return (self.under(prefix) or [None])[-1]
+        rows = self.under(prefix)
+        return rows[-1] if rows else None
 
     def close(self) -> None:
         self._file.close()

@@ -91,6 +91,8 @@ class Running:
         """Everything that is not done yet. Raises ArmsFailed with each arm's sentence once the others are through, and
         whatever `check` says of a Talkback that is gone."""
         agree(self.plan, self.journal)
+        if (row := self.journal.last("plan")) is None or row["plan"] != self.plan.as_json():
+            self.journal.write(f"plan/{len(self.journal.under('plan')) + 1}", plan=self.plan.as_json())
         all_of_it, watch = asyncio.create_task(self._all()), asyncio.create_task(self._watch())
         try:
             await asyncio.wait({all_of_it, watch}, return_when=asyncio.FIRST_COMPLETED)
@@ -369,19 +371,14 @@ class Running:
 
 
 def agree(plan: Plan, journal: Journal) -> None:
-    """Write the plan down, or see that it goes on with what OUT holds: the same, with more arms or seeds if need be.
+    """See that the plan goes on with what OUT holds, if it holds any: the same, with more arms or seeds if need be.
     Raises PlanDiffers with what differs."""
-    now, row = plan.as_json(), journal.last("plan")
-    if row is None:
-        journal.write("plan", plan=now)
-        return
-    if differs := _differs(row["plan"], now):
+    row = journal.last("plan")
+    if row is not None and (differs := _differs(row["plan"], plan.as_json())):
         raise PlanDiffers(
             f"{journal.path.parent} holds a run with other {' and '.join(differs)}: name another OUT, or give the same "
             "settings to go on with it. Only arms and seeds may be added, seeds after those that are there."
         )
-    if now != row["plan"]:
-        journal.write(f"plan/{len(journal.under('plan')) + 1}", plan=now)
 
 
 def _differs(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

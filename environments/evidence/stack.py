@@ -178,15 +178,16 @@ class Stack:
     async def make_lines(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
         """Lines with their people, recipes and keys (`manage.py lines make`); the keys by line and name. They are kept
         beside the database, for the next start."""
-        kept = self.folder / "keys.json"
+        kept, known = self.folder / "keys.json", dict[str, dict[str, str]]()
         if kept.exists():
             known = dict(json.loads(kept.read_text()))
-            if all(row["name"] in known for row in rows):
-                return known
+        new = [row for row in rows if row["name"] not in known]
+        if not new:
+            return known
         file = self.folder / "lines.jsonl"
-        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        file.write_text("".join(json.dumps(row) + "\n" for row in new))
         made = [json.loads(line) for line in (await self.manage("lines", "make", str(file))).splitlines()]
-        keys = {row["line"]: row["keys"] for row in made}
+        keys = known | {row["line"]: row["keys"] for row in made}  # new keys would cut off sessions under the old ones
         draft = kept.with_suffix(".draft")
         draft.touch(mode=0o600)
         draft.write_text(json.dumps(keys))

@@ -18,7 +18,7 @@ from gpu_workers.errors import AdapterInvalid, NothingLearned, OutOfMemory
 from gpu_workers.learner import Learner, LoraShape
 from gpu_workers.scores import Scores
 from gpu_workers.types import Example
-from training import losses
+from training import losses, memory
 from training.config import Recipe
 from training.objective import divergence, objective, updates
 
@@ -233,6 +233,22 @@ def test_views_without_a_distribution_teach_none(learner):
         learner.forward_backward([view], objective(RECIPE), divergence=divergence(RECIPE))
 
 
+def test_a_reply_of_which_nothing_is_learned_weighs_nothing_beside_others(learner):
+    second = [*PROMPT, *RESPONSE, 50, 51, 52]
+    heard = [learner.view(example(learner, second, [60, 61, 2], reward=1.0))]
+    heard += [learner.view(example(learner, reward=-1.0, mask=[0] * 5))]
+    found = []
+    for views in (heard, [heard[1], heard[0]]):
+        figures = learner.forward_backward(views, objective(RECIPE))
+        found.append((figures["advantage_max"], figures["advantage_min"], figures["computed"], gradients(learner)))
+        learner.optimizer.zero_grad()
+    learner.forward_backward(heard[:1], objective(RECIPE), scale=0.5)  # alone, and one of two
+
+    assert found[0][:3] == found[1][:3] == (1.0, 1.0, 15)  # one row, and the padding is nobody's advantage
+    for name, gradient in gradients(learner).items():
+        torch.testing.assert_close(found[0][3][name], gradient, atol=1e-6, rtol=1e-4)
+
+
 # Where memory ends
 
 
@@ -264,6 +280,23 @@ def test_a_step_without_room_leaves_no_gradient_and_fits_in_smaller_parts(learne
     found = learner.forward_backward(views, loss)["loss"]
     again = Learner(learner.causal.config._name_or_path, dtype="float32")
     assert found == pytest.approx(again.forward_backward(batch(again), loss)["loss"], abs=1e-6)
+
+
+def test_where_one_at_a_time_is_too_much_nothing_goes_together(learner):
+    views = [learner.view(example(learner, [*PROMPT, *RESPONSE, 50], [60, 2], reward=1.0)), *batch(learner)[:1]]
+    learner.micro_batch = 2
+    tried = []
+
+    def full():
+        tried.append((learner.micro_batch, learner.branches))
+        if len(tried) < 3:
+            raise OutOfMemory("No room.")
+        return learner.forward_backward(views, objective(RECIPE))
+
+    figures = memory.fitting(learner, full)
+
+    assert tried == [(2, True), (1, True), (1, False)]
+    assert figures["computed"] == 12 + 9  # though the second row begins the first
 
 
 def test_the_machines_own_error_is_known(tiny_model):
