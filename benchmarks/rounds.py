@@ -224,6 +224,7 @@ def taught(name: str, recipe: Any, exam: Exam, arguments: argparse.Namespace) ->
 
     lab = Lab(arguments.model, seed=arguments.seed, reply_tokens=arguments.reply_tokens, recipe=recipe)
     coming = cycle(questions(arguments)[1])
+    earlier: list[Any] = []
     for number in range(1, arguments.rounds + 1):
         began = time.monotonic()
         seed = 100 * arguments.seed + 10 * number
@@ -239,7 +240,9 @@ def taught(name: str, recipe: Any, exam: Exam, arguments: argparse.Namespace) ->
         ]
         is_apart = recipe.distillation != "token"
         views = [lab.learner.view(one, teacher=recipe.teacher, with_distribution=is_apart) for one in every]
-        *_, figures = updates(lab.learner, views, recipe)
+        replayed = random.Random(seed).sample(earlier, min(recipe.replays, len(earlier)))
+        *_, figures = updates(lab.learner, views, recipe, replayed)
+        earlier += [one for one in examples if one.rewrite]
         run_s = time.monotonic() - began - served_s
         yield {
             "arm": name,

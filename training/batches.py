@@ -120,15 +120,15 @@ def too_old(sample: Sample, served: Checkpoint, live: Checkpoint, recipe: Recipe
 def age_of(sample: Sample, served: Checkpoint, live: Checkpoint) -> int:
     """How many updates ago, as its line counts, a sample was served. The weights of another line may lie many updates
     away from the beginning; what they served is as old as the updates of this line since it was made."""
-    if served.line_id == sample.line_id or served.pk in _line(live):
+    if served.line_id == sample.line_id or served.pk in ancestry(live):
         return distance(served, live)
-    return Checkpoint.objects.filter(pk__in=_line(live), created_at__gt=sample.created_at).count()
+    return Checkpoint.objects.filter(pk__in=ancestry(live), created_at__gt=sample.created_at).count()
 
 
 def distance(one: Checkpoint, other: Checkpoint) -> int:
     """How many runs lie between two checkpoints, by way of the last weights they have in common."""
-    ages = {pk: age for age, pk in enumerate(_line(one))}
-    for age, pk in enumerate(_line(other)):
+    ages = {pk: age for age, pk in enumerate(ancestry(one))}
+    for age, pk in enumerate(ancestry(other)):
         if pk in ages:
             return age + ages[pk]
     raise ValueError(f"{one} and {other} have no common ancestor")
@@ -229,7 +229,7 @@ def _claim(samples: QuerySet[Sample], recipe: Recipe, line: str, *, least: int, 
         return None
 
 
-def _line(checkpoint: Checkpoint) -> list[int]:
+def ancestry(checkpoint: Checkpoint) -> list[int]:
     """Keys of a checkpoint and its ancestors, nearest first."""
     line: list[int] = []
     here: Checkpoint | None = checkpoint

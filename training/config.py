@@ -173,6 +173,10 @@ class Recipe(BaseModel):
     """Weight, in that loss, of the tokens of a rewrite that stood in the reply already, beside 1 for what the person
     changed. The policy says them of itself, so there is nothing in them to learn but themselves."""
 
+    replay: int = Field(0, ge=0)
+    """How many rewrites of earlier runs are learned again beside those of a batch, which weigh together what those of
+    the batch would alone: a few learned by themselves are learned word by word, and the content goes (decision 8)."""
+
     rehearsal: float = Field(0.0, ge=0, lt=1)
     """Share of a batch that is ordinary prompts, held to the base's own answers, so that a style does not cost skill;
     needs a distribution, as `trust` does."""
@@ -269,6 +273,11 @@ class Recipe(BaseModel):
         """How many demonstrations a teacher is shown: none where nobody hears him, or where rewrites are not learned,
         since a reply that was rewritten loses its hint for them."""
         return self.demonstrations if self.w_opd and self.w_sft else 0
+
+    @property
+    def replays(self) -> int:
+        """How many earlier rewrites are learned again: none where rewrites are not learned."""
+        return self.replay if self.w_sft else 0
 
     @model_validator(mode="after")
     def _teaches_something(self) -> Self:

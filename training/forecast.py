@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from django.conf import settings
 
-from training import batches, demonstrations, rehearsal
+from training import batches, demonstrations, rehearsal, replay
 from training.config import Recipe
 from training.models import SHARED, Checkpoint, Run, Sample
 
@@ -95,7 +95,8 @@ def forecast(recipe: Recipe, samples: Sequence[Lengths], line: str = SHARED) -> 
     """What a run of `recipe` on samples of these lengths would take here."""
     live = Checkpoint.live(line)
     is_fresh = live.kind == Checkpoint.Kind.BASE
-    work = reads([*samples, *rehearsed(rehearsal.count(recipe, len(samples)))], recipe, is_fresh=is_fresh)
+    beside = rehearsed(rehearsal.count(recipe, len(samples)))
+    work = reads([*samples, *beside], recipe, is_fresh=is_fresh, replayed=replay.count(live, recipe))
     earlier = [run for run in _finished(recipe) if run.seconds and run.reads]
     spent_s = sum(run.seconds for run in earlier)
     done = sum(run.reads for run in earlier)
@@ -146,15 +147,18 @@ def _bounded(tokens: int, recipe: Recipe) -> int:
     return tokens if recipe.max_tokens is None else min(tokens, recipe.max_tokens)
 
 
-def reads(samples: Iterable[Lengths], recipe: Recipe, *, is_fresh: bool) -> int:
+def reads(samples: Iterable[Lengths], recipe: Recipe, *, is_fresh: bool, replayed: int = 0) -> int:
     """Tokens read in a run: each sample once by the base, once by the policy it starts from (which is the base, when
     `is_fresh`), once under the hint with the demonstrations before it, and there and back at each update, with what a
-    person wrote instead.
+    person wrote instead; so many `replayed` rewrites are taken to be as long as those of the samples.
 
     >>> reads([Lengths(60, 40, 80)], Recipe(updates=2), is_fresh=True)  # 100 + 120 + 3 * 2 * 100
     820
     """
     total, samples = 0, list(samples)
+    rewritten = [one.prompt + _bounded(one.rewrite, recipe) for one in samples if one.rewrite and recipe.w_sft]
+    if rewritten:
+        total += THERE_AND_BACK * recipe.updates * replayed * sum(rewritten) // len(rewritten)
     for at, sample in enumerate(samples):
         reply = learned(sample, recipe)
         whole = sample.prompt + reply
@@ -215,7 +219,8 @@ def _finished(recipe: Recipe) -> list[_Earlier]:
         taught = lengths(run.samples.all())
         beside = rehearsed(run.metrics[0].get("replies_rehearsed", 0)) if run.metrics else []
         is_empty = any(not one.response for one in taught)
-        done = 0 if is_empty else reads([*taught, *beside], Recipe(**run.recipe), is_fresh=fresh)
+        again = run.metrics[0].get("replies_replayed", 0) if run.metrics else 0
+        done = 0 if is_empty else reads([*taught, *beside], Recipe(**run.recipe), is_fresh=fresh, replayed=again)
         found.append(_Earlier(seconds, done, run.progress.get("peak_mib")))
     return found
 

@@ -264,13 +264,16 @@ def _noted(path: Path) -> Iterator[None]:
         raise
 
 
+EXAMPLES = ("examples", "replayed")
+
+
 def _written(job: Job) -> dict[str, Any]:
     return {
-        **{name: value for name, value in vars(job).items() if name not in ("recipe", "examples")},
+        **{name: value for name, value in vars(job).items() if name not in ("recipe", *EXAMPLES)},
         "start": None if job.start is None else str(job.start),
         "folder": str(job.folder),
         "recipe": job.recipe.model_dump(),
-        "examples": [asdict(example) for example in job.examples],
+        **{name: [asdict(example) for example in getattr(job, name)] for name in EXAMPLES},
     }
 
 
@@ -282,7 +285,7 @@ def _read(folder: Path) -> Job:
             "start": None if fields["start"] is None else Path(fields["start"]),
             "folder": Path(fields["folder"]),
             "recipe": Recipe.model_validate(fields["recipe"]),
-            "examples": [Example(**example) for example in fields["examples"]],
+            **{name: [Example(**example) for example in fields[name]] for name in EXAMPLES},
         }
     )
 

@@ -47,6 +47,8 @@ class Job:
     is_own: Sequence[bool]
     """Which examples the starting weights themselves served: there the engine's log-probs are comparable."""
     folder: Path
+    replayed: Sequence[Example] = ()
+    """Of earlier runs: what was written instead of these is learned again, and of them nothing else."""
     is_sharded: bool = False
     """Whether processes that share the job also share an adapter's base, where it does not fit one card."""
     gives_way_to: Sequence[str] = ()
@@ -113,7 +115,7 @@ def learn(job: Job, ledger: Listener, learner: Learner | None = None) -> Learned
             f"Engine and learner are {gap.mean:.2f} nats a token apart on the same weights (at most "
             f"{job.recipe.max_gap:g}): one of them does not run what it says, so nothing was learned."
         )
-    _update(learner, views, job.recipe, ledger, gap)
+    _update(learner, views, job, ledger, gap)
     ledger.beat("saving", 0, 1, force=True)
     probe = _probe(learner, views)
     learner.save(job.folder)
@@ -206,10 +208,11 @@ def _gap(views: list[View], job: Job) -> Gap | None:
     return Gap.between(learner, engine) if learner else None
 
 
-def _update(learner: Learner, views: list[View], recipe: Recipe, ledger: Listener, gap: Gap | None) -> None:
+def _update(learner: Learner, views: list[View], job: Job, ledger: Listener, gap: Gap | None) -> None:
     from training.objective import described, updates
 
-    batch = described(views, recipe) | (
+    recipe = job.recipe
+    batch = described(views, recipe, job.replayed) | (
         {"gap_note": NOT_MEASURED}
         if gap is None
         else {f"gap_{name}": _shown(value) for name, value in asdict(gap).items()}
@@ -228,7 +231,7 @@ def _update(learner: Learner, views: list[View], recipe: Recipe, ledger: Listene
         fewer = "" if at_once() == recipe.micro_batch else f", {at_once()} at a time for want of memory"
         ledger.beat(f"learning{fewer}", done, total, work=3 * more)
 
-    for done, figures in enumerate(updates(learner, views, recipe, progress=seen), start=1):
+    for done, figures in enumerate(updates(learner, views, recipe, job.replayed, progress=seen), start=1):
         told = {name: _shown(value) for name, value in figures.items()} | {"micro_batch": at_once()}
         ledger.keep(told | batch)
         ledger.beat("learning", done * len(views), total, force=True)

@@ -61,7 +61,7 @@ def divergence(recipe: Recipe) -> Divergence | None:
     return partial(losses.divergence, k=recipe.top_k, support=recipe.support)
 
 
-def described(views: Sequence[View], recipe: Recipe) -> dict[str, Any]:
+def described(views: Sequence[View], recipe: Recipe, replayed: Sequence[Example] = ()) -> dict[str, Any]:
     """What a batch says before any update, the same at each: how many replies carry which signal, how many tokens of
     a reply are learned from (mean, max), and the advantages of all tokens that learn, {"edges", "counts"}. Rehearsals
     are counted beside the replies, and are none of them."""
@@ -78,6 +78,7 @@ def described(views: Sequence[View], recipe: Recipe) -> dict[str, Any]:
         "replies_demonstrated": sum(example.demonstrations > 0 for example in examples),
         "replies_rewritten": sum(example.rewrite is not None for example in examples),
         "replies_rehearsed": len(views) - len(examples),
+        "replies_replayed": len(replayed) if any(example.rewrite is not None for example in examples) else 0,
         "reply_tokens_mean": sum(lengths) / len(lengths),
         "reply_tokens_max": max(lengths),
         "advantage_histogram": {"edges": list(advantages.EDGES), "counts": advantages.histogram(heard)},
@@ -110,7 +111,12 @@ def _advantage(
 
 
 def updates(
-    learner: Learner, views: Sequence[View], recipe: Recipe, *, progress: Callable[[int], None] | None = None
+    learner: Learner,
+    views: Sequence[View],
+    recipe: Recipe,
+    replayed: Sequence[Example] = (),
+    *,
+    progress: Callable[[int], None] | None = None,
 ) -> Iterator[dict[str, float]]:
     """Do a run's updates, one an iteration; each gives its figures. `progress` is told how many samples are done.
 
@@ -120,10 +126,10 @@ def updates(
     the run has learned what there was, and stops.
 
     What people wrote instead is learned beside it: w_sft · (mean over the whole batch, rewritten or not, of the mean
-    −log-prob of a rewrite's tokens), so that one rewrite weighs what one reply does. "supervised_loss" is the mean over
-    the rewrites.
+    −log-prob of a rewrite's tokens), so that one rewrite weighs what one reply does. Those of `replayed` are learned
+    with them, and all together weigh what those of the batch would. "supervised_loss" is the mean over all.
     """
-    loss, apart, answers = objective(recipe), divergence(recipe), _rewrites(views, recipe)
+    loss, apart, answers = objective(recipe), divergence(recipe), _rewrites(views, replayed, recipe)
     for update in range(1, recipe.updates + 1):
         told = None if progress is None else partial(_onward, progress, (update - 1) * len(views))
         gather = partial(learner.forward_backward, views, loss, divergence=apart, answers=answers, progress=told)
@@ -142,14 +148,14 @@ def _is_far(figures: Mapping[str, float], recipe: Recipe) -> bool:
     return recipe.most_kl is not None and figures["kl"] > recipe.most_kl
 
 
-def _rewrites(views: Sequence[View], recipe: Recipe) -> Answers | None:
-    """What people wrote instead, as it is learned; None where nobody did, or the recipe does not learn it."""
-    examples = [view.example for view in views if view.example.rewrite is not None]
-    if not examples or not recipe.w_sft:
+def _rewrites(views: Sequence[View], replayed: Sequence[Example], recipe: Recipe) -> Answers | None:
+    """What people wrote instead, as it is learned; None where nobody did in this batch, or it is not learned."""
+    fresh = [view.example for view in views if view.example.rewrite is not None]
+    if not fresh or not recipe.w_sft:
         return None
+    examples = [*fresh, *replayed]
     pairs = [example.rewrite for example in examples if example.rewrite is not None]
-    weights = [_weights(example, recipe) for example in examples]
-    return Answers(pairs, weights, recipe.w_sft * len(pairs) / len(views))
+    return Answers(pairs, [_weights(one, recipe) for one in examples], recipe.w_sft * len(fresh) / len(views))
 
 
 def _weights(example: Example, recipe: Recipe) -> list[float]:

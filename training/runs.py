@@ -40,6 +40,7 @@ from training import (
     outside,
     receipts,
     rehearsal,
+    replay,
     taints,
     versions,
 )
@@ -315,6 +316,7 @@ def _learn(run: Run) -> Checkpoint:
     checksums.verify(parent, with_optimizer=True)
     taught = batches.collate(samples, max_tokens=recipe.max_tokens, demonstrations=recipe.shows, seed=run.seed)
     rehearsed = rehearsal.drawn(recipe, len(samples), run.seed)
+    replayed = replay.drawn(parent, recipe, run.seed)
     # Looking at a sample is one unit of work, an update on it about three: there and back again.
     ledger = Ledger(run, (len(samples) + len(rehearsed)) * (1 + 3 * recipe.updates))
     ledger.beat("loading", 0, 1, force=True)
@@ -333,6 +335,7 @@ def _learn(run: Run) -> Checkpoint:
         examples=[*taught, *rehearsed],
         is_own=[*(sample.checkpoint_id == parent.pk for sample in samples), *[False] * len(rehearsed)],
         folder=Path(settings.DATA_DIR) / path,
+        replayed=replayed,
         is_sharded=settings.LEARN_SHARDED,
         gives_way_to=engines.addresses() if settings.LEARN_GIVES_WAY else (),
     )

@@ -20,7 +20,7 @@ from gpu_workers.fakes import FakeEngine
 from gpu_workers.learner import Learner
 from tests.tiny import write_tiny_model
 from tests.training.conftest import PROMPT, RESPONSE
-from training import batches, promotion, runs
+from training import batches, objective, promotion, runs
 from training.config import Recipe
 from training.models import Checkpoint, Run, Sample
 
@@ -112,9 +112,7 @@ def reward_by_a_model_that_is_no_number(scene: Scene) -> str:
 def rewrite_by_a_model_that_is_no_number(scene: Scene) -> str:
     scene.broken_model()
     recipe = Recipe(batch_size=1, w_rl=0, w_opd=0, w_sft=1, beta=0)
-    scene.patch.setattr(
-        Learner, "forward_backward", lambda self, views, *args, **more: {"loss": 0.0, "tokens": 1.0, "seconds": 1.0}
-    )
+    scene.patch.setattr(objective, "objective", lambda recipe: lambda scores: (torch.zeros(()), {}))
     return scene.says(recipe, teacher_prompt_ids=None, rewrite_ids=[11, 12, 2], checkpoint=_elsewhere())
 
 

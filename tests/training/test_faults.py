@@ -12,7 +12,7 @@ from django.db import OperationalError, connection
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from gpu_workers import checkpoints
+from gpu_workers import checkpoints, learner
 from tests.training.test_runs import RECIPE, again, folders
 from training import batches, forecast, learning, runs
 from training.config import Recipe
@@ -317,17 +317,16 @@ def test_a_sample_that_is_to_be_forgotten_is_put_away_with_its_mark_for_whoever_
 
 def hungry(monkeypatch, most):
     """A device with room for so many samples at a time, which is known only once the first of them are learned."""
-    from gpu_workers.learner import Learner
+    scores, tried = learner.Learner._scores, []
 
-    scores, tried = Learner._scores, []
-
-    def room_for(self, views, divergence):
+    def room_for(self, views, hidden, divergence):
         tried.append(len(views))
         if (len(views) > most and len(tried) > 1) or most == 0:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
-        return scores(self, views, divergence)
+        return scores(self, views, hidden, divergence)
 
-    monkeypatch.setattr(Learner, "_scores", room_for)
+    monkeypatch.setattr(learner.Learner, "_scores", room_for)
+    monkeypatch.setattr(learner, "takes_trees", lambda config: False)  # the five are alike, and would be one row
     return tried
 
 
@@ -364,6 +363,7 @@ def test_what_was_half_learned_when_memory_ended_is_not_learned_twice(five, monk
         candidate = runs.train(five(2))
     assert tried[:3] == [2, 2, 1]  # the first two were gone through when the next two did not fit
 
+    monkeypatch.setattr(learner, "takes_trees", lambda config: False)
     enough = runs.train(five(1))
 
     one, other = (load_file(made.folder / WEIGHTS) for made in (candidate, enough))
@@ -393,7 +393,7 @@ def test_where_one_sample_is_too_much_the_run_fails_with_a_sentence(five, monkey
     run = five(4)
     assert runs.train(run) is None
 
-    assert tried == [4, 2, 1]
+    assert tried == [4, 2, 1, 1]  # the last without trees
     assert again(run).error.startswith("There is not enough memory to learn from one sample at a time: lower")
     assert samples() == {"ready"}
 

@@ -81,7 +81,7 @@ def test_each_update_says_what_its_batch_said(queued):
         told = {name: value for name, value in figures.items() if name.startswith(("replies", "reply"))}
         assert told == {
             "replies_praised": 1, "replies_blamed": 1, "replies_marked": 0, "replies_hinted": 2,
-            "replies_demonstrated": 0, "replies_rewritten": 0, "replies_rehearsed": 0,
+            "replies_demonstrated": 0, "replies_rewritten": 0, "replies_rehearsed": 0, "replies_replayed": 0,
             "reply_tokens_mean": 5.0, "reply_tokens_max": 5,
         }  # fmt: skip
         drawn = figures["advantage_histogram"]
@@ -322,7 +322,7 @@ def test_a_loss_that_is_not_a_number(queued, monkeypatch):
         objective, "objective", lambda recipe: lambda scores: (scores.logprobs.sum() * float("nan"), {})
     )
 
-    assert "loss of sample 1 is nan" in alarm(queued)
+    assert "loss of sample 1 or 2 or 3 is nan" in alarm(queued)
 
 
 def test_weights_that_answer_as_the_base_does(queued, monkeypatch):

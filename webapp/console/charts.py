@@ -141,7 +141,7 @@ HIDDEN = {"update", "advantage_histogram", "reply_tokens_mean", "reply_tokens_ma
 
 BATCH = "replies_"
 """How figures begin that say of the whole batch how many replies carry which signal."""
-CARRIED = ("praised", "blamed", "marked", "hinted", "demonstrated", "rewritten", "rehearsed")
+CARRIED = ("praised", "blamed", "marked", "hinted", "demonstrated", "rewritten", "rehearsed", "replayed")
 """In this order: PostgreSQL keeps none."""
 
 

@@ -1,0 +1,39 @@
+"""What people wrote instead in earlier runs, learned again beside what they write now.
+
+A batch holds a few rewrites, and four updates on a few learn their very words: the style was there already, and the
+content went (decision 8). Beside earlier ones, what they have in common is what is left.
+"""
+
+from __future__ import annotations
+
+import random
+
+from django.db.models import QuerySet
+
+from gpu_workers.types import Example
+from training import batches
+from training.config import Recipe
+from training.models import Checkpoint, Sample
+
+
+def earlier(start: Checkpoint) -> QuerySet[Sample]:
+    """The samples with a rewrite that these weights have learned and nobody has taken back since. What was learned and
+    rolled back is none of them."""
+    made = Checkpoint.objects.filter(pk__in=batches.ancestry(start), run__isnull=False)
+    runs = [again or run for run, again in made.values_list("run", "run__again")]
+    rows = Sample.objects.filter(run__in=runs, status=Sample.Status.TRAINED, drop_reason="", rewrite_ids__isnull=False)
+    return rows.exclude(response_ids=[]).order_by("pk")
+
+
+def count(start: Checkpoint, recipe: Recipe) -> int:
+    """How many a run from these weights learns again."""
+    return min(recipe.replays, earlier(start).count()) if recipe.replays else 0
+
+
+def drawn(start: Checkpoint, recipe: Recipe, seed: int) -> list[Example]:
+    """`recipe.replay` of them, or as many as there are; the same seed draws the same of the same rows."""
+    if not recipe.replays:
+        return []
+    keys = list(earlier(start).values_list("pk", flat=True))
+    chosen = random.Random(seed).sample(keys, min(recipe.replays, len(keys)))
+    return batches.collate(Sample.objects.filter(pk__in=chosen).order_by("pk"), max_tokens=recipe.max_tokens)
