@@ -12,15 +12,15 @@ from typing import Any
 from core.bootstrap import Interval
 from environments.evidence import figures, regressions
 from environments.evidence.figures import Look, Pair, Values
-from environments.evidence.scoring import OTHER, OWN, PACK, REFERENCE, scored
+from environments.evidence.scoring import BASE, OTHER, OWN, PACK, REFERENCE, scored
 
 Row = Mapping[str, Any]
 Place = tuple[str, int]
 """An arm after so many updates."""
 
-BASE, PROMPT, DEFAULT = "base", "prompt-only", "combined"
-"""Arms that others are held against, and the one whose recipe is the default: it is named in the headline whoever is
-ahead, since whoever is picked for being ahead was lucky too."""
+PROMPT, DEFAULT = "prompt-only", "combined"
+"""An arm that others are held against beside the base, and the one whose recipe is the default: it is named in the
+headline whoever is ahead, since whoever is picked for being ahead was lucky too."""
 
 MEASURES = {
     "style": "Style: the share of the person’s wishes that a first answer obeys",
@@ -164,6 +164,12 @@ class Findings:
         if not ours or ours.keys() != base.keys() or not sum(base.values()):
             return None
         return figures.ratio(ours, base)
+
+    def mended(self) -> Interval | None:
+        """The share of the base's content that is left of its replies as the person would have written them: what is
+        kept by whoever learns that perfectly, and answers as the base does. Their language is taken for the reply's."""
+        theirs, base = self.values("mended", BASE, 0), self.values("content", BASE, 0)
+        return figures.ratio(theirs, base) if sum(base.values()) else None
 
     def gains(self, measure: str = "style") -> list[dict[str, Any]]:
         """Of each arm that learns, every look and the interactions until the first significant gain over the base."""
@@ -395,6 +401,7 @@ class Findings:
             },
             "tables": [{"update": mark, "rows": [self.row(*one) for one in found]} for mark, found in places.items()],
             "comparisons": [one for mark in stops for one in self.comparisons(mark)],
+            "mended": _shown(self.mended()),
             "gains": [*self.gains("style"), *self.gains("product")],
             "published": PUBLISHED,
             "regressions": [self.costs(*place) for place in last],

@@ -12,6 +12,9 @@ from environments.tasks import Task
 
 Row = Mapping[str, Any]
 
+BASE = "base"
+"""The arm that others are held against."""
+
 OWN, OTHER, PACK, REFERENCE = "own", "other-persona", "pack", "reference"
 """Which set a row belongs to: held against the taught person's wishes; the same replies against somebody else's; the
 general pack; further replies of the base, from which the measure of content takes its scale."""
@@ -21,7 +24,8 @@ def scored(rows: Iterable[Row], said: Mapping[str, Sequence[str]] | None = None)
     """Every row, with what its reply shows.
 
     "style" and "parts" where somebody's wishes are known; "content" with "topic", "substance" and "fluency", and
-    "product" (style × content), where its question has references and the base read it (or nothing was read);
+    "product" (style × content), where its question has references and the base read it (or nothing was read); with
+    those, "mended" for the base's: the content of what the person would have written in its place, in its own words;
     "correct" where there is ground truth; "repetition" and "words" always; "copied" where `said` has what was said in
     the sessions of its "arm/seed".
     """
@@ -62,6 +66,8 @@ def _scored(row: Row, yardstick: Yardstick | None, known: Mapping[str, Any]) -> 
         found = yardstick.content(question, text, reading)
         marks |= {"content": found.score, "product": seen.score * found.score}
         marks |= {"topic": found.topic, "substance": found.substance, "fluency": found.fluency}
+        if (row["arm"], row["set"]) == (BASE, OWN):
+            marks["mended"] = yardstick.content(question, style.mended(row), reading).score
     return {**row, **marks}
 
 

@@ -8,7 +8,8 @@ from itertools import pairwise
 import pytest
 
 from core.bootstrap import Interval
-from environments.evidence import curves, regressions, report
+from environments.evidence import curves, regressions, report, style
+from environments.evidence.scoring import scored
 from tests.environments import runs
 
 ARMS = ("base", "prompt-only", "binary", "combined")
@@ -142,6 +143,23 @@ def test_the_content_that_binary_loses_shows(made):
     kept = {row["arm"]: row["kept"]["mean"] for row in table["rows"]}
 
     assert kept["binary"] < 0.9 < kept["combined"]
+
+
+def test_what_the_person_would_have_written_is_measured_as_if_it_had_been_answered(rows, made):
+    base = [row for row in scored(rows) if row["arm"] == "base" and row["set"] == "own" and "mended" in row]
+    written = {(row["seed"], row["task"]["id"]): style.mended(row) for row in base}
+    instead = [
+        row | {"reply": written[row["seed"], row["task"]["id"]]}
+        if row["arm"] == "base" and row["set"] == "own" and "reading" in row else row
+        for row in rows
+    ]  # fmt: skip
+    marked = [row for row in scored(instead) if row["arm"] == "base" and row["set"] == "own" and "content" in row]
+
+    assert any(written[row["seed"], row["task"]["id"]] != row["reply"] for row in base)
+    assert [row["content"] for row in marked] == [row["mended"] for row in base]
+    share = sum(row["mended"] for row in base) / sum(row["content"] for row in base)
+    assert made[0]["mended"]["mean"] == pytest.approx(share, abs=1e-6)
+    assert f"keep {made[0]['mended']['mean']:.2f}" in made[1]
 
 
 def test_who_is_ahead_is_told_by_both_intervals_and_by_the_difference_on_the_same_prompts(made):
