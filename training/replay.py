@@ -1,7 +1,7 @@
 """What people wrote instead in earlier runs, learned again beside what they write now.
 
 A batch holds a few rewrites, and four updates on a few learn their very words. Beside earlier ones, what they have in
-common weighs more: one person kept more of the content so for twelve updates, and no more after sixteen (decision 8).
+common weighs more. On recorded batches that kept one person's content for twelve updates (decision 8).
 """
 
 from __future__ import annotations
