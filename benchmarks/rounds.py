@@ -89,7 +89,7 @@ def batch(lab: Lab, person: Persona, coming: Iterator[Task], recipe: Any, *, wri
             if not answer.finished or not answer.text.strip():
                 continue  # Talkback learns nothing from a reply that was cut
             said = asyncio.run(user.hear(answer.text, finished=True))
-            hint = worded(WISHES[said.asked].hint, said.instead or "") if said.asked else ""
+            hint = worded(said.hint, said.instead or "") if said.asked else ""
             rewrite = lab.renderer.encode(said.instead) if said.instead else []
             made.append(
                 Example(

@@ -1,7 +1,8 @@
 """What a person writes in place of a reply: its own words, changed no more than their wishes ask for.
 
 An editor who keeps to what was said shows how it should have been said, and nothing else: whoever learns from it is
-not taught new content. What no such change can meet (an example, working that was never shown) is left to complaints.
+not taught new content. What no such change can meet (an example, working that was never shown, an answer to the open
+question that was asked) is left to complaints.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 
+from environments.matter import STEM, answers, matter, telling
 from environments.personas import Persona, style
 from environments.prose import HEADING, MARKER, sentences, words
 from environments.wishes import BANNER, LONG_WORD, MOST_WORDS, OPENING, is_plain, speaks_to_reader
@@ -31,20 +33,6 @@ QUESTIONS = (
 )
 """What somebody who likes to be asked back puts at the end, on what was asked where question and reply share a word."""
 
-TELLING = 5
-"""Letters of a word that tells something, mostly."""
-NAMING = 4
-"""Letters of a word of the question that may name its matter."""
-_ASKING = (
-    "about after also always another around away because been before being best better between could different does "
-    "doing down each even ever every find first from give going good have help here into just keep know less like long "
-    "look make many mean more most much need never often only other people quickly really right said same should simple"
-    " some something start stop such sure take talk tell than that their them then there these they thing things think "
-    "this those time turn until used using very want well were what when where which while will with without would "
-    "your yourself"
-)
-ASKING = frozenset(_ASKING.split())
-"""Words of a question that name no matter."""
 LEANING = re.compile(
     r"(?:this|that|these|those|it|its|they|their|he|she|so|but|and|or|however|then|also|second|third|finally|next|"
     r"another|such|instead|moreover|furthermore|additionally|therefore|thus|as a result|for example|for instance|"
@@ -130,7 +118,8 @@ def edited(persona: Persona, reply: str, *, asked: str, finished: bool, rng: ran
         said = [each for each in said if not each.endswith("?")] or said
         said.append(_question(asked, " ".join(said), rng))
     text = "\n".join(f"- {each}" for each in said) if "as-list" in wishes else " ".join(said)
-    return text if text and style(persona, text, finished=True) == 1 else None
+    is_whole = persona.scene != "talk" or answers(asked, text)  # in the others there is a sheet, and no question
+    return text if text and is_whole and style(persona, text, finished=True) == 1 else None
 
 
 def _ended(sentence: str) -> str:
@@ -143,8 +132,11 @@ def _short(said: Sentences, most: int, asked: str, fits: Callable[[str], bool]) 
     >>> reply = ["That is a good thing to ask.", "Salt melts ice by lowering its freezing point.", "So they do it."]
     >>> _short(reply, 1, "Why do they salt the roads?", _any)
     ['Salt melts ice by lowering its freezing point.']
+    >>> _short(["Here are several reasons why roads are salted in winter:", "Salt melts ice."], 1, "Why salt?", _any)
+    ['Salt melts ice.']
     """
     told = [_told(each, asked) for each in said]
+    leads = [each.rstrip().endswith(":") for each in said]  # up to a list that may not come
     leans = [at > 0 and LEANING.match(each) is not None for at, each in enumerate(said)]
     best, kept = -math.inf, Sentences()
     for number in range(1, most + 1):
@@ -152,7 +144,10 @@ def _short(said: Sentences, most: int, asked: str, fits: Callable[[str], bool]) 
             text = " ".join(said[at] for at in places)
             if len(words(text)) > MOST_WORDS - 12 or not fits(text):  # room for a question
                 continue
-            value = sum(told[at] - LEANS * (leans[at] and at - 1 not in places) for at in places)
+            value = sum(
+                0 if leads[at] and at + 1 not in places else told[at] - LEANS * (leans[at] and at - 1 not in places)
+                for at in places
+            )
             if value > best:
                 best, kept = value, [said[at] for at in places]
     return kept
@@ -160,13 +155,7 @@ def _short(said: Sentences, most: int, asked: str, fits: Callable[[str], bool]) 
 
 def _told(sentence: str, asked: str) -> int:
     """How many different words of some length it has; those that name the matter of what was asked count twice more."""
-    said = {word.lower() for word in words(sentence) if len(word) >= TELLING}
-    return len(said) + NAMES * len(_matter(sentence) & _matter(asked))
-
-
-def _matter(text: str) -> set[str]:
-    """The words that may name what it is about, by how they begin: "stripes" and "striped" are one."""
-    return {word[:5] for each in words(text) if len(word := each.lower()) >= NAMING and word not in ASKING}
+    return len(telling(sentence)) + NAMES * len(matter(sentence) & matter(asked))
 
 
 def _question(asked: str, said: str, rng: random.Random) -> str:
@@ -175,9 +164,9 @@ def _question(asked: str, said: str, rng: random.Random) -> str:
     >>> _question("Why do zebras have stripes?", "The stripes of zebras confuse.", random.Random(1))
     'Shall I say more about stripes?'
     """
-    spoken = Counter(word[:5].lower() for word in words(said))
-    named = [word for word in reversed(words(asked)) if _matter(word) and word[:5].lower() in spoken]
-    about = f" about {max(named, key=lambda word: spoken[word[:5].lower()])}" if named else ""
+    spoken = Counter(word[:STEM].lower() for word in words(said))
+    named = [word for word in reversed(words(asked)) if matter(word) and word[:STEM].lower() in spoken]
+    about = f" about {max(named, key=lambda word: spoken[word[:STEM].lower()])}" if named else ""
     return rng.choice(QUESTIONS).format(about=about)
 
 

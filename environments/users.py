@@ -10,6 +10,7 @@ from typing import Protocol
 from environments import phrasings
 from environments.actor import Speaker
 from environments.editing import edited
+from environments.matter import answers, names
 from environments.personas import Persona, parts
 from environments.tasks import Task
 from environments.wishes import WISHES
@@ -18,15 +19,28 @@ LOWER, BARE = 0.15, 0.15
 """The shares of sessions that are typed in lower case, and without a last full stop."""
 
 
+ANSWER = "answer"
+"""What everybody wants besides what they wish for."""
+ANSWER_HINT = "Answer what I asked, and tell me something about it."
+
+
 @dataclass(frozen=True)
 class Said:
-    """What somebody says of a reply. `asked` is the one wish that a complaint is about; without one, they are done."""
+    """What somebody says of a reply. `asked` is the one wish that a complaint is about, or ANSWER; without one, they
+    are done."""
 
     text: str
     accepts: bool
     asked: str | None
     instead: str | None = None
     """What they put into the correction box: the reply as they would have had it."""
+
+    @property
+    def hint(self) -> str:
+        """What was asked for, in one sentence, as somebody would say it beforehand; "" where nothing was."""
+        if self.asked is None:
+            return ""
+        return ANSWER_HINT if self.asked == ANSWER else WISHES[self.asked].hint
 
 
 class User(Protocol):
@@ -49,7 +63,8 @@ class _Person:
     """One session of a persona: what was asked for so far, and what is asked for next.
 
     One unmet wish at a time is asked for: the first from a place that the task decides, those that were not named yet
-    in this session before the others. After `patience` complaints the person gives up.
+    in this session before the others. Whoever asked an open question wants an answer before all. After `patience`
+    complaints the person gives up.
     """
 
     def __init__(self, persona: Persona, seed: int, *, patience: int = 2, writes: float = 0.0) -> None:
@@ -57,19 +72,24 @@ class _Person:
         had."""
         self.persona, self.seed, self.patience, self.writes = persona, seed, patience, writes
         self._session, self._question, self._asked = "", "", list[str]()
+        self._is_open = False
 
     def _begin(self, task: Task) -> None:
         self._session, self._question, self._asked = task.id, task.prompt, []
+        self._is_open = task.kind == "open"
 
     def _unmet(self, reply: str, *, finished: bool) -> str | None:
+        if self._is_open and not answers(self._question, reply):
+            return ANSWER
         obeyed = parts(self.persona, reply, finished=finished)
         start = self._rng("order").randrange(len(obeyed))
         order = [*obeyed][start:] + [*obeyed][:start]
         return min((name for name in order if not obeyed[name]), key=self._asked.count, default=None)
 
     def _instead(self, reply: str, *, finished: bool) -> str | None:
+        """None for a reply that is no answer, too: that takes somebody who knows one."""
         rng = self._rng(f"writes:{len(self._asked)}")
-        if rng.random() >= self.writes:
+        if rng.random() >= self.writes or self._asked[-1] == ANSWER:
             return None
         return edited(self.persona, reply, asked=self._question, finished=finished, rng=rng)
 
@@ -114,10 +134,16 @@ class ScriptedUser(_Person):
             kind = "gives_up.curtly" if curtly else "gives_up.politely"
             return Said(self._typed(self._drawn("closings", kind)), accepts=False, asked=None)
         self._asked.append(wish)
-        fault = WISHES[wish].fault
-        complaint = self._drawn("complaints", fault(reply) if fault else wish)
+        complaint = self._drawn("complaints", self._fault(wish, reply)).replace("{prompt}", self._question)
         framed = self._drawn("tones", self._tone, again=True).replace("{said}", complaint)
         return Said(self._typed(framed), accepts=False, asked=wish, instead=self._instead(reply, finished=finished))
+
+    def _fault(self, wish: str, reply: str) -> str:
+        """Which sort of complaint fits."""
+        if wish == ANSWER:
+            return ANSWER if names(self._question, reply) else f"{ANSWER}.beside"
+        fault = WISHES[wish].fault
+        return fault(reply) if fault else wish
 
     async def wants_saved(self, file: str) -> str:
         return self._drawn("closings", "saves").replace("{file}", file)
@@ -167,7 +193,8 @@ class ModelUser(_Person):
             return Said(await self._says(reply, TIRED), accepts=False, asked=None)
         self._asked.append(wish)
         again = " You have asked for this before." if self._asked.count(wish) > 1 else ""
-        text = await self._says(reply, UNMET.format(hint=WISHES[wish].hint) + again)
+        unmet = NO_ANSWER if wish == ANSWER else UNMET.format(hint=WISHES[wish].hint)
+        text = await self._says(reply, unmet + again)
         return Said(text, accepts=False, asked=wish, instead=self._instead(reply, finished=finished))
 
     async def wants_saved(self, file: str) -> str:
@@ -198,6 +225,7 @@ SCENES = {
 }
 BEGIN = "Begin the conversation."
 UNMET = "You are not content yet. There is one thing that you want changed now: {hint} Ask for that, and nothing else."
+NO_ANSWER = "That is no answer to what you asked. Say so, and ask it again."
 CONTENT = "You are content with it. Say so, and ask for nothing more."
 TIRED = "It is still not as you want it, and you have had enough. Say that you leave it, and ask for nothing more."
 SAVE = "Ask for this to be added at the end of the file {file}, with nothing in it lost."

@@ -22,7 +22,8 @@ RNG = random.Random(0)
 
 
 def person(*wishes: str) -> Persona:
-    return Persona("p", "talk", wishes, "train")
+    """With a sheet in front of them: what they write need not answer a question."""
+    return Persona("p", "student", wishes, "train")
 
 
 def pen(persona: Persona, reply: str = REPLY, *, finished: bool = True) -> str | None:

@@ -11,6 +11,11 @@ from environments import __main__ as command
 from environments.client import Client
 from tests.environments.worlds import FakeTalkback
 
+BRIEF = "Feet smell of bacteria that live on sweat inside shoes."
+"""To the first open question that trains with seed 1."""
+MORE = "Woollen socks carry moisture out of leather boots."
+LONG = f"{BRIEF} {MORE} Air them."
+
 
 class Door(FakeTalkback):
     async def __aenter__(self):
@@ -36,7 +41,7 @@ def run(capsys, *arguments: str) -> tuple[int, str, str]:
 
 
 def test_a_session_is_a_line_of_the_table(door, capsys):
-    door.replies = ["One. Two. Three.", "One."]
+    door.replies = [LONG, BRIEF]
     code, out, _ = run(capsys, "play", "--key", "k", "--persona", "short", "--tasks", "open:1", "--at-once", "1")
     assert code == 0
     header, session, total = out.splitlines()
@@ -49,11 +54,11 @@ def test_a_session_is_a_line_of_the_table(door, capsys):
 
 
 def test_every_exchange_can_be_had_as_json(door, capsys):
-    door.replies = ["One."]
+    door.replies = [BRIEF]
     _, out, _ = run(capsys, "play", "--key", "k", "--persona", "short", "--tasks", "open:1", "--json")
     rows = [json.loads(line) for line in out.splitlines()]
     assert [row["accepts"] for row in rows] == [True, None]
-    assert rows[0]["reply"] == "One."
+    assert rows[0]["reply"] == BRIEF
 
 
 def test_people_and_prompts_of_ones_own_are_played(door, capsys, tmp_path):
@@ -113,6 +118,6 @@ def test_the_real_client_is_what_sessions_ask_for():
 
 
 def test_the_correction_box_is_used_where_it_is_wished(door, capsys):
-    door.replies = ["It is water. It falls. It wets.", "It is water."]
+    door.replies = [LONG, BRIEF]
     run(capsys, "play", "--key", "k", "--persona", "short", "--tasks", "open:1", "--writes", "1")
-    assert [said for _, said in door.given] == ["It is water. It falls."]
+    assert [said for _, said in door.given] == [f"{BRIEF} {MORE}"]

@@ -18,7 +18,7 @@ from environments.actor import Actor
 from environments.errors import UserUnavailable
 from environments.personas import Persona, parts
 from environments.tasks import Task
-from environments.users import ModelUser, ScriptedUser, played
+from environments.users import ANSWER, ModelUser, ScriptedUser, played
 from environments.wishes import WISHES
 from tests.environments.worlds import chat_server
 
@@ -27,8 +27,8 @@ FILES = ("complaints", "openings", "closings", "tones")
 TASK = Task("t1", "Why is rain wet?", "open")
 BRIEF = Persona("brief", "talk", ("short", "asks-back", "no-exclamation"), "train")
 SHORT = Persona("short", "talk", ("short",), "train")
-GOOD = "It is water. What else would it be?"
-LONG = "It is water. It falls. It wets! So it goes."
+GOOD = "Rain is water from clouds above streets and fields. What else would it be?"
+LONG = "Rain is water from clouds. It falls where vapour turned into drops. It wets everything below! So streets shine."
 
 
 def plain(text: str) -> str:
@@ -51,14 +51,18 @@ def test_no_wording_trains_and_examines(file):
         assert not set(map(plain, {*train} - bare)) & set(map(plain, {*heldout} - bare))
 
 
-@pytest.mark.parametrize("wish", [*WISHES, "no-lists.markup"])
+SORTS = ("no-lists.markup", "answer", "answer.beside")
+"""Of complaints, besides one for every wish."""
+
+
+@pytest.mark.parametrize("wish", [*WISHES, *SORTS])
 def test_every_wish_can_be_missed_in_many_words(wish):
     assert len(phrasings.lines("complaints", wish, "train")) >= 12
     assert len(phrasings.lines("complaints", wish, "heldout")) >= 6
 
 
 def test_there_is_a_complaint_for_nothing_else():
-    assert set(phrasings.read("complaints")) == {*WISHES, "no-lists.markup"}
+    assert set(phrasings.read("complaints")) == {*WISHES, *SORTS}
 
 
 def test_nobody_says_what_the_judge_was_taught_or_is_measured_on():
@@ -117,7 +121,7 @@ async def test_tasks_begin_at_different_wishes_so_that_each_is_named():
 
 async def test_only_what_is_unmet_is_asked_for():
     # short, and it asks back: the exclamation mark is all that is left
-    (said,) = await heard(ScriptedUser(BRIEF, 1), "It is water! Is it not?")
+    (said,) = await heard(ScriptedUser(BRIEF, 1), "Rain is water from clouds above streets! Is it not?")
     assert said.asked == "no-exclamation"
 
 
@@ -176,7 +180,7 @@ async def test_the_split_decides_whose_words_they_are():
 async def test_a_complaint_about_form_names_the_form():
     person = Persona("p", "talk", ("no-lists",), "train")
     for reply, kind in (("- tea\n- milk", "no-lists"), ("It is **tea**.", "no-lists.markup")):
-        (said,) = await heard(ScriptedUser(person, 2), reply)
+        (said,) = await heard(ScriptedUser(person, 2), reply, task=Task("t", "What is to be bought?", "homework"))
         assert any(plain(line) in plain(said.text) for line in phrasings.lines("complaints", kind, "train"))
 
 
@@ -201,10 +205,31 @@ async def test_people_give_up_politely_or_curtly_and_each_tone_is_heard():
 async def test_what_is_asked_for_is_always_unmet(person):
     replies = (GOOD, LONG, "- a\n- b", "**Answer:** 4", "You said 4 x 3 = 12, well done.", "Sure! Fine.", "")
     for reply in replies:
-        (said,) = await heard(ScriptedUser(person, 1), reply)
+        (said,) = await heard(ScriptedUser(person, 1), reply, task=Task("t1", "Why is rain wet?", "homework"))
         obeyed = parts(person, reply, finished=True)
         assert said.accepts == all(obeyed.values())
         assert said.asked is None or not obeyed[said.asked]
+
+
+BESIDE = "Bread is made of flour, yeast, water and patience."
+EMPTY = "As you can see, rain is wet, so it is."
+
+
+async def test_whoever_asked_wants_an_answer_before_all_and_asks_again():
+    for reply, kind in ((BESIDE, "answer.beside"), (EMPTY, "answer")):
+        (said,) = await heard(ScriptedUser(SHORT, 1, writes=1.0), reply)
+        assert (said.asked, said.accepts, said.instead) == (ANSWER, False, None)  # an editor's pen knows no answer
+        line = next(
+            line for line in phrasings.lines("complaints", kind, "train")
+            if plain(line.replace("{prompt}", TASK.prompt)) in plain(said.text)
+        )  # fmt: skip
+        assert ("{prompt}" in line) == (plain(TASK.prompt) in plain(said.text))
+        assert "Answer what I asked" in said.hint
+
+
+async def test_a_sheet_of_homework_has_no_question_to_be_answered():
+    (said,) = await heard(ScriptedUser(SHORT, 1), "Well done.", task=Task("t", "Why is rain wet?", "homework"))
+    assert said.accepts
 
 
 # A model that plays the person
@@ -235,7 +260,7 @@ async def test_a_model_words_it_and_detectors_decide(at):
         user = ModelUser(Persona("p", "talk", ("short",), "train"), at(server), seed=3)
         assert user.opening(TASK) == TASK.prompt
         first = await user.hear(LONG, finished=True)
-        last = await user.hear("It is water.", finished=True)
+        last = await user.hear("Rain is water from clouds above streets.", finished=True)
 
     assert (first.text, first.accepts, first.asked) == ("Shorter, would you?", False, "short")
     assert (last.text, last.accepts, last.asked) == ("Ta!", True, None)
@@ -255,7 +280,7 @@ async def test_beside_a_models_complaint_the_correction_box_holds_an_editors_rew
         user = ModelUser(Persona("p", "talk", ("short",), "train"), at(server), seed=3, writes=1.0)
         user.opening(TASK)
         complaint = await user.hear(LONG, finished=True)
-        thanks = await user.hear("It is water.", finished=True)
+        thanks = await user.hear("Rain is water from clouds above streets.", finished=True)
     assert complaint.instead
     assert WISHES["short"].holds(complaint.instead, finished=True)
     assert thanks.instead is None
