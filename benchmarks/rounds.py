@@ -231,7 +231,7 @@ def taught(name: str, recipe: Any, exam: Exam, arguments: argparse.Namespace) ->
         examples = batch(lab, exam.person, coming, recipe, writes=arguments.writes, seed=seed)
         served_s = time.monotonic() - began
         said = [
-            Said(exam.person.name, UUID(int=at), one.prompt_ids, one.rewrite[1] if one.rewrite else None)
+            Said(exam.person.name, UUID(int=at), one.prompt_ids, one.rewrite[1] if one.rewrite else None, is_voted=True)
             for at, one in enumerate(examples)
         ]
         every = [

@@ -115,13 +115,15 @@ def drafted(
     mask: Sequence[int] = (),
     rewards: Sequence[int] = (),
     rewrite_ids: Sequence[int] = (),
+    *,
+    voted_hint: bool = False,
 ) -> Sample:
     """The sample of this turn, not yet saved. Raises ValueError when lengths disagree or nothing would be learned.
 
     `turn` is the turn as it may be learned from (judge.redaction.of): where something personal was removed it has no
     sampled log-probs, which belong to other ids, and `mask` keeps the placeholders from being learned. `rewards` are
     those of single tokens, where words were marked: then `reward` is only shown. `rewrite_ids` are what a person wrote
-    in place of the reply (`rewritten`).
+    in place of the reply (`rewritten`). `voted_hint`: no person worded the lesson's hint, or decided on it.
     """
     if not (any(rewards) if rewards else reward) and lesson is None and not rewrite_ids:
         raise ValueError("a sample without a signal would fill a batch and teach nothing")
@@ -140,6 +142,7 @@ def drafted(
         sampled_logprobs=turn.logprobs,
         temperature=turn.sampling.get("temperature", 1.0),
         teacher_prompt_ids=None if lesson is None else list(lesson.prompt_ids),
+        voted_hint=lesson is not None and voted_hint,
         reward=float(reward),
         rewards=list(rewards),
         rewrite_ids=list(rewrite_ids) or None,
@@ -186,7 +189,7 @@ def entered(judgement: Judgement, sample: Sample | None) -> str:
         withdrawn = pooling.of(judgement.turn_id).filter(drop_reason=taints.WITHDRAWN)
         taints.restore(one for one in withdrawn if _teach_the_same(one, sample))
     if before is not None and before.status == Sample.Status.READY:
-        if sample is not None and _teach_the_same(before, sample):
+        if sample is not None and _teach_the_same(before, sample) and before.voted_hint == sample.voted_hint:
             return ""
         before.move(Sample.Status.STALE, drop_reason=SUPERSEDED, **NOTHING)  # nothing leads to it any more
         judgement.sample = None

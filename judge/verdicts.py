@@ -201,7 +201,14 @@ def reach(turn: Turn, seen: Evidence, *, who: Panel, engine: Engine, renderer: R
         # What was marked was personal, or the hint waits.
         return replace(verdict, reason=Reason.MARKS_LOST, code="") if rewards else verdict
     sample = samples.drafted(
-        clean.turn, reward, taught, reading.old_logprobs, mask=clean.mask, rewards=rewards, rewrite_ids=rewrite_ids
+        clean.turn,
+        reward,
+        taught,
+        reading.old_logprobs,
+        mask=clean.mask,
+        rewards=rewards,
+        rewrite_ids=rewrite_ids,
+        voted_hint=verdict.hint_from == "votes" and not (plan.keeps is not None and plan.keeps.decided_by_id),
     )
     sample.redactions = clean.told(words if taught else "")
     if too_long:  # what was said of the reward teaches alone

@@ -164,7 +164,10 @@ def collate(
         )
         for sample in samples
     ]
-    said = [Said(sample.person, sample.conversation, sample.prompt_ids, sample.rewrite_ids) for sample in samples]
+    said = [
+        Said(sample.person, sample.conversation, sample.prompt_ids, sample.rewrite_ids, sample.voted_hint)
+        for sample in samples
+    ]
     return shown(examples, said, demonstrations, seed=seed)
 
 

@@ -175,8 +175,8 @@ class Recipe(BaseModel):
 
     replay: int = Field(0, ge=0)
     """How many rewrites of earlier runs are learned again beside those of a batch, which weigh together what those of
-    the batch would alone: a few learned by themselves are learned word by word. On recorded batches it kept one
-    person's content for twelve updates; whether it does on a run's own is not known (decision 8)."""
+    the batch would alone: a few learned by themselves are learned word by word. In the one pair of lines that
+    differ in it alone, of one person, 0.86 of the content was kept with it and 0.73 without (decision 8)."""
 
     rehearsal: float = Field(0.0, ge=0, lt=1)
     """Share of a batch that is ordinary prompts, held to the base's own answers, so that a style does not cost skill;
@@ -309,6 +309,7 @@ PRESETS: dict[str, Recipe] = {
         w_sft=2.0,
         w_kept=0.5,
         demonstrations=4,
+        replay=16,
         teacher="policy",
         beta=0.1,
         lr=3e-3,

@@ -30,6 +30,8 @@ class Said(NamedTuple):
     prompt: Sequence[int]
     rewrite: Sequence[int] | None
     """Its end included; None: nobody wrote any."""
+    is_voted: bool = False
+    """Its hint is a judge's alone."""
 
 
 def shown(examples: Sequence[Example], said: Sequence[Said], count: int, *, seed: int) -> list[Example]:
@@ -38,13 +40,14 @@ def shown(examples: Sequence[Example], said: Sequence[Said], count: int, *, seed
     `said` has one an example. What their person wrote in other conversations is shown, those with the shortest prompts,
     since in a long one things went wrong before they were put right; the seed draws in which order. An example that was
     itself rewritten loses its hint where others are shown: a teacher who has the very answer before him repeats it, and
-    what was written is learned as it stands. Raises ValueError where lengths disagree.
+    what was written is learned as it stands. So does one whose hint a judge alone found: what the person wrote says it
+    better than a small judge's guess. Raises ValueError where lengths disagree.
     """
     if len(examples) != len(said):
         raise ValueError(f"{len(examples)} examples come from {len(said)} places")
     rng = random.Random(seed)
     return [
-        _after(example, _others(mine, said), count, rng) if count and example.has_teacher else example
+        _after(example, mine, _others(mine, said), count, rng) if count and example.has_teacher else example
         for example, mine in zip(examples, said, strict=True)
     ]
 
@@ -76,9 +79,10 @@ def _others(mine: Said, said: Sequence[Said]) -> list[tuple[Sequence[int], Seque
 
 
 def _after(
-    example: Example, others: Sequence[tuple[Sequence[int], Sequence[int]]], count: int, rng: random.Random
+    example: Example, mine: Said, others: Sequence[tuple[Sequence[int], Sequence[int]]], count: int, rng: random.Random
 ) -> Example:
-    asked = example.prompt_ids if example.rewrite is not None else example.teacher_prompt_ids or ()
+    is_said_otherwise = mine.is_voted or example.rewrite is not None
+    asked = example.prompt_ids if is_said_otherwise else example.teacher_prompt_ids or ()
     drawn = rng.sample(others, len(others))  # of prompts of one length the seed chooses
     room = MOST_TOKENS - len(asked) - len(example.response_ids)
     chosen = fitting([(len(prompt), len(reply)) for prompt, reply in drawn], count, room)

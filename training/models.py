@@ -342,6 +342,8 @@ class Sample(Stateful):
     temperature = models.FloatField(default=1.0)
     teacher_prompt_ids = models.JSONField(null=True, blank=True)
     """The hinted prompt; null: no teacher."""
+    voted_hint = models.BooleanField(default=False)
+    """Its hint is of votes alone: no person worded it, or decided on it."""
     reward = models.FloatField(default=0.0)
     rewards = models.JSONField(default=list, blank=True)
     """-1, 0 or 1 a response id, where a person marked words of the reply; empty: `reward` holds for all of it."""

@@ -1,7 +1,7 @@
 """What people wrote instead in earlier runs, learned again beside what they write now.
 
 A batch holds a few rewrites, and four updates on a few learn their very words. Beside earlier ones, what they have in
-common weighs more. On recorded batches that kept one person's content for twelve updates (decision 8).
+common weighs more (what was seen of that is in decision 8).
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ from training import batches
 from training.config import Recipe
 from training.models import Checkpoint, Sample
 
+RECENT = 4
+"""Out of how many times as many as are learned again these are drawn, the newest: who changes their mind is not held to
+what they wrote long ago."""
+
 
 def earlier(start: Checkpoint) -> QuerySet[Sample]:
     """The samples with a rewrite that these weights have learned and nobody has taken back since. What was learned and
@@ -25,15 +29,20 @@ def earlier(start: Checkpoint) -> QuerySet[Sample]:
     return rows.exclude(response_ids=[]).order_by("pk")
 
 
+def recent(start: Checkpoint, recipe: Recipe) -> list[int]:
+    """The keys of the newest `RECENT` times as many of `earlier` as the recipe replays, oldest first."""
+    return sorted(earlier(start).order_by("-pk").values_list("pk", flat=True)[: RECENT * recipe.replays])
+
+
 def count(start: Checkpoint, recipe: Recipe) -> int:
     """How many a run from these weights learns again."""
     return min(recipe.replays, earlier(start).count()) if recipe.replays else 0
 
 
 def drawn(start: Checkpoint, recipe: Recipe, seed: int) -> list[Example]:
-    """`recipe.replay` of them, or as many as there are; the same seed draws the same of the same rows."""
+    """`recipe.replay` of the recent ones, or as many as there are; the same seed draws the same of the same rows."""
     if not recipe.replays:
         return []
-    keys = list(earlier(start).values_list("pk", flat=True))
+    keys = recent(start, recipe)
     chosen = random.Random(seed).sample(keys, min(recipe.replays, len(keys)))
     return batches.collate(Sample.objects.filter(pk__in=chosen).order_by("pk"), max_tokens=recipe.max_tokens)

@@ -400,7 +400,9 @@ def test_a_reviewer_may_prefer_what_was_voted_to_what_the_person_wrote(hear, say
     Turn.objects.filter(pk=turn.pk).update(status="observed")
     assert again(turn).hint == "asdf, as always"
     reviews.accept(turn.hints.get(source="user"), by=ben)
-    assert again(turn).hint == SHORT
+    judgement = again(turn)
+    assert judgement.hint == SHORT
+    assert not judgement.sample.voted_hint  # somebody decided on it
 
 
 def test_a_thumb_up_afterwards_takes_an_inferred_hint_out(hear, say, again):

@@ -68,6 +68,7 @@ def test_guidance_is_the_hint_word_for_word_and_waits_for_no_vote(serve, say, ju
         [{"role": "user", "content": "What is 2 and 2?\n\n" + GUIDANCE.format(hint="Use  fewer\nwords.")}]
     )
     assert sample.teacher_prompt_ids == expected
+    assert not sample.voted_hint
     assert (sample.reward, sample.status, sample.temperature) == (0, "ready", 0.7)
     assert sample.prompt_ids == turn.prompt_ids
     assert sample.response_ids == turn.response_ids
@@ -417,6 +418,7 @@ def test_two_hint_votes_accept_and_the_gain_chooses(serve, judge_it, engine, ren
     assert (judgement.hint, judgement.hint_from) == (better, "votes")
     assert judgement.reward is None
     assert judgement.sample.has_teacher
+    assert judgement.sample.voted_hint
 
 
 def test_a_lone_hint_is_not_accepted(serve, judge_it, engine):

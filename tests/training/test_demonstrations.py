@@ -124,6 +124,24 @@ def test_the_seed_draws_in_which_order_they_are_shown():
     assert seen == {(1, 11, 2, 12, 8, 9, 99), (2, 12, 1, 11, 8, 9, 99)}
 
 
+def test_a_hint_of_votes_alone_gives_way_to_what_the_person_wrote_and_no_other_does():
+    examples = [example([8, 9]), example([8], hinted=False)]
+    theirs = said(1, [1], [11])
+
+    for is_voted, asked in ((True, [8, 9]), (False, [8, 9, 99])):
+        found = shown(examples, [said(0)._replace(is_voted=is_voted), theirs], 4, seed=0)
+        assert found[0].teacher_prompt_ids == [1, 11, *asked]
+    (alone,) = shown(examples[:1], [said(0)._replace(is_voted=True)], 4, seed=0)
+    assert alone.teacher_prompt_ids == [8, 9, 99]  # nobody wrote anything: then it is all there is
+
+
+def test_a_run_knows_which_hints_are_of_votes_alone(hers):
+    hers(voted_hint=True)
+    hers(prompt_ids=OTHER, rewrite_ids=REWRITE)
+
+    assert taught()[0].teacher_prompt_ids == [*OTHER, *REWRITE, *PROMPT]
+
+
 @given(
     count=st.integers(0, 5),
     rows=st.lists(st.tuples(st.booleans(), st.sampled_from("ab"), st.integers(0, 3)), min_size=1, max_size=8),

@@ -50,6 +50,15 @@ def test_a_run_learns_again_what_its_weights_learned_before(ready, home):
     assert drawn(seed=4) == drawn(seed=4)
 
 
+def test_what_was_written_long_ago_gives_way(ready, home, monkeypatch):
+    monkeypatch.setattr(replay, "RECENT", 1)
+    slow = RECIPE.model_copy(update={"lr": 1e-3, "batch_size": 4})
+    learned(ready, FIRST, recipe=slow)
+    learned(ready, SECOND, THIRD, recipe=slow)
+
+    assert drawn() == sorted([SECOND, THIRD])  # the newest two, for a recipe that replays two
+
+
 def test_together_they_weigh_what_those_of_the_batch_would_alone(tiny_model, served, monkeypatch):
     fresh, earlier = (Example(PROMPT, RESPONSE, served, rewrite=(PROMPT, rewrite)) for rewrite in (FIRST, SECOND))
     learner, by_hand = (Learner(tiny_model, dtype="float32", seed=3) for _ in range(2))
