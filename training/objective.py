@@ -63,9 +63,9 @@ def divergence(recipe: Recipe) -> Divergence | None:
 
 def described(views: Sequence[View], recipe: Recipe, replayed: Sequence[Example] = ()) -> dict[str, Any]:
     """What a batch says before any update, the same at each: how many replies carry which signal, how many tokens of
-    a reply are learned from (mean, max), and the advantages of all tokens that learn, {"edges", "counts"}. A reply whose
-    teacher is shown demonstrations counts as demonstrated, and else as hinted. Rehearsals are counted beside the replies,
-    and are none of them."""
+    a reply are learned from (mean, max), and the advantages of all tokens that learn, {"edges", "counts"}. A reply
+    whose teacher is shown demonstrations counts as demonstrated, and else as hinted. Rehearsals are counted beside the
+    replies, and are none of them."""
     turns = [view for view in views if view.example.kind == "turn"]
     examples = [view.example for view in turns]
     rewards = [example.reward for example in examples if not example.rewards]
