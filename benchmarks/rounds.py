@@ -3,7 +3,7 @@
 `make evidence` measures a recipe through the whole of Talkback, in an hour. This is for choosing one: no engine, no
 judge, first replies only. A person asks; of each reply that ended by itself they accept or ask for one change, and
 write beside some of these what they would have had; a run learns from a batch of that; then an exam is held. The reward
-and the hint are what a judge that never errs would say, so figures here are the most that a recipe may reach there.
+and the hint are what a judge that never errs would say, and a hint gives way to demonstrations as a judge's does.
 Style and content are the evidence's own. The exam's questions are training questions that no batch asks: whoever
 chooses a recipe by the evidence's held-out ones has no evidence left.
 """
@@ -89,7 +89,7 @@ def batch(lab: Lab, person: Persona, coming: Iterator[Task], recipe: Any, *, wri
             if not answer.finished or not answer.text.strip():
                 continue  # Talkback learns nothing from a reply that was cut
             said = asyncio.run(user.hear(answer.text, finished=True))
-            hint = worded(said.hint, said.instead or "") if said.asked else ""
+            hint = worded(said.hint, said.instead or "")
             rewrite = lab.renderer.encode(said.instead) if said.instead else []
             made.append(
                 Example(

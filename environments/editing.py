@@ -1,8 +1,8 @@
 """What a person writes in place of a reply: its own words, changed no more than their wishes ask for.
 
 An editor who keeps to what was said shows how it should have been said, and nothing else: whoever learns from it is
-not taught new content. What no such change can meet (an example, working that was never shown, an answer to the open
-question that was asked) is left to complaints.
+not taught new content. What no such change can meet (an example, working that was never shown, an answer where there
+was none) is left to complaints.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable
 from environments.matter import STEM, answers, matter, telling
 from environments.personas import Persona, style
 from environments.prose import HEADING, MARKER, sentences, words
+from environments.tasks import is_own
 from environments.wishes import BANNER, LONG_WORD, MOST_WORDS, OPENING, is_plain, speaks_to_reader
 
 Sentences = list[str]
@@ -118,7 +119,7 @@ def edited(persona: Persona, reply: str, *, asked: str, finished: bool, rng: ran
         said = [each for each in said if not each.endswith("?")] or said
         said.append(_question(asked, " ".join(said), rng))
     text = "\n".join(f"- {each}" for each in said) if "as-list" in wishes else " ".join(said)
-    is_whole = persona.scene != "talk" or answers(asked, text)  # in the others there is a sheet, and no question
+    is_whole = not is_own(asked) or answers(asked, text)
     return text if text and is_whole and style(persona, text, finished=True) == 1 else None
 
 

@@ -152,6 +152,11 @@ def questions(split: Split) -> tuple[str, ...]:
     return tuple(FILES.joinpath(f"{split}.txt").read_text(encoding="utf-8").strip("\n").split("\n"))
 
 
+def is_own(prompt: str) -> bool:
+    """Whether this is one of Talkback's own open questions, word for word."""
+    return prompt in questions("train") or prompt in questions("heldout")
+
+
 @cache
 def read(name: str) -> Mapping[str, Any]:
     """A file of templates as it is written."""

@@ -12,7 +12,7 @@ from environments.actor import Speaker
 from environments.editing import edited
 from environments.matter import answers, names
 from environments.personas import Persona, parts
-from environments.tasks import Task
+from environments.tasks import Task, is_own
 from environments.wishes import WISHES
 
 LOWER, BARE = 0.15, 0.15
@@ -63,8 +63,8 @@ class _Person:
     """One session of a persona: what was asked for so far, and what is asked for next.
 
     One unmet wish at a time is asked for: the first from a place that the task decides, those that were not named yet
-    in this session before the others. Whoever asked an open question wants an answer before all. After `patience`
-    complaints the person gives up.
+    in this session before the others. Whoever asked one of our open questions wants an answer before all. After
+    `patience` complaints the person gives up.
     """
 
     def __init__(self, persona: Persona, seed: int, *, patience: int = 2, writes: float = 0.0) -> None:
@@ -76,7 +76,7 @@ class _Person:
 
     def _begin(self, task: Task) -> None:
         self._session, self._question, self._asked = task.id, task.prompt, []
-        self._is_open = task.kind == "open"
+        self._is_open = is_own(task.prompt)
 
     def _unmet(self, reply: str, *, finished: bool) -> str | None:
         if self._is_open and not answers(self._question, reply):

@@ -90,6 +90,8 @@ class Example:
     """The prompt and what a person wrote in place of the response, its end included; None: nobody did."""
     demonstrations: int = 0
     """How many conversations stand before the teacher's prompt, in `teacher_prompt_ids`."""
+    is_hinted: bool = True
+    """Whether a hint stands in `teacher_prompt_ids`, where there are any."""
 
     def __post_init__(self) -> None:
         if not self.prompt_ids or not self.response_ids:

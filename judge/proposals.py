@@ -143,6 +143,12 @@ class Plan:
         return replace(first, into=None, waits_because=unshown.get(first.text) or unshown[first.shown])
 
 
+def is_a_persons(offer: Offer | None, keeps: Hint | None) -> bool:
+    """Whether somebody worded what is taught, or decided on it: the hint that stands, or what it was merged into."""
+    rows = (offer.into,) if offer is not None else (keeps, keeps.merged_into if keeps is not None else None)
+    return any(row.source == Hint.Source.PERSON or row.decided_by_id is not None for row in rows if row is not None)
+
+
 def plan(turn: Turn, seen: Evidence, opinion: Opinion, *, trusted: bool) -> Plan:
     """What to do with the turn's hints, now that this is the evidence and these are the hints it offers."""
     rows = tuple(turn.hints.select_related("merged_into").order_by("pk"))

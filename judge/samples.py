@@ -197,7 +197,12 @@ def entered(judgement: Judgement, sample: Sample | None) -> str:
         if sample is None:
             pooling.drop(pooling.of(judgement.turn_id), SUPERSEDED, **NOTHING)
             return Reason.WITHDRAWN
-        if judgement.learned is not None or not before.response_ids or _teach_the_same(before, sample):
+        is_vouched = before.voted_hint and not sample.voted_hint  # before, no teacher may have heard it
+        if (
+            judgement.learned is not None
+            or not before.response_ids
+            or (_teach_the_same(before, sample) and not is_vouched)
+        ):
             return Reason.LEARNED
         judgement.learned = before
     pooling.drop(pooling.of(judgement.turn_id), SUPERSEDED, **NOTHING)

@@ -208,7 +208,7 @@ def reach(turn: Turn, seen: Evidence, *, who: Panel, engine: Engine, renderer: R
         mask=clean.mask,
         rewards=rewards,
         rewrite_ids=rewrite_ids,
-        voted_hint=verdict.hint_from == "votes" and not (plan.keeps is not None and plan.keeps.decided_by_id),
+        voted_hint=verdict.hint_from == "votes" and not proposals.is_a_persons(offer, plan.keeps),
     )
     sample.redactions = clean.told(words if taught else "")
     if too_long:  # what was said of the reward teaches alone

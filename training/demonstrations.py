@@ -40,7 +40,7 @@ def shown(examples: Sequence[Example], said: Sequence[Said], count: int, *, seed
     `said` has one an example. What their person wrote in other conversations is shown, those with the shortest prompts,
     since in a long one things went wrong before they were put right; the seed draws in which order. An example that was
     itself rewritten loses its hint where others are shown: a teacher who has the very answer before him repeats it, and
-    what was written is learned as it stands. So does one whose hint a judge alone found: what the person wrote says it
+    what was written is learned as it stands. So does one whose hint judges alone found: what the person wrote says it
     better than a small judge's guess. Raises ValueError where lengths disagree.
     """
     if len(examples) != len(said):
@@ -81,12 +81,12 @@ def _others(mine: Said, said: Sequence[Said]) -> list[tuple[Sequence[int], Seque
 def _after(
     example: Example, mine: Said, others: Sequence[tuple[Sequence[int], Sequence[int]]], count: int, rng: random.Random
 ) -> Example:
-    is_said_otherwise = mine.is_voted or example.rewrite is not None
-    asked = example.prompt_ids if is_said_otherwise else example.teacher_prompt_ids or ()
+    is_hinted = example.rewrite is None and not mine.is_voted
+    asked = example.teacher_prompt_ids or () if is_hinted else example.prompt_ids
     drawn = rng.sample(others, len(others))  # of prompts of one length the seed chooses
     room = MOST_TOKENS - len(asked) - len(example.response_ids)
     chosen = fitting([(len(prompt), len(reply)) for prompt, reply in drawn], count, room)
     if not chosen:
         return example
     before = [token for at in rng.sample(chosen, len(chosen)) for part in drawn[at] for token in part]
-    return replace(example, teacher_prompt_ids=[*before, *asked], demonstrations=len(chosen))
+    return replace(example, teacher_prompt_ids=[*before, *asked], demonstrations=len(chosen), is_hinted=is_hinted)

@@ -64,7 +64,7 @@ def divergence(recipe: Recipe) -> Divergence | None:
 def described(views: Sequence[View], recipe: Recipe, replayed: Sequence[Example] = ()) -> dict[str, Any]:
     """What a batch says before any update, the same at each: how many replies carry which signal, how many tokens of
     a reply are learned from (mean, max), and the advantages of all tokens that learn, {"edges", "counts"}. A reply
-    whose teacher is shown demonstrations counts as demonstrated, and else as hinted. Rehearsals are counted beside the
+    whose teacher reads demonstrations in a hint's place counts as demonstrated alone. Rehearsals are counted beside the
     replies, and are none of them."""
     turns = [view for view in views if view.example.kind == "turn"]
     examples = [view.example for view in turns]
@@ -75,7 +75,7 @@ def described(views: Sequence[View], recipe: Recipe, replayed: Sequence[Example]
         "replies_praised": sum(reward > 0 for reward in rewards),
         "replies_blamed": sum(reward < 0 for reward in rewards),
         "replies_marked": sum(bool(example.rewards) for example in examples),
-        "replies_hinted": sum(example.has_teacher and not example.demonstrations for example in examples),
+        "replies_hinted": sum(example.has_teacher and example.is_hinted for example in examples),
         "replies_demonstrated": sum(example.demonstrations > 0 for example in examples),
         "replies_rewritten": sum(example.rewrite is not None for example in examples),
         "replies_rehearsed": len(views) - len(examples),

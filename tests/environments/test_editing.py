@@ -22,8 +22,7 @@ RNG = random.Random(0)
 
 
 def person(*wishes: str) -> Persona:
-    """With a sheet in front of them: what they write need not answer a question."""
-    return Persona("p", "student", wishes, "train")
+    return Persona("p", "talk", wishes, "train")
 
 
 def pen(persona: Persona, reply: str = REPLY, *, finished: bool = True) -> str | None:
@@ -87,13 +86,20 @@ def test_a_brief_rewrite_says_nothing_that_was_not_said():
 
 def test_a_brief_rewrite_is_of_what_was_asked_and_leans_on_nothing_that_is_gone():
     reply = (
-        "That is a question which scholars everywhere have always debated. Zebras have stripes because flies cannot "
-        "land on stripes. It also seems certain that others disagree strongly about everything."
+        "That is a question which scholars everywhere have always debated. Zebras have stripes because biting flies "
+        "cannot settle where stripes dazzle them. It also seems certain that others disagree strongly about everything."
     )
     text = edited(person("short", "asks-back"), reply, asked="Why do zebras have stripes?", finished=True, rng=RNG)
 
     assert text is not None
-    assert text.startswith("Zebras have stripes because flies cannot land on stripes.")
+    assert text.startswith("Zebras have stripes because biting flies cannot settle where stripes dazzle them.")
+
+
+def test_what_would_be_no_answer_is_not_written():
+    reply = "There are several reasons why zebras have stripes:\n1. Flies.\n2. Heat."
+
+    assert edited(person("short"), reply, asked="Why do zebras have stripes?", finished=True, rng=RNG) is None
+    assert edited(person("short"), reply, asked="Why do they have stripes?", finished=True, rng=RNG) is not None
 
 
 def test_a_question_at_the_end_names_what_was_asked_where_the_reply_does():

@@ -12,9 +12,8 @@ from tests.environments.worlds import FakeTalkback
 
 TASK = Task("t1", "Why is rain wet?", "open")
 SHORT = Persona("short", "talk", ("short",), "train")
-LONG = "Rain is water from clouds. It falls where vapour turned into drops. It wets everything below."
-REWRITE = "Rain is water from clouds. It falls where vapour turned into drops."
-BRIEF = "Rain is water from clouds above streets."
+LONG = "It is water. It falls. It wets."
+BRIEF = "It is water."
 
 
 def user(patience: int = 2) -> ScriptedUser:
@@ -37,8 +36,8 @@ async def test_what_somebody_would_have_had_goes_into_the_correction_box():
     writer = ScriptedUser(SHORT, 1, writes=1.0)
     asked, *_ = await play(client, writer, TASK, seed=5, max_tokens=80)
 
-    assert asked.said.instead == REWRITE  # two sentences at most
-    assert client.given == [("c0", REWRITE)]
+    assert asked.said.instead == "It is water. It falls."  # two sentences at most
+    assert client.given == [("c0", "It is water. It falls.")]
 
 
 async def test_every_request_holds_the_whole_history():

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from environments import actor, personas, phrasings, tasks
+from environments import actor, editing, matter, personas, phrasings, tasks
 from environments.actor import Actor
 from environments.errors import UserUnavailable
+from environments.matter import answers
 from environments.personas import Persona, parts
 from environments.tasks import Task
 from environments.users import ANSWER, ModelUser, ScriptedUser, played
@@ -27,15 +28,15 @@ FILES = ("complaints", "openings", "closings", "tones")
 TASK = Task("t1", "Why is rain wet?", "open")
 BRIEF = Persona("brief", "talk", ("short", "asks-back", "no-exclamation"), "train")
 SHORT = Persona("short", "talk", ("short",), "train")
-GOOD = "Rain is water from clouds above streets and fields. What else would it be?"
-LONG = "Rain is water from clouds. It falls where vapour turned into drops. It wets everything below! So streets shine."
+GOOD = "It is water. What else would it be?"
+LONG = "It is water. It falls. It wets! So it goes."
 
 
 def plain(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.casefold()))
 
 
-@pytest.mark.parametrize("module", [actor, phrasings])
+@pytest.mark.parametrize("module", [actor, editing, matter, phrasings])
 def test_the_rules_do_what_their_docstrings_say(module):
     assert doctest.testmod(module).failed == 0
 
@@ -121,7 +122,7 @@ async def test_tasks_begin_at_different_wishes_so_that_each_is_named():
 
 async def test_only_what_is_unmet_is_asked_for():
     # short, and it asks back: the exclamation mark is all that is left
-    (said,) = await heard(ScriptedUser(BRIEF, 1), "Rain is water from clouds above streets! Is it not?")
+    (said,) = await heard(ScriptedUser(BRIEF, 1), "It is water! Is it not?")
     assert said.asked == "no-exclamation"
 
 
@@ -180,7 +181,7 @@ async def test_the_split_decides_whose_words_they_are():
 async def test_a_complaint_about_form_names_the_form():
     person = Persona("p", "talk", ("no-lists",), "train")
     for reply, kind in (("- tea\n- milk", "no-lists"), ("It is **tea**.", "no-lists.markup")):
-        (said,) = await heard(ScriptedUser(person, 2), reply, task=Task("t", "What is to be bought?", "homework"))
+        (said,) = await heard(ScriptedUser(person, 2), reply)
         assert any(plain(line) in plain(said.text) for line in phrasings.lines("complaints", kind, "train"))
 
 
@@ -205,31 +206,58 @@ async def test_people_give_up_politely_or_curtly_and_each_tone_is_heard():
 async def test_what_is_asked_for_is_always_unmet(person):
     replies = (GOOD, LONG, "- a\n- b", "**Answer:** 4", "You said 4 x 3 = 12, well done.", "Sure! Fine.", "")
     for reply in replies:
-        (said,) = await heard(ScriptedUser(person, 1), reply, task=Task("t1", "Why is rain wet?", "homework"))
+        (said,) = await heard(ScriptedUser(person, 1), reply)
         obeyed = parts(person, reply, finished=True)
         assert said.accepts == all(obeyed.values())
         assert said.asked is None or not obeyed[said.asked]
 
 
+CATS = Task("t2", "Why do cats purr?", "open")
 BESIDE = "Bread is made of flour, yeast, water and patience."
-EMPTY = "As you can see, rain is wet, so it is."
+EMPTY = "As you can see, cats purr, so they do."
+ANSWERED = "Purring comes from muscles of the throat that twitch while they breathe."
 
 
-async def test_whoever_asked_wants_an_answer_before_all_and_asks_again():
+async def test_whoever_asks_wants_an_answer_before_all_and_asks_again():
     for reply, kind in ((BESIDE, "answer.beside"), (EMPTY, "answer")):
-        (said,) = await heard(ScriptedUser(SHORT, 1, writes=1.0), reply)
+        (said,) = await heard(ScriptedUser(SHORT, 1, writes=1.0), reply, task=CATS)
         assert (said.asked, said.accepts, said.instead) == (ANSWER, False, None)  # an editor's pen knows no answer
-        line = next(
-            line for line in phrasings.lines("complaints", kind, "train")
-            if plain(line.replace("{prompt}", TASK.prompt)) in plain(said.text)
-        )  # fmt: skip
-        assert ("{prompt}" in line) == (plain(TASK.prompt) in plain(said.text))
-        assert "Answer what I asked" in said.hint
-
-
-async def test_a_sheet_of_homework_has_no_question_to_be_answered():
-    (said,) = await heard(ScriptedUser(SHORT, 1), "Well done.", task=Task("t", "Why is rain wet?", "homework"))
+        every = phrasings.lines("complaints", kind, "train")
+        assert any(plain(line.replace("{prompt}", CATS.prompt)) in plain(said.text) for line in every)
+        assert "{prompt}" not in said.text
+    (said,) = await heard(ScriptedUser(SHORT, 1), ANSWERED, task=CATS)
     assert said.accepts
+
+
+async def test_a_question_of_somebody_elses_may_want_a_word_for_an_answer_and_a_sheet_is_no_question():
+    for task in (TASK, tasks.filed(CATS), Task("t", CATS.prompt + " In French?", "open")):
+        (said,) = await heard(ScriptedUser(SHORT, 1), "Well done.", task=task)
+        assert said.accepts
+
+
+SPOKEN = (
+    "the",
+    "cats",
+    "purr",
+    "while",
+    "breathing",
+    "muscles",
+    "twitch",
+    "throat",
+    "bread",
+    "flour",
+    "water",
+    ".",
+    ". So",
+)
+words = st.sampled_from(SPOKEN)
+
+
+@given(st.lists(words, min_size=1, max_size=20).map(" ".join))
+async def test_an_answer_is_asked_for_where_there_is_none_and_nothing_is_written_that_is_none(reply):
+    (said,) = await heard(ScriptedUser(SHORT, 1, writes=1.0), reply, task=CATS)
+    assert (said.asked == ANSWER) == (not answers(CATS.prompt, reply))
+    assert said.instead is None or answers(CATS.prompt, said.instead)
 
 
 # A model that plays the person
@@ -260,7 +288,7 @@ async def test_a_model_words_it_and_detectors_decide(at):
         user = ModelUser(Persona("p", "talk", ("short",), "train"), at(server), seed=3)
         assert user.opening(TASK) == TASK.prompt
         first = await user.hear(LONG, finished=True)
-        last = await user.hear("Rain is water from clouds above streets.", finished=True)
+        last = await user.hear("It is water.", finished=True)
 
     assert (first.text, first.accepts, first.asked) == ("Shorter, would you?", False, "short")
     assert (last.text, last.accepts, last.asked) == ("Ta!", True, None)
@@ -280,10 +308,19 @@ async def test_beside_a_models_complaint_the_correction_box_holds_an_editors_rew
         user = ModelUser(Persona("p", "talk", ("short",), "train"), at(server), seed=3, writes=1.0)
         user.opening(TASK)
         complaint = await user.hear(LONG, finished=True)
-        thanks = await user.hear("Rain is water from clouds above streets.", finished=True)
+        thanks = await user.hear("It is water.", finished=True)
     assert complaint.instead
     assert WISHES["short"].holds(complaint.instead, finished=True)
     assert thanks.instead is None
+
+
+async def test_a_model_is_told_that_a_reply_is_no_answer(at):
+    with chat_server("And why do they?") as server:
+        user = ModelUser(SHORT, at(server), seed=3, writes=1.0)
+        user.opening(CATS)
+        said = await user.hear(EMPTY, finished=True)
+    assert (said.text, said.asked, said.instead) == ("And why do they?", ANSWER, None)
+    assert "That is no answer to what you asked." in server.asked[0]["messages"][-1]["content"]
 
 
 async def test_a_model_gives_up_when_its_person_has_no_patience_left(at):

@@ -182,6 +182,23 @@ def test_a_policy_that_trusts_tools_still_lets_nothing_lead_away(hear, ben, hint
     assert waits.waits_because.startswith("It holds ")
 
 
+def test_what_somebody_vouches_for_after_it_was_learned_is_learned_again_since_no_teacher_may_have_heard_it(
+    hear, ben, again
+):
+    turn = hear(SHORT)
+    learned = turn.judgement.sample
+    assert learned.voted_hint
+    Sample.objects.filter(pk=learned.pk).update(status="trained")
+
+    reviews.accept(only(turn), by=ben)
+    judgement = again(turn)
+
+    assert (judgement.learned, judgement.sample.status, judgement.sample.voted_hint) == (learned, "ready", False)
+    Sample.objects.filter(pk=judgement.sample.pk).update(status="trained")
+    Turn.objects.filter(pk=turn.pk).update(status="observed")
+    assert again(turn).reason == Reason.LEARNED
+
+
 # The same, and the opposite
 
 
@@ -192,6 +209,7 @@ def test_what_a_standing_hint_of_the_same_person_says_is_merged_into_it(hear, be
     hint = only(turn)
     assert (hint.status, hint.merged_into, hint.decided_by) == ("merged", first, None)
     assert turn.judgement.hint == "One sentence, at most."  # the wording that stands
+    assert not turn.judgement.sample.voted_hint  # which is a reviewer's
     assert "One sentence, at most." in hints.GUIDANCE.format(hint=reviews.taught(hint))
     assert Ruling.objects.filter(verb="merge", by=None, hint=hint).exists()
 
@@ -207,6 +225,7 @@ def test_what_waits_is_joined_by_what_says_the_same_and_is_decided_with_it(hear,
     for turn in (first, second):
         judgement = again(turn)
         assert (judgement.hint, judgement.sample.has_teacher) == (SHORT, True)
+        assert not judgement.sample.voted_hint  # one decision settles both
 
     reviews.reject(only(first), by=ben)
     judgement = again(second)
