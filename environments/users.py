@@ -72,14 +72,12 @@ class _Person:
         had."""
         self.persona, self.seed, self.patience, self.writes = persona, seed, patience, writes
         self._session, self._question, self._asked = "", "", list[str]()
-        self._is_open = False
 
     def _begin(self, task: Task) -> None:
         self._session, self._question, self._asked = task.id, task.prompt, []
-        self._is_open = is_own(task.prompt)
 
     def _unmet(self, reply: str, *, finished: bool) -> str | None:
-        if self._is_open and not answers(self._question, reply):
+        if is_own(self._question) and not answers(self._question, reply):
             return ANSWER
         obeyed = parts(self.persona, reply, finished=finished)
         start = self._rng("order").randrange(len(obeyed))
@@ -87,9 +85,8 @@ class _Person:
         return min((name for name in order if not obeyed[name]), key=self._asked.count, default=None)
 
     def _instead(self, reply: str, *, finished: bool) -> str | None:
-        """None for a reply that is no answer, too: that takes somebody who knows one."""
         rng = self._rng(f"writes:{len(self._asked)}")
-        if rng.random() >= self.writes or self._asked[-1] == ANSWER:
+        if rng.random() >= self.writes:
             return None
         return edited(self.persona, reply, asked=self._question, finished=finished, rng=rng)
 
