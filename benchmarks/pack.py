@@ -1,7 +1,8 @@
 """What a model, or an adapter of it, does on the general pack: `python -m benchmarks.pack --adapter FOLDER --json`.
 
-The learner scores what the gate asks the engine: the mean log-prob a token of each item's answers. Prints the share of
-items whose right answer is the likeliest, by kind; the least lead of a right one; nats a token; and processor seconds.
+The learner scores what the gate asks the engine, or what another `--pack` holds: the mean log-prob a token of each
+item's answers. Prints the share of items whose right answer is the likeliest, by kind; the least lead of a right one;
+nats a token; and processor seconds.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", type=Path, default=Path("var/models/smollm2-135m-instruct"))
     parser.add_argument("--adapter", type=Path, help="a folder of adapter weights; left out: the base")
+    parser.add_argument("--pack", type=Path, default=Path("judge/pack.jsonl"), help="a file of items; the gate's else")
     parser.add_argument("--items", type=int, default=1000, help="the first so many")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
@@ -40,7 +42,7 @@ def main() -> None:
     began = time.process_time()
     kinds: dict[str, list[bool]] = defaultdict(list)
     margins, nats = [], []
-    for item in pack.items()[: arguments.items]:
+    for item in pack.items(arguments.pack)[: arguments.items]:
         prompt_ids = renderer.prompt_ids([{"role": "user", "content": item.prompt}])
         right, *wrong = (
             sum(logprobs) / len(logprobs)

@@ -51,9 +51,9 @@ class Item:
 
 
 @cache
-def items() -> tuple[Item, ...]:
+def items(file: Path = FILE) -> tuple[Item, ...]:
     """All of them, in the order of the file: varied from the first on, so that a short pack is varied too."""
-    rows = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines() if line]
+    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line]
     return tuple(Item(**row | {"wrong": tuple(row["wrong"])}) for row in rows)
 
 

@@ -248,13 +248,14 @@ class Findings:
         }
 
     def pack(self, arm: str, update: int) -> dict[str, Any] | None:
-        """The general pack: the share that is right, and the change against the base, item by item."""
+        """The general pack: the share that is right, and that as a share of what the base has right."""
         ours = self.values("right", arm, update, PACK)
         asked = {pair.prompt: value for pair, value in self.values("right", BASE, 0, PACK).items()}
         if not ours or any(pair.prompt not in asked for pair in ours):
             return None
-        change = figures.difference(ours, {pair: asked[pair.prompt] for pair in ours})
-        return {"right": mean(ours.values()), "items": len({pair.prompt for pair in ours}), "change": _shown(change)}
+        theirs = {pair: asked[pair.prompt] for pair in ours}
+        kept = figures.ratio(ours, theirs) if sum(theirs.values()) else None
+        return {"right": mean(ours.values()), "items": len({pair.prompt for pair in ours}), "kept": _shown(kept)}
 
     def samples(self, arm: str, update: int) -> list[dict[str, Any]]:
         """Replies before and after: of prompts that a hash chose, and those that lost most content."""
@@ -328,11 +329,12 @@ class Findings:
         found += [self._ahead(one, "binary", min(MIDDLE, self.marks[-1])) for one in ("combined", "topk")]
         found += self._against_prompt(arm, update, row)
         pack = costs["pack"]
+        known = pack["kept"] if pack else None
         found.append(
             Claim(
                 f"{arm}: general pack within {WANTED['pack']:.0%}",
-                f"{pack['change']['mean']:+.1%} of {pack['items']} items" if pack else "not asked",
-                pack["change"]["mean"] >= -WANTED["pack"] if pack else None,
+                f"{_span(known)} of what the base has right of {pack['items']} items" if known else "not asked",
+                known["mean"] >= 1 - WANTED["pack"] if known else None,
             )
         )
         return found

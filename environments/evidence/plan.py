@@ -44,7 +44,7 @@ class Sizes:
     """Of these, so many whose reply is also read by the base, for the distance to it."""
     references: int = 2
     """Further replies of the base to each of them, from which the measure of content takes its scale."""
-    pack: int = 85
+    pack: int = 243
     """Items of the general pack, asked of the base and of what each arm comes to."""
     reply_tokens: int = 256
     """Where a reply in a session is cut. One that was cut teaches nothing, and the small model is often long."""

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from core.errors import TalkbackError
 from environments.client import Completion
 from environments.evidence import content
 from environments.evidence.arms import Arm, guided
@@ -20,8 +19,9 @@ from environments.tasks import Task
 from environments.users import ScriptedUser
 from environments.wishes import WISHES
 
-PACK = Path(__file__).resolve().parent.parent.parent / "judge" / "pack.jsonl"
-"""The general pack, which the gate asks too."""
+PACK = Path(__file__).resolve().parent.parent / "questions" / "general.jsonl"
+"""The general pack, of which no model chose the items. The gate's is made of what the base has right: there a share can
+only fall, whatever was learned."""
 
 NAME = "talkback"
 """What the private Talkback calls its model."""
@@ -31,12 +31,6 @@ BASE = 0
 
 READING = 4
 """Texts that are read at once: more would only wait for each other."""
-
-
-class PackUnreadable(TalkbackError):
-    """The general pack is not there, or is no pack."""
-
-    code, status = "pack_unreadable", 500
 
 
 class Answers(Protocol):
@@ -208,8 +202,7 @@ def copied(rows: Journal, before: Probe, now: Probe) -> None:
 
 
 async def ask_pack(plan: Plan, probe: Probe, reader: Reader, rows: Journal, model: str) -> None:
-    """Which answer of each item of the general pack is likeliest, by its mean log-prob a token, as the gate asks it. An
-    item without wrong answers is a text, of which only the log-prob counts."""
+    """Which answer of each item of the general pack is likeliest, by its mean log-prob a token."""
 
     async def one(item: Mapping[str, Any]) -> None:
         key = f"{probe.key}/pack/{item['id']}"
@@ -234,20 +227,16 @@ async def ask_pack(plan: Plan, probe: Probe, reader: Reader, rows: Journal, mode
             completion_tokens=0,
             model=model,
             kl=None,
-            right=likeliest == item["right"] if item["wrong"] else None,
+            right=likeliest == item["right"],
             nats=[round(one, 4) for one in nats],
         )
 
     await asyncio.gather(*map(one, pack(plan.sizes.pack)))
 
 
-def pack(items: int, path: Path = PACK) -> list[dict[str, Any]]:
-    """The first so many items; the file is varied from the first line on. Raises PackUnreadable."""
-    try:
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-        return [{**row, "wrong": list(row.get("wrong", ())), "right": row["right"]} for row in rows[:items]]
-    except (OSError, ValueError, KeyError) as error:
-        raise PackUnreadable(f"{path.name} of the general pack cannot be read: {error}.") from error
+def pack(items: int) -> list[dict[str, Any]]:
+    """The first so many items; the file is varied from the first line on."""
+    return [json.loads(line) for line in PACK.read_text(encoding="utf-8").splitlines()[:items]]
 
 
 async def _distance(reader: Reader, question: Question, reply: str, number: int, base: float) -> float:

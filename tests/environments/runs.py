@@ -114,7 +114,8 @@ def _replies(arm: str, seed: int, mark: int, at: int, *, is_read: bool) -> Itera
 def _item(arm: str, seed: int, mark: int, at: int) -> dict[str, Any]:
     return {
         "arm": arm, "seed": seed, "update": mark, "set": "pack", "persona": None, "task": {"id": f"fact-{at}"},
-        "reply": "Yes.", "right": not (arm == "binary" and at == 3), "nats": [-0.4, -1.2],
+        "reply": "Yes.", "right": at >= (1 if arm == "combined" else 2) and not (arm == "binary" and at == 3),
+        "nats": [-0.4, -1.2],
     }  # fmt: skip
 
 

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from environments import tasks
 from environments.errors import Unplayable
+from environments.evidence import probes
+from environments.evidence.plan import Sizes
 from environments.tasks import Task, correct
 
 JUDGE = Path(__file__).parents[2] / "judge"
@@ -37,6 +39,18 @@ def test_there_are_open_questions_enough_and_no_two_are_the_same():
     assert len(set(train)) == len(train) >= 200
     assert len(set(heldout)) == len(heldout) >= 120
     assert not set(train) & set(heldout)
+
+
+def test_the_general_pack_asks_what_nothing_else_asks():
+    items = probes.pack(Sizes().pack + 1)
+    assert len({item["id"] for item in items}) == len(items) == Sizes().pack
+    assert all(len({item["right"], *item["wrong"]}) == 3 for item in items)
+    asked = {plain(item["prompt"]) for item in items}
+    elsewhere = {plain(row["prompt"]) for name in ("pack.jsonl", "heldout.jsonl") for row in rows(name)}
+    elsewhere |= {plain(line) for line in (JUDGE / "rehearsal.txt").read_text(encoding="utf-8").splitlines()}
+    elsewhere |= {plain(text) for split in SPLITS for text in tasks.questions(split)}
+    assert len(asked) == len(items)
+    assert not asked & elsewhere
 
 
 def test_nothing_that_examines_or_rehearses_is_asked():
