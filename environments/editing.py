@@ -1,8 +1,8 @@
 """What a person writes in place of a reply: its own words, changed no more than their wishes ask for.
 
 An editor who keeps to what was said shows how it should have been said, and nothing else: whoever learns from it is
-not taught new content. What no such change can meet (an example, working that was never shown, an answer where there
-was none) is left to complaints.
+not taught new content. What no such change can meet (more of an answer, an example, working that was never shown, an
+answer where there was none) is left to complaints.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from environments.matter import STEM, answers, matter, telling
-from environments.personas import Persona, style
+from environments.personas import Persona, parts
 from environments.prose import HEADING, MARKER, sentences, words
 from environments.tasks import is_own
 from environments.wishes import BANNER, LONG_WORD, MOST_WORDS, OPENING, is_plain, speaks_to_reader
@@ -94,7 +94,8 @@ LEADS = ("As you may know,", "As you can see,", "You may be surprised to know th
 
 
 def edited(persona: Persona, reply: str, *, asked: str, finished: bool, rng: random.Random) -> str | None:
-    """The reply to what was `asked` as this person would have it; None where that takes more than an editor's pen.
+    """The reply to what was `asked` as this person would have it, as far as an editor's pen goes; None where it changes
+    nothing, or would take away what they wish for.
 
     >>> brief = Persona("p", "talk", ("short", "asks-back"), "train")
     >>> reply = "It is the sun. The sun warms the water of the sea. Rain falls."
@@ -113,14 +114,18 @@ def edited(persona: Persona, reply: str, *, asked: str, finished: bool, rng: ran
     elif "plain-words" in wishes:
         said = _plain(said)
     if "second-person" in wishes and said:
-        said = _to_reader(said, rng)
+        said = _to_reader(said, rng, keeps_all="long" in wishes)
     said = [_ended(each) for each in said]
     if "asks-back" in wishes:
         said = [each for each in said if not each.endswith("?")] or said
         said.append(_question(asked, " ".join(said), rng))
     text = "\n".join(f"- {each}" for each in said) if "as-list" in wishes else " ".join(said)
-    is_whole = not is_own(asked) or answers(asked, text)
-    return text if text and is_whole and style(persona, text, finished=True) == 1 else None
+    if not text or (is_own(asked) and not answers(asked, text)):
+        return None
+    before, after = parts(persona, reply, finished=finished), parts(persona, text, finished=True)
+    missed = {wish for wish, obeyed in after.items() if not obeyed}
+    mended = any(obeyed and not before[wish] for wish, obeyed in after.items())
+    return text if mended and missed <= BEYOND and not any(before[wish] for wish in missed) else None
 
 
 def _ended(sentence: str) -> str:
@@ -223,9 +228,10 @@ def _long_share(sentence: str) -> float:
     return sum(len(word) >= LONG_WORD for word in every) / max(len(every), 1)
 
 
-def _to_reader(said: Sentences, rng: random.Random) -> Sentences:
-    """What only leads up to a sentence that speaks to somebody goes; or the first is said to them; or it is led in."""
-    for at, each in enumerate(said[:LEADING]):
+def _to_reader(said: Sentences, rng: random.Random, *, keeps_all: bool = False) -> Sentences:
+    """What only leads up to a sentence that speaks to somebody goes, unless all is to be kept; or the first is said to
+    them; or it is led in."""
+    for at, each in enumerate(said[: 1 if keeps_all else LEADING]):
         if speaks_to_reader(each) and len(said) - at > len(said) / 2:
             return said[at:]
     first = OTHERS.sub("you", OURS.sub(lambda found: YOURS[found[0].lower()], said[0]))
@@ -242,3 +248,6 @@ EDITS: dict[str, Callable[[Sentences, random.Random], Sentences]] = {
     "digits": _in_digits, "plain-words": _simple,
 }  # fmt: skip
 """Of each sentence, in the order in which they are made; what is of the whole comes after them."""
+
+BEYOND = frozenset(("long", "example", "shows-working", "kind", "specific"))
+"""Wishes that no pen meets with a reply's own words. Whoever has others beside them writes for those."""

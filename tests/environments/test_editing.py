@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments.editing import edited
+from environments.editing import BEYOND, edited
 from environments.personas import Persona, composed, parts
 from environments.prose import words
 
@@ -40,7 +40,6 @@ def pen(persona: Persona, reply: str = REPLY, *, finished: bool = True) -> str |
         "plain-words",
         "digits",
         "no-opening",
-        "as-list",
     ],
 )
 def test_each_wish_that_a_pen_can_meet_is_met(wish):
@@ -48,6 +47,10 @@ def test_each_wish_that_a_pen_can_meet_is_met(wish):
 
     assert text is not None
     assert parts(person(wish), text, finished=True) == {wish: True}
+
+
+def test_a_list_is_made_of_the_sentences():
+    assert pen(person("as-list"), "It rains. It pours.") == "- It rains.\n- It pours."
 
 
 def test_what_was_not_wished_for_stays():
@@ -65,16 +68,36 @@ def test_a_wish_beyond_a_pen_is_left_to_complaints():
     assert pen(person("shows-working"), "He has 12.") is None
 
 
+def test_who_has_wishes_beyond_a_pen_writes_for_the_others():
+    who = person("second-person", "long")
+
+    assert pen(who, "We sleep at night. Bodies rest.") == "You sleep at night. Bodies rest."
+    assert pen(who, "You sleep at night. Bodies rest.") is None  # it is too short, and nothing can be done
+
+
+def test_who_wants_it_long_keeps_every_sentence():
+    reply = "It is simple. You boil it. You wait. You stir. You taste. You eat."  # six: without the first it were five
+    text = pen(person("second-person", "long"), reply)
+
+    assert text is not None
+    assert "you" in text.split(".")[0].lower()
+    assert text.endswith("is simple. You boil it. You wait. You stir. You taste. You eat.")
+
+
 def test_nothing_to_edit_is_no_rewrite():
     assert pen(person("short"), "…") is None
 
 
 @given(st.integers(0, 10_000), st.text(alphabet="Aabe .!?\n-*1", max_size=120), st.booleans())
-def test_whatever_was_said_a_rewrite_obeys_every_wish_or_there_is_none(seed, reply, finished):
+def test_whatever_was_said_a_rewrite_mends_all_that_a_pen_can_and_spoils_nothing(seed, reply, finished):
     persona = composed("train", 1, seed)[0]
     text = edited(persona, reply, asked="Why a or b?", finished=finished, rng=random.Random(seed))
 
-    assert text is None or all(parts(persona, text, finished=True).values())
+    if text is not None:
+        before, after = parts(persona, reply, finished=finished), parts(persona, text, finished=True)
+        assert all(obeyed or wish in BEYOND for wish, obeyed in after.items())
+        assert all(after[wish] for wish, obeyed in before.items() if obeyed)
+        assert sum(after.values()) > sum(before.values())
 
 
 def test_a_brief_rewrite_says_nothing_that_was_not_said():
