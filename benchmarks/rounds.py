@@ -108,18 +108,19 @@ def rehearsed(lab: Lab, recipe: Any, *, seed: int) -> list[Any]:
     """Talkback's ordinary prompts with the base's own answers, as many as the recipe's share of a batch."""
     from gpu_workers.types import Example
     from judge.rehearsal import prompts
+    from training.rehearsal import TOKENS
 
     number = round(recipe.batch_size * recipe.rehearsal / (1 - recipe.rehearsal))
     if not number:
         return []
     ordinary = random.Random(seed).sample(prompts(), number)
     with lab.learner.model.disable_adapter():
-        answers = asked(lab, ordinary, seed=seed, temperature=1.0)
+        answers = asked(lab, ordinary, seed=seed, temperature=1.0, tokens=TOKENS)
     return [
         Example(
             one.prompt,
-            one.ids[: recipe.max_tokens],
-            lab.learner.score(one.prompt, one.ids[: recipe.max_tokens], adapter=False),
+            one.ids,
+            lab.learner.score(one.prompt, one.ids, adapter=False),
             kind="rehearsal",
         )
         for one in answers

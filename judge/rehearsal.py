@@ -26,9 +26,6 @@ FILE = Path(__file__).with_name("rehearsal.txt")
 HANDFUL = 4
 """Prompts asked at once: somebody may want to chat any moment."""
 
-MOST_TOKENS = 256
-"""Where an answer is cut. Nothing is said of it, so a cut one is held to the base as well as a whole one."""
-
 SEAT_S = 300
 """How long the seat of somebody who died stays taken."""
 
@@ -45,18 +42,21 @@ def is_due() -> bool:
     Where every weight was swapped in place, the base answers nobody, and so not here either.
     """
     return (
-        longest() > 0
+        _is_wanted()
         and rehearsal.pool().count() < len(prompts())
         and calibration.is_quiet()
         and not Checkpoint.objects.filter(kind=Checkpoint.Kind.FULL, status=Checkpoint.Status.LIVE).exists()
     )
 
 
-def longest() -> int:
-    """Tokens of the longest answer that any line would rehearse; 0 where none does."""
+def standing() -> tuple[int, int]:
+    """How many prompts this base has answered, and of how many that any line's recipe wants."""
+    return rehearsal.pool().count(), len(prompts()) if _is_wanted() else 0
+
+
+def _is_wanted() -> bool:
     names = Line.objects.filter(retired_at=None).values_list("name", flat=True)
-    recipes = [lines.recipe_of(name) for name in names]
-    return max((min(one.max_tokens or MOST_TOKENS, MOST_TOKENS) for one in recipes if one.rehearsal), default=0)
+    return any(lines.recipe_of(name).rehearsal for name in names)
 
 
 def answer(*, engine: Engine, renderer: Renderer) -> bool:
@@ -71,7 +71,7 @@ def answer(*, engine: Engine, renderer: Renderer) -> bool:
         known = {tuple(ids) for ids in rehearsal.pool().values_list("prompt_ids", flat=True)}
         asked = [renderer.prompt_ids([{"role": "user", "content": prompt}]) for prompt in prompts()]
         left = [ids for ids in asked if tuple(ids) not in known]
-        told = asyncio.run(_ask(left[:HANDFUL], engine, longest()))
+        told = asyncio.run(_ask(left[:HANDFUL], engine))
         Rehearsal.objects.bulk_create(
             Rehearsal(model=settings.MODEL, prompt_ids=ids, response_ids=list(said.ids), logprobs=list(said.logprobs))
             for ids, said in zip(left, told, strict=False)
@@ -80,8 +80,8 @@ def answer(*, engine: Engine, renderer: Renderer) -> bool:
         return len(left) > HANDFUL
 
 
-async def _ask(handful: Sequence[list[int]], engine: Engine, tokens: int) -> list[Completion]:
-    sampling = Sampling(max_new_tokens=tokens, temperature=1.0)
+async def _ask(handful: Sequence[list[int]], engine: Engine) -> list[Completion]:
+    sampling = Sampling(max_new_tokens=rehearsal.TOKENS, temperature=1.0)
     try:
         asked = (engine.generate(ids, sampling, priority=judges.AFTERTHOUGHT) for ids in handful)
         return await asyncio.gather(*asked)

@@ -131,7 +131,8 @@ def lengths(samples: Iterable[Sample]) -> list[Lengths]:
 def rehearsed(rows: int) -> list[Lengths]:
     """So many rehearsals, as far as the pool holds them: which ones a run draws is seen when it begins, and the first
     are about as long as any."""
-    return [Lengths(len(row.prompt_ids), len(row.response_ids)) for row in rehearsal.pool()[:rows]]
+    pool = rehearsal.pool()[:rows]
+    return [Lengths(len(row.prompt_ids), min(rehearsal.TOKENS, len(row.response_ids))) for row in pool]
 
 
 def learned(sample: Lengths, recipe: Recipe) -> int:

@@ -129,11 +129,16 @@ def updates(
     What people wrote instead is learned beside it: w_sft · (mean over the whole batch, rewritten or not, of the mean
     −log-prob of a rewrite's tokens), so that one rewrite weighs what one reply does. Those of `replayed` are learned
     with them, and all together weigh what those of the batch would. "supervised_loss" is the mean over all.
+
+    What is rehearsed comes on top: each row weighs what a reply does, and takes nothing of the replies' weight.
     """
     loss, apart, answers = objective(recipe), divergence(recipe), _rewrites(views, replayed, recipe)
+    whole = len(views) / sum(view.example.kind == "turn" for view in views)
     for update in range(1, recipe.updates + 1):
         told = None if progress is None else partial(_onward, progress, (update - 1) * len(views))
-        gather = partial(learner.forward_backward, views, loss, divergence=apart, answers=answers, progress=told)
+        gather = partial(
+            learner.forward_backward, views, loss, scale=whole, divergence=apart, answers=answers, progress=told
+        )
         figures = memory.fitting(learner, gather)
         if update > 1 and (not learner.has_gradient() or _is_far(figures, recipe)):
             return

@@ -11,6 +11,9 @@ from gpu_workers.types import Example
 from training.config import Recipe
 from training.models import Rehearsal
 
+TOKENS = 32
+"""How an answer begins is rehearsed: how long it is and where it ends are what a person's style decides."""
+
 
 def count(recipe: Recipe, samples: int) -> int:
     """How many rows are `recipe.rehearsal` of a whole that holds so many samples beside them.
@@ -29,16 +32,16 @@ def pool() -> QuerySet[Rehearsal]:
 def drawn(recipe: Recipe, samples: int, seed: int) -> list[Example]:
     """The rows that a run of so many samples rehearses, none twice; fewer while the pool holds no more.
 
-    The same seed draws the same rows of the same pool. Of each answer the first `max_tokens` are learned from, as of
-    any reply; it has neither reward nor teacher, so that it is held to the base (Recipe.trust).
+    The same seed draws the same rows of the same pool. Of each answer the first `TOKENS` are learned from, and no more
+    than of any reply; it has neither reward nor teacher, so that it is held to the base (Recipe.trust).
     """
     keys = list(pool().values_list("pk", flat=True))
     chosen = random.Random(seed).sample(keys, min(count(recipe, samples), len(keys)))
     rows = Rehearsal.objects.in_bulk(chosen)
-    return [_example(rows[key], recipe.max_tokens) for key in chosen]
+    return [_example(rows[key], min(TOKENS, recipe.max_tokens or TOKENS)) for key in chosen]
 
 
-def _example(row: Rehearsal, tokens: int | None) -> Example:
+def _example(row: Rehearsal, tokens: int) -> Example:
     return Example(
         prompt_ids=row.prompt_ids,
         response_ids=row.response_ids[:tokens],

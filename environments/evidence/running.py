@@ -47,6 +47,8 @@ class Door(Protocol):
 
     async def make_lines(self, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Mapping[str, str]]: ...
 
+    async def rehearse(self) -> None: ...
+
     async def approve(self, number: int) -> None: ...
 
     async def standing(self, line: str) -> Mapping[str, Any]: ...
@@ -114,6 +116,7 @@ class Running:
     async def _all(self) -> None:
         described = [self._described(arm, seed) for seed in self.plan.seeds for arm in self.plan.arms]
         self._keys = await self._door.make_lines(described)
+        await self._door.rehearse()
         self._reader = probes.Reading(self._door.reader())
         failed: list[str] = []
         try:

@@ -194,6 +194,10 @@ class Stack:
         draft.replace(kept)
         return keys
 
+    async def rehearse(self) -> None:
+        """What runs rehearse is answered before anybody talks: from then on the engine is never idle."""
+        await self.manage("rehearse")
+
     async def approve(self, number: int) -> None:
         await self.manage("checkpoints", "approve", str(number), "--reason", "the gate is at its least: probes examine")
 

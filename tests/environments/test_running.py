@@ -54,6 +54,7 @@ class FakeTalkback:
         self.turns_away: set[int] = set()
         self.cuts = False
         self.stuck = False
+        self.has_rehearsed = False
         self.away: str | None = None
 
     # Door
@@ -62,6 +63,9 @@ class FakeTalkback:
         for row in rows:
             self.lines.setdefault(row["name"], FakeLine())
         return {row["name"]: {"talk": f"{row['name']}:talk", "probe": f"{row['name']}:probe"} for row in rows}
+
+    async def rehearse(self) -> None:
+        self.has_rehearsed = True
 
     async def approve(self, number: int) -> None:
         line = next(line for line in self.lines.values() if number in line.checkpoints)
@@ -123,6 +127,7 @@ class FakeClient:
         told = self.talkback
         if told.dies_after is not None and told.asked.total() >= told.dies_after:
             raise Killed
+        assert told.has_rehearsed, "once people talk the engine is never idle, and runs would rehearse nothing"
         assert how["name"], "a request without a name would be a second turn after a kill"
         told.asked[how["name"]] += 1
         completion = f"c-{how['name']}"

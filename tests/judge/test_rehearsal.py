@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
+from django.core.management import CommandError, call_command
 
 from benchmarks import recipe as measured
 from chat.models import Turn
 from gpu_workers.errors import EngineUnavailable
-from judge import heldout, rehearsal, tasks
+from judge import heldout, pack, rehearsal, tasks
 from training.models import Checkpoint, Rehearsal
+from training.rehearsal import TOKENS
 from webapp import pipeline
 
 
@@ -18,7 +20,7 @@ from webapp import pipeline
 def rehearsing(renderer, settings, tmp_path, db):
     """An installation whose recipe rehearses a quarter of each batch."""
     settings.RECIPE = str(tmp_path / "recipe.json")
-    (tmp_path / "recipe.json").write_text(json.dumps({"rehearsal": 0.25, "max_tokens": 64}))
+    (tmp_path / "recipe.json").write_text(json.dumps({"rehearsal": 0.25}))
 
 
 def test_there_are_many_ordinary_prompts_and_none_of_the_exam():
@@ -26,6 +28,7 @@ def test_there_are_many_ordinary_prompts_and_none_of_the_exam():
 
     assert len(prompts) == len(set(prompts)) >= 100
     assert not [prompt for prompt in prompts if heldout.holds(prompt)]
+    assert not set(prompts) & {item.prompt for item in pack.items()}
     assert not set(prompts) & set(measured.HELD_OUT)
 
 
@@ -39,7 +42,7 @@ def test_the_base_answers_a_handful_at_temperature_1_after_everybody_else(rehear
     assert {call.adapter for call in asked} == {None}
     assert {call.priority for call in asked} == {-1}
     assert {(call.sampling.temperature, call.sampling.top_p, call.sampling.max_new_tokens) for call in asked} == {
-        (1.0, 1.0, 64)
+        (1.0, 1.0, TOKENS)
     }
     row = Rehearsal.objects.first()
     assert renderer.decode(row.prompt_ids).strip().endswith("assistant")
@@ -61,8 +64,24 @@ def test_each_prompt_is_answered_once_until_all_are(rehearsing, engine, renderer
     assert not rehearsal.is_due()
 
 
-def test_nothing_is_asked_where_no_recipe_rehearses(renderer, engine, settings, db):
-    settings.RECIPE = ""
+def test_it_can_be_had_at_once(rehearsing, engine, capsys):
+    call_command("rehearse")
+    call_command("rehearse")
+
+    assert len(engine.asked("generate")) == len(rehearsal.prompts()) == 136
+    assert capsys.readouterr().out.splitlines() == ["The base has answered 136 of 136 prompts that runs rehearse."] * 2
+
+
+def test_an_engine_that_is_away_is_named_to_whoever_wants_it_at_once(rehearsing, engine):
+    engine.goes_down(EngineUnavailable("away"))
+
+    with pytest.raises(CommandError, match="away"):
+        call_command("rehearse")
+
+
+def test_nothing_is_asked_where_no_recipe_rehearses(renderer, engine, settings, tmp_path, db):
+    settings.RECIPE = str(tmp_path / "recipe.json")
+    (tmp_path / "recipe.json").write_text(json.dumps({"rehearsal": 0}))
 
     assert not rehearsal.is_due()
     assert not rehearsal.answer(engine=engine, renderer=renderer)

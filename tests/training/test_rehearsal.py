@@ -51,7 +51,16 @@ def test_a_pool_that_is_too_small_gives_what_it_holds(rows):
     assert rehearsal.drawn(RECIPE, 60, seed=1) == []
 
 
-def test_a_row_has_neither_reward_nor_teacher_and_is_as_long_as_replies_are(rows):
+def test_how_long_an_answer_is_and_where_it_ends_is_not_rehearsed(rows):
+    long = [90] * (rehearsal.TOKENS + 8)
+    Rehearsal.objects.update(response_ids=long, logprobs=[-60.0] * len(long))
+
+    (example,) = rehearsal.drawn(RECIPE, 3, seed=1)
+    assert len(example.response_ids) == len(example.old_logprobs) == rehearsal.TOKENS
+    assert {one.response for one in forecast.rehearsed(1)} == {rehearsal.TOKENS}
+
+
+def test_a_row_has_neither_reward_nor_teacher_and_is_no_longer_than_replies_are(rows):
     (example,) = rehearsal.drawn(RECIPE.model_copy(update={"max_tokens": 2}), 3, seed=1)
 
     assert (example.kind, example.has_reward, example.has_teacher) == ("rehearsal", False, False)
@@ -100,6 +109,20 @@ def test_what_is_rehearsed_stays_nearer_to_the_base(rows, ready, settings):
         moved[share] = apart(Learner(settings.MODEL, adapter_dir=candidate.folder, dtype="float32"))
 
     assert moved[0.5] < moved[0.0] / 2
+
+
+def test_what_is_rehearsed_takes_nothing_of_the_replies_weight(rows, ready):
+    """A fresh adapter is the base: the first gradient of what is rehearsed is 0, and that of the replies as ever."""
+    length = {}
+    for share in (0.0, 0.5):
+        for _ in range(3):
+            ready(reward=-1.0, teacher_prompt_ids=HINTED)
+        run = batches.fill(RECIPE.model_copy(update={"rehearsal": share, "updates": 1}))
+        assert runs.train(run) is not None
+        run.refresh_from_db()
+        length[share] = run.metrics[0]["grad_norm"]
+
+    assert length[0.5] == pytest.approx(length[0.0], rel=0.02)  # half of it, were they in one mean
 
 
 def test_it_is_foreseen(rows):
