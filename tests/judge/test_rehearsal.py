@@ -79,18 +79,23 @@ def test_an_engine_that_is_away_is_named_to_whoever_wants_it_at_once(rehearsing,
         call_command("rehearse")
 
 
-def test_nothing_is_asked_where_no_recipe_rehearses(renderer, engine, settings, tmp_path, db):
+def test_nothing_is_asked_where_no_recipe_rehearses(renderer, engine, settings, tmp_path, db, capsys):
     settings.RECIPE = str(tmp_path / "recipe.json")
     (tmp_path / "recipe.json").write_text(json.dumps({"rehearsal": 0}))
 
     assert not rehearsal.is_due()
+    call_command("rehearse")
+    assert capsys.readouterr().out == "No line's recipe rehearses, so there is nothing to answer.\n"
     assert not rehearsal.answer(engine=engine, renderer=renderer)
     assert not engine.calls
 
 
-def test_chat_and_learning_come_first(rehearsing, engine, renderer, serve):
+def test_chat_and_learning_come_first(rehearsing, engine, renderer, serve, capsys):
     turn = serve(status=Turn.Status.ANSWERING)
     assert not rehearsal.is_due()
+    call_command("rehearse")
+    assert "0 of 136" in (said := capsys.readouterr().out)
+    assert "Somebody chats" in said
     turn.delete()
     assert rehearsal.is_due()
 

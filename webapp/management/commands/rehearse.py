@@ -24,4 +24,9 @@ class Command(BaseCommand):
         except TalkbackError as failure:
             raise CommandError(str(failure)) from failure
         known, wanted = rehearsal.standing()
+        if not wanted:
+            self.stdout.write("No line's recipe rehearses, so there is nothing to answer.")
+            return
         self.stdout.write(f"The base has answered {known} of {wanted} prompts that runs rehearse.")
+        if known < wanted:
+            self.stdout.write("Somebody chats, judges or learns: the rest is answered when nobody does.")
