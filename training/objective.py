@@ -133,7 +133,8 @@ def updates(
     What is rehearsed comes on top: each row weighs what a reply does, and takes nothing of the replies' weight.
     """
     loss, apart, answers = objective(recipe), divergence(recipe), _rewrites(views, replayed, recipe)
-    whole = len(views) / sum(view.example.kind == "turn" for view in views)
+    replies = sum(view.example.kind == "turn" for view in views)
+    whole = len(views) / (replies or len(views))
     for update in range(1, recipe.updates + 1):
         told = None if progress is None else partial(_onward, progress, (update - 1) * len(views))
         gather = partial(
