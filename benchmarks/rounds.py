@@ -1,8 +1,8 @@
 """What rounds of lessons do to a model, in one process: `python -m benchmarks.rounds --person short+asks-back --json`.
 
 `make evidence` measures a recipe through the whole of Talkback, in an hour. This is for choosing one: no engine, no
-judge, first replies only. A person asks; of each reply that ended by itself they accept or ask for one change, and
-write beside some of these what they would have had; a run learns from a batch of that; then an exam is held. The reward
+judge, first replies only. A person asks; of each reply they accept or ask for one change, and write beside some of
+these what they would have had; a run learns from a batch of that; then an exam is held. The reward
 and the hint are what a judge that never errs would say, and a hint gives way to demonstrations as a judge's does.
 Style and content are the evidence's own. The exam's questions are training questions that no batch asks: whoever
 chooses a recipe by the evidence's held-out ones has no evidence left.
@@ -86,9 +86,9 @@ def batch(lab: Lab, person: Persona, coming: Iterator[Task], recipe: Any, *, wri
         openings = [user.opening(task) for user, task in zip(users, drawn, strict=True)]
         seed += 1
         for opening, user, answer in zip(openings, users, asked(lab, openings, seed=seed), strict=True):
-            if not answer.finished or not answer.text.strip():
-                continue  # Talkback learns nothing from a reply that was cut
-            said = asyncio.run(user.hear(answer.text, finished=True))
+            said = asyncio.run(user.hear(answer.text, finished=answer.finished))
+            if not answer.text.strip() or not (answer.finished or said.instead):
+                continue  # of a reply that was cut Talkback learns nothing but what was written in its place
             hint = worded(said.hint, said.instead or "")
             rewrite = lab.renderer.encode(said.instead) if said.instead else []
             made.append(
@@ -97,7 +97,7 @@ def batch(lab: Lab, person: Persona, coming: Iterator[Task], recipe: Any, *, wri
                     answer.ids[: recipe.max_tokens],
                     lab.learner.score(answer.prompt, answer.ids[: recipe.max_tokens]),
                     teacher_prompt_ids=lab.prompt(opening, hint=hint) if hint and recipe.w_opd else None,
-                    reward=(1.0 if said.accepts else -1.0) if recipe.w_rl else 0.0,
+                    reward=(1.0 if said.accepts else -1.0) if recipe.w_rl and answer.finished else 0.0,
                     rewrite=(answer.prompt, [*rewrite, lab.stop]) if rewrite and recipe.w_sft else None,
                 )
             )

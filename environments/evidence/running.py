@@ -19,10 +19,6 @@ from environments.evidence.turnstile import Rank, Turnstile
 from environments.personas import Persona
 from environments.users import ScriptedUser, User
 
-AT_ONCE = 12
-"""Requests under way, of sessions and probes together: the embedded engine takes sixteen, and a token is the cheaper
-the more it writes at once; four places are left to votes."""
-
 WATCH_S = 3.0
 """How often it is looked whether every process is still there."""
 
@@ -44,6 +40,9 @@ class ArmsFailed(TalkbackError):
 
 class Door(Protocol):
     """The private Talkback, as whoever runs it, as its clients, and as its engine's reader."""
+
+    @property
+    def at_once(self) -> int: ...
 
     async def make_lines(self, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Mapping[str, str]]: ...
 
@@ -82,7 +81,7 @@ class Running:
         self._door, self._say = door, say
         self._person = person or partial(ScriptedUser, writes=plan.sizes.writes)
         self._sleep, self._clock = sleep, clock
-        self._turnstile = Turnstile(AT_ONCE)
+        self._turnstile = Turnstile(door.at_once)
         self._keys: Mapping[str, Mapping[str, str]] = {}
         self._clients: dict[str, Talkback] = {}
         self._later: list[asyncio.Task[None]] = []
@@ -279,7 +278,7 @@ class Running:
         done: set[asyncio.Task[None]] = set()
         try:
             while (short := wanted - len(line.filled().ready)) > 0:
-                room = min(short, AT_ONCE, max(1, (wanted + short - 1) // (self.plan.sizes.rewrites + 1)))
+                room = min(short, self._door.at_once, max(1, (wanted + short - 1) // (self.plan.sizes.rewrites + 1)))
                 while len(under_way) < room and started < self.plan.sizes.sessions:
                     under_way.add(asyncio.create_task(self._play(line, arm, seed, next(coming), rank)))
                     started += 1

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any, Self, cast
 
 import httpx
 
@@ -25,6 +25,7 @@ from core.errors import TalkbackError
 from environments.client import Client
 from environments.evidence.probes import BASE, NAME
 from gpu_workers.engine import Engine
+from gpu_workers.fleet import Fleet
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MARK = "TALKBACK_EVIDENCE"
@@ -33,6 +34,11 @@ MARK = "TALKBACK_EVIDENCE"
 READY_S = 1200.0
 MANAGE_S = 900.0
 STOP_S = 15.0
+STREAMS = 12
+"""Requests of one engine at a time, of sessions and probes together: it takes sixteen, a token is the cheaper the more
+it writes at once, and four places are left to votes."""
+MOST_ENGINES = 4
+"""Of as many as there are cores: a reply is drawn on one thread, and what the learner leaves idle is theirs."""
 STARTS = 3
 """How often a process may be started in all; one that ends more often has a fault, and its log says which."""
 
@@ -61,7 +67,7 @@ SETTINGS: dict[str, str] = {
     ),
 }
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
-"""The engine has a core and the learner has one; more threads on shared cores cost far more than they give."""
+"""An engine has a core, and so has the learner; more threads on shared cores cost far more than they give."""
 
 
 class StackFailed(TalkbackError):
@@ -116,7 +122,7 @@ class Stack:
         """What runs, in the order in which it starts."""
         celery = [sys.executable, "-m", "celery", "-A", "webapp"]
         at = ["--host", "127.0.0.1", "--port"]
-        found = {
+        return {
             "redis": [
                 redis(),
                 "--port",
@@ -128,23 +134,28 @@ class Stack:
                 "--dir",
                 str(self.folder),
             ],
-            "engine": [
-                sys.executable,
-                "-m",
-                "gpu_workers.embedded",
-                "--model",
-                str(self.model),
-                *at,
-                str(self._engine),
-            ],
+            **{
+                f"engine{number if number > 1 else ''}": [
+                    sys.executable,
+                    "-m",
+                    "gpu_workers.embedded",
+                    "--model",
+                    str(self.model),
+                    *at,
+                    str(port),
+                ]
+                for number, port in enumerate(self._engines, 1)
+            },
             "web": [sys.executable, "-m", "uvicorn", "webapp.asgi:application", *at, str(self._web), "--no-access-log"],
             "judge": [*celery, "worker", "-Q", "judge", "--pool", "threads", "-c", "3", "-n", "judge@%h"],
             "learn": [*celery, "worker", "-Q", "learn", "--pool", "solo", "-n", "learn@%h"],
             "beat": [*celery, "beat", "-s", str(self.folder / "beat"), "--pidfile="],
         }
-        if "ENGINE_URL" in self._given:
-            del found["engine"]
-        return found
+
+    @property
+    def at_once(self) -> int:
+        """How many requests are under way: as many as make a token cheap, of each engine."""
+        return STREAMS * max(1, len(self._engines))
 
     # The operator
 
@@ -213,7 +224,7 @@ class Stack:
 
     def reader(self) -> EngineReader:
         if self._reader is None:
-            self._reader = EngineReader(self._engine_of(), self.model, self.folder)
+            self._reader = EngineReader(self._served(), self.model, self.folder)
         return self._reader
 
     def check(self) -> None:
@@ -270,7 +281,9 @@ class Stack:
             kept.touch(mode=0o600)
             names = ("SECRET_KEY", "ENGINE_API_KEY", "ENGINE_ADMIN_KEY")
             kept.write_text(json.dumps({name: secrets.token_urlsafe(32) for name in names}))
-        self._web, self._engine, self._redis = free_ports(3)
+        count = 0 if "ENGINE_URL" in self._given else engines()
+        self._web, self._redis, *self._engines = free_ports(2 + count)
+        served = [f"http://127.0.0.1:{port}" for port in self._engines]
         self._environment = {
             **os.environ,
             **ONE_THREAD,
@@ -281,7 +294,8 @@ class Stack:
             "REDIS_URL": f"redis://127.0.0.1:{self._redis}/0",
             "MODEL": str(self.model),
             "PORT": str(self._web),
-            "ENGINE_URL": f"http://127.0.0.1:{self._engine}",
+            "ENGINE_URL": served[0] if served else "",
+            "ENGINE_URLS": ",".join(served),
             "TMPDIR": str(self.folder / "tmp"),
             MARK: str(self.folder),
             **json.loads(kept.read_text()),
@@ -320,13 +334,12 @@ class Stack:
             f"{self.folder / 'log'}."
         )
 
-    def _engine_of(self) -> Engine:
+    def _served(self) -> Engine:
         environment = self._environment
-        return Engine(
-            environment["ENGINE_URL"],
-            api_key=environment["ENGINE_API_KEY"],
-            admin_key=environment["ENGINE_ADMIN_KEY"],
-        )
+        keys = {"api_key": environment["ENGINE_API_KEY"], "admin_key": environment["ENGINE_ADMIN_KEY"]}
+        urls = environment["ENGINE_URLS"].split(",") if environment["ENGINE_URLS"] else [environment["ENGINE_URL"]]
+        there = {url: Engine(url, **keys) for url in urls}
+        return cast(Engine, Fleet(there)) if len(there) > 1 else there[urls[0]]
 
 
 class EngineReader:
@@ -368,6 +381,11 @@ class EngineReader:
             await self._engine.load_adapter(folder.name, str(folder))
             return folder.name
         raise StackFailed(f"The weights of checkpoint {number} are not in {self._folder / 'checkpoints'}.")
+
+
+def engines() -> int:
+    """How many are started here: one a core that we may use."""
+    return min(MOST_ENGINES, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
 def redis() -> str:

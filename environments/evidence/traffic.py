@@ -158,7 +158,7 @@ class Filled:
     heard: int = 0
     """Replies that somebody said something of, since the arm began: what the published figures call interactions."""
     cut: int = 0
-    """Of these, those that were cut at their length and so teach nothing."""
+    """Of these, those that were cut at their length, and teach nothing since nobody wrote anything instead."""
     ready: list[str] = field(default_factory=list)
     """Completions that the next run may claim."""
     reasons: dict[str, int] = field(default_factory=dict)
@@ -194,7 +194,7 @@ class Line:
         self.key, self.name = key, name
         self._client, self._operator, self._journal = client, operator, journal
         self._sleep, self._clock = sleep, clock
-        self._replies: dict[str, str] = {}  # completion: why it ends, of each reply that was heard
+        self._replies: dict[str, bool] = {}  # completion: whether it may teach, of each reply that was heard
         self._stood: dict[str, Mapping[str, Any]] = {}  # completion: what became of it
         self._spent: set[str] = set()  # completions that runs have had
         self._sessions = 0
@@ -215,15 +215,15 @@ class Line:
                 accepted=bool(heard) and heard[-1].said is not None and heard[-1].said.accepts,
             )
         self._sessions += 1
-        self._replies |= {one.completion_id: one.finish_reason for one in heard}
-        for one in heard:
-            if one.finish_reason != "length":
-                await self._until_judged(one.completion_id)
+        teaching = [one for one in heard if one.finish_reason != "length" or (one.said and one.said.instead)]
+        self._replies |= {one.completion_id: one in teaching for one in heard}
+        for one in teaching:
+            await self._until_judged(one.completion_id)
         return played
 
     def filled(self) -> Filled:
         """How far it has come."""
-        found = Filled(self._sessions, len(self._replies), sum(end == "length" for end in self._replies.values()))
+        found = Filled(self._sessions, len(self._replies), sum(not teaches for teaches in self._replies.values()))
         for completion, stood in self._stood.items():
             if completion in self._spent:
                 continue

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +53,15 @@ class FakeTalkback:
         self.fails: set[tuple[str, int]] = set()  # line and run (from 1 on) that fails
         self.turns_away: set[int] = set()
         self.cuts = False
+        self.rewrites_teach = False  # what is written in place of a reply that was cut
+        self.rewritten: set[str] = set()
         self.stuck = False
         self.has_rehearsed = False
         self.away: str | None = None
 
     # Door
+
+    at_once = 12
 
     async def make_lines(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
         for row in rows:
@@ -147,11 +151,15 @@ class FakeClient:
 
     async def give(self, completion_id: str, **said: Any) -> None:
         assert said["correction"], "nobody gives a thumb here"
+        line, ends = self.talkback.completions[completion_id]
+        if ends == "length" and self.talkback.rewrites_teach and completion_id not in self.talkback.rewritten:
+            self.talkback.rewritten.add(completion_id)
+            self.talkback.taught(line, completion_id)
 
     async def learning(self, completion_id: str) -> dict[str, Any]:
         await asyncio.sleep(0)
         line, ends = self.talkback.completions[completion_id]
-        if ends == "length":
+        if ends == "length" and completion_id not in self.talkback.rewritten:
             return {"stage": "unused", "sample": None, "run": None, "reason": {"code": "truncated"}, "checkpoints": []}
         run = self.talkback.run_of(line, completion_id)
         status = "ready" if run is None or run["status"] == "failed" else "trained"
@@ -374,6 +382,16 @@ async def test_a_batch_that_never_fills_says_why_and_the_others_go_on(run: Run) 
     assert f"9 sessions brought 0 of 4 samples: {heard} of {heard} replies were cut at their length" in row["trouble"]
     assert ("combined", 1, 2) not in places(rows)
     assert places(rows, set="own")["prompt-only", 2, 0] == 5
+
+
+async def test_what_is_written_in_place_of_replies_that_were_cut_fills_a_batch(run: Run) -> None:
+    run.talkback.cuts = run.talkback.rewrites_teach = True
+    sizes = replace(run.plan.sizes, writes=1.0)
+    journal, _ = await run(replace(run.plan, sizes=sizes))
+    row = journal.get("round/combined/1/1")
+    assert row is not None
+    assert row["checkpoint"] is not None
+    assert row["cut"] < row["interactions"]  # the last reply of each session is cut, and nobody writes another
 
 
 async def test_what_does_not_come_ends_with_a_sentence_and_the_other_arms_are_through(
