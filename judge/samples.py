@@ -84,15 +84,19 @@ NOTHING: dict[str, Any] = {
 """A sample without what was said in it: what stays is that there was one."""
 
 
-def unfit(turn: Turn) -> Reason | None:
-    """Why this turn could not teach whatever was said of it; None when it may."""
+def unfit(turn: Turn, *, is_rewritten: bool = False) -> Reason | None:
+    """Why this turn could not teach whatever was said of it; None when it may.
+
+    A reply that was cut at its length is no whole reply. What somebody wrote in its place (`is_rewritten`) is one, and
+    teaches; nothing else that was said of it does."""
     if not (turn.learns and turn.session.learns):
         return Reason.OFF  # before all others: of those a verdict keeps what was said
     if turn.line != Turn.Line.MAIN:
         return Reason.SIDE
     if turn.finish_reason == "length":
-        return Reason.TRUNCATED
-    if turn.finish_reason not in ("stop", "tool_calls"):
+        if not is_rewritten:
+            return Reason.TRUNCATED
+    elif turn.finish_reason not in ("stop", "tool_calls"):
         return Reason.STOPPED
     if not turn.response_ids:
         return Reason.EMPTY

@@ -139,7 +139,8 @@ def judge(turn_id: str, *, who: Panel, engine: Engine, renderer: Renderer, recip
 
 def reach(turn: Turn, seen: Evidence, *, who: Panel, engine: Engine, renderer: Renderer, recipe: Recipe) -> Verdict:
     """The verdict on this evidence. Votes are asked for only where people left open what the recipe needs."""
-    if unfit := samples.unfit(turn):
+    teaches_rewrites = recipe.w_opd or recipe.w_sft
+    if unfit := samples.unfit(turn, is_rewritten=bool(teaches_rewrites and seen.rewrite.strip())):
         if unfit == Reason.OFF:  # nothing of what was said is kept here
             return Verdict(Opinion(), reason=unfit)
         opinion = overruled(turn, stated(seen))
@@ -150,9 +151,12 @@ def reach(turn: Turn, seen: Evidence, *, who: Panel, engine: Engine, renderer: R
     opinion = overruled(turn, stated(seen) if decided else voted(turn, seen, who=who, recipe=recipe))
     opinion = replace(opinion, hints=redaction.hints_without(turn, opinion.hints, renderer))
     untrusted = opinion.reward_from == "votes" and not trusted
+    is_cut = turn.finish_reason == "length"  # and rewritten: a thumb on half a reply may be for what is missing
+    if is_cut:
+        opinion = replace(opinion, note=Reason.TRUNCATED)
     plan = proposals.plan(turn, seen, opinion, trusted=trusted)
-    reward, wanted = samples.signals(None if untrusted else opinion.reward, plan.wanted, recipe)
-    rewards, lost = marked(turn, seen, opinion, renderer) if recipe.w_rl else ([], False)
+    reward, wanted = samples.signals(None if untrusted or is_cut else opinion.reward, plan.wanted, recipe)
+    rewards, lost = marked(turn, seen, opinion, renderer) if recipe.w_rl and not is_cut else ([], False)
     if lost:  # then a thumb speaks as one without marks
         reward = reward if opinion.reward_from == "thumb" else 0
         opinion = replace(opinion, note=Reason.MARKS_LOST)
@@ -427,7 +431,7 @@ def _silence(opinion: Opinion, seen: Evidence, verdict: Verdict, *, untrusted: b
         return Reason.UNTRUSTED
     if verdict.waits:
         return Reason.HINT_WAITS
-    if opinion.note == Reason.MARKS_LOST:
+    if opinion.note in (Reason.MARKS_LOST, Reason.TRUNCATED):
         return opinion.note
     if opinion.reward or verdict.hint or opinion.reward_from == "marks":
         return Reason.NOT_ASKED

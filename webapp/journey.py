@@ -162,7 +162,8 @@ def tell(turn: Turn, judgement: Judgement | None, ballot: Ballot, batch: Batch) 
         return Journey("unused", "off the record", f"{unlearned(Reason.OFF)} The conversation itself is stored.")
     if turn.status == status.SERVED:
         if turn.finish_reason == "length":
-            return Journey("unused", "cut short", unlearned(Reason.TRUNCATED))
+            said = f"{unlearned(Reason.TRUNCATED)} What you write in its place is."
+            return Journey("unused", "cut short", said)
         waits = f"{spoken(Stands.UNANSWERED)} Your next message, a thumb or a correction will be judged."
         return Journey("served", "served", waits)
     if turn.status == status.OBSERVED:

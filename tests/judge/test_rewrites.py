@@ -54,6 +54,40 @@ def test_a_rewrite_alone_is_a_sample_and_asks_no_judge(corrected, engine):
     assert not engine.asked("generate")
 
 
+def test_what_was_written_in_place_of_a_reply_that_was_cut_is_whole_and_learned(corrected, engine):
+    sample = corrected(finish_reason="length", next_state="No, four.")
+
+    assert sample.rewrite_ids
+    assert sample.has_teacher
+    assert not engine.asked("generate")  # and no judge is asked of half a reply
+
+
+def test_a_thumb_on_a_reply_that_was_cut_rewards_nothing(serve, say, judge_it):
+    turn = serve(finish_reason="length")
+    say(turn, "thumb", value=-1)  # perhaps for what is missing
+    say(turn, "rewrite", "Four.")
+    judge_it(turn, SUPERVISED)
+
+    judgement = Judgement.objects.get(turn=turn)
+    assert (judgement.reward, judgement.sample.reward) == (-1, 0)  # what was said is kept
+    assert judgement.reason == Reason.TRUNCATED
+
+
+def test_where_no_words_are_learned_a_reply_that_was_cut_stays_out(corrected):
+    assert corrected(recipe=Recipe(w_opd=0), finish_reason="length") is None
+
+
+def test_a_rewrite_of_a_cut_reply_that_a_reviewer_refused_teaches_nothing(serve, say, judge_it, django_user_model):
+    turn = serve(finish_reason="length")
+    say(turn, "rewrite", "Four.")
+    judge_it(turn, SUPERVISED)
+    reviews.reject(turn.hints.get(), by=django_user_model.objects.create_user("ben", is_staff=True))
+    judge_it(again(turn), SUPERVISED)
+
+    judgement = Judgement.objects.get(turn=turn)
+    assert (judgement.sample, judgement.reason) == (None, Reason.TRUNCATED)
+
+
 def test_guidance_is_no_rewrite(serve, say, judge_it):
     turn = serve()
     say(turn, "guidance", "Use fewer words.")

@@ -14,7 +14,7 @@ from django.db.models import Count, Q, QuerySet
 from django.http import QueryDict
 
 from chat.models import Turn
-from judge import evidence, samples
+from judge import evidence, hints, samples
 from judge.models import Hint, Vote
 from training import batches, lines
 from training.models import Line
@@ -248,7 +248,7 @@ def consequence(hint: Hint) -> str:
     recipe = lines.recipe_of(line)
     ready = batches.ready(recipe, line).filter(run=None).count()
     waits = f"{counted(ready, 'sample')} of {recipe.batch_size} wait{'s' if ready == 1 else ''} for the next run."
-    if reason := samples.unfit(hint.turn):
+    if reason := samples.unfit(hint.turn, is_rewritten=hints.is_rewrite(hint.text)):
         return f"Accepting keeps the hint, and teaches nothing by this turn: {reason}."
     if not recipe.w_opd:
         return "Accepting keeps the hint. The recipe does not learn from hints just now (w_opd is 0)."

@@ -128,7 +128,10 @@ def why(turn: Turn) -> tuple[str, str]:
     if turn.status == Turn.Status.ANSWERING:
         return "still being written", ""
     if turn.finish_reason == "length":
-        return "cut at the reply's length", "Half a reply teaches nothing: raise the client's limit (max_tokens)."
+        return (
+            "cut at the reply's length",
+            "Half a reply teaches nothing, what somebody writes instead does. Raise the client's limit (max_tokens).",
+        )
     if turn.finish_reason == "abort":
         return (
             "stopped before the reply's end",
