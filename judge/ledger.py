@@ -52,8 +52,8 @@ ADVICE: Mapping[str, str] = {
     "the rules under Clients.",
     Reason.OFF.code: "Nothing to do: the person, the key or the session said no.",
     Reason.STOPPED.code: "Many of them: look for time-outs of the client, or for an engine that fails.",
-    Reason.TRUNCATED.code: "Have the client ask for more tokens (max_tokens), or use a model with a longer window. What "
-    "somebody writes in its place teaches.",
+    Reason.TRUNCATED.code: "Have the client ask for more tokens (max_tokens), or use a model with a longer window. "
+    "What somebody writes in its place teaches.",
     Reason.EMPTY.code: "The model ended at once. Many of them: look at the checkpoint that is live.",
     Reason.HELD_OUT.code: "Nothing to do: what the exam asks must not be learned.",
     Reason.KEPT.code: "Nothing to do: a share of each person's corrections (the recipe's holdout) shows whether "

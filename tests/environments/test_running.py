@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from environments.evidence.plan import Plan, made
 from environments.evidence.running import ArmsFailed, PlanDiffers, Running
 from environments.evidence.traffic import Overdue, RememberedWords
 from environments.personas import Persona
-from environments.users import ModelUser, User
+from environments.tasks import Task
+from environments.users import ModelUser, Said, User
 
 SAMPLES = 4
 
@@ -200,6 +201,22 @@ class FakeSpeaker:
         return f"Shorter, for the time number {self.asked.total()}."
 
 
+class Editor:
+    """Writes in place of the first reply of a session, and leaves the second."""
+
+    def __init__(self) -> None:
+        self._wrote = False
+
+    def opening(self, task: Task) -> str:
+        return task.prompt
+
+    async def hear(self, reply: str, *, finished: bool) -> Said:
+        if self._wrote:
+            return Said("Thanks.", accepts=True, asked=None)
+        self._wrote = True
+        return Said("Shorter.", accepts=False, asked="short", instead="Rain is water.")
+
+
 class Run:
     """A run over the same two files, as often as it is started."""
 
@@ -208,6 +225,7 @@ class Run:
         self.said: list[str] = []
         self.now = 0.0
         self.speaker: FakeSpeaker | None = None
+        self.person: Callable[[Persona, int], User] | None = None
 
     async def __call__(self, plan: Plan | None = None) -> tuple[Journal, Journal]:
         journal, rows = Journal(self.out / "journal.jsonl"), Journal(self.out / "probes.jsonl")
@@ -228,7 +246,7 @@ class Run:
                 say=self.said.append,
                 sleep=sleep,
                 clock=lambda: self.now,
-                person=played if self.speaker else None,
+                person=played if self.speaker else self.person,
             ).run()
         finally:
             journal.close()
@@ -386,12 +404,12 @@ async def test_a_batch_that_never_fills_says_why_and_the_others_go_on(run: Run) 
 
 async def test_what_is_written_in_place_of_replies_that_were_cut_fills_a_batch(run: Run) -> None:
     run.talkback.cuts = run.talkback.rewrites_teach = True
-    sizes = replace(run.plan.sizes, writes=1.0)
-    journal, _ = await run(replace(run.plan, sizes=sizes))
+    run.person = lambda persona, seed: Editor()
+    journal, _ = await run()
     row = journal.get("round/combined/1/1")
     assert row is not None
     assert row["checkpoint"] is not None
-    assert row["cut"] < row["interactions"]  # the last reply of each session is cut, and nobody writes another
+    assert row["cut"] == row["interactions"] / 2  # the second of each session was left as it is
 
 
 async def test_what_does_not_come_ends_with_a_sentence_and_the_other_arms_are_through(
