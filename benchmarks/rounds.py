@@ -277,8 +277,7 @@ def main() -> None:
     parser.add_argument("--probes", type=int, default=32)
     parser.add_argument("--writes", type=float, default=0.5)
     parser.add_argument("--training", type=int, default=160, help="different questions to teach with")
-    parser.add_argument("--reply-tokens", type=int, default=256)
-    parser.add_argument("--probe-tokens", type=int, default=128)
+    parser.add_argument("--reply-tokens", type=int, default=256, help="where a reply is cut, to teach and in the exam")
     parser.add_argument("--replies", action="store_true", help="print the replies too")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
@@ -293,7 +292,7 @@ def main() -> None:
     torch.set_num_threads(1)
     person = personas.named(arguments.person, "train")
     base = Lab(arguments.model, seed=arguments.seed, reply_tokens=arguments.reply_tokens)
-    exam = Exam.of(base, person, questions(arguments)[0], seed=arguments.seed, tokens=arguments.probe_tokens)
+    exam = Exam.of(base, person, questions(arguments)[0], seed=arguments.seed, tokens=arguments.reply_tokens)
     own = {"updates": arguments.updates, "batch_size": arguments.samples}
     hint = " ".join(WISHES[name].hint for name in person.wishes)
 

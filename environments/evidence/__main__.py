@@ -40,7 +40,6 @@ SIZES = (
     "references",
     "pack",
     "reply_tokens",
-    "probe_tokens",
     "sessions",
     "rewrites",
     "writes",

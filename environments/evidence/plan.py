@@ -47,8 +47,8 @@ class Sizes:
     pack: int = 243
     """Items of the general pack, asked of the base and of what each arm comes to."""
     reply_tokens: int = 256
-    """Where a reply in a session is cut. One that was cut teaches nothing, and the small model is often long."""
-    probe_tokens: int = 128
+    """Where a reply is cut, in sessions and in probes: who looks hears as much as who talks. One that was cut
+    teaches what somebody wrote in its place, or nothing, and the small model is often long."""
     rewrites: int = 1
     """How often a person asks for a change before they give up. What was said before is read again with every reply and
     every sample, so more of it costs far more than another question."""
