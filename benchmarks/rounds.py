@@ -87,7 +87,7 @@ def batch(lab: Lab, person: Persona, coming: Iterator[Task], recipe: Any, *, wri
         seed += 1
         for opening, user, answer in zip(openings, users, asked(lab, openings, seed=seed), strict=True):
             said = asyncio.run(user.hear(answer.text, finished=answer.finished))
-            if not answer.text.strip() or not (answer.finished or said.instead):
+            if not answer.text.strip() or not (answer.finished or (said.instead and (recipe.w_opd or recipe.w_sft))):
                 continue  # of a reply that was cut Talkback learns nothing but what was written in its place
             hint = worded(said.hint, said.instead or "")
             rewrite = lab.renderer.encode(said.instead) if said.instead else []
@@ -136,19 +136,17 @@ class Exam:
     openings: list[str]
     scale: Yardstick
     seed: int
-    tokens: int
-    """At most, of a reply."""
 
     @classmethod
-    def of(cls, lab: Lab, person: Persona, questions_: Sequence[Task], *, seed: int, tokens: int) -> Exam:
+    def of(cls, lab: Lab, person: Persona, questions_: Sequence[Task], *, seed: int) -> Exam:
         user = ScriptedUser(person, seed)
         openings = [user.opening(task) for task in questions_]
         references: dict[str, list[Reference]] = {opening: [] for opening in openings}
         for at in range(REFERENCES):
-            answers = asked(lab, openings, seed=9000 + at, hint=BRIEFLY if at % 2 else "", tokens=tokens)
+            answers = asked(lab, openings, seed=9000 + at, hint=BRIEFLY if at % 2 else "")
             for opening, answer in zip(openings, answers, strict=True):
                 references[opening].append(Reference(answer.text, cls.read(lab, opening, answer)))
-        return cls(person, [task.prompt for task in questions_], openings, Yardstick(references), seed, tokens)
+        return cls(person, [task.prompt for task in questions_], openings, Yardstick(references), seed)
 
     @staticmethod
     def read(lab: Lab, opening: str, answer: Answer) -> Reading | None:
@@ -157,15 +155,13 @@ class Exam:
 
     def sat(self, lab: Lab, *, hint: str = "") -> dict[str, Any]:
         """What the lab's policy answers, marked."""
-        return self.marked(lab, asked(lab, self.openings, seed=1000 + self.seed, hint=hint, tokens=self.tokens))
+        return self.marked(lab, asked(lab, self.openings, seed=1000 + self.seed, hint=hint))
 
     def rewritten(self, lab: Lab) -> dict[str, Any]:
         """What the person would have had in place of the policy's answers, marked: as much content as they keep who
         learn it perfectly. An answer that no editor's pen can mend stays."""
         answers = []
-        for question, answer in zip(
-            self.questions, asked(lab, self.openings, seed=1000 + self.seed, tokens=self.tokens), strict=True
-        ):
+        for question, answer in zip(self.questions, asked(lab, self.openings, seed=1000 + self.seed), strict=True):
             rng = random.Random(question)
             text = edited(self.person, answer.text, asked=question, finished=answer.finished, rng=rng)
             ids = [*lab.renderer.encode(text), lab.stop] if text else answer.ids
@@ -292,7 +288,7 @@ def main() -> None:
     torch.set_num_threads(1)
     person = personas.named(arguments.person, "train")
     base = Lab(arguments.model, seed=arguments.seed, reply_tokens=arguments.reply_tokens)
-    exam = Exam.of(base, person, questions(arguments)[0], seed=arguments.seed, tokens=arguments.reply_tokens)
+    exam = Exam.of(base, person, questions(arguments)[0], seed=arguments.seed)
     own = {"updates": arguments.updates, "batch_size": arguments.samples}
     hint = " ".join(WISHES[name].hint for name in person.wishes)
 

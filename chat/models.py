@@ -325,8 +325,14 @@ class Turn(Stateful):
         return self.finish_reason in ("stop", "length", "tool_calls")
 
     @property
+    def is_cut(self) -> bool:
+        """The reply came to its length limit: it is half a reply."""
+        return self.finish_reason == "length"
+
+    @property
     def is_trainable(self) -> bool:
-        """A whole main-line reply in a session that may teach. A truncated or stopped one never is."""
+        """A whole main-line reply in a session that may teach. One that was cut or stopped is not: what somebody
+        writes in place of one that was cut teaches (judge.samples.unfit), itself it does not."""
         return (
             self.line == self.Line.MAIN
             and self.learns

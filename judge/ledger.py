@@ -114,7 +114,9 @@ def told(turn: Turn, judgement: Judgement | None) -> Why:
         return _stands(Stands.WRITING)
     if turn.status == Turn.Status.JUDGED and judgement is not None and judgement.reason_code:
         return Why(judgement.reason_code, judgement.reason or SENTENCES.get(judgement.reason_code, ""))
-    if (unfit := samples.unfit(turn)) and unfit != Reason.HELD_OUT:
+    unfit = samples.unfit(turn)
+    is_open = unfit == Reason.TRUNCATED and turn.status == Turn.Status.OBSERVED  # something may stand in its place
+    if unfit and unfit != Reason.HELD_OUT and not is_open:
         return Why(unfit.code, str(unfit))
     return _stands(
         {
@@ -143,6 +145,7 @@ CODE = Case(
     ),
     _coded(Q(learns=False) | Q(session__learns=False), Reason.OFF),
     _coded(~Q(line=Turn.Line.MAIN), Reason.SIDE),
+    _coded(Q(finish_reason="length", status=Turn.Status.OBSERVED), Stands.JUDGING),
     _coded(Q(finish_reason="length"), Reason.TRUNCATED),
     _coded(~Q(finish_reason__in=("stop", "tool_calls")), Reason.STOPPED),
     _coded(Q(response_ids=[]), Reason.EMPTY),

@@ -21,7 +21,7 @@ from chat import clients
 from chat.models import Turn
 from chat.rendering import MessagesRefused, Renderer
 from judge import heldout, pooling, redaction
-from judge.evidence import text_of
+from judge.evidence import Evidence, text_of
 from judge.models import Judgement
 from judge.redaction import Clean, StillPersonal
 from judge.teacher import LaidOutAnew, Lesson, TooLong
@@ -84,17 +84,18 @@ NOTHING: dict[str, Any] = {
 """A sample without what was said in it: what stays is that there was one."""
 
 
-def unfit(turn: Turn, *, is_rewritten: bool = False) -> Reason | None:
+def unfit(turn: Turn, seen: Evidence | None = None, recipe: Recipe | None = None) -> Reason | None:
     """Why this turn could not teach whatever was said of it; None when it may.
 
-    A reply that was cut at its length is no whole reply. What somebody wrote in its place (`is_rewritten`) is one, and
-    teaches; nothing else that was said of it does."""
+    A reply that was cut at its length is no whole reply, and what was said of it may be for what is missing. What
+    somebody wrote in its place is one: with a rewrite among what was `seen` it may teach what they wrote, and the
+    guidance beside it, by a recipe that learns words."""
     if not (turn.learns and turn.session.learns):
         return Reason.OFF  # before all others: of those a verdict keeps what was said
     if turn.line != Turn.Line.MAIN:
         return Reason.SIDE
-    if turn.finish_reason == "length":
-        if not is_rewritten:
+    if turn.is_cut:
+        if seen is None or recipe is None or not (seen.rewrite.strip() and (recipe.w_opd or recipe.w_sft)):
             return Reason.TRUNCATED
     elif turn.finish_reason not in ("stop", "tool_calls"):
         return Reason.STOPPED

@@ -139,24 +139,25 @@ def judge(turn_id: str, *, who: Panel, engine: Engine, renderer: Renderer, recip
 
 def reach(turn: Turn, seen: Evidence, *, who: Panel, engine: Engine, renderer: Renderer, recipe: Recipe) -> Verdict:
     """The verdict on this evidence. Votes are asked for only where people left open what the recipe needs."""
-    teaches_rewrites = recipe.w_opd or recipe.w_sft
-    if unfit := samples.unfit(turn, is_rewritten=bool(teaches_rewrites and seen.rewrite.strip())):
+    if unfit := samples.unfit(turn, seen, recipe):
         if unfit == Reason.OFF:  # nothing of what was said is kept here
             return Verdict(Opinion(), reason=unfit)
         opinion = overruled(turn, stated(seen))
         said = redaction.hints_without(turn, (seen.correction,) if seen.correction else (), renderer)
-        return Verdict(opinion, "".join(said), opinion.hint_from, reason=unfit)
+        plan = proposals.withdrawn(turn) if unfit == Reason.TRUNCATED and not seen.rewrite.strip() else None
+        return Verdict(opinion, "".join(said), opinion.hint_from, reason=unfit, plan=plan)
     trusted = judges.teaches()
     decided = is_decided(seen, recipe, trusted=trusted)
     opinion = overruled(turn, stated(seen) if decided else voted(turn, seen, who=who, recipe=recipe))
     opinion = replace(opinion, hints=redaction.hints_without(turn, opinion.hints, renderer))
     untrusted = opinion.reward_from == "votes" and not trusted
-    is_cut = turn.finish_reason == "length"  # and rewritten: a thumb on half a reply may be for what is missing
-    if is_cut:
+    # What was cut is here for what was written in its place: a thumb on half a reply may be for what is missing.
+    heard = None if turn.is_cut else opinion.reward
+    if turn.is_cut and (opinion.reward or seen.marks):
         opinion = replace(opinion, note=Reason.TRUNCATED)
     plan = proposals.plan(turn, seen, opinion, trusted=trusted)
-    reward, wanted = samples.signals(None if untrusted or is_cut else opinion.reward, plan.wanted, recipe)
-    rewards, lost = marked(turn, seen, opinion, renderer) if recipe.w_rl and not is_cut else ([], False)
+    reward, wanted = samples.signals(None if untrusted else heard, plan.wanted, recipe)
+    rewards, lost = marked(turn, seen, opinion, renderer) if recipe.w_rl and not turn.is_cut else ([], False)
     if lost:  # then a thumb speaks as one without marks
         reward = reward if opinion.reward_from == "thumb" else 0
         opinion = replace(opinion, note=Reason.MARKS_LOST)
@@ -182,7 +183,7 @@ def reach(turn: Turn, seen: Evidence, *, who: Panel, engine: Engine, renderer: R
         return replace(verdict, reason=str(error)[:200], code=error.code)
     lessons = {one: reading.lesson(words) for one, words in worded.items() if words not in reading.unshown}
     unshown = {one: reading.unshown[words] for one, words in worded.items() if words in reading.unshown}
-    measured = {one: reading.measured(lesson, opinion.reward) for one, lesson in lessons.items()}
+    measured = {one: reading.measured(lesson, heard) for one, lesson in lessons.items()}
     offer = plan.best(partial(choice.best, measured) if worded else None, unshown)
     words = offer.words if offer is not None else plan.words
     taught, too_long = lessons.get(words), unshown.get(words, "")[:200]
@@ -458,7 +459,9 @@ def _written(turn: Turn, seen: Evidence, verdict: Verdict, renderer: Renderer, r
             current = Turn.objects.select_for_update().select_related("session").get(pk=turn.pk)
             if current.status != Turn.Status.OBSERVED or evidence.of(current) != seen:
                 return False
-            if samples.unfit(current) != samples.unfit(turn) or current.observed_at != turn.observed_at:
+            if samples.unfit(current, seen, recipe) != samples.unfit(turn, seen, recipe):
+                return False
+            if current.observed_at != turn.observed_at:
                 return False
             if plan is not None and not proposals.is_current(plan, current):
                 return False
@@ -484,7 +487,8 @@ def _written(turn: Turn, seen: Evidence, verdict: Verdict, renderer: Renderer, r
                 heat = teacher.heat_map(taught, reading, lesson, renderer, choice=verdict.choice)
             judgement.teacher = heat if verdict.hint else {}
             if plan is not None:
-                gain = reading.gain(lesson, opinion.reward) if reading and lesson else None
+                heard = None if turn.is_cut else opinion.reward
+                gain = reading.gain(lesson, heard) if reading and lesson else None
                 proposals.write(plan, verdict.offer, current, seen, gain=gain, teacher=heat)
             judgement.reason = kept_out or reason
             judgement.reason_code = Reason.code_of(kept_out) or code or Reason.code_of(reason)

@@ -161,9 +161,8 @@ def tell(turn: Turn, judgement: Judgement | None, ballot: Ballot, batch: Batch) 
     if not (turn.learns and turn.session.learns):
         return Journey("unused", "off the record", f"{unlearned(Reason.OFF)} The conversation itself is stored.")
     if turn.status == status.SERVED:
-        if turn.finish_reason == "length":
-            said = f"{unlearned(Reason.TRUNCATED)} What you write in its place is."
-            return Journey("unused", "cut short", said)
+        if turn.is_cut:
+            return Journey("unused", "cut short", half())
         waits = f"{spoken(Stands.UNANSWERED)} Your next message, a thumb or a correction will be judged."
         return Journey("served", "served", waits)
     if turn.status == status.OBSERVED:
@@ -177,6 +176,8 @@ def tell(turn: Turn, judgement: Judgement | None, ballot: Ballot, batch: Batch) 
     if judgement is None:
         return Journey("judged", "judged", "A verdict stands.")
     if judgement.sample is None:
+        if judgement.reason_code == Reason.TRUNCATED.code:
+            return Journey("unused", "cut short", half())
         why = judgement.reason or ledger.told(turn, judgement).sentence
         if judgement.reason_code == Reason.KEPT.code:
             said = sentence(judgement, ballot, spoken(f"{Reason.KEPT}."))
@@ -191,6 +192,10 @@ def closed(turn: Turn) -> Journey:
     if turn.finish_reason == "abort":
         return Journey("closed", "stopped", unlearned(Reason.STOPPED), "warn")
     return Journey("closed", "closed", unlearned(Stands.CLOSED))
+
+
+def half() -> str:
+    return f"{unlearned(Reason.TRUNCATED)} What you write in its place is."
 
 
 def unlearned(why: str) -> str:

@@ -144,7 +144,7 @@ def reason(turn: Turn, judgement: Judgement | None) -> dict[str, str] | None:
     """Why there is no sample that teaches, as one word of a short list and as a sentence; None where there is one.
 
     Before the verdict the word is `writing`, `unanswered`, `judging` or `closed`, unless it is certain already that
-    the turn never teaches.
+    nothing said so far can teach by the turn.
     """
     said = ledger.told(turn, judgement)
     return None if said.is_sample else worded(said.code, said.sentence)

@@ -115,8 +115,8 @@ def sentences(plan: Plan, done: Sequence[str]) -> str:
     if plan.actor:
         lines.append(f"What people answer in sessions is worded by {plan.actor}.")
     lines += [
-        f"{len(left)} of {len(steps)} steps are left: about {engine_s / 60:.0f} minutes of the engine's core and "
-        f"{learner_s / 60:.0f} of the learner's, {plan.seconds(done) / 60:.0f} on two cores.",
+        f"{len(left)} of {len(steps)} steps are left: about {engine_s / 60:.0f} minutes of a core for the engines "
+        f"and {learner_s / 60:.0f} for the learner, {plan.seconds(done) / 60:.0f} on two cores.",
     ]
     return "\n".join(lines)
 

@@ -402,7 +402,8 @@ def _unfilled(line: Line, wanted: int, sessions: int) -> str:
     why = ", ".join(f"{code} {number}" for code, number in sorted(filled.reasons.items(), key=lambda one: -one[1]))
     return (
         f"{sessions} sessions brought {len(filled.ready)} of {wanted} samples: {filled.cut} of {filled.heard} replies "
-        f"were cut at their length{'; others: ' + why if why else ''}. Nothing more is learned here."
+        f"were cut at their length, with nothing in their place{'; others: ' + why if why else ''}. Nothing more is "
+        "learned here."
     )
 
 

@@ -67,7 +67,7 @@ SETTINGS: dict[str, str] = {
     ),
 }
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
-"""An engine has a core, and so has the learner; more threads on shared cores cost far more than they give."""
+"""There is an engine a core, and the learner; more threads on shared cores cost far more than they give."""
 
 
 class StackFailed(TalkbackError):
@@ -281,7 +281,7 @@ class Stack:
             kept.touch(mode=0o600)
             names = ("SECRET_KEY", "ENGINE_API_KEY", "ENGINE_ADMIN_KEY")
             kept.write_text(json.dumps({name: secrets.token_urlsafe(32) for name in names}))
-        count = 0 if "ENGINE_URL" in self._given else engines()
+        count = 0 if {"ENGINE_URL", "ENGINE_URLS"} & self._given.keys() else engines()
         self._web, self._redis, *self._engines = free_ports(2 + count)
         served = [f"http://127.0.0.1:{port}" for port in self._engines]
         self._environment = {
@@ -337,7 +337,8 @@ class Stack:
     def _served(self) -> Engine:
         environment = self._environment
         keys = {"api_key": environment["ENGINE_API_KEY"], "admin_key": environment["ENGINE_ADMIN_KEY"]}
-        urls = environment["ENGINE_URLS"].split(",") if environment["ENGINE_URLS"] else [environment["ENGINE_URL"]]
+        urls = [url.strip() for url in environment["ENGINE_URLS"].split(",") if url.strip()]
+        urls = urls or [environment["ENGINE_URL"]]
         there = {url: Engine(url, **keys) for url in urls}
         return cast(Engine, Fleet(there)) if len(there) > 1 else there[urls[0]]
 

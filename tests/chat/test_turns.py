@@ -70,7 +70,7 @@ async def test_the_turn_is_served_before_its_last_piece_is_read(session, engine)
             assert (await Turn.objects.aget(pk=turn.pk)).status == Turn.Status.SERVED
 
 
-async def test_a_reply_cut_at_its_length_is_served_and_never_teaches(session, engine):
+async def test_a_reply_cut_at_its_length_is_served_and_does_not_teach_itself(session, engine):
     engine.says("A long story that goes on and on.")
     turn = await reply_to(await open_turn(session, HI, sampling=Sampling(max_new_tokens=3)), engine)
     assert turn.status == Turn.Status.SERVED

@@ -131,7 +131,6 @@ def test_babble_is_no_quorum_and_not_a_zero(serve, judge_it, engine):
         ({"line": "side"}, "side"),
         ({"learns": False}, "off"),
         ({"line": "side", "learns": False}, "off"),
-        ({"finish_reason": "length"}, "truncated"),
         ({"finish_reason": "abort"}, "stopped"),
         ({"response_ids": []}, "empty"),
     ],
@@ -142,6 +141,15 @@ def test_what_can_never_teach_says_so_before_and_after_the_verdict(serve, judge_
     judge_it(turn)
     assert Judgement.objects.get(turn=turn).reason_code == code
     assert ledger.counted(Turn.objects.all())[0].code == code
+
+
+def test_a_reply_that_was_cut_is_open_until_the_verdict_on_what_was_said(serve, judge_it):
+    turn = serve(finish_reason="length", next_state="Thanks")  # a rewrite in its place would teach
+    assert ledger.why(turn).code == "judging"
+    assert ledger.counted(Turn.objects.all())[0].code == "judging"
+    judge_it(turn)
+    assert ledger.why(Turn.objects.get(pk=turn.pk)).code == "truncated"
+    assert ledger.counted(Turn.objects.all())[0].code == "truncated"
 
 
 def test_a_held_out_prompt_says_so_with_its_verdict(serve, judge_it):

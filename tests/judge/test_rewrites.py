@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from chat.models import Turn
+from feedback.models import Feedback
 from judge import consent, reviews, samples
-from judge.models import Judgement
+from judge.models import Hint, Judgement
 from judge.samples import Reason
 from training.config import Recipe
 from training.models import Sample
@@ -85,7 +86,34 @@ def test_a_rewrite_of_a_cut_reply_that_a_reviewer_refused_teaches_nothing(serve,
     judge_it(again(turn), SUPERVISED)
 
     judgement = Judgement.objects.get(turn=turn)
-    assert (judgement.sample, judgement.reason) == (None, Reason.TRUNCATED)
+    assert (judgement.sample, judgement.reason) == (None, Reason.HINT_REJECTED)
+
+
+def test_only_what_is_put_aside_is_noted_of_a_reply_that_was_cut(corrected, serve, say, judge_it, person):
+    corrected(finish_reason="length")
+    assert Judgement.objects.get().reason == ""
+
+    marked = serve(finish_reason="length")
+    say(marked, "rewrite", "Four.")
+    Feedback.objects.give(marked, by=person, kind="marks", spans=[(0, 3, -1)])
+    judge_it(marked, SUPERVISED)
+    judgement = Judgement.objects.get(turn=marked)
+    assert not judgement.sample.rewards
+    assert judgement.reason == Reason.TRUNCATED
+
+
+def test_a_rewrite_of_a_cut_reply_that_was_taken_back_puts_its_hint_and_its_sample_away(serve, say, judge_it, person):
+    turn = serve(finish_reason="length")
+    say(turn, "rewrite", "Four.")
+    say(turn, "guidance", "Use fewer words.")
+    judge_it(turn, SUPERVISED)
+    sample = Judgement.objects.get(turn=turn).sample
+    Feedback.objects.withdraw(turn, by=person, kind="rewrite")
+    judge_it(again(turn), SUPERVISED)
+
+    assert Sample.objects.get(pk=sample.pk).status == Sample.Status.STALE
+    assert not turn.hints.filter(status__in=(Hint.Status.ACCEPTED, Hint.Status.WAITING)).exists()
+    assert Judgement.objects.get(turn=turn).reason == Reason.TRUNCATED  # the guidance alone is of half a reply
 
 
 def test_guidance_is_no_rewrite(serve, say, judge_it):

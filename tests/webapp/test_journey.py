@@ -8,6 +8,7 @@ from django.template.loader import render_to_string
 from chat.models import Turn
 from judge import precedence
 from judge.models import Judgement, Vote
+from judge.samples import Reason
 from training import config
 from training.models import Checkpoint, Run
 from webapp import journey as journeys
@@ -60,6 +61,17 @@ def test_a_verdict_without_a_sample_says_why(make_turn):
     told = journey(turn)
     assert (told.stage, told.label) == ("unused", "judged neutral")
     assert told.detail.endswith("Not learned: neutral, and no hint.")
+
+
+@pytest.mark.parametrize("status", ["served", "judged"])
+def test_a_reply_that_was_cut_says_what_of_it_would_teach(make_turn, status):
+    turn = make_turn(status, finish_reason="length")
+    if status == "judged":
+        reason, code = Reason.TRUNCATED, Reason.TRUNCATED.code
+        Judgement.objects.create(turn=turn, reward=-1, reward_from="thumb", reason=reason, reason_code=code)
+    told = journey(turn)
+    assert (told.stage, told.label) == ("unused", "cut short")
+    assert told.detail.endswith("What you write in its place is.")
 
 
 def test_a_place_in_the_next_batch(make_lesson):

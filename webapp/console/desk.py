@@ -14,7 +14,8 @@ from django.db.models import Count, Q, QuerySet
 from django.http import QueryDict
 
 from chat.models import Turn
-from judge import evidence, hints, samples
+from judge import evidence, samples
+from judge.evidence import Evidence
 from judge.models import Hint, Vote
 from training import batches, lines
 from training.models import Line
@@ -229,7 +230,7 @@ def shown(hint: Hint) -> dict[str, Any]:
         "votes": votes_on(hint),
         "others": list(Hint.objects.filter(turn=turn).exclude(pk=hint.pk).only("status", "text", "turn")),
         "followers": hint.merged.count(),
-        "consequence": consequence(hint),
+        "consequence": consequence(hint, seen),
         "reasons": list(enumerate(REASONS, start=1)),
     }
 
@@ -242,13 +243,13 @@ def votes_on(hint: Hint) -> list[Vote]:
     return sorted(votes, key=lambda vote: not vote.counts)  # type: ignore[attr-defined]
 
 
-def consequence(hint: Hint) -> str:
+def consequence(hint: Hint, seen: Evidence) -> str:
     """What accepting will do, or did, in a sentence or two."""
     line = Line.of(hint.turn.session.user)
     recipe = lines.recipe_of(line)
     ready = batches.ready(recipe, line).filter(run=None).count()
     waits = f"{counted(ready, 'sample')} of {recipe.batch_size} wait{'s' if ready == 1 else ''} for the next run."
-    if reason := samples.unfit(hint.turn, is_rewritten=hints.is_rewrite(hint.text)):
+    if reason := samples.unfit(hint.turn, seen, recipe):
         return f"Accepting keeps the hint, and teaches nothing by this turn: {reason}."
     if not recipe.w_opd:
         return "Accepting keeps the hint. The recipe does not learn from hints just now (w_opd is 0)."

@@ -127,7 +127,7 @@ def why(turn: Turn) -> tuple[str, str]:
         return "sent not to be learned from", "Its key was serve-only, or the request asked so."
     if turn.status == Turn.Status.ANSWERING:
         return "still being written", ""
-    if turn.finish_reason == "length":
+    if turn.is_cut:
         return (
             "cut at the reply's length",
             "Half a reply teaches nothing, what somebody writes instead does. Raise the client's limit (max_tokens).",
