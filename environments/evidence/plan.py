@@ -73,19 +73,22 @@ QUICK = Sizes(rounds=1, samples=6, probes=12, read=4, pack=8, sessions=24)
 """Whether everything works here, in ten minutes. It is too little to know anything of a recipe."""
 
 # Seconds of a core, SmolLM2-135M-Instruct, for a machine with two of them and no GPU; docs/evidence.md says where they
-# come from. What the engine does and what the learner does go on at the same time.
+# come from.
 START_S = 45.0
-REPLY_S = {"frozen": 0.8, "prompt": 0.4, "trained": 0.6}
+REPLY_S = {"frozen": 2.0, "prompt": 1.0, "trained": 1.5}
 """A first answer of the plan's length, twelve at a time, each at its share."""
 READ_S = 0.3
 """The base reads one reply."""
 ITEM_S = 0.25
 SAMPLE_S = 4.5
 """A sample, with the replies that came to none and the judge's votes."""
-UPDATE_S = 3.2
-"""The learner, an update and sample, beside a busy engine."""
+UPDATE_S = 2.8
+"""The learner, an update and sample."""
 ROUND_S = 8.0
 """The learner, a run: it starts, saves, is proven."""
+CORES = 2
+IDLE = 0.2
+"""Of the time that work takes, so much again nobody works: an arm's next round waits for its last run."""
 
 
 @dataclass(frozen=True)
@@ -158,11 +161,10 @@ class Plan:
                     yield Step(f"pack/{arm.name}/{seed}/{marks[-1]}", ITEM_S * sizes.pack)
 
     def seconds(self, done: Sequence[str] = ()) -> float:
-        """About how long what is not done takes: the engine's and the learner's work go on side by side, and the last
-        round's probes wait for the last run."""
+        """About how long what is not done takes: engines and learner share the cores."""
         left = [step for step in self.steps() if step.key not in set(done)]
-        engine_s, learner_s = sum(step.engine_s for step in left), sum(step.learner_s for step in left)
-        return max(engine_s, learner_s) + 0.25 * min(engine_s, learner_s) + START_S * bool(left)
+        work_s = sum(step.engine_s + step.learner_s for step in left)
+        return work_s * (1 + IDLE) / CORES + START_S * bool(left)
 
     def as_json(self) -> dict[str, Any]:
         """Everything that makes it this plan and no other."""
