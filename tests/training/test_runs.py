@@ -69,8 +69,8 @@ def test_each_update_leaves_its_figures(queued):
         "gap_mean", "gap_p99", "tokens", "tokens_per_s", "seconds", "lr",
     }  # fmt: skip
     assert expected <= metrics[0].keys()
-    assert metrics[0]["kl"] == 0.0  # nothing has moved before the first update
-    assert metrics[1]["kl"] > 0.0
+    assert metrics[0]["kl"] == pytest.approx(0.0, abs=1e-3)  # nothing has moved yet; bfloat16 rounds by 6e-5 here
+    assert metrics[1]["kl"] > 0.1
     assert (metrics[0]["advantage_min"], metrics[0]["advantage_max"]) == (-1.0, 1.0)
 
 
