@@ -151,8 +151,7 @@ def reach(turn: Turn, seen: Evidence, *, who: Panel, engine: Engine, renderer: R
     opinion = overruled(turn, stated(seen) if decided else voted(turn, seen, who=who, recipe=recipe))
     opinion = replace(opinion, hints=redaction.hints_without(turn, opinion.hints, renderer))
     untrusted = opinion.reward_from == "votes" and not trusted
-    # What was cut is here for what was written in its place: a thumb on half a reply may be for what is missing.
-    heard = None if turn.is_cut else opinion.reward
+    heard = reward_heard(turn, opinion)
     if turn.is_cut and (opinion.reward or seen.marks):
         opinion = replace(opinion, note=Reason.TRUNCATED)
     plan = proposals.plan(turn, seen, opinion, trusted=trusted)
@@ -447,6 +446,11 @@ def _silence(opinion: Opinion, seen: Evidence, verdict: Verdict, *, untrusted: b
     return Reason.NEUTRAL
 
 
+def reward_heard(turn: Turn, opinion: Opinion) -> int | None:
+    """The reward, where it may be of the whole reply: a thumb on one that was cut may be for what is missing."""
+    return None if turn.is_cut else opinion.reward
+
+
 def _written(turn: Turn, seen: Evidence, verdict: Verdict, renderer: Renderer, recipe: Recipe) -> bool:
     """Write the verdict and move the turn, all or nothing. False: what it rests on changed meanwhile."""
     opinion, plan, reading, lesson = verdict.opinion, verdict.plan, verdict.reading, verdict.lesson
@@ -487,8 +491,7 @@ def _written(turn: Turn, seen: Evidence, verdict: Verdict, renderer: Renderer, r
                 heat = teacher.heat_map(taught, reading, lesson, renderer, choice=verdict.choice)
             judgement.teacher = heat if verdict.hint else {}
             if plan is not None:
-                heard = None if turn.is_cut else opinion.reward
-                gain = reading.gain(lesson, heard) if reading and lesson else None
+                gain = reading.gain(lesson, reward_heard(turn, opinion)) if reading and lesson else None
                 proposals.write(plan, verdict.offer, current, seen, gain=gain, teacher=heat)
             judgement.reason = kept_out or reason
             judgement.reason_code = Reason.code_of(kept_out) or code or Reason.code_of(reason)

@@ -386,7 +386,12 @@ class EngineReader:
 
 def engines() -> int:
     """How many are started here: one a core that we may use."""
-    return min(MOST_ENGINES, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    return min(MOST_ENGINES, cores())
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def redis() -> str:

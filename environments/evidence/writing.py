@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import subprocess
 from collections import Counter
@@ -15,6 +14,7 @@ from typing import Any
 from environments.errors import Unplayable
 from environments.evidence.journal import Journal
 from environments.evidence.report import report
+from environments.evidence.stack import cores
 
 PACKAGES = ("talkback", "torch", "transformers", "peft")
 
@@ -73,8 +73,7 @@ def machine() -> str:
         name = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         pass
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{name}, {cores} cores, {platform.system()}"
+    return f"{name}, {cores()} cores, {platform.system()}"
 
 
 def _installed(names: Iterable[str]) -> Iterable[tuple[str, str]]:
