@@ -27,6 +27,9 @@ class KV:
         self.length = 0
         memory = torch.empty(sum(s.heads * (s.key + s.value) for s in shapes) * capacity, dtype=dtype)
         self.layers: list[tuple[Tensor, Tensor]] = []  # (1, heads, capacity, width) each
+        self._alike: Tensor | None = None  # (2 layers, heads, capacity, width): keys and values of each layer in turn
+        if len({(shape.heads, width) for shape in shapes for width in (shape.key, shape.value)}) == 1:
+            self._alike = memory.view(2 * len(shapes), shapes[0].heads, capacity, shapes[0].key)
         at = 0
         for shape in shapes:
             pair = []
@@ -35,6 +38,21 @@ class KV:
                 pair.append(memory[at : at + size].view(1, shape.heads, capacity, width))
                 at += size
             self.layers.append((pair[0], pair[1]))
+
+    def at(self, place: int) -> Sequence[Tensor]:
+        """Where the token at this place is written: (heads, width) of each layer's keys and values in turn.
+
+        All layers at once: as many views made one by one cost more than what is written.
+        """
+        if self._alike is not None:
+            return self._alike.select(2, place).unbind(0)
+        return [part[0, :, place] for pair in self.layers for part in pair]
+
+    def until(self, end: int) -> Sequence[Tensor]:
+        """What the token before `end` sees: (1, heads, end, width) of each layer's keys and values in turn."""
+        if self._alike is not None:
+            return self._alike.narrow(2, 0, end).unsqueeze(1).unbind(0)
+        return [part[:, :, :end] for pair in self.layers for part in pair]
 
     @torch.inference_mode()
     def copy_prefix(self, other: KV, length: int) -> None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -42,11 +42,21 @@ class Piece:
     adapter: Adapter | None = None
 
 
+class Single(NamedTuple):
+    """A piece of one token: its row, and, of each layer's keys and values in turn, where it is written and what it
+    sees."""
+
+    row: int
+    written: Sequence[Tensor]
+    seen: Sequence[Tensor]
+
+
 @dataclass
 class Step:
     """What the layers must know of the forward that is running; one object that all of them hold."""
 
-    pieces: list[tuple[int, int, Piece]] = field(default_factory=list)  # first row, last row + 1
+    pieces: list[tuple[int, int, Piece]] = field(default_factory=list)  # of several tokens: first row, last row + 1
+    singles: list[Single] = field(default_factory=list)
     spans: list[tuple[int, int, Adapter]] = field(default_factory=list)  # rows of one adapter
     rows: int = 0
     masks: dict[tuple[int, int | None, int], Tensor] = field(default_factory=dict)
@@ -89,10 +99,13 @@ class Model:
         Rows count through the pieces in the order given; pieces of one adapter must stand together.
         """
         step, row = self._step, 0
-        step.pieces, step.spans, step.masks = [], [], {}
+        step.pieces, step.singles, step.spans, step.masks = [], [], [], {}
         for piece in pieces:
             end = row + len(piece.ids)
-            step.pieces.append((row, end, piece))
+            if len(piece.ids) == 1:
+                step.singles.append(Single(row, piece.kv.at(piece.start), piece.kv.until(piece.start + 1)))
+            else:
+                step.pieces.append((row, end, piece))
             if piece.adapter is not None:
                 if step.spans and step.spans[-1][2] is piece.adapter:
                     step.spans[-1] = (step.spans[-1][0], end, piece.adapter)
@@ -110,7 +123,7 @@ class Model:
                 logits_to_keep=torch.tensor(wanted, dtype=torch.long),
             ).logits[0]
         finally:
-            step.pieces, step.spans, step.masks = [], [], {}
+            step.pieces, step.singles, step.spans, step.masks = [], [], [], {}
         for piece in pieces:
             piece.kv.length = piece.start + len(piece.ids)
         return logits.float()
@@ -245,35 +258,52 @@ def attend(
         return value.repeat_interleave(share, dim=1).transpose(1, 2), None
     # Query heads that share a key head stand as extra queries: far faster on a CPU than repeating the keys.
     grouped = query[0].view(groups, share, rows, width)
-    out = query.new_empty(1, rows, heads, out_width)
-    queries, new_keys, new_values, outs = grouped[None].unbind(3), key.unbind(2), value.unbind(2), out.unbind(1)
+    singly = _attend_singly(step, layer, grouped, key, value, scaling, sliding_window) if step.singles else None
+    if singly is not None and not step.pieces:
+        return singly[None], None
+    out = query.new_empty(rows, heads, out_width)
+    if singly is not None:
+        out[[one.row for one in step.singles]] = singly
     for first, last, piece in step.pieces:
         keys, values = piece.kv.layers[layer]
         start, n = piece.start, last - first
         end = start + n
-        if n == 1:
-            keys.select(2, start).copy_(new_keys[first])
-            values.select(2, start).copy_(new_values[first])
-            oldest = 0 if sliding_window is None else max(0, end - sliding_window)
-            part = F.scaled_dot_product_attention(
-                queries[first],
-                keys.narrow(2, oldest, end - oldest),
-                values.narrow(2, oldest, end - oldest),
-                scale=scaling,
-            )
-            outs[first].copy_(part.view(1, heads, out_width))
-        else:
-            keys[:, :, start:end] = key[:, :, first:last]
-            values[:, :, start:end] = value[:, :, first:last]
-            part = F.scaled_dot_product_attention(
-                grouped[:, :, first:last].reshape(1, groups, share * n, width),
-                keys[:, :, :end],
-                values[:, :, :end],
-                attn_mask=_mask(step, first, start, n, share, sliding_window, query.dtype),
-                scale=scaling,
-            )
-            out[0, first:last] = part.view(groups, share, n, out_width).permute(2, 0, 1, 3).reshape(n, heads, out_width)
-    return out, None
+        keys[:, :, start:end] = key[:, :, first:last]
+        values[:, :, start:end] = value[:, :, first:last]
+        part = F.scaled_dot_product_attention(
+            grouped[None, :, :, first:last].reshape(1, groups, share * n, width),
+            keys[:, :, :end],
+            values[:, :, :end],
+            attn_mask=_mask(step, first, start, n, share, sliding_window, query.dtype),
+            scale=scaling,
+        )
+        out[first:last] = part.view(groups, share, n, out_width).permute(2, 0, 1, 3).reshape(n, heads, out_width)
+    return out[None], None
+
+
+def _attend_singly(
+    step: Step,
+    layer: int,
+    query: Tensor,  # (G, H / G, N, D)
+    key: Tensor,  # (1, G, N, D)
+    value: Tensor,  # (1, G, N, E)
+    scaling: float | None,
+    window: int | None,
+) -> Tensor:
+    """Of the pieces of one token, (pieces, H, E)."""
+    singles, at = step.singles, 2 * layer
+    queries, new_keys, new_values = query[None].unbind(3), key[0].unbind(1), value[0].unbind(1)
+    torch._foreach_copy_(
+        [one.written[at] for one in singles] + [one.written[at + 1] for one in singles],
+        [new_keys[one.row] for one in singles] + [new_values[one.row] for one in singles],
+    )
+    parts = []
+    for row, _, seen in singles:
+        keys, values = seen[at], seen[at + 1]
+        if window is not None:
+            keys, values = keys[:, :, -window:], values[:, :, -window:]
+        parts.append(F.scaled_dot_product_attention(queries[row], keys, values, scale=scaling))
+    return torch.cat(parts).flatten(1, 2)
 
 
 def _mask(step: Step, first: int, start: int, n: int, share: int, window: int | None, dtype: torch.dtype) -> Tensor:
