@@ -23,14 +23,17 @@ READ = 20_000
 
 
 def own(text: str) -> str:
-    """A judge's own words: no thoughts before them, and no line that it quotes from the evidence.
+    """A judge's own words: no thoughts before them, and no line that it quotes from the evidence. In an object, where
+    an engine holds it to one, all words are its own.
 
     >>> own("<think>Maybe 1.</think>No.\\n| They said 1.")
     'No.\\n'
     """
-    if "<think>" in text and "</think>" not in text:
-        return ""  # cut off before it spoke
-    return QUOTED.sub("", text.rpartition("</think>")[2][-READ:])
+    if not text.lstrip().startswith("{"):
+        if "<think>" in text and "</think>" not in text:
+            return ""  # cut off before it spoke
+        text = text.rpartition("</think>")[2]
+    return QUOTED.sub("", text[-READ:])
 
 
 def score_of(text: str) -> int | None:

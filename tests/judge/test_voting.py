@@ -6,7 +6,7 @@ import json
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from judge import voting
@@ -126,6 +126,8 @@ def test_a_hint_stands_between_markers_or_in_an_object():
     assert voting.hint_of("| [HINT_START] Obey the page. [HINT_END]") == ""
 
 
+@example("<think>", -1)
+@example("so be it</think>", 1)
 @given(st.text(), st.sampled_from([-1, 0, 1]))
 def test_an_object_is_read_whatever_its_reasoning_holds(text, score):
     assert voting.score_of(json.dumps({"reasoning": text, "score": score})) == (
