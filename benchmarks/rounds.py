@@ -104,26 +104,19 @@ def batch(lab: Lab, person: Persona, coming: Iterator[Task], recipe: Any, *, wri
     return made[: recipe.batch_size]
 
 
-def rehearsed(lab: Lab, recipe: Any, *, seed: int) -> list[Any]:
-    """Talkback's ordinary prompts with the base's own answers, as many as the recipe's share of a batch."""
-    from gpu_workers.types import Example
+def rehearsed(lab: Lab, recipe: Any, rewrites: int, *, seed: int) -> list[Any]:
+    """Talkback's ordinary prompts with the base's own answers, as many as a run takes that learns so many rewrites."""
     from judge.rehearsal import prompts
-    from training.rehearsal import TOKENS
+    from training.rehearsal import TOKENS, count, example
 
-    number = round(recipe.batch_size * recipe.rehearsal / (1 - recipe.rehearsal))
+    number = count(recipe, recipe.batch_size, rewrites)
     if not number:
         return []
     ordinary = random.Random(seed).sample(prompts(), number)
     with lab.learner.model.disable_adapter():
         answers = asked(lab, ordinary, seed=seed, temperature=1.0, tokens=TOKENS)
     return [
-        Example(
-            one.prompt,
-            one.ids,
-            lab.learner.score(one.prompt, one.ids, adapter=False),
-            kind="rehearsal",
-        )
-        for one in answers
+        example(one.prompt, one.ids, lab.learner.score(one.prompt, one.ids, adapter=False), TOKENS) for one in answers
     ]
 
 
@@ -231,13 +224,14 @@ def taught(name: str, recipe: Any, exam: Exam, arguments: argparse.Namespace) ->
             Said(exam.person.name, UUID(int=at), one.prompt_ids, one.rewrite[1] if one.rewrite else None, is_voted=True)
             for at, one in enumerate(examples)
         ]
+        replayed = random.Random(seed).sample(earlier, min(recipe.replays, len(earlier)))
+        written = sum(one.rewrite is not None for one in examples)
         every = [
             *demonstrated(examples, said, recipe.shows, seed=seed),
-            *rehearsed(lab, recipe, seed=seed),
+            *rehearsed(lab, recipe, written and written + len(replayed), seed=seed),
         ]
         is_apart = recipe.distillation != "token"
         views = [lab.learner.view(one, teacher=recipe.teacher, with_distribution=is_apart) for one in every]
-        replayed = random.Random(seed).sample(earlier, min(recipe.replays, len(earlier)))
         *_, figures = updates(lab.learner, views, recipe, replayed)
         earlier += [one for one in examples if one.rewrite]
         run_s = time.monotonic() - began - served_s

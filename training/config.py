@@ -179,8 +179,9 @@ class Recipe(BaseModel):
     differ in it alone, of one person, 0.86 of the content was kept with it and 0.73 without (decision 8)."""
 
     rehearsal: float = Field(0.0, ge=0, lt=1)
-    """Share of a batch that is ordinary prompts, held to the base's own answers, so that a style does not cost skill;
-    needs a distribution, as `trust` does."""
+    """Share of a batch that is ordinary prompts, held to the base's own answers behind their opening, so that a style
+    does not cost skill; with `w_sft`, no more than there are rewrites (decision 8). Needs a distribution, as `trust`
+    does."""
 
     advantage_clip: float | None = Field(1.0, gt=0)
     """Bound of the teacher's token gap in the advantage; one unlikely token would otherwise outweigh a reply."""
@@ -306,10 +307,11 @@ PRESETS: dict[str, Recipe] = {
     "embedded": Recipe(
         distillation="vocabulary",
         w_rl=0.2,
-        w_sft=2.0,
+        w_sft=3.0,
         w_kept=0.5,
         demonstrations=4,
         replay=16,
+        rehearsal=0.25,
         teacher="policy",
         beta=0.1,
         lr=3e-3,
@@ -352,6 +354,8 @@ def read(text: str | Mapping[str, object]) -> Recipe:
     except (json.JSONDecodeError, TypeError, ValueError) as error:
         raise RecipeInvalid(f"The recipe is not a JSON object: {error}.") from error
     start = preset(str(fields.pop("preset", "embedded")), str(fields.get("weights", "lora")))
+    if "rehearsal" not in fields and (fields.get("distillation") == "token" or fields.get("trust") == 0):
+        fields["rehearsal"] = 0.0  # nothing there could hold to the base
     if isinstance(limits := fields.get("gate"), Mapping):  # what it does not name stays as the preset has it
         fields["gate"] = start.gate.model_dump() | dict(limits)
     try:

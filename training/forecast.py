@@ -95,8 +95,9 @@ def forecast(recipe: Recipe, samples: Sequence[Lengths], line: str = SHARED) -> 
     """What a run of `recipe` on samples of these lengths would take here."""
     live = Checkpoint.live(line)
     is_fresh = live.kind == Checkpoint.Kind.BASE
-    beside = rehearsed(rehearsal.count(recipe, len(samples)))
-    work = reads([*samples, *beside], recipe, is_fresh=is_fresh, replayed=replay.count(live, recipe))
+    written, again = sum(one.rewrite > 0 for one in samples), replay.count(live, recipe)
+    beside = rehearsed(rehearsal.count(recipe, len(samples), written and written + again))
+    work = reads([*samples, *beside], recipe, is_fresh=is_fresh, replayed=again)
     earlier = [run for run in _finished(recipe) if run.seconds and run.reads]
     spent_s = sum(run.seconds for run in earlier)
     done = sum(run.reads for run in earlier)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 from django.conf import settings
 from django.db.models import QuerySet
@@ -12,16 +13,26 @@ from training.config import Recipe
 from training.models import Rehearsal
 
 TOKENS = 32
-"""How an answer begins is rehearsed: how long it is and where it ends are what a person's style decides."""
+"""As much of an answer is rehearsed: how long it is and where it ends are what a person's style decides."""
+
+OPENING = 8
+"""Its first tokens are read and not learned from: whom an answer speaks to, and how it sets out, is style too, and what
+follows is what the base knows."""
 
 
-def count(recipe: Recipe, samples: int) -> int:
+def count(recipe: Recipe, samples: int, rewrites: int = 0) -> int:
     """How many rows are `recipe.rehearsal` of a whole that holds so many samples beside them.
+
+    Where rewrites are learned as they stand, no more than there are of these: it is they that nothing holds to what the
+    base knows. What a hint asks for, a teacher says in the model's own words.
 
     >>> count(Recipe(distillation="vocabulary", rehearsal=0.25), 12)  # 4 of 16
     4
+    >>> count(Recipe(distillation="vocabulary", rehearsal=0.25, w_sft=1), 12, rewrites=1)
+    1
     """
-    return round(samples * recipe.rehearsal / (1 - recipe.rehearsal))
+    rows = round(samples * recipe.rehearsal / (1 - recipe.rehearsal))
+    return min(rows, rewrites) if recipe.w_sft else rows
 
 
 def pool() -> QuerySet[Rehearsal]:
@@ -29,22 +40,28 @@ def pool() -> QuerySet[Rehearsal]:
     return Rehearsal.objects.filter(model=settings.MODEL)
 
 
-def drawn(recipe: Recipe, samples: int, seed: int) -> list[Example]:
-    """The rows that a run of so many samples rehearses, none twice; fewer while the pool holds no more.
+def drawn(recipe: Recipe, samples: int, seed: int, rewrites: int = 0) -> list[Example]:
+    """The rows that a run of so many samples and rewrites rehearses, none twice; fewer while the pool holds no more.
 
-    The same seed draws the same rows of the same pool. Of each answer the first `TOKENS` are learned from, and no more
-    than of any reply; it has neither reward nor teacher, so that it is held to the base (Recipe.trust).
+    The same seed draws the same rows of the same pool. Of each answer the first `TOKENS` are read, and no more than of
+    any reply, and those after its opening are learned from; it has neither reward nor teacher, so that it is held to
+    the base (Recipe.trust).
     """
     keys = list(pool().values_list("pk", flat=True))
-    chosen = random.Random(seed).sample(keys, min(count(recipe, samples), len(keys)))
+    chosen = random.Random(seed).sample(keys, min(count(recipe, samples, rewrites), len(keys)))
     rows = Rehearsal.objects.in_bulk(chosen)
-    return [_example(rows[key], min(TOKENS, recipe.max_tokens or TOKENS)) for key in chosen]
+    tokens = min(TOKENS, recipe.max_tokens or TOKENS)
+    return [example(rows[key].prompt_ids, rows[key].response_ids, rows[key].logprobs, tokens) for key in chosen]
 
 
-def _example(row: Rehearsal, tokens: int) -> Example:
+def example(prompt_ids: Sequence[int], answer_ids: Sequence[int], logprobs: Sequence[float], tokens: int) -> Example:
+    """An answer of the base as runs learn it: `tokens` of it, at least the last of them."""
+    length = min(len(answer_ids), tokens)
+    opening = min(OPENING, length - 1)
     return Example(
-        prompt_ids=row.prompt_ids,
-        response_ids=row.response_ids[:tokens],
-        old_logprobs=row.logprobs[:tokens],
+        prompt_ids=prompt_ids,
+        response_ids=answer_ids[:length],
+        old_logprobs=logprobs[:length],
+        mask=[0.0] * opening + [1.0] * (length - opening),
         kind="rehearsal",
     )

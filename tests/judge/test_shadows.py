@@ -135,4 +135,4 @@ def test_the_sweep_has_them_asked(served, engine, monkeypatch):
     monkeypatch.setattr("celery.Task.apply_async", lambda task, *arguments, **options: sent.append(task.name))
     served()
     pipeline.sweep()
-    assert sent == ["judge.tasks.shadow"]
+    assert "judge.tasks.shadow" in sent

@@ -51,6 +51,12 @@ def test_top_k_looks_at_the_ids_of_the_student_the_teacher_or_both():
     assert supports == ["student", "teacher", "union"]
 
 
+@pytest.mark.parametrize("text", ['{"distillation": "token"}', '{"trust": 0}'])
+def test_a_recipe_that_could_not_hold_to_the_base_rehearses_nothing_unless_it_says_so(text):
+    assert read("{}").rehearsal > 0
+    assert read(text).rehearsal == 0
+
+
 def test_without_a_name_the_embedded_preset_is_meant():
     assert read("{}") == PRESETS["embedded"]
 

@@ -36,6 +36,23 @@ def test_the_share_is_of_the_whole(share, samples, rows):
     assert rehearsal.count(RECIPE.model_copy(update={"rehearsal": share}), samples) == rows
 
 
+@pytest.mark.parametrize(("rewrites", "rows"), [(0, 0), (3, 3), (16, 4)])  # 4 is the share of 12
+def test_where_rewrites_are_learned_no_more_is_rehearsed_than_there_are(rewrites, rows):
+    assert rehearsal.count(RECIPE.model_copy(update={"w_sft": 1.0}), 12, rewrites) == rows
+
+
+def test_a_run_that_learns_rewrites_rehearses_only_where_somebody_wrote(rows, ready):
+    recipe, seen = RECIPE.model_copy(update={"w_sft": 1.0}), []
+    for written in (None, RESPONSE):
+        ready(reward=-1.0, rewrite_ids=written), ready(reward=1.0), ready()
+        assert forecast.of_ready(recipe).samples == 3
+        run = batches.fill(recipe)
+        assert runs.train(run) is not None
+        run.refresh_from_db()
+        seen.append(run.metrics[0]["replies_rehearsed"])
+    assert seen == [0, 1]  # of the batch of three a quarter of the whole is one, and one was written
+
+
 def test_a_seed_draws_the_same_rows_none_twice_and_only_of_this_base(rows):
     first, again, other = (rehearsal.drawn(RECIPE, 12, seed) for seed in (1, 1, 2))
 
@@ -58,6 +75,16 @@ def test_how_long_an_answer_is_and_where_it_ends_is_not_rehearsed(rows):
     (example,) = rehearsal.drawn(RECIPE, 3, seed=1)
     assert len(example.response_ids) == len(example.old_logprobs) == rehearsal.TOKENS
     assert {one.response for one in forecast.rehearsed(1)} == {rehearsal.TOKENS}
+
+
+def test_how_an_answer_sets_out_is_read_and_not_learned(rows):
+    Rehearsal.objects.update(response_ids=[90] * 20, logprobs=[-60.0] * 20)
+    (example,) = rehearsal.drawn(RECIPE, 3, seed=1)
+    assert list(example.mask) == [0.0] * rehearsal.OPENING + [1.0] * (20 - rehearsal.OPENING)
+
+    Rehearsal.objects.update(response_ids=ANSWER, logprobs=[-60.0] * 4)  # shorter than an opening: its last token
+    (example,) = rehearsal.drawn(RECIPE, 3, seed=1)
+    assert list(example.mask) == [0.0, 0.0, 0.0, 1.0]
 
 
 def test_a_row_has_neither_reward_nor_teacher_and_is_no_longer_than_replies_are(rows):
@@ -92,10 +119,14 @@ def test_rehearsals_alone_teach_nothing(rows, ready):
     assert "Every advantage is zero" in run.error
 
 
+LONG = [90, 91, 92, 93] * 6
+
+
 def apart(learner: Learner) -> float:
-    """How far the policy has moved from the base on an ordinary answer, in nats a token."""
-    pairs = zip(learner.score(ORDINARY, ANSWER), learner.score(ORDINARY, ANSWER, adapter=False), strict=True)
-    return sum(abs(now - then) for now, then in pairs) / len(ANSWER)
+    """How far the policy has moved from the base on an ordinary answer behind its opening, in nats a token."""
+    pairs = zip(learner.score(ORDINARY, LONG), learner.score(ORDINARY, LONG, adapter=False), strict=True)
+    rest = [abs(now - then) for now, then in pairs][rehearsal.OPENING :]
+    return sum(rest) / len(rest)
 
 
 def test_what_is_rehearsed_stays_nearer_to_the_base(rows, ready, settings):
@@ -104,7 +135,7 @@ def test_what_is_rehearsed_stays_nearer_to_the_base(rows, ready, settings):
         for _ in range(3):
             ready(reward=-1.0, teacher_prompt_ids=HINTED)
         recipe = RECIPE.model_copy(update={"rehearsal": share, "updates": 8, "max_age": 9})
-        Rehearsal.objects.update(prompt_ids=ORDINARY)
+        Rehearsal.objects.update(prompt_ids=ORDINARY, response_ids=LONG, logprobs=[-60.0] * len(LONG))
         candidate = runs.train(batches.fill(recipe))
         moved[share] = apart(Learner(settings.MODEL, adapter_dir=candidate.folder, dtype="float32"))
 
