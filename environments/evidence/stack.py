@@ -34,9 +34,9 @@ MARK = "TALKBACK_EVIDENCE"
 READY_S = 1200.0
 MANAGE_S = 900.0
 STOP_S = 15.0
-STREAMS = 12
-"""Requests of one engine at a time, of sessions and probes together: it takes sixteen, a token is the cheaper the more
-it writes at once, and four places are left to votes."""
+STREAMS, PLACES = 28, 32
+"""Requests of one engine at a time, of sessions and probes together, and how many it takes: a token is the cheaper the
+more it writes at once, and four places are left to votes."""
 MOST_ENGINES = 4
 """Of as many as there are cores: a reply is drawn on one thread, and what the learner leaves idle is theirs."""
 STARTS = 3
@@ -143,6 +143,8 @@ class Stack:
                     str(self.model),
                     *at,
                     str(port),
+                    "--max-running-requests",
+                    str(PLACES),
                 ]
                 for number, port in enumerate(self._engines, 1)
             },
