@@ -75,14 +75,14 @@ QUICK = Sizes(rounds=1, samples=6, probes=12, read=4, pack=8, sessions=24)
 # Seconds of a core, SmolLM2-135M-Instruct, for a machine with two of them and no GPU; docs/evidence.md says where they
 # come from.
 START_S = 45.0
-REPLY_S = {"frozen": 2.0, "prompt": 1.0, "trained": 1.5}
-"""A first answer of the plan's length, twelve at a time, each at its share."""
+REPLY_S = {"frozen": 1.65, "prompt": 0.85, "trained": 1.25}
+"""A first answer of the plan's length, many at a time, each at its share."""
 READ_S = 0.3
 """The base reads one reply."""
 ITEM_S = 0.25
-SAMPLE_S = 4.5
+SAMPLE_S = 3.7
 """A sample, with the replies that came to none and the judge's votes."""
-UPDATE_S = 2.8
+UPDATE_S = 2.5
 """The learner, an update and sample."""
 ROUND_S = 8.0
 """The learner, a run: it starts, saves, is proven."""
