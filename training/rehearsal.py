@@ -20,19 +20,20 @@ OPENING = 8
 follows is what the base knows."""
 
 
-def count(recipe: Recipe, samples: int, rewrites: int = 0) -> int:
+def count(recipe: Recipe, samples: int, written: int = 0, replayed: int = 0) -> int:
     """How many rows are `recipe.rehearsal` of a whole that holds so many samples beside them.
 
-    Where rewrites are learned as they stand, no more than there are of these: it is they that nothing holds to what the
-    base knows. What a hint asks for, a teacher says in the model's own words.
+    Where rewrites are learned as they stand, no more than there are of these, `written` and `replayed`: it is they that
+    nothing holds to what the base knows. What a hint asks for, a teacher says in the model's own words. Where nobody
+    wrote, nothing is replayed either.
 
     >>> count(Recipe(distillation="vocabulary", rehearsal=0.25), 12)  # 4 of 16
     4
-    >>> count(Recipe(distillation="vocabulary", rehearsal=0.25, w_sft=1), 12, rewrites=1)
+    >>> count(Recipe(distillation="vocabulary", rehearsal=0.25, w_sft=1), 12, written=1)
     1
     """
     rows = round(samples * recipe.rehearsal / (1 - recipe.rehearsal))
-    return min(rows, rewrites) if recipe.w_sft else rows
+    return min(rows, written and written + replayed) if recipe.w_sft else rows
 
 
 def pool() -> QuerySet[Rehearsal]:
@@ -40,7 +41,7 @@ def pool() -> QuerySet[Rehearsal]:
     return Rehearsal.objects.filter(model=settings.MODEL)
 
 
-def drawn(recipe: Recipe, samples: int, seed: int, rewrites: int = 0) -> list[Example]:
+def drawn(recipe: Recipe, samples: int, seed: int, written: int = 0, replayed: int = 0) -> list[Example]:
     """The rows that a run of so many samples and rewrites rehearses, none twice; fewer while the pool holds no more.
 
     The same seed draws the same rows of the same pool. Of each answer the first `TOKENS` are read, and no more than of
@@ -48,7 +49,7 @@ def drawn(recipe: Recipe, samples: int, seed: int, rewrites: int = 0) -> list[Ex
     the base (Recipe.trust).
     """
     keys = list(pool().values_list("pk", flat=True))
-    chosen = random.Random(seed).sample(keys, min(count(recipe, samples, rewrites), len(keys)))
+    chosen = random.Random(seed).sample(keys, min(count(recipe, samples, written, replayed), len(keys)))
     rows = Rehearsal.objects.in_bulk(chosen)
     tokens = min(TOKENS, recipe.max_tokens or TOKENS)
     return [example(rows[key].prompt_ids, rows[key].response_ids, rows[key].logprobs, tokens) for key in chosen]

@@ -36,9 +36,11 @@ def test_the_share_is_of_the_whole(share, samples, rows):
     assert rehearsal.count(RECIPE.model_copy(update={"rehearsal": share}), samples) == rows
 
 
-@pytest.mark.parametrize(("rewrites", "rows"), [(0, 0), (3, 3), (16, 4)])  # 4 is the share of 12
-def test_where_rewrites_are_learned_no_more_is_rehearsed_than_there_are(rewrites, rows):
-    assert rehearsal.count(RECIPE.model_copy(update={"w_sft": 1.0}), 12, rewrites) == rows
+@pytest.mark.parametrize(  # 4 is the share of 12
+    ("written", "replayed", "rows"), [(0, 16, 0), (1, 0, 1), (1, 2, 3), (1, 16, 4), (12, 0, 4)]
+)
+def test_where_rewrites_are_learned_no_more_is_rehearsed_than_there_are(written, replayed, rows):
+    assert rehearsal.count(RECIPE.model_copy(update={"w_sft": 1.0}), 12, written, replayed) == rows
 
 
 def test_a_run_that_learns_rewrites_rehearses_only_where_somebody_wrote(rows, ready):
