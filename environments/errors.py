@@ -15,3 +15,9 @@ class UserUnavailable(TalkbackError):
     """The model that plays the person did not answer; nothing of the session is lost, and asking again is safe."""
 
     code, status, retryable = "user_unavailable", 503, True
+
+
+class StackFailed(TalkbackError):
+    """A private Talkback does not start, or a part of it ended; the sentence names the log."""
+
+    code, status = "stack_failed", 500

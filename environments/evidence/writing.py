@@ -13,8 +13,8 @@ from typing import Any
 
 from environments.errors import Unplayable
 from environments.evidence.journal import Journal
+from environments.evidence.machine import cores
 from environments.evidence.report import report
-from environments.evidence.stack import cores
 
 PACKAGES = ("talkback", "torch", "transformers", "peft")
 

@@ -1,0 +1,52 @@
+"""What the private engine itself says of a reply: the API gives no log-prob of a text that it did not write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from environments.errors import StackFailed
+from environments.evidence.probes import BASE, NAME
+from gpu_workers.engine import Engine
+
+
+class EngineReader:
+    """Log-probs from the engine of a private Talkback, under any of its weights."""
+
+    PRIORITY = 1
+    """After whoever talks, before votes."""
+
+    def __init__(self, engine: Engine, model: Path, folder: Path) -> None:
+        """`folder` is the DATA_DIR, in which checkpoints lie by the names of their adapters."""
+        from transformers import AutoTokenizer
+
+        self._engine, self._folder = engine, folder
+        self._tokenizer = AutoTokenizer.from_pretrained(str(model))
+
+    async def logprobs(self, messages: Sequence[Mapping[str, Any]], reply: str, number: int = BASE) -> list[float]:
+        """Natural, at temperature 1, one a token of the reply. Empty for an empty reply."""
+        laid_out = self._tokenizer.apply_chat_template(
+            [dict(message) for message in messages], add_generation_prompt=True, tokenize=False
+        )
+        prompt = self._tokenizer.encode(laid_out, add_special_tokens=False)
+        said = self._tokenizer.encode(reply, add_special_tokens=False)
+        if not said:
+            return []
+        adapter = await self._held(number) if number else None
+        scored = await self._engine.score(prompt, said, adapter=adapter, priority=self.PRIORITY)
+        return list(scored.logprobs)
+
+    async def aclose(self) -> None:
+        await self._engine.aclose()
+
+    async def _held(self, number: int) -> str:
+        """The adapter of this checkpoint; loaded again where the engine has let go of it. Raises StackFailed."""
+        begins = f"{NAME}-{number}-"
+        for name in await self._engine.adapters():
+            if name.startswith(begins):
+                return name
+        for folder in sorted((self._folder / "checkpoints").glob(f"{begins}*")):
+            await self._engine.load_adapter(folder.name, str(folder))
+            return folder.name
+        raise StackFailed(f"The weights of checkpoint {number} are not in {self._folder / 'checkpoints'}.")
