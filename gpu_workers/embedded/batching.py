@@ -11,10 +11,9 @@ import logging
 import queue
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -22,12 +21,13 @@ import torch
 from torch import Tensor
 
 from gpu_workers.embedded.adapters import Adapter
-from gpu_workers.embedded.cache import KV, PrefixCache, shared_length
+from gpu_workers.embedded.cache import PrefixCache, shared_length
 from gpu_workers.embedded.grammar import Grammar
 from gpu_workers.embedded.metrics import Metrics
 from gpu_workers.embedded.model import Model, Piece
 from gpu_workers.embedded.requests import Ask
 from gpu_workers.embedded.sampling import Dice, Row, draw
+from gpu_workers.embedded.strands import Finish, News, Strand, beyond, chosen, tops
 from gpu_workers.embedded.text import Decode, Text
 
 log = logging.getLogger(__name__)
@@ -40,75 +40,6 @@ CHUNK_BESIDE_HIGHER = 16  # also of what is only scored: nobody watches it grow,
 CHUNK_BESIDE_EQUAL = 48
 CHUNK_ALONE = 256  # also bounds the logits of a scored prompt to 256 x vocabulary
 WORTH_WAITING = 32  # tokens that must be saved for a prompt to wait for another that begins alike
-
-Finish = dict[str, Any]
-Entry = tuple[float | None, int]  # log-prob and token
-
-
-@dataclass
-class News:
-    """What a step brought to one strand. `finish` is set on the last."""
-
-    ids: list[int] = field(default_factory=list)
-    text: str = ""  # all text so far
-    logprobs: list[Entry] = field(default_factory=list)
-    tops: list[list[Entry]] = field(default_factory=list)
-    chosen: list[list[Entry]] = field(default_factory=list)  # of token_ids_logprob
-    weight_version: str = ""
-    finish: Finish | None = None
-
-
-@dataclass(eq=False)
-class Strand:
-    """One ask on its way. `tokens` are prompt and output; the first `kv.length` of them are computed."""
-
-    ask: Ask
-    adapter: Adapter | None
-    sink: Callable[[News], None]
-    order: int
-    text: Text
-    dice: Dice
-    tokens: np.ndarray
-    length: int
-    grammar: Grammar | None = None
-    counts: Counter[int] = field(default_factory=Counter)
-    kv: KV | None = None
-    generation: int = -1  # of the weights that computed all of kv; -1: mixed
-    cached_tokens: int | None = None
-    retractions: int = 0
-    prompt_logprobs: list[Entry] = field(default_factory=list)
-    prompt_tops: list[list[Entry] | None] = field(default_factory=list)
-    prompt_chosen: list[list[Entry] | None] = field(default_factory=list)
-    versions: list[dict[str, Any]] = field(default_factory=list)
-    arrived: float = field(default_factory=time.time)
-    started: float | None = None
-    prompt_done: float | None = None
-    finished: float | None = None
-
-    @property
-    def prompt_length(self) -> int:
-        return len(self.ask.ids)
-
-    @property
-    def output_length(self) -> int:
-        return self.length - self.prompt_length
-
-    @property
-    def computed(self) -> int:
-        return 0 if self.kv is None else self.kv.length
-
-    @property
-    def is_reading(self) -> bool:
-        """True until nothing but its newest token is left to compute."""
-        return self.length - self.computed > 1 or self.output_length == 0
-
-    @property
-    def ids(self) -> np.ndarray:
-        return self.tokens[: self.length]
-
-    def rank(self) -> tuple[int, int]:
-        """Sorts first who is served first."""
-        return -self.ask.priority, self.order
 
 
 @dataclass
@@ -503,9 +434,9 @@ class Batcher:
         found = logits[torch.arange(len(ids)), torch.tensor(ids)] - sums
         strand.prompt_logprobs.extend(zip(found.tolist(), ids, strict=True))
         if ask.top_logprobs:
-            strand.prompt_tops.extend(_tops(logits - sums[:, None], ask.top_logprobs))
+            strand.prompt_tops.extend(tops(logits - sums[:, None], ask.top_logprobs))
         if ask.token_ids_logprob:
-            strand.prompt_chosen.extend(_chosen(logits - sums[:, None], ask.token_ids_logprob))
+            strand.prompt_chosen.extend(chosen(logits - sums[:, None], ask.token_ids_logprob))
 
     def _draw(self, drawing: list[tuple[Strand, int]], logits: Tensor) -> None:
         rows = []
@@ -539,9 +470,9 @@ class Batcher:
             if ask.return_logprob:
                 news.logprobs = [(float(logprobs[n, token]), token)]
                 if ask.top_logprobs:
-                    news.tops = _tops(logprobs[n : n + 1], ask.top_logprobs)
+                    news.tops = tops(logprobs[n : n + 1], ask.top_logprobs)
                 if ask.token_ids_logprob:
-                    news.chosen = _chosen(logprobs[n : n + 1], ask.token_ids_logprob)
+                    news.chosen = chosen(logprobs[n : n + 1], ask.token_ids_logprob)
             finish = self._finish(strand, token)
             if strand.grammar is not None and finish is None:
                 try:
@@ -642,23 +573,8 @@ class Batcher:
 _NONE = object()
 
 
-def beyond(error: ValueError) -> Finish:
-    """A grammar that compiled and then asked for more than is borne."""
-    message = f"The grammar of this reply could not be followed: {' '.join(str(error).split())[:300]}"
-    return {"type": "abort", "message": message, "status_code": 400, "err_type": None}
-
-
 def _promise() -> Future[Any]:
     """A future that its reader cannot cancel: one who leaves must not upset the thread that keeps it."""
     future: Future[Any] = Future()
     future.set_running_or_notify_cancel()
     return future
-
-
-def _tops(logprobs: Tensor, count: int) -> list[list[Entry]]:
-    values, ids = logprobs.topk(min(count, logprobs.shape[-1]))
-    return [list(zip(v, i, strict=True)) for v, i in zip(values.tolist(), ids.tolist(), strict=True)]
-
-
-def _chosen(logprobs: Tensor, ids: Sequence[int]) -> list[list[Entry]]:
-    return [list(zip(row, ids, strict=True)) for row in logprobs[:, list(ids)].tolist()]

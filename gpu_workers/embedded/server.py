@@ -20,10 +20,11 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from gpu_workers.embedded.adapters import read_adapter
-from gpu_workers.embedded.batching import Batcher, Entry, News, Strand
+from gpu_workers.embedded.batching import Batcher
 from gpu_workers.embedded.grammar import Grammar, Grammars
 from gpu_workers.embedded.model import Model, Unservable
 from gpu_workers.embedded.requests import Ask, Body, Limits, Malformed, UnknownParameter, read_body
+from gpu_workers.embedded.strands import Entry, News, Strand
 from gpu_workers.errors import AdapterInvalid
 
 log = logging.getLogger(__name__)

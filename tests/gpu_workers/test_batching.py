@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from gpu_workers.embedded.adapters import read_adapter
-from gpu_workers.embedded.batching import CHUNK_BESIDE_EQUAL, CHUNK_BESIDE_HIGHER, Batcher, News, Strand
+from gpu_workers.embedded.batching import CHUNK_BESIDE_EQUAL, CHUNK_BESIDE_HIGHER, Batcher
 from gpu_workers.embedded.model import Model, Piece
 from gpu_workers.embedded.requests import Ask
 from gpu_workers.embedded.sampling import Params
+from gpu_workers.embedded.strands import News, Strand
 from tests.tiny import write_tiny_adapter, write_tiny_model
 
 DEADLINE_S = 60

@@ -1,0 +1,103 @@
+"""One sequence on its way through the engine: what was asked, how far it is, and what a step brings it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from gpu_workers.embedded.adapters import Adapter
+from gpu_workers.embedded.cache import KV
+from gpu_workers.embedded.grammar import Grammar
+from gpu_workers.embedded.requests import Ask
+from gpu_workers.embedded.sampling import Dice
+from gpu_workers.embedded.text import Text
+
+Finish = dict[str, Any]
+Entry = tuple[float | None, int]  # log-prob and token
+
+
+@dataclass
+class News:
+    """What a step brought to one strand. `finish` is set on the last."""
+
+    ids: list[int] = field(default_factory=list)
+    text: str = ""  # all text so far
+    logprobs: list[Entry] = field(default_factory=list)
+    tops: list[list[Entry]] = field(default_factory=list)
+    chosen: list[list[Entry]] = field(default_factory=list)  # of token_ids_logprob
+    weight_version: str = ""
+    finish: Finish | None = None
+
+
+@dataclass(eq=False)
+class Strand:
+    """One ask on its way. `tokens` are prompt and output; the first `kv.length` of them are computed."""
+
+    ask: Ask
+    adapter: Adapter | None
+    sink: Callable[[News], None]
+    order: int
+    text: Text
+    dice: Dice
+    tokens: np.ndarray
+    length: int
+    grammar: Grammar | None = None
+    counts: Counter[int] = field(default_factory=Counter)
+    kv: KV | None = None
+    generation: int = -1  # of the weights that computed all of kv; -1: mixed
+    cached_tokens: int | None = None
+    retractions: int = 0
+    prompt_logprobs: list[Entry] = field(default_factory=list)
+    prompt_tops: list[list[Entry] | None] = field(default_factory=list)
+    prompt_chosen: list[list[Entry] | None] = field(default_factory=list)
+    versions: list[dict[str, Any]] = field(default_factory=list)
+    arrived: float = field(default_factory=time.time)
+    started: float | None = None
+    prompt_done: float | None = None
+    finished: float | None = None
+
+    @property
+    def prompt_length(self) -> int:
+        return len(self.ask.ids)
+
+    @property
+    def output_length(self) -> int:
+        return self.length - self.prompt_length
+
+    @property
+    def computed(self) -> int:
+        return 0 if self.kv is None else self.kv.length
+
+    @property
+    def is_reading(self) -> bool:
+        """True until nothing but its newest token is left to compute."""
+        return self.length - self.computed > 1 or self.output_length == 0
+
+    @property
+    def ids(self) -> np.ndarray:
+        return self.tokens[: self.length]
+
+    def rank(self) -> tuple[int, int]:
+        """Sorts first who is served first."""
+        return -self.ask.priority, self.order
+
+
+def beyond(error: ValueError) -> Finish:
+    """A grammar that compiled and then asked for more than is borne."""
+    message = f"The grammar of this reply could not be followed: {' '.join(str(error).split())[:300]}"
+    return {"type": "abort", "message": message, "status_code": 400, "err_type": None}
+
+
+def tops(logprobs: Tensor, count: int) -> list[list[Entry]]:
+    values, ids = logprobs.topk(min(count, logprobs.shape[-1]))
+    return [list(zip(v, i, strict=True)) for v, i in zip(values.tolist(), ids.tolist(), strict=True)]
+
+
+def chosen(logprobs: Tensor, ids: Sequence[int]) -> list[list[Entry]]:
+    return [list(zip(row, ids, strict=True)) for row in logprobs[:, list(ids)].tolist()]
