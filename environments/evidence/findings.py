@@ -248,14 +248,28 @@ class Findings:
         }
 
     def pack(self, arm: str, update: int) -> dict[str, Any] | None:
-        """The general pack: the share that is right, and that as a share of what the base has right."""
-        ours = self.values("right", arm, update, PACK)
-        asked = {pair.prompt: value for pair, value in self.values("right", BASE, 0, PACK).items()}
+        """The general pack: the share that is right, that as a share of what the base has right, and how much further
+        right answers lead than the base's. Where items that the base hardly tells apart change places the share falls;
+        where something is forgotten, the lead does."""
+        rights, leads = self._beside_base("right", arm, update), self._beside_base("lead", arm, update)
+        if rights is None or leads is None:
+            return None
+        ours, theirs = rights
+        kept = figures.ratio(ours, theirs) if sum(theirs.values()) else None
+        return {
+            "right": mean(ours.values()),
+            "items": len({pair.prompt for pair in ours}),
+            "kept": _shown(kept),
+            "lead": _shown(figures.difference(*leads)),
+        }
+
+    def _beside_base(self, measure: str, arm: str, update: int) -> tuple[Values, Values] | None:
+        """A measure of the pack and the base's of the same items, which it is asked once, whoever talks."""
+        ours = self.values(measure, arm, update, PACK)
+        asked = {pair.prompt: value for pair, value in self.values(measure, BASE, 0, PACK).items()}
         if not ours or any(pair.prompt not in asked for pair in ours):
             return None
-        theirs = {pair: asked[pair.prompt] for pair in ours}
-        kept = figures.ratio(ours, theirs) if sum(theirs.values()) else None
-        return {"right": mean(ours.values()), "items": len({pair.prompt for pair in ours}), "kept": _shown(kept)}
+        return ours, {pair: asked[pair.prompt] for pair in ours}
 
     def samples(self, arm: str, update: int) -> list[dict[str, Any]]:
         """Replies before and after: of prompts that a hash chose, and those that lost most content."""

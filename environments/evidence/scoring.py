@@ -27,7 +27,8 @@ def scored(rows: Iterable[Row], said: Mapping[str, Sequence[str]] | None = None)
     "product" (style × content), where its question has references and the base read it (or nothing was read); with
     those, "mended" for the base's: the content of what the person would have written in its place, in its own words;
     "correct" where there is ground truth; "repetition" and "words" always; "copied" where `said` has what was said in
-    the sessions of its "arm/seed".
+    the sessions of its "arm/seed". Of an item of the general pack "lead": how much likelier its right answer is than
+    the likeliest wrong one, in nats a token.
     """
     rows = list(rows)
     yardstick = measured_by(rows)
@@ -47,8 +48,11 @@ def measured_by(rows: Iterable[Row]) -> Yardstick | None:
 
 
 def _scored(row: Row, yardstick: Yardstick | None, known: Mapping[str, Any]) -> dict[str, Any]:
-    if row["set"] in (PACK, REFERENCE):
+    if row["set"] == REFERENCE:
         return dict(row)
+    if row["set"] == PACK:
+        first, *others = row["nats"]
+        return {**row, "lead": first - max(others)}
     text = row["reply"]
     seen = style.of(row)
     marks: dict[str, Any] = {

@@ -115,7 +115,7 @@ def _item(arm: str, seed: int, mark: int, at: int) -> dict[str, Any]:
     return {
         "arm": arm, "seed": seed, "update": mark, "set": "pack", "persona": None, "task": {"id": f"fact-{at}"},
         "reply": "Yes.", "right": at >= (1 if arm == "combined" else 2) and not (arm == "binary" and at == 3),
-        "nats": [-0.4, -1.2],
+        "nats": [-0.4, -1.3 if arm == "combined" else -1.2],
     }  # fmt: skip
 
 

@@ -190,6 +190,13 @@ def test_the_general_pack_is_a_share_of_what_the_base_has_right(made):
     assert costs["combined"]["kept"]["mean"] == pytest.approx(9 / 8)
 
 
+def test_how_far_right_answers_lead_is_told_beside_the_share_of_the_general_pack(made):
+    """At -0.4 before -1.3 nats a token the right answer leads by 0.9, where the base's leads by 1.2 - 0.4 = 0.8."""
+    costs = {row["arm"]: row["pack"] for row in made[0]["regressions"]}
+    assert costs["combined"]["lead"]["mean"] == pytest.approx(0.1)
+    assert costs["binary"]["lead"]["mean"] == pytest.approx(0.0)
+
+
 def test_two_rows_for_one_place_are_refused(plan, rows):
     with pytest.raises(ValueError, match="two rows"):
         report.report(plan, [*rows, next(row for row in rows if row["set"] == "own")], [])
