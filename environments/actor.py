@@ -16,6 +16,10 @@ KEY = "ACTOR_KEY"
 """Where a command finds the server's key, unless it is told."""
 
 LONGEST_WAIT_S = 30.0
+AT_ONCE = 4
+"""Messages that one server words at a time: a small one takes many in turn, and the last would wait for all."""
+MOST_TOKENS = 1024
+"""Of thoughts and message together: a small model that does not know when to stop is stopped."""
 THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 QUOTES = "\"“”„'«»"
 
@@ -27,7 +31,8 @@ class Speaker(Protocol):
 
 
 class Actor:
-    """One model at one server. What passes (no connection, 408, 429, 5xx) is waited out for `patience_s`."""
+    """One model at one server, asked for a few messages at a time. What passes (no connection, 408, 429, 5xx) is waited
+    out for `patience_s`."""
 
     def __init__(
         self,
@@ -35,14 +40,16 @@ class Actor:
         key: str,
         model: str,
         *,
-        timeout_s: float = 120.0,
+        timeout_s: float = 600.0,
         patience_s: float = 120.0,
         temperature: float = 0.8,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        """`base_url` ends as the server's documentation says, mostly with /v1."""
+        """`base_url` ends as the server's documentation says, mostly with /v1. `timeout_s` is how long one message may
+        take."""
         self.base_url, self.model = base_url.rstrip("/"), model
         self._temperature, self._patience_s, self._sleep = temperature, patience_s, sleep
+        self._room = asyncio.Semaphore(AT_ONCE)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._http = httpx.AsyncClient(headers=headers, timeout=httpx.Timeout(timeout_s, connect=10.0))
 
@@ -54,8 +61,11 @@ class Actor:
                 "messages": list(messages),
                 "temperature": self._temperature,
                 "seed": seed + extra,
+                "max_tokens": MOST_TOKENS,
             }
-            if said := bare(_content(await self._asked(body))):
+            async with self._room:
+                answer = await self._asked(body)
+            if said := bare(_content(answer)):
                 return said
         raise UserUnavailable(
             f"{self.model} at {self.base_url} answered twice with no words. Take another model to play the person."
