@@ -22,6 +22,10 @@ from environments.users import ScriptedUser, User
 WATCH_S = 3.0
 """How often it is looked whether every process is still there."""
 
+TAUGHT_AT_ONCE = 3
+"""Arms that learn side by side at least, of several seeds where one has fewer: each waits for its own last run, and
+cores would wait with it."""
+
 TALKING, PROBING = 0, 1
 """Sessions go first: they give the learner its work, and a probe can be asked at any time after."""
 
@@ -82,6 +86,7 @@ class Running:
         self._person = person or partial(ScriptedUser, writes=plan.sizes.writes)
         self._sleep, self._clock = sleep, clock
         self._turnstile = Turnstile(door.at_once)
+        self._referring = asyncio.Lock()
         self._keys: Mapping[str, Mapping[str, str]] = {}
         self._clients: dict[str, Talkback] = {}
         self._later: list[asyncio.Task[None]] = []
@@ -117,11 +122,11 @@ class Running:
         self._keys = await self._door.make_lines(described)
         await self._door.rehearse()
         self._reader = probes.Reading(self._door.reader())
-        failed: list[str] = []
+        places = asyncio.Semaphore(max(TAUGHT_AT_ONCE, sum(arm.learns for arm in self.plan.arms)))
         try:
             for number, seed in enumerate(self.plan.seeds):
-                failed += await self._seed(number, seed)
-            failed += _sentences(await asyncio.gather(*self._later, return_exceptions=True))
+                await self._seed(number, seed, places)
+            failed = await self._all_of_them()
         finally:
             for task in self._later:
                 task.cancel()
@@ -129,8 +134,9 @@ class Running:
         if failed:
             raise ArmsFailed(" ".join(failed))
 
-    async def _seed(self, number: int, seed: int) -> list[str]:
-        """All arms of a seed until nothing is left to learn; probes may go on beside the next seed."""
+    async def _seed(self, number: int, seed: int, places: asyncio.Semaphore) -> None:
+        """Begin all arms of a seed: what learns when there is a place for it, so that the next seed begins while the
+        last arms of this one learn. Whoever began first is answered first."""
         base = next((arm for arm in self.plan.arms if arm.kind == "frozen"), None)
         known = asyncio.Event()
 
@@ -140,7 +146,7 @@ class Running:
                 return
             probe = Probe(arm, seed, 0, BASE)
             try:
-                await self._probe(probe, (number, PROBING, 0, at))
+                await self._probe(probe, (PROBING, number, 0, at))
             finally:
                 if arm is base:
                     known.set()
@@ -151,17 +157,22 @@ class Running:
             """Further replies of the base: asked by whoever comes first, since every arm has one base."""
             if f"references/{seed}" in self.journal:
                 return
-            first, rank = self.plan.arms[0], (number, PROBING, 0, len(self.plan.arms))
+            first, rank = self.plan.arms[0], (PROBING, number, 0, len(self.plan.arms))
             client = self._client(first, seed, "probe")
-            await probes.ask_references(self.plan, first, seed, client, self._reader, self.rows, self._turnstile, rank)
+            async with self._referring:  # seeds have questions in common, and none is asked twice
+                await probes.ask_references(
+                    self.plan, first, seed, client, self._reader, self.rows, self._turnstile, rank
+                )
             self._write(f"references/{seed}")
             self._tell(first, seed, f"references: {self.plan.sizes.references} further replies of the base a question")
 
         self._soon(refer())
-        still = [asyncio.create_task(arm_of(at, arm)) for at, arm in enumerate(self.plan.arms) if not arm.learns]
-        self._later += still
-        learning = [arm_of(at, arm) for at, arm in enumerate(self.plan.arms) if arm.learns]
-        return _sentences(await asyncio.gather(*learning, return_exceptions=True))
+        for at, arm in sorted(enumerate(self.plan.arms), key=lambda one: one[1].learns):
+            if not arm.learns:
+                self._soon(arm_of(at, arm))
+                continue
+            await places.acquire()
+            self._soon(arm_of(at, arm)).add_done_callback(lambda _: places.release())
 
     async def _learns(self, arm: Arm, seed: int, number: int, at: int, base: Arm | None, known: asyncio.Event) -> None:
         """Round after round: talk, learn, answer; each followed by a probe that nobody waits for."""
@@ -187,12 +198,20 @@ class Running:
             if row["unfilled"]:
                 return
             now = Probe(arm, seed, mark, before.number if row["checkpoint"] is None else row["checkpoint"])
-            rank = (number, PROBING, turn, at)
+            rank = (PROBING, number, turn, at)
             earlier = self._soon(self._follow(before, now, rank, earlier, last=turn == self.plan.sizes.rounds))
             before = now
 
+    async def _all_of_them(self) -> list[str]:
+        """Wait for what was begun, and for what that begins; what failed, in words."""
+        ended, failed = 0, list[str]()
+        while begun := self._later[ended:]:
+            ended += len(begun)
+            failed += _sentences(await asyncio.gather(*begun, return_exceptions=True))
+        return failed
+
     def _soon(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Something that nobody waits for before the end."""
+        """Begin something that nobody waits for before the end."""
         self._later.append(asyncio.create_task(work))
         return self._later[-1]
 
@@ -200,7 +219,7 @@ class Running:
         """Where every arm begins: at the base, which is asked once for all of them."""
         probe = Probe(arm, seed, 0, BASE)
         if base is None:
-            await self._probe(probe, (number, PROBING, 0, at))
+            await self._probe(probe, (PROBING, number, 0, at))
             return
         await known.wait()
         there = Probe(base, seed, 0, BASE)
@@ -227,14 +246,14 @@ class Running:
             line.forget(row["spent"])
         played = {int(row["key"].split("/")[3]) for row in self.journal.under(f"reply/{line.key}/")}
         for _ in range(max(played, default=-1) + 1):
-            await self._play(line, arm, seed, next(coming), (number, TALKING, 0, at))
+            await self._play(line, arm, seed, next(coming), (TALKING, number, 0, at))
 
     async def _round(
         self, line: Line, arm: Arm, seed: int, turn: int, coming: Iterator[Session], number: int, at: int
     ) -> Mapping[str, Any]:
         """Sessions until the batch is full, then until what was learned of it answers."""
         sizes, key = self.plan.sizes, f"round/{line.key}/{turn}"
-        began, rank = self._clock(), (number, TALKING, turn, at)
+        began, rank = self._clock(), (TALKING, number, turn, at)
         self._tell(arm, seed, f"round {turn} of {sizes.rounds}: talks")
         unfilled = await self._fill(line, arm, seed, coming, rank)
         filled, talked_s = line.filled(), self._clock() - began

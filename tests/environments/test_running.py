@@ -443,6 +443,15 @@ async def test_another_plan_does_not_go_on_with_this_ones_work(run: Run) -> None
             await run(other)
 
 
+async def test_the_next_seed_begins_to_talk_while_the_last_arms_of_one_still_learn(run: Run) -> None:
+    """Two of the arms learn and three places are there: the first arm of seed 2 has the third from the beginning."""
+    await run()
+    told = [" ".join(line.split("min", 1)[1].split()) for line in run.said if "round" in line]
+    begins = next(at for at, line in enumerate(told) if line.startswith("binary seed 2 round 1 of 2: talks"))
+    ends = max(at for at, line in enumerate(told) if " seed 1 round 2 of 2: learns" in line)
+    assert begins < ends
+
+
 async def test_arms_and_seeds_may_be_added_and_what_is_done_stays(run: Run) -> None:
     journal, rows = await run()
     done, probed, asked = {row["key"] for row in journal}, len(list(rows)), dict(run.talkback.asked)
