@@ -18,8 +18,6 @@ KEY = "ACTOR_KEY"
 LONGEST_WAIT_S = 30.0
 AT_ONCE = 4
 """Messages that one server words at a time: a small one takes many in turn, and the last would wait for all."""
-MOST_TOKENS = 1024
-"""Of thoughts and message together: a small model that does not know when to stop is stopped."""
 THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 QUOTES = "\"“”„'«»"
 
@@ -32,7 +30,7 @@ class Speaker(Protocol):
 
 class Actor:
     """One model at one server, asked for a few messages at a time. What passes (no connection, 408, 429, 5xx) is waited
-    out for `patience_s`."""
+    out for `patience_s` from when it began."""
 
     def __init__(
         self,
@@ -61,7 +59,6 @@ class Actor:
                 "messages": list(messages),
                 "temperature": self._temperature,
                 "seed": seed + extra,
-                "max_tokens": MOST_TOKENS,
             }
             async with self._room:
                 answer = await self._asked(body)
@@ -75,7 +72,7 @@ class Actor:
         await self._http.aclose()
 
     async def _asked(self, body: Mapping[str, Any]) -> Any:
-        began, pause_s = monotonic(), 0.5
+        pause_s, failed_at = 0.5, None
         while True:
             wait_s = pause_s
             try:
@@ -94,9 +91,10 @@ class Actor:
                 trouble = str(error) or type(error).__name__
             except ValueError:  # a success that is no JSON
                 raise UserUnavailable(f"{self.base_url} answers, but not in JSON. Is it the right address?") from None
-            if monotonic() - began + wait_s > self._patience_s:
+            failed_at = failed_at or monotonic()
+            if monotonic() - failed_at + wait_s > self._patience_s:
                 raise UserUnavailable(
-                    f"{self.base_url} did not answer within {self._patience_s:.0f} s ({trouble}). "
+                    f"{self.base_url} did not answer, asked again for {self._patience_s:.0f} s ({trouble}). "
                     "See that it runs, and play again."
                 )
             await self._sleep(min(wait_s, LONGEST_WAIT_S))

@@ -76,7 +76,7 @@ class Findings:
         self.missing: list[str] = []
         every = scored(rows, said)
         self.seeds = self._finished(every)
-        self._rows = [row for row in every if row["seed"] in self.seeds or row["set"] == PACK]
+        self._rows = [row for row in every if row["seed"] in self.seeds or (row["set"], row["arm"]) == (PACK, BASE)]
         self._by: dict[tuple[str, str, int], dict[Pair, dict[str, Any]]] = {}
         for row in [one for one in self._rows if one["set"] != REFERENCE]:
             place = (row["set"], row["arm"], row["update"])
@@ -249,8 +249,8 @@ class Findings:
 
     def pack(self, arm: str, update: int) -> dict[str, Any] | None:
         """The general pack: the share that is right, that as a share of what the base has right, and how much further
-        right answers lead than the base's. Where items that the base hardly tells apart change places the share falls;
-        where something is forgotten, the lead does."""
+        right answers lead than the base's, over all items. Who grows surer leads further where they are right, and lags
+        further where they are wrong."""
         rights, leads = self._beside_base("right", arm, update), self._beside_base("lead", arm, update)
         if rights is None or leads is None:
             return None

@@ -90,6 +90,7 @@ class Running:
         self._keys: Mapping[str, Mapping[str, str]] = {}
         self._clients: dict[str, Talkback] = {}
         self._later: list[asyncio.Task[None]] = []
+        self._over: asyncio.Queue[asyncio.Task[None]] = asyncio.Queue()
         self._began_at = clock()
         self._left_s = plan.seconds(self._done())
 
@@ -123,16 +124,19 @@ class Running:
         await self._door.rehearse()
         self._reader = probes.Reading(self._door.reader())
         places = asyncio.Semaphore(max(TAUGHT_AT_ONCE, sum(arm.learns for arm in self.plan.arms)))
+        self._soon(self._begin_seeds(places))
         try:
-            for number, seed in enumerate(self.plan.seeds):
-                await self._seed(number, seed, places)
-            failed = await self._all_of_them()
+            failed = await self._ended()
         finally:
             for task in self._later:
                 task.cancel()
             await asyncio.gather(*self._later, return_exceptions=True)
         if failed:
             raise ArmsFailed(" ".join(failed))
+
+    async def _begin_seeds(self, places: asyncio.Semaphore) -> None:
+        for number, seed in enumerate(self.plan.seeds):
+            await self._seed(number, seed, places)
 
     async def _seed(self, number: int, seed: int, places: asyncio.Semaphore) -> None:
         """Begin all arms of a seed: what learns when there is a place for it, so that the next seed begins while the
@@ -159,7 +163,7 @@ class Running:
                 return
             first, rank = self.plan.arms[0], (PROBING, number, 0, len(self.plan.arms))
             client = self._client(first, seed, "probe")
-            async with self._referring:  # seeds have questions in common, and none is asked twice
+            async with self._referring:  # seeds have questions in common, and each is asked once
                 await probes.ask_references(
                     self.plan, first, seed, client, self._reader, self.rows, self._turnstile, rank
                 )
@@ -202,18 +206,21 @@ class Running:
             earlier = self._soon(self._follow(before, now, rank, earlier, last=turn == self.plan.sizes.rounds))
             before = now
 
-    async def _all_of_them(self) -> list[str]:
-        """Wait for what was begun, and for what that begins; what failed, in words."""
-        ended, failed = 0, list[str]()
-        while begun := self._later[ended:]:
-            ended += len(begun)
-            failed += _sentences(await asyncio.gather(*begun, return_exceptions=True))
+    async def _ended(self) -> list[str]:
+        """Wait for all that was begun, and for what that begins; what failed, in words. A bug ends it at once."""
+        failed = list[str]()
+        ended = 0
+        while ended < len(self._later):
+            failed += _sentences([(await self._over.get()).exception()])
+            ended += 1
         return failed
 
     def _soon(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Begin something that nobody waits for before the end."""
-        self._later.append(asyncio.create_task(work))
-        return self._later[-1]
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._over.put_nowait)
+        self._later.append(task)
+        return task
 
     async def _begin(self, arm: Arm, seed: int, number: int, at: int, base: Arm | None, known: asyncio.Event) -> None:
         """Where every arm begins: at the base, which is asked once for all of them."""

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -450,6 +450,22 @@ async def test_the_next_seed_begins_to_talk_while_the_last_arms_of_one_still_lea
     begins = next(at for at, line in enumerate(told) if line.startswith("binary seed 2 round 1 of 2: talks"))
     ends = max(at for at, line in enumerate(told) if " seed 1 round 2 of 2: learns" in line)
     assert begins < ends
+
+
+async def test_a_bug_ends_the_run_at_once(run: Run) -> None:
+    """What breaks at seed 1's first session is told before seed 6, whose turn is far off, has begun."""
+    run.plan = replace(run.plan, seeds=(1, 2, 3, 4, 5, 6))
+    broken = run.plan.own(1)
+
+    def person(persona: Persona, seed: int) -> User:
+        if persona == broken:
+            raise LookupError("a bug")
+        return Editor()
+
+    run.person = person
+    with pytest.raises(LookupError, match="a bug"):
+        await run()
+    assert not [line for line in run.said if "seed 6" in line and "round" in line]
 
 
 async def test_arms_and_seeds_may_be_added_and_what_is_done_stays(run: Run) -> None:
