@@ -42,6 +42,7 @@ class Actor:
         patience_s: float = 120.0,
         temperature: float = 0.8,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         """`base_url` ends as the server's documentation says, mostly with /v1. `timeout_s` is how long one message may
         take."""
@@ -49,7 +50,9 @@ class Actor:
         self._temperature, self._patience_s, self._sleep = temperature, patience_s, sleep
         self._room = asyncio.Semaphore(AT_ONCE)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._http = httpx.AsyncClient(headers=headers, timeout=httpx.Timeout(timeout_s, connect=10.0))
+        self._http = httpx.AsyncClient(
+            headers=headers, timeout=httpx.Timeout(timeout_s, connect=10.0), transport=transport
+        )
 
     async def says(self, messages: Sequence[Mapping[str, str]], *, seed: int) -> str:
         """The next message: without thoughts, quotation marks around it and blank ends; never empty."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from gpu_workers import engines
 from gpu_workers.engine import Engine
 from gpu_workers.fakes import FakeEngine
 from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
+from tests.stack import free_port
 from tests.tiny import write_tiny_model
 
 ROOT = Path(__file__).parents[1]
@@ -56,10 +56,3 @@ def engine(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     fake = FakeEngine(tiny_model)
     monkeypatch.setattr(engines, "policy", lambda: fake)
     return fake
-
-
-def free_port() -> int:
-    """A port nobody listens on now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])

@@ -23,6 +23,7 @@ Seen = TypeVar("Seen")
 
 
 def free_port() -> int:
+    """A port nobody listens on now."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])

@@ -20,7 +20,7 @@ from chat import limits
 from chat.api import access
 from chat.models import ApiKey, Spending, Turn
 from tests.chat.conftest import open_turn, reply_to, user
-from tests.conftest import free_port
+from tests.stack import free_port
 from training.models import Checkpoint
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)

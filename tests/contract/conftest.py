@@ -16,9 +16,9 @@ import pytest
 
 from gpu_workers.engine import Engine
 from gpu_workers.processes import LORA_TARGETS, ONE_THREAD, EngineProcess, embedded_command, router_command
-from tests.conftest import ROOT, free_port
+from tests.conftest import ROOT
 from tests.contract.reference import Reference
-from tests.stack import wait_for
+from tests.stack import free_port, wait_for
 from tests.tiny import write_tiny_adapter, write_tiny_model
 
 SGLANG = ROOT / ".venvs" / "sglang" / "bin" / "python"

@@ -10,6 +10,7 @@ import tomllib
 from itertools import combinations
 from pathlib import Path
 
+import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -359,11 +360,27 @@ async def test_a_server_that_stays_away_is_named_with_what_it_said(at):
         await at(server, patience_s=0.4).says([], seed=1)
 
 
-async def test_a_server_words_a_few_messages_at_a_time(at):
-    with chat_server(*["Fine."] * 9, takes_s=0.2) as server:
-        actor_ = at(server)
-        assert await asyncio.gather(*(actor_.says([], seed=seed) for seed in range(9))) == ["Fine."] * 9
-    assert 1 < max(server.at_once) <= actor.AT_ONCE
+async def test_a_server_is_asked_for_a_few_messages_at_a_time():
+    """Nobody is answered until AT_ONCE are asked for and all others have had their turns: no more are under way."""
+    inside: list[int] = []
+    full, answers_now = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        inside.append(1)
+        if len(inside) == actor.AT_ONCE:
+            full.set()
+        await answers_now.wait()
+        return httpx.Response(200, json={"choices": [{"message": {"content": "Fine."}}]})
+
+    speaker = Actor("http://server/v1", "key", "some-model", transport=httpx.MockTransport(answer))
+    asks = [asyncio.create_task(speaker.says([], seed=seed)) for seed in range(3 * actor.AT_ONCE)]
+    await full.wait()
+    for _ in range(1000):  # turns of the loop, no time: nothing here waits for a network
+        await asyncio.sleep(0)
+    assert len(inside) == actor.AT_ONCE
+    answers_now.set()
+    assert await asyncio.gather(*asks) == ["Fine."] * len(asks)
+    await speaker.aclose()
 
 
 async def test_a_refusal_is_not_asked_again(at):

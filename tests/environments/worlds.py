@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -60,14 +59,11 @@ class ChatServer:
     url: str = ""
     asked: list[dict[str, Any]] = field(default_factory=list)
     keys: list[str | None] = field(default_factory=list)
-    answered: list[str] = field(default_factory=list)
-    at_once: list[int] = field(default_factory=list)
-    """How many requests were under way as each began."""
 
 
 @contextmanager
-def chat_server(*says: str | tuple[int, dict[str, str], str], takes_s: float = 0.0) -> Iterator[ChatServer]:
-    """A real HTTP server on a free port that speaks OpenAI's chat completions, each within `takes_s`."""
+def chat_server(*says: str | tuple[int, dict[str, str], str]) -> Iterator[ChatServer]:
+    """A real HTTP server on a free port that speaks OpenAI's chat completions."""
     told = ChatServer(list(says))
 
     class Handler(BaseHTTPRequestHandler):
@@ -76,9 +72,6 @@ def chat_server(*says: str | tuple[int, dict[str, str], str], takes_s: float = 0
                 {"path": self.path, **json.loads(self.rfile.read(int(self.headers["Content-Length"])).decode())}
             )
             told.keys.append(self.headers.get("Authorization"))
-            told.at_once.append(len(told.asked) - len(told.answered))
-            time.sleep(takes_s)
-            told.answered.append(self.path)
             said = told.says.pop(0) if told.says else "Hm."
             status, headers, body = (
                 said

@@ -20,7 +20,7 @@ from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused
 from gpu_workers.processes import EngineProcess, scripted_command
 from gpu_workers.types import Sampling
-from tests.conftest import free_port
+from tests.stack import free_port
 
 SCRIPT = [
     {"to": "capital of France", "says": "Paris, über alles.", "times": None},

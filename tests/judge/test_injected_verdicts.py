@@ -18,7 +18,7 @@ from gpu_workers.engine import Engine
 from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
 from judge import fitting, judges, polling
 from judge.evidence import Evidence
-from tests.conftest import free_port
+from tests.stack import free_port
 
 pytestmark = [
     pytest.mark.real_model,

@@ -20,7 +20,7 @@ from gpu_workers.fleet import Fleet
 from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
 from gpu_workers.spare import Spare
 from gpu_workers.types import Sampling
-from tests.conftest import free_port
+from tests.stack import free_port
 from tests.tiny import write_tiny_model
 from training import batches, config, lines, promotion, runs
 from training.config import Recipe, RecipeInvalid
