@@ -104,17 +104,17 @@ def batch(lab: Lab, person: Persona, coming: Iterator[Task], recipe: Any, *, wri
     return made[: recipe.batch_size]
 
 
-def rehearsed(lab: Lab, recipe: Any, rewrites: int, *, seed: int) -> list[Any]:
+def rehearsed(lab: Lab, recipe: Any, written: int, replayed: int, *, seed: int) -> list[Any]:
     """Talkback's ordinary prompts with the base's own answers, as many as a run takes that learns so many rewrites."""
-    from judge.rehearsal import TEMPERATURE, prompts
+    from judge.rehearsal import prompts
     from training.rehearsal import TOKENS, count, example
 
-    number = min(count(recipe, recipe.batch_size, rewrites), len(prompts()))
+    number = count(recipe, recipe.batch_size, written, replayed)
     if not number:
         return []
     ordinary = random.Random(seed).sample(prompts(), number)
     with lab.learner.model.disable_adapter():
-        answers = asked(lab, ordinary, seed=seed, temperature=TEMPERATURE, tokens=TOKENS)
+        answers = asked(lab, ordinary, seed=seed, temperature=1.0, tokens=TOKENS)
     return [
         example(one.prompt, one.ids, lab.learner.score(one.prompt, one.ids, adapter=False), TOKENS) for one in answers
     ]
@@ -228,7 +228,7 @@ def taught(name: str, recipe: Any, exam: Exam, arguments: argparse.Namespace) ->
         written = sum(one.rewrite is not None for one in examples)
         every = [
             *demonstrated(examples, said, recipe.shows, seed=seed),
-            *rehearsed(lab, recipe, written + len(replayed), seed=seed),
+            *rehearsed(lab, recipe, written, len(replayed), seed=seed),
         ]
         is_apart = recipe.distillation != "token"
         views = [lab.learner.view(one, teacher=recipe.teacher, with_distribution=is_apart) for one in every]

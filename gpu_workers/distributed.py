@@ -28,7 +28,7 @@ from gpu_workers.branching import Pair
 from gpu_workers.errors import OutOfMemory
 from gpu_workers.head import Divergence
 from gpu_workers.learner import EPSILON, Learner, LoraShape, chosen_dtype
-from gpu_workers.scores import Objective, View
+from gpu_workers.scores import Objective, View, replies
 from gpu_workers.types import Example
 
 SUMMED = frozenset({"tokens", "computed"})
@@ -154,7 +154,7 @@ class SharedLearner(Learner):
             if progress:
                 progress(min(len(views), done * self.world))
 
-        figures = self._parted(views, learned, seen)
+        figures = self._parted(views, learned, seen, replies(views))
         if answers is None:
             return figures
         said = self.supervise(answers.pairs, weights=answers.weights, scale=scale * answers.scale)
@@ -173,15 +173,17 @@ class SharedLearner(Learner):
             mine, theirs = zip(*part, strict=True)
             return Learner.supervise(self, mine, weights=theirs, scale=scale * share)
 
-        return self._parted(items, learned, None)
+        return self._parted(items, learned, None, [True] * len(items))
 
     def _parted(
         self,
         items: Sequence[T],
         learned: Callable[[Sequence[T], float, Callable[[int], None] | None], dict[str, float]],
         told: Callable[[int], None] | None,
+        heard: Sequence[bool],
     ) -> dict[str, float]:
-        """This process's part of the items, each with its share of the whole, and the figures of everybody's."""
+        """This process's part of the items, each with its share of the whole, and the figures of everybody's, which
+        speak of those that are `heard`."""
         if not items:
             raise ValueError("nothing to learn from")
         if self.is_summed:
@@ -193,7 +195,7 @@ class SharedLearner(Learner):
                 most = self._passes(math.ceil(len(items) / self.world))
                 for _ in range(most - self._passes(len(mine))):
                     learned(items[:1], 0.0, None)
-        return merged(self._exchanged((len(mine), figures)))
+        return merged(self._exchanged((len(mine), sum(heard[self.rank :: self.world]), figures)))
 
     def _passes(self, count: int) -> int:
         return math.ceil(count / self.micro_batch)
@@ -256,18 +258,19 @@ class SharedLearner(Learner):
         return every
 
 
-def merged(parts: Sequence[tuple[int, dict[str, float]]]) -> dict[str, float]:
-    """Figures of several processes as one would have given them: (how many samples, its figures) of each.
+def merged(parts: Sequence[tuple[int, int, dict[str, float]]]) -> dict[str, float]:
+    """Figures of several processes as one would have given them: (how many samples, how many of them replies that
+    figures speak of, its figures) of each.
 
-    >>> merged([(2, {"loss": 1.0, "tokens": 8.0}), (1, {"loss": 4.0, "tokens": 5.0}), (0, {})])
-    {'loss': 2.0, 'tokens': 13.0}
+    >>> first = {"loss": 1.0, "kl": 0.25, "tokens": 8.0}
+    >>> merged([(2, 1, first), (1, 1, {"loss": 4.0, "kl": 0.75, "tokens": 5.0}), (0, 0, {})])
+    {'loss': 2.0, 'kl': 0.5, 'tokens': 13.0}
     """
-    samples = sum(count for count, _ in parts)
-    names = dict.fromkeys(name for _, figures in parts for name in figures)
+    names = dict.fromkeys(name for _, _, figures in parts for name in figures)
     found = {}
     for name in names:
-        values = [(count, figures[name]) for count, figures in parts if name in figures]
-        plain = [value for _, value in values]
+        having = [part for part in parts if name in part[2]]
+        plain = [figures[name] for _, _, figures in having]
         if name in SUMMED:
             found[name] = sum(plain)
         elif name == "seconds" or name.endswith("_max"):
@@ -275,7 +278,9 @@ def merged(parts: Sequence[tuple[int, dict[str, float]]]) -> dict[str, float]:
         elif name.endswith("_min"):
             found[name] = min(plain)
         else:
-            found[name] = sum(count * value for count, value in values) / samples
+            counts = [count if name == "loss" else heard for count, heard, _ in parts]
+            weighed = zip([count if name == "loss" else heard for count, heard, _ in having], plain, strict=True)
+            found[name] = sum(count * value for count, value in weighed) / sum(counts)
     return found
 
 

@@ -27,7 +27,7 @@ from gpu_workers.branching import Pair, Tree, takes_trees, together
 from gpu_workers.errors import AdapterInvalid, NothingLearned, OutOfMemory
 from gpu_workers.head import Divergence, Head
 from gpu_workers.layers import slim
-from gpu_workers.scores import Objective, Scores, View, padded
+from gpu_workers.scores import Objective, Scores, View, padded, replies
 from gpu_workers.types import Example
 
 
@@ -275,9 +275,9 @@ class Learner:
 
         `objective` turns each micro-batch's Scores into its mean loss and figures. `divergence` says how far
         policy and teacher are apart at a position; without one, Scores.distance is 0. `progress` is called with
-        the number of views done. Returns the figures (means over the views; the extreme where a name ends in _max
-        or _min) with "loss", "entropy", "tokens", "computed" (positions that went through the model), "seconds", and
-        of answers "supervised_loss". Raises NothingLearned when the loss is no number, and
+        the number of views done. Returns the figures (means over the views, but for what is rehearsed; the extreme
+        where a name ends in _max or _min) with "loss", "entropy", "tokens", "computed" (positions that went through the
+        model), "seconds", and of answers "supervised_loss". Raises NothingLearned when the loss is no number, and
         OutOfMemory, both with nothing changed; OutOfMemory drops the gradients gathered before it too.
         """
         if not views:
@@ -313,6 +313,7 @@ class Learner:
         pairs: list[Pair] = [(view.example.prompt_ids, view.example.response_ids) for view in views]
         pairs += answers.pairs if answers else ()
         learns = [any(view.example.mask or [1.0]) for view in views]  # what has no token to learn is in nobody's mean
+        told = replies(views)
         totals = {"loss": 0.0, "computed": 0.0}
         done = 0
         for part in self._together(pairs):
@@ -323,9 +324,14 @@ class Learner:
             if objective and mine:
                 scores, entropy = self._scores([views[at] for at in mine], [rows[at] for at in mine], divergence)
                 loss, figures = objective(scores)
-                share = sum(learns[at] for at in mine) / len(views)
-                losses.append(_sound(loss, "sample", mine) * share)
-                _add(totals, figures | {"entropy": entropy}, share)
+                losses.append(_sound(loss, "sample", mine) * (sum(learns[at] for at in mine) / len(views)))
+                heard = [row for row, at in enumerate(mine) if told[at]]
+                if 0 < len(heard) < len(mine):
+                    with torch.no_grad():
+                        _, figures = objective(scores.only(heard))
+                share = sum(learns[mine[row]] for row in heard) / sum(told)
+                if heard:
+                    _add(totals, figures | {"entropy": entropy[heard].mean()}, share)
             if answers and theirs:
                 places = [at - len(views) for at in theirs]
                 missed = self._missed(answers, {place: rows[at] for place, at in zip(places, theirs, strict=True)})
@@ -354,7 +360,7 @@ class Learner:
     def _scores(
         self, views: Sequence[View], hidden: Sequence[Tensor], divergence: Divergence | None
     ) -> tuple[Scores, Tensor]:
-        """Of views and the states, (T, D) each, that predict their replies; with their mean entropy."""
+        """Of views and the states, (T, D) each, that predict their replies; with the mean entropy of each, (B,)."""
         lengths = [len(one) for one in hidden]
         ids = torch.tensor([i for view in views for i in view.example.response_ids], device=self.device)
         target = torch.cat([view.target_hidden for view in views])  # (N, D)
@@ -363,7 +369,7 @@ class Learner:
         flat, distance, entropy = self._head(torch.cat(list(hidden)), ids, target, divergence)
         scores = Scores.of(views, flat.split(lengths), distance.split(lengths))
         surprise = padded(entropy.split(lengths))
-        return scores, ((surprise * scores.mask).sum(-1) / scores.mask.sum(-1).clamp(min=1)).mean()
+        return scores, (surprise * scores.mask).sum(-1) / scores.mask.sum(-1).clamp(min=1)
 
     def _missed(self, answers: Answers, hidden: Mapping[int, Tensor]) -> Tensor:
         """What the answers at these places, with the states that predict them, (T, D) each, add to the loss of all."""

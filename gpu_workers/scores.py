@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -68,6 +68,16 @@ class Scores:
             has_teacher=numbers([float(e.has_teacher) for e in examples]),
             weight=numbers([e.weight for e in examples]),
         )
+
+    def only(self, rows: Sequence[int]) -> Scores:
+        """Those of these sequences."""
+        return Scores(*(getattr(self, field.name)[list(rows)] for field in fields(self)))
+
+
+def replies(views: Sequence[View]) -> list[bool]:
+    """Of which of these figures speak: of replies, and of what is rehearsed only where there is nothing else."""
+    turns = [view.example.kind == "turn" for view in views]
+    return turns if any(turns) else [True] * len(views)
 
 
 Objective = Callable[[Scores], tuple[Tensor, dict[str, Tensor]]]

@@ -15,7 +15,7 @@ from django.conf import settings
 
 from chat.rendering import Renderer
 from gpu_workers.engine import Engine
-from gpu_workers.types import Sampling, Scored
+from gpu_workers.types import Completion, Sampling
 from judge import calibration, judges
 from judge.sittings import sitting
 from training import lines, rehearsal
@@ -23,10 +23,7 @@ from training.models import Checkpoint, Line, Rehearsal
 
 FILE = Path(__file__).with_name("rehearsal.txt")
 
-TEMPERATURE = 0.7
-"""As people are answered by default. At 1 a small base says much that it would never say to anybody."""
-
-HANDFUL = 8
+HANDFUL = 4
 """Prompts asked at once: somebody may want to chat any moment."""
 
 SEAT_S = 300
@@ -65,6 +62,7 @@ def _is_wanted() -> bool:
 def answer(*, engine: Engine, renderer: Renderer) -> bool:
     """Have the base answer a handful of prompts, and keep what it said. True when more are left.
 
+    At temperature 1, so that the recorded log-probs are the base's own, and what is rehearsed is what it would say.
     One at a time everywhere; raises EngineUnavailable, and nothing is lost but the handful.
     """
     with sitting("rehearsal", for_s=SEAT_S) as seat:
@@ -76,21 +74,16 @@ def answer(*, engine: Engine, renderer: Renderer) -> bool:
         told = asyncio.run(_ask(left[:HANDFUL], engine))
         Rehearsal.objects.bulk_create(
             Rehearsal(model=settings.MODEL, prompt_ids=ids, response_ids=list(said.ids), logprobs=list(said.logprobs))
-            for ids, said in told
+            for ids, said in zip(left, told, strict=False)
+            if said.ids
         )
         return len(left) > HANDFUL
 
 
-async def _ask(handful: Sequence[list[int]], engine: Engine) -> list[tuple[list[int], Scored]]:
-    """What the base says to each of these prompts, where it says anything, with log-probs at temperature 1."""
-    sampling = Sampling(max_new_tokens=rehearsal.TOKENS, temperature=TEMPERATURE)
-    later = judges.AFTERTHOUGHT
-
-    async def answered(ids: list[int]) -> tuple[list[int], Scored] | None:
-        said = await engine.generate(ids, sampling, priority=later)
-        return (ids, await engine.score(ids, said.ids, priority=later)) if said.ids else None
-
+async def _ask(handful: Sequence[list[int]], engine: Engine) -> list[Completion]:
+    sampling = Sampling(max_new_tokens=rehearsal.TOKENS, temperature=1.0)
     try:
-        return list(filter(None, await asyncio.gather(*map(answered, handful))))
+        asked = (engine.generate(ids, sampling, priority=judges.AFTERTHOUGHT) for ids in handful)
+        return await asyncio.gather(*asked)
     finally:
         await engine.aclose()

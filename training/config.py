@@ -179,8 +179,8 @@ class Recipe(BaseModel):
     differ in it alone, of one person, 0.86 of the content was kept with it and 0.73 without (decision 8)."""
 
     rehearsal: float = Field(0.0, ge=0, lt=1)
-    """Share of a run that is ordinary prompts, held to the base's own answers behind their opening, so that a style
-    does not cost skill; with `w_sft`, none before there are rewrites (decision 8). Needs a distribution, as `trust`
+    """Share of a batch that is ordinary prompts, held to the base's own answers behind their opening, so that a style
+    does not cost skill; with `w_sft`, no more than there are rewrites (decision 8). Needs a distribution, as `trust`
     does."""
 
     advantage_clip: float | None = Field(1.0, gt=0)
@@ -307,11 +307,11 @@ PRESETS: dict[str, Recipe] = {
     "embedded": Recipe(
         distillation="vocabulary",
         w_rl=0.2,
-        w_sft=5.0,
+        w_sft=3.0,
         w_kept=0.5,
         demonstrations=4,
         replay=16,
-        rehearsal=0.75,
+        rehearsal=0.25,
         teacher="policy",
         beta=0.1,
         lr=3e-3,

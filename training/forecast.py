@@ -96,7 +96,7 @@ def forecast(recipe: Recipe, samples: Sequence[Lengths], line: str = SHARED) -> 
     live = Checkpoint.live(line)
     is_fresh = live.kind == Checkpoint.Kind.BASE
     written, again = sum(one.rewrite > 0 for one in samples), replay.count(live, recipe)
-    beside = rehearsed(rehearsal.count(recipe, len(samples), written + again))
+    beside = rehearsed(rehearsal.count(recipe, len(samples), written, again))
     work = reads([*samples, *beside], recipe, is_fresh=is_fresh, replayed=again)
     earlier = [run for run in _finished(recipe) if run.seconds and run.reads]
     spent_s = sum(run.seconds for run in earlier)

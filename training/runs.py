@@ -317,7 +317,7 @@ def _learn(run: Run) -> Checkpoint:
     taught = batches.collate(samples, max_tokens=recipe.max_tokens, demonstrations=recipe.shows, seed=run.seed)
     replayed = replay.drawn(parent, recipe, run.seed)
     written = sum(one.rewrite is not None for one in taught)
-    rehearsed = rehearsal.drawn(recipe, len(samples), run.seed, written + len(replayed))
+    rehearsed = rehearsal.drawn(recipe, len(samples), run.seed, written, len(replayed))
     # Looking at a sample is one unit of work, an update on it about three: there and back again.
     ledger = Ledger(run, (len(samples) + len(rehearsed)) * (1 + 3 * recipe.updates))
     ledger.beat("loading", 0, 1, force=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from gpu_workers.learner import Learner
+from gpu_workers.types import Example
 from tests.training.conftest import HINTED, PROMPT, RESPONSE
-from tests.training.test_replay import promote
 from training import batches, forecast, rehearsal, runs
 from training.config import Recipe
 from training.forecast import Lengths
 from training.models import Rehearsal
+from training.objective import updates
 
 RECIPE = Recipe(distillation="vocabulary", rehearsal=0.25, lr=1e-2, updates=4, batch_size=3)
 ORDINARY, ANSWER = [1, 60, 61, 62, 63], [90, 91, 92, 2]
@@ -37,23 +38,23 @@ def test_the_share_is_of_the_whole(share, samples, rows):
     assert rehearsal.count(RECIPE.model_copy(update={"rehearsal": share}), samples) == rows
 
 
-@pytest.mark.parametrize(("rewrites", "rows"), [(0, 0), (1, 4), (16, 4)])  # 4 is the share of 12
-def test_where_rewrites_are_learned_nothing_is_rehearsed_before_there_are_any(rewrites, rows):
-    assert rehearsal.count(RECIPE.model_copy(update={"w_sft": 1.0}), 12, rewrites) == rows
+@pytest.mark.parametrize(  # 4 is the share of 12
+    ("written", "replayed", "rows"), [(0, 16, 0), (1, 0, 1), (1, 2, 3), (1, 16, 4), (12, 0, 4)]
+)
+def test_where_rewrites_are_learned_no_more_is_rehearsed_than_there_are(written, replayed, rows):
+    assert rehearsal.count(RECIPE.model_copy(update={"w_sft": 1.0}), 12, written, replayed) == rows
 
 
-def test_a_line_that_learned_a_rewrite_goes_on_rehearsing_where_nobody_writes(rows, ready):
-    recipe, seen = RECIPE.model_copy(update={"w_sft": 1.0, "replay": 4, "lr": 1e-4}), []
-    for written in (None, RESPONSE, None):
+def test_a_run_that_learns_rewrites_rehearses_only_where_somebody_wrote(rows, ready):
+    recipe, seen = RECIPE.model_copy(update={"w_sft": 1.0}), []
+    for written in (None, RESPONSE):
         ready(reward=-1.0, rewrite_ids=written), ready(reward=1.0), ready()
         assert forecast.of_ready(recipe).samples == 3
         run = batches.fill(recipe)
-        candidate = runs.train(run)
-        assert candidate is not None
-        promote(candidate)
+        assert runs.train(run) is not None
         run.refresh_from_db()
-        seen.append((run.metrics[0]["replies_rehearsed"], run.metrics[0]["replies_replayed"]))
-    assert seen == [(0, 0), (1, 0), (1, 0)]  # of the batch of three a quarter of the whole is one
+        seen.append(run.metrics[0]["replies_rehearsed"])
+    assert seen == [0, 1]  # of the batch of three a quarter of the whole is one, and one was written
 
 
 def test_a_seed_draws_the_same_rows_none_twice_and_only_of_this_base(rows):
@@ -77,23 +78,17 @@ def test_how_long_an_answer_is_and_where_it_ends_is_not_rehearsed(rows):
 
     (example,) = rehearsal.drawn(RECIPE, 3, seed=1)
     assert len(example.response_ids) == len(example.old_logprobs) == rehearsal.TOKENS
-    assert example.mask[-1] == 1.0  # it goes on behind this token
     assert {one.response for one in forecast.rehearsed(1)} == {rehearsal.TOKENS}
 
 
-@pytest.mark.parametrize(
-    ("answer", "mask"),
-    [
-        ([90] * 19 + [2], [0.0] * 3 + [1.0] * 16 + [0.0]),  # three tokens of opening, and its end
-        ([90, 91, 92, 93, 2], [0.0, 0.0, 0.0, 1.0, 0.0]),
-        ([90, 91, 92, 2], [0.0, 0.0, 1.0, 0.0]),  # all opening: its last word
-        ([2], [1.0]),
-    ],
-)
-def test_how_an_answer_sets_out_and_ends_is_read_and_not_learned(rows, answer, mask):
-    Rehearsal.objects.update(response_ids=answer, logprobs=[-60.0] * len(answer))
+def test_how_an_answer_sets_out_is_read_and_not_learned(rows):
+    Rehearsal.objects.update(response_ids=[90] * 20, logprobs=[-60.0] * 20)
     (example,) = rehearsal.drawn(RECIPE, 3, seed=1)
-    assert list(example.mask) == mask
+    assert list(example.mask) == [0.0] * rehearsal.OPENING + [1.0] * (20 - rehearsal.OPENING)
+
+    Rehearsal.objects.update(response_ids=ANSWER, logprobs=[-60.0] * 4)  # shorter than an opening: its last token
+    (example,) = rehearsal.drawn(RECIPE, 3, seed=1)
+    assert list(example.mask) == [0.0, 0.0, 0.0, 1.0]
 
 
 def test_a_row_has_neither_reward_nor_teacher_and_is_no_longer_than_replies_are(rows):
@@ -171,3 +166,19 @@ def test_it_is_foreseen(rows):
     plain = forecast.forecast(RECIPE.model_copy(update={"rehearsal": 0}), samples).reads
     # one row of 6 + 4 tokens: read by the base, and there and back at four updates
     assert forecast.forecast(RECIPE, samples).reads == plain + 10 * (1 + 3 * 4)
+
+
+def test_the_figures_of_an_update_are_those_of_the_replies(tiny_model, served):
+    """What is rehearsed is near the base by its purpose: in one mean it would hide how far they are."""
+    reply = Example(PROMPT, RESPONSE, served, teacher_prompt_ids=HINTED, reward=-1.0)
+    ordinary = Example(ORDINARY, LONG, [-60.0] * len(LONG), kind="rehearsal")
+    recipe, seen = RECIPE.model_copy(update={"updates": 3}), {}
+    for rows in (0, 3):
+        learner = Learner(tiny_model, dtype="float32", seed=3, micro_batch=4)
+        list(updates(learner, [learner.view(reply)], recipe))  # it is the base no more
+        views = [learner.view(one) for one in [*[ordinary] * rows, reply]]
+        first = next(updates(learner, views, recipe))
+        seen[rows] = {name: first[name] for name in ("kl", "entropy", "policy_loss", "distillation_loss", "ratio_max")}
+
+    assert seen[0]["kl"] > 0.001
+    assert seen[3] == pytest.approx(seen[0], abs=1e-6)
