@@ -22,6 +22,9 @@ CELERY_BROKER_URL = "memory://"
 SHADOW_SHARE = 0.0  # drawn by a turn's number, which is another one each time
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 
+# What every test that commits begins with is written anew before it: not the permissions, of which nothing here asks.
+TEST_NON_SERIALIZED_APPS = ["django.contrib.auth", "django.contrib.contenttypes"]
+
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):  # noqa: F405
     # A file, as in earnest: threads and the event loop then wait for each other as they do in the application.
     DATABASES["default"]["TEST"] = {"NAME": DATA_DIR / "test.sqlite3"}  # noqa: F405
