@@ -68,12 +68,12 @@ class Rules:
             return moment
         # Compared in UTC: within one time zone Python compares clocks, and those are put forward and back.
         starts = [
-            datetime.combine(moment.date() + timedelta(days=day), _clock(one.start), moment.tzinfo)
-            .replace(fold=fold)
-            .astimezone(UTC)
+            start
             for one in self.ranges
             for day in range(3)
-            for fold in (0, 1)  # an hour that comes twice
+            for start in _starts(
+                datetime.combine(moment.date() + timedelta(days=day), _clock(one.start), moment.tzinfo)
+            )
         ]
         later = [start.astimezone(moment.tzinfo) for start in sorted(starts) if start > moment.astimezone(UTC)]
         return next(start for start in later if self.open_at(start))
@@ -201,6 +201,20 @@ def minutes_of_day(spans: Iterable[tuple[datetime, datetime]], now: datetime) ->
 
 def _midnight(moment: datetime) -> datetime:
     return datetime.combine(moment.date(), time(), moment.tzinfo)
+
+
+def _starts(clock: datetime) -> list[datetime]:
+    """When a clock says so, in UTC: twice in a night in which it is put back. One that is put forward past it says so,
+    and more, from that moment on."""
+    first, second = (clock.replace(fold=fold).astimezone(UTC) for fold in (0, 1))
+    if first <= second:
+        return [first, second]
+    before, after = second, first  # the clock is put forward between these two
+    while after - before > timedelta(seconds=1):
+        between = before + (after - before) // 2
+        is_before = between.astimezone(clock.tzinfo).utcoffset() == second.astimezone(clock.tzinfo).utcoffset()
+        before, after = (between, after) if is_before else (before, between)
+    return [after.replace(microsecond=0)]
 
 
 def _clock(minute: int) -> time:

@@ -21,11 +21,12 @@ from training.models import Pause, Run, Sample
 
 MONDAY = datetime(2026, 3, 2, tzinfo=UTC)
 BERLIN = ZoneInfo("Europe/Berlin")  # put forward on 29 March 2026 at 02:00, back on 25 October at 03:00
+NEW_YORK = ZoneInfo("America/New_York")
 
 minutes = st.integers(0, hours.DAY_MIN - 1)
 ranges = st.tuples(minutes, minutes).filter(lambda pair: pair[0] != pair[1]).map(lambda pair: Range(*pair))
 instants = st.datetimes(datetime(2026, 1, 1), datetime(2026, 12, 31), timezones=st.just(UTC))
-zones = st.sampled_from([UTC, BERLIN, ZoneInfo("Asia/Kolkata"), ZoneInfo("America/New_York")])
+zones = st.sampled_from([UTC, BERLIN, ZoneInfo("Asia/Kolkata"), NEW_YORK])
 
 
 def at(clock: str, day: datetime = MONDAY) -> datetime:
@@ -66,8 +67,13 @@ def test_it_opens_at_the_first_open_minute_and_not_before(some, instant, zone):
 @pytest.mark.parametrize(
     ("hours_of_day", "now", "opens"),
     [
-        # 02:30 is left out that night: by the clock before the change it is 01:30 UTC, which is 03:30 after it.
-        ("02:30-05:00", datetime(2026, 3, 29, 0, tzinfo=BERLIN), datetime(2026, 3, 29, 1, 30, tzinfo=UTC)),
+        # 02:30 is left out that night: at 01:00 UTC the clock goes from 02:00 to 03:00, which is within.
+        ("02:30-05:00", datetime(2026, 3, 29, 0, tzinfo=BERLIN), datetime(2026, 3, 29, 1, tzinfo=UTC)),
+        (
+            "02:01-03:01",
+            datetime(2026, 3, 8, 0, tzinfo=NEW_YORK),
+            datetime(2026, 3, 8, 7, tzinfo=UTC),
+        ),  # one minute of it
         # Wholly left out: the next night's, now at UTC+2.
         ("02:15-02:45", datetime(2026, 3, 29, 0, tzinfo=BERLIN), datetime(2026, 3, 30, 0, 15, tzinfo=UTC)),
         # 02:30 comes twice: at 00:30 UTC and again at 01:30 UTC.
