@@ -269,8 +269,7 @@ def merged(parts: Sequence[tuple[int, int, dict[str, float]]]) -> dict[str, floa
     names = dict.fromkeys(name for _, _, figures in parts for name in figures)
     found = {}
     for name in names:
-        having = [part for part in parts if name in part[2]]
-        plain = [figures[name] for _, _, figures in having]
+        plain = [figures[name] for _, _, figures in parts if name in figures]
         if name in SUMMED:
             found[name] = sum(plain)
         elif name == "seconds" or name.endswith("_max"):
@@ -278,9 +277,8 @@ def merged(parts: Sequence[tuple[int, int, dict[str, float]]]) -> dict[str, floa
         elif name.endswith("_min"):
             found[name] = min(plain)
         else:
-            counts = [count if name == "loss" else heard for count, heard, _ in parts]
-            weighed = zip([count if name == "loss" else heard for count, heard, _ in having], plain, strict=True)
-            found[name] = sum(count * value for count, value in weighed) / sum(counts)
+            weighed = [(count if name == "loss" else heard, figures.get(name, 0.0)) for count, heard, figures in parts]
+            found[name] = sum(count * value for count, value in weighed) / sum(count for count, _ in weighed)
     return found
 
 

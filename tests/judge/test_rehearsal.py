@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -12,6 +11,7 @@ from benchmarks import recipe as measured
 from chat.models import Turn
 from gpu_workers.errors import EngineUnavailable
 from judge import heldout, pack, rehearsal, tasks
+from tests.environments.test_tasks import plain
 from training.models import Checkpoint, Rehearsal
 from training.rehearsal import TOKENS
 from webapp import pipeline
@@ -22,11 +22,6 @@ def rehearsing(renderer, settings, tmp_path, db):
     """An installation whose recipe rehearses a quarter of each batch."""
     settings.RECIPE = str(tmp_path / "recipe.json")
     (tmp_path / "recipe.json").write_text(json.dumps({"rehearsal": 0.25}))
-
-
-def plain(text):
-    """A question is the same one with another mark behind it."""
-    return " ".join(re.findall(r"\w+", text.casefold()))
 
 
 def test_there_are_many_ordinary_prompts_and_none_of_the_exam():
