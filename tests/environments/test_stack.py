@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from environments.evidence.stack import Stack
+from environments.evidence.stack import YIELDS, Stack
 
 
 @pytest.mark.asyncio
@@ -35,3 +37,34 @@ async def test_a_line_that_is_added_leaves_the_keys_of_the_others(tmp_path: Path
         "opd-1": {"talk": "key 3"}
     }
     assert issued == ["base-1", "binary-1", "opd-1"]
+
+
+@pytest.mark.asyncio
+async def test_engines_give_way_to_the_learner_and_to_whoever_carries_requests(tmp_path: Path) -> None:
+    """Niceness is weighed between processes of one session (Linux groups them so), so they must share ours; and each
+    has a process group of its own, or Ctrl-C would reach it before we stop it in our order."""
+
+    class Waiting(Stack):
+        @property
+        def commands(self) -> dict[str, list[str]]:
+            return {
+                name: [sys.executable, "-c", "import signal; signal.pause()"]
+                for name in ("engine", "engine2", "learn", "web")
+            }
+
+        def begin(self) -> dict[str, int]:
+            (self.folder / "log").mkdir()
+            self._environment = dict(os.environ)
+            for name in self.commands:
+                self._start(name)
+            return {name: process.pid for name, process in self._running.items()}
+
+    stack, own = Waiting(tmp_path, tmp_path), os.getpriority(os.PRIO_PROCESS, 0)
+    try:
+        pids = stack.begin()
+        nice = {name: os.getpriority(os.PRIO_PROCESS, pid) - own for name, pid in pids.items()}
+        assert nice == {"engine": YIELDS, "engine2": YIELDS, "learn": 0, "web": 0}
+        assert {os.getsid(pid) for pid in pids.values()} == {os.getsid(0)}
+        assert {os.getpgid(pid) for pid in pids.values()} == set(pids.values())
+    finally:
+        await stack.aclose()
