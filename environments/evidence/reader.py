@@ -14,8 +14,8 @@ from gpu_workers.engine import Engine
 class EngineReader:
     """Log-probs from the engine of a private Talkback, under any of its weights."""
 
-    PRIORITY = 1
-    """After whoever talks, before votes."""
+    PRIORITY = -1
+    """After votes: the learner waits for those, and nobody for this before the report."""
 
     def __init__(self, engine: Engine, model: Path, folder: Path) -> None:
         """`folder` is the DATA_DIR, in which checkpoints lie by the names of their adapters."""
