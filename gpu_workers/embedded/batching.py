@@ -17,14 +17,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from gpu_workers.embedded.adapters import Adapter
-from gpu_workers.embedded.cache import PrefixCache, shared_length
 from gpu_workers.embedded.grammar import Grammar
 from gpu_workers.embedded.metrics import Metrics
 from gpu_workers.embedded.model import Model, Piece
+from gpu_workers.embedded.places import Places
 from gpu_workers.embedded.requests import Ask
 from gpu_workers.embedded.sampling import Dice, Row, draw
 from gpu_workers.embedded.strands import Finish, News, Strand, beyond, chosen, tops
@@ -33,13 +32,6 @@ from gpu_workers.embedded.text import Decode, Text
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-# Prompt tokens read in one step, while others are generating and while nobody is. The shares keep a stream at
-# about half its pace beside prompts of its own rank, and above that beside prompts of a lower one.
-CHUNK_BESIDE_HIGHER = 16  # also of what is only scored: nobody watches it grow, as a swap's proof beside the chat
-CHUNK_BESIDE_EQUAL = 48
-CHUNK_ALONE = 256  # also bounds the logits of a scored prompt to 256 x vocabulary
-WORTH_WAITING = 32  # tokens that must be saved for a prompt to wait for another that begins alike
 
 
 @dataclass
@@ -71,11 +63,8 @@ class Batcher:
         self.max_running, self.max_tokens = max_running, max_tokens
         self._model, self._decode, self._original = model, decode, original_logprobs
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._waiting: list[Strand] = []
-        self._running: list[Strand] = []
-        self._cache = PrefixCache()
+        self._places = Places(model.new_kv, max_running=max_running, max_tokens=max_tokens)
         self._adapters: dict[str, Adapter] = {}
-        self._generation = 0
         self._paused: Literal["abort", "retract", "in_place"] | None = None
         self._updates: list[_Update] = []
         self._unloads: list[tuple[Adapter, Future[None]]] = []
@@ -117,7 +106,7 @@ class Batcher:
                 strand.prompt_tops.append(None)
                 strand.prompt_chosen.append(None)
             made.append(strand)
-        self._calls.put(lambda: self._waiting.extend(made))
+        self._calls.put(lambda: self._places.join(made))
         return made
 
     def abort(self, strands: Sequence[Strand] | None) -> None:
@@ -125,7 +114,7 @@ class Batcher:
         self._calls.put(lambda: self._abort(strands))
 
     def abort_id(self, rid: str) -> None:
-        self._calls.put(lambda: self._abort([s for s in self._waiting + self._running if s.ask.rid == rid]))
+        self._calls.put(lambda: self._abort([s for s in self._places.strands if s.ask.rid == rid]))
 
     def pause(self, mode: Literal["abort", "retract", "in_place"]) -> Future[None]:
         return self._call(lambda: self._pause(mode))
@@ -170,17 +159,16 @@ class Batcher:
 
     def counts(self) -> dict[str, float]:
         """How many run, wait and are paused, and how full the memory is; read without waiting for the thread."""
-        paused = len(self._running) + len(self._waiting) if self._paused else 0
-        used = self._used()
+        places, used = self._places, self._places.used
         return {
-            "num_running_reqs": 0 if self._paused else len(self._running),
-            "num_queue_reqs": len(self._waiting),
-            "num_paused_reqs": paused,
+            "num_running_reqs": 0 if self._paused else len(places.running),
+            "num_queue_reqs": len(places.waiting),
+            "num_paused_reqs": len(places.strands) if self._paused else 0,
             "token_usage": used / self.max_tokens,
             "num_used_tokens": used,
             "max_total_num_tokens": self.max_tokens,
             "lora_adapters_loaded": len(self._adapters),
-            "prefix_cache_sequences": len(self._cache),
+            "prefix_cache_sequences": len(places.cache),
         }
 
     def _call(self, work: Callable[[], T]) -> Future[T]:
@@ -215,7 +203,7 @@ class Batcher:
         except Exception as error:
             self.failed = error
             log.exception("the model's thread has failed")
-            for strand in self._running + self._waiting:
+            for strand in self._places.strands:
                 self._end(strand, {"type": "abort", "message": "The engine has failed.", "status_code": 500})
             self.on_failure()
 
@@ -230,26 +218,27 @@ class Batcher:
     def _can_step(self) -> bool:
         if self._paused:
             return False
-        return bool(self._running) or (bool(self._waiting) and (not self._updates or self._is_answering()))
+        places = self._places
+        return bool(places.running) or (bool(places.waiting) and (not self._updates or places.is_answering))
 
     def _settle(self) -> None:
         """Do what waits for sequences to end, and let the next ones in."""
-        if self._updates and (self._paused or not self._is_answering()):
+        if self._updates and (self._paused or not self._places.is_answering):
             for update in self._updates:
                 self._apply(update)
             self._updates.clear()
         still = []
         for adapter, done in self._unloads:
-            if any(s.adapter is adapter for s in self._running + self._waiting):
+            if any(strand.adapter is adapter for strand in self._places.strands):
                 still.append((adapter, done))
             else:
-                self._cache.forget([(adapter.instance, self._generation)])
+                self._places.forget(adapter.instance)
                 done.set_result(None)
         self._unloads = still
         waiting = []
         for deadline, flushed in self._flushes:
-            if not self._running and not self._waiting:
-                self._cache.forget()
+            if not self._places.strands:
+                self._places.cache.forget()
                 flushed.set_result(True)
             elif time.monotonic() >= deadline:
                 flushed.set_result(False)
@@ -257,11 +246,7 @@ class Batcher:
                 waiting.append((deadline, flushed))
         self._flushes = waiting
         if not self._paused:
-            self._admit()
-
-    def _is_answering(self) -> bool:
-        """True while a reply has begun that new weights must not end: one that stepped back is among them."""
-        return bool(self._running) or any(strand.output_length for strand in self._waiting)
+            self._places.admit(only_begun=bool(self._updates))
 
     def _apply(self, update: _Update) -> None:
         try:
@@ -269,102 +254,14 @@ class Batcher:
         except Exception as error:
             update.done.set_exception(error)
             return
-        self._generation += 1
+        self._places.renew()
         if update.version is not None:
             self.weight_version = update.version
-        for strand in self._running:  # only after an in-place pause
-            strand.generation = -1
-        for strand in self._waiting:  # one that had stepped back reads everything again
-            if strand.kv is not None:
-                strand.kv = None
-                strand.retractions += 1
-        self._cache.forget()  # nothing computed under the old weights is ever used again
-        update.done.set_result(len(self._running) + len(self._waiting))
-
-    def _admit(self) -> None:
-        """Give waiting sequences a place, by rank; a lower rank steps back for a higher one. While new weights wait,
-        only those that have begun: they end with the weights they began with."""
-        waiting = [strand for strand in self._waiting if strand.output_length or not self._updates]
-        for strand in sorted(waiting, key=Strand.rank):
-            if self._awaits_prefix(strand):
-                continue
-            if len(self._running) >= self.max_running:
-                last = max(self._running, key=Strand.rank)
-                if last.ask.priority >= strand.ask.priority:
-                    return
-                self._running.remove(last)  # it keeps what it has computed and goes on later
-                self._waiting.append(last)
-            if not self._find_memory(strand):
-                return
-            self._waiting.remove(strand)
-            self._running.append(strand)
-            if strand.started is None:
-                strand.started = time.time()
-
-    def _awaits_prefix(self, strand: Strand) -> bool:
-        """True while another sequence is computing a prefix that this one can soon take over."""
-        if strand.kv is not None:
-            return False
-        limit = self._reusable(strand)
-        have = None
-        for other in self._running:
-            if other.is_reading and other.adapter is strand.adapter and other.generation == self._generation:
-                shared = min(shared_length(other.ids, strand.ids), limit)
-                if shared > other.computed:
-                    if have is None:
-                        have = min(self._cache.best(self._key(strand), strand.ids)[1], limit)
-                    if shared - max(have, other.computed) >= WORTH_WAITING:
-                        return True
-        return False
-
-    def _reusable(self, strand: Strand) -> int:
-        """How long a prefix may be taken over: the rest must be computed for its logits."""
-        return min(strand.length - 1, self._first_scored(strand))
-
-    def _find_memory(self, strand: Strand) -> bool:
-        """Give the sequence its buffer, with the longest prefix that anyone has computed."""
-        if strand.kv is not None:
-            return True
-        source, shared = self._cache.best(self._key(strand), strand.ids)
-        for other in self._running:
-            if other.adapter is strand.adapter and other.generation == self._generation and other.kv is not None:
-                n = min(shared_length(other.ids, strand.ids), other.computed)
-                if n > shared:
-                    source, shared = other.kv, n
-        need = len(strand.tokens)
-        lack = self._used() + need - self.max_tokens
-        if lack > 0:
-            self._cache.make_room(lack, sparing=source)
-        if self._used() + need > self.max_tokens:
-            for other in sorted(self._waiting, key=Strand.rank, reverse=True):
-                if other.kv is not None and other.rank() > strand.rank():
-                    other.kv = None  # it stepped back; it will compute its tokens again
-                    other.retractions += 1
-                    if self._used() + need <= self.max_tokens:
-                        break
-        if self._used() + need > self.max_tokens:
-            self._cache.make_room(self._used() + need - self.max_tokens)
-        if self._used() + need > self.max_tokens:
-            return False
-        strand.kv = self._model.new_kv(need)
-        strand.generation = self._generation
-        shared = min(shared, self._reusable(strand)) if source is not None else 0
-        if source is not None and shared > 0:
-            strand.kv.copy_prefix(source, shared)
-        if strand.cached_tokens is None:
-            strand.cached_tokens = shared
-        return True
-
-    def _used(self) -> int:
-        live = [s.kv.capacity for s in self._running + self._waiting if s.kv is not None]
-        return sum(live) + self._cache.tokens
-
-    def _key(self, strand: Strand) -> tuple[int, int]:
-        return (0 if strand.adapter is None else strand.adapter.instance), self._generation
+        update.done.set_result(len(self._places.strands))
 
     def _step(self) -> None:
         """One packed forward, and what follows from it."""
-        planned = self._plan()
+        planned = self._places.plan()
         if not planned:
             return
         pieces: list[Piece] = []
@@ -375,7 +272,7 @@ class Batcher:
             assert strand.kv is not None
             start = strand.computed
             pieces.append(Piece(strand.tokens[start : start + n].tolist(), start, strand.kv, strand.adapter))
-            first = self._first_scored(strand)
+            first = strand.first_scored
             scored = [i for i in range(start, start + n) if first <= i < strand.prompt_length - 1]
             is_last = start + n == strand.length
             rows = [row + i - start for i in scored]
@@ -389,7 +286,7 @@ class Batcher:
         drawing: list[tuple[Strand, int]] = []
         for strand, scored, is_last, at, count in readers:
             if scored:
-                self._score(strand, scored, logits[at : at + len(scored)])
+                strand.note_prompt(scored, logits[at : at + len(scored)])
             if is_last and count > len(scored):
                 drawing.append((strand, at + count - 1))
             elif is_last:
@@ -397,46 +294,6 @@ class Batcher:
         if drawing:
             self._draw(drawing, logits)
         self.metrics.step(time.perf_counter() - began, len(drawing))
-
-    def _plan(self) -> list[tuple[Strand, int]]:
-        """Which sequences compute how many tokens now; those of one adapter stand together."""
-        writing = [s for s in self._running if not s.is_reading]
-        reading = sorted((s for s in self._running if s.is_reading), key=Strand.rank)
-        plan = [(s, 1) for s in writing]
-        top = max((s.ask.priority for s in writing), default=None)
-        room = None
-        for s in reading:
-            if top is None:
-                share = CHUNK_ALONE
-            else:
-                steps_aside = s.ask.priority < top or (s.ask.priority == top and not s.ask.params.max_new_tokens)
-                share = CHUNK_BESIDE_HIGHER if steps_aside else CHUNK_BESIDE_EQUAL
-            room = share if room is None else min(room, share)
-            if room <= 0:
-                break
-            n = min(room, s.length - s.computed)
-            plan.append((s, n))
-            room -= n
-        return sorted(plan, key=lambda one: 0 if one[0].adapter is None else one[0].adapter.instance)
-
-    def _first_scored(self, strand: Strand) -> int:
-        """The first position whose logits give a prompt log-prob that is still wanted."""
-        start = strand.ask.logprob_start
-        if start < 0:
-            return strand.length
-        return start + len(strand.prompt_logprobs) - 1
-
-    def _score(self, strand: Strand, positions: list[int], logits: Tensor) -> None:
-        """Note the log-probs of the prompt tokens that follow `positions`, at temperature 1."""
-        ask = strand.ask
-        ids = [int(ask.ids[i + 1]) for i in positions]
-        sums = logits.logsumexp(-1)  # (P,)
-        found = logits[torch.arange(len(ids)), torch.tensor(ids)] - sums
-        strand.prompt_logprobs.extend(zip(found.tolist(), ids, strict=True))
-        if ask.top_logprobs:
-            strand.prompt_tops.extend(tops(logits - sums[:, None], ask.top_logprobs))
-        if ask.token_ids_logprob:
-            strand.prompt_chosen.extend(chosen(logits - sums[:, None], ask.token_ids_logprob))
 
     def _draw(self, drawing: list[tuple[Strand, int]], logits: Tensor) -> None:
         rows = []
@@ -465,7 +322,7 @@ class Batcher:
             strand.tokens[strand.length] = token
             strand.length += 1
             strand.counts[token] += 1
-            self._stamp(strand)
+            strand.stamp(self.weight_version)
             news = News(ids=[token], weight_version=self.weight_version)
             if ask.return_logprob:
                 news.logprobs = [(float(logprobs[n, token]), token)]
@@ -500,27 +357,12 @@ class Batcher:
             return {"type": "length", "length": p.max_new_tokens}
         return None
 
-    def _stamp(self, strand: Strand) -> None:
-        """Note which weights drew the newest token."""
-        spans, end = strand.versions, strand.output_length
-        if spans and spans[-1]["version"] == self.weight_version:
-            spans[-1]["end"] = end
-        else:
-            spans.append({"version": self.weight_version, "start": end - 1, "end": end})
-
     def _end(self, strand: Strand, finish: Finish, news: News | None = None) -> None:
         """Say the last word, give the place back, and keep what was computed for those who begin alike."""
-        if strand in self._running:
-            self._running.remove(strand)
-        if strand in self._waiting:
-            self._waiting.remove(strand)
         if finish.get("type") != "stop" or not isinstance(finish.get("matched"), str):
             strand.text.finish()
         strand.finished = time.time()
-        if strand.kv is not None:
-            if strand.generation == self._generation and not self._is_unloading(strand.adapter):
-                self._cache.keep(self._key(strand), strand.ids[: strand.computed].copy(), strand.kv)
-            strand.kv = None
+        self._places.leave(strand, keeps=not self._is_unloading(strand.adapter))
         news = news or News(weight_version=self.weight_version)
         news.text, news.finish = strand.text.so_far, finish
         self.metrics.request(finish["type"], strand.finished - strand.arrived)
@@ -532,7 +374,7 @@ class Batcher:
     # Calls from outside
 
     def _abort(self, strands: Sequence[Strand] | None) -> None:
-        everything = self._running + self._waiting
+        everything = self._places.strands
         for strand in everything if strands is None else [s for s in strands if s in everything]:
             self._end(
                 strand,
@@ -544,12 +386,7 @@ class Batcher:
         if mode == "abort":
             self._abort(None)
         elif mode == "retract":
-            for strand in self._running:
-                strand.kv = None
-                strand.retractions += 1
-                self.metrics.retracted += 1
-            self._waiting.extend(self._running)
-            self._running.clear()
+            self.metrics.retracted += self._places.step_back()
 
     def _resume(self) -> None:
         self._paused = None

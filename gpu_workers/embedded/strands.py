@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from gpu_workers.embedded.adapters import Adapter
@@ -82,6 +83,36 @@ class Strand:
     @property
     def ids(self) -> np.ndarray:
         return self.tokens[: self.length]
+
+    @property
+    def first_scored(self) -> int:
+        """The first position whose logits give a prompt log-prob that is still wanted."""
+        start = self.ask.logprob_start
+        return self.length if start < 0 else start + len(self.prompt_logprobs) - 1
+
+    def note_prompt(self, positions: Sequence[int], logits: Tensor) -> None:
+        """Note the log-probs of the prompt tokens that follow `positions`, at temperature 1; `logits` are (P, V)."""
+        ids = [int(self.ask.ids[at + 1]) for at in positions]
+        sums = logits.logsumexp(-1)  # (P,)
+        found = logits[torch.arange(len(ids)), torch.tensor(ids)] - sums
+        self.prompt_logprobs.extend(zip(found.tolist(), ids, strict=True))
+        if self.ask.top_logprobs:
+            self.prompt_tops.extend(tops(logits - sums[:, None], self.ask.top_logprobs))
+        if self.ask.token_ids_logprob:
+            self.prompt_chosen.extend(chosen(logits - sums[:, None], self.ask.token_ids_logprob))
+
+    def stamp(self, version: str) -> None:
+        """Note which weights drew the newest token."""
+        spans, end = self.versions, self.output_length
+        if spans and spans[-1]["version"] == version:
+            spans[-1]["end"] = end
+        else:
+            spans.append({"version": version, "start": end - 1, "end": end})
+
+    def retract(self) -> None:
+        """Let go of what was computed; it will be computed again."""
+        self.kv = None
+        self.retractions += 1
 
     def rank(self) -> tuple[int, int]:
         """Sorts first who is served first."""

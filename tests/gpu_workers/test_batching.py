@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from gpu_workers.embedded.adapters import read_adapter
-from gpu_workers.embedded.batching import CHUNK_BESIDE_EQUAL, CHUNK_BESIDE_HIGHER, Batcher
+from gpu_workers.embedded.batching import Batcher
 from gpu_workers.embedded.model import Model, Piece
+from gpu_workers.embedded.places import CHUNK_BESIDE_EQUAL, CHUNK_BESIDE_HIGHER
 from gpu_workers.embedded.requests import Ask
 from gpu_workers.embedded.sampling import Params
 from gpu_workers.embedded.strands import News, Strand
