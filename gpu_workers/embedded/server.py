@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 import logging
-import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -17,30 +15,18 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from gpu_workers.embedded.adapters import read_adapter
 from gpu_workers.embedded.batching import Batcher
 from gpu_workers.embedded.grammar import Grammar, Grammars
+from gpu_workers.embedded.keys import Keys
 from gpu_workers.embedded.model import Model, Unservable
+from gpu_workers.embedded.replies import Reply
 from gpu_workers.embedded.requests import Ask, Body, Limits, Malformed, UnknownParameter, read_body
-from gpu_workers.embedded.strands import Entry, News, Strand
+from gpu_workers.embedded.strands import News
 from gpu_workers.errors import AdapterInvalid
 
 log = logging.getLogger(__name__)
-
-OPEN = ("/health", "/ready", "/metrics")  # answered without a key, as probes have none
-ADMIN = frozenset(
-    {
-        "/load_lora_adapter",
-        "/unload_lora_adapter",
-        "/update_weights_from_disk",
-        "/pause_generation",
-        "/continue_generation",
-        "/flush_cache",
-        "/abort_request",
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -85,7 +71,7 @@ class Server:
             Route("/flush_cache", self.flush, methods=both),
             Route("/abort_request", self.abort, methods=post),
         ]
-        return _Keys(
+        return Keys(
             Starlette(routes=routes, exception_handlers={Malformed: _malformed}),
             self.settings.api_key,
             self.settings.admin_api_key,
@@ -122,10 +108,10 @@ class Server:
             return []
         return await asyncio.to_thread(lambda: [start(ask) for ask in body.asks])
 
-    def _start(self, body: Body, grammars: list[Grammar | None]) -> list[_Reply]:
+    def _start(self, body: Body, grammars: list[Grammar | None]) -> list[Reply]:
         loop = asyncio.get_running_loop()
-        arrivals: asyncio.Queue[tuple[_Reply, News]] = asyncio.Queue()
-        replies = [_Reply(ask, arrivals, self.tokenizer) for ask in body.asks]
+        arrivals: asyncio.Queue[tuple[Reply, News]] = asyncio.Queue()
+        replies = [Reply(ask, arrivals, self.tokenizer) for ask in body.asks]
         try:
             strands = self.batcher.submit([(reply.ask, reply.sink(loop)) for reply in replies], grammars)
         except KeyError as missing:
@@ -137,7 +123,7 @@ class Server:
             reply.strand = strand
         return replies
 
-    async def _arrivals(self, replies: list[_Reply]) -> AsyncGenerator[_Reply, None]:
+    async def _arrivals(self, replies: list[Reply]) -> AsyncGenerator[Reply, None]:
         """Each reply, whenever something came to it, until all are finished. Leaving early aborts them."""
         open_ = len(replies)
         try:
@@ -151,7 +137,7 @@ class Server:
             if open_:
                 self.batcher.abort([reply.strand for reply in replies if reply.strand and reply.finish is None])
 
-    async def _stream(self, replies: list[_Reply], body: Body) -> AsyncIterator[bytes]:
+    async def _stream(self, replies: list[Reply], body: Body) -> AsyncIterator[bytes]:
         arrivals = self._arrivals(replies)
         try:
             async for reply in arrivals:
@@ -163,7 +149,7 @@ class Server:
         finally:
             await arrivals.aclose()
 
-    async def _whole(self, request: Request, replies: list[_Reply], body: Body) -> Response:
+    async def _whole(self, request: Request, replies: list[Reply], body: Body) -> Response:
         async def collect() -> None:
             arrivals = self._arrivals(replies)
             try:
@@ -352,119 +338,6 @@ class Server:
             elif content.get("rid"):
                 self.batcher.abort_id(str(content["rid"]))
         return Response()
-
-
-class _Reply:
-    """One sequence's answer as it grows, on the event loop."""
-
-    def __init__(self, ask: Ask, arrivals: asyncio.Queue[tuple[_Reply, News]], tokenizer: Any) -> None:
-        self.ask, self.arrivals, self._tokenizer = ask, arrivals, tokenizer
-        self.strand: Strand | None = None
-        self.finish: dict[str, Any] | None = None
-        self._ids: list[int] = []
-        self._text = ""
-        self._logprobs: list[list[Any]] = []
-        self._tops: list[list[list[Any]]] = []
-        self._chosen: list[list[list[Any]]] = []
-        self._version = ""
-        self._sent_ids = self._sent_text = 0
-
-    def sink(self, loop: asyncio.AbstractEventLoop) -> Callable[[News], None]:
-        def take(news: News) -> None:
-            with suppress(RuntimeError):  # the loop is closed: nobody listens any more
-                loop.call_soon_threadsafe(self.arrivals.put_nowait, (self, news))
-
-        return take
-
-    def take(self, news: News) -> None:
-        self._ids += news.ids
-        self._text, self._version = news.text, news.weight_version
-        self._logprobs += [self._entry(entry) for entry in news.logprobs]
-        self._tops += [[self._entry(entry) for entry in row] for row in news.tops]
-        self._chosen += [[self._entry(entry) for entry in row] for row in news.chosen]
-        self.finish = news.finish
-
-    def answer(self, incremental: bool = False) -> dict[str, Any]:
-        """SGLang's answer: all so far, or only what is new since the last call."""
-        strand, ask = self.strand, self.ask
-        assert strand is not None
-        first, at = (self._sent_ids, self._sent_text) if incremental else (0, 0)
-        self._sent_ids, self._sent_text = len(self._ids), max(len(self._text), self._sent_text)
-        meta: dict[str, Any] = {
-            "id": ask.rid,
-            "finish_reason": self.finish,
-            "prompt_tokens": strand.prompt_length,
-            "weight_version": self._version,
-            "num_retractions": strand.retractions,
-            "completion_tokens": len(self._ids),
-            "cached_tokens": strand.cached_tokens or 0,
-            "cached_tokens_details": None,
-            "reasoning_tokens": 0,
-            "dp_rank": None,
-        }
-        if ask.return_logprob:
-            self._add_logprobs(meta, strand, first)
-        if self.finish is not None:
-            meta["weight_versions"] = strand.versions
-            meta |= _times(strand, len(self._ids))
-        return {"text": self._text[at:], "output_ids": self._ids[first:], "meta_info": meta}
-
-    def _add_logprobs(self, meta: dict[str, Any], strand: Strand, first: int) -> None:
-        ask = self.ask
-        meta["input_token_logprobs"] = [self._entry(entry) for entry in list(strand.prompt_logprobs)]
-        meta["output_token_logprobs"] = self._logprobs[first:]
-        meta["output_token_logprobs_length"] = len(self._logprobs)
-        if ask.top_logprobs:
-            meta["input_top_logprobs"] = self._rows(strand.prompt_tops)
-            meta["output_top_logprobs"] = self._tops[first:]
-        if ask.token_ids_logprob:
-            meta["input_token_ids_logprobs"] = self._rows(strand.prompt_chosen)
-            meta["output_token_ids_logprobs"] = self._chosen[first:]
-
-    def _rows(self, rows: list[list[Entry] | None]) -> list[list[list[Any]] | None]:
-        return [None if row is None else [self._entry(entry) for entry in row] for row in list(rows)]
-
-    def _entry(self, entry: Entry) -> list[Any]:
-        logprob, token = entry
-        text = self._tokenizer.decode([token]) if self.ask.text_in_logprobs else None
-        # JSON has no word for minus infinity, the log-prob of a token that may not come.
-        shown = None if logprob is None or not math.isfinite(logprob) else round(logprob, 7)
-        return [shown, token, text]
-
-
-class _Keys:
-    """Bearer keys by SGLang's rules: the plain key opens no admin route, and the admin key no other."""
-
-    def __init__(self, app: Any, api_key: str, admin_api_key: str) -> None:
-        self._app, self._api_key, self._admin_key = app, api_key, admin_api_key
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not self._allows(scope):
-            await JSONResponse({"error": "Unauthorized"}, 401)(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
-
-    def _allows(self, scope: Scope) -> bool:
-        path = scope["path"]
-        if path.startswith(OPEN):
-            return True
-        key = (self._admin_key or self._api_key) if path in ADMIN else self._api_key
-        given = dict(scope["headers"]).get(b"authorization", b"")
-        return not key or hmac.compare_digest(given, b"Bearer " + key.encode())
-
-
-def _times(strand: Strand, tokens: int) -> dict[str, Any]:
-    end = strand.finished or time.time()
-    first, started = strand.prompt_done or end, strand.started or end
-    return {
-        "e2e_latency": end - strand.arrived,
-        "first_token_latency": first - strand.arrived,
-        "queue_time": started - strand.arrived,
-        "decode_throughput": (tokens - 1) / (end - first) if tokens > 1 and end > first else None,
-        "request_received_ts": strand.arrived,
-        "prefill_finished_time": first,
-        "request_finished_ts": end,
-    }
 
 
 async def _json(request: Request, empty: Any = None) -> Any:
