@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable
-from judge import gate, heldout
+from judge import findings, gate, heldout
 from judge.hints import GUIDANCE
 from judge.models import Examination, Judgement, Sitting
 from training.config import Gate
@@ -224,12 +224,12 @@ def test_replies_that_heed_the_runs_hints_less_are_rejected(engine, examine, can
 def test_luck_is_not_taken_for_a_fall():
     def judged(*changes):
         pairs = [{"id": str(at), "live_pull": 0.0, "candidate_pull": change} for at, change in enumerate(changes)]
-        return gate.preferred(pairs, ["Be brief."], LIMITS)[0]
+        return findings.preferred(pairs, ["Be brief."], LIMITS)[0]
 
     assert judged(-0.3, 0.2, -0.2, 0.1).passed  # -0.05 on average, and 0.12 of noise
     assert not judged(-0.2, -0.25, -0.2, -0.25).passed
     assert judged(-0.02, -0.02).passed  # within the margin
-    assert gate.preferred([], ["Be brief."], LIMITS) == []
+    assert findings.preferred([], ["Be brief."], LIMITS) == []
 
 
 def test_with_rewards_only_the_margin_on_rated_replies_counts(engine, examine, candidate, serve):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import bootstrap
-from judge import gate
+from judge import findings
 from judge.hints import worded
 from judge.models import Judgement
 from judge.own import Lessons, Row
@@ -48,26 +48,26 @@ def test_an_interval_holds_its_mean_and_is_the_same_each_time(changes):
 
 
 def test_too_few_to_know_is_said_and_never_fails():
-    (found,) = gate.pleased(rows([-9.0, -9.0]), LIMITS)
+    (found,) = findings.pleased(rows([-9.0, -9.0]), LIMITS)
     assert found.passed
     assert "Not enough to know: 2 of the 3" in found.sentence
-    assert "Not enough to know: 0 of the 3" in gate.pleased([], LIMITS)[0].sentence
+    assert "Not enough to know: 0 of the 3" in findings.pleased([], LIMITS)[0].sentence
 
 
 def test_worse_beyond_luck_fails_with_the_worst_first():
-    (found,) = gate.pleased(rows([-0.2, -0.4, -0.3, -0.3]), LIMITS)
+    (found,) = findings.pleased(rows([-0.2, -0.4, -0.3, -0.3]), LIMITS)
     assert not found.passed
     assert found.worst[:2] == ("1-1", "1-2")
     assert found.value < -0.03  # the interval's upper end
 
 
 def test_luck_is_not_taken_for_a_fall():
-    assert gate.pleased(rows([-0.4, 0.3, -0.2, 0.2]), LIMITS)[0].passed
+    assert findings.pleased(rows([-0.4, 0.3, -0.2, 0.2]), LIMITS)[0].passed
 
 
 def test_one_person_may_not_pay_for_the_others():
     fine, worse = rows([0.5] * 9), rows([-0.3, -0.4, -0.3], person=2)
-    (found,) = gate.pleased([*fine, *worse], LIMITS)
+    (found,) = findings.pleased([*fine, *worse], LIMITS)
     assert not found.passed
     assert "Worse off: 1 of 2 people" in found.sentence
 
@@ -112,41 +112,41 @@ def test_a_correction_that_cannot_be_laid_out_as_it_was_served_is_left_out(engin
 
 def test_what_was_taught_has_to_be_won_and_no_worse_is_not_enough():
     flat = taught([0.0] * 4, [0.1, -0.1, 0.05, -0.05])
-    (found,) = gate.learned(flat, LIMITS)
+    (found,) = findings.learned(flat, LIMITS)
     assert (found.name, found.passed, found.limit) == ("lesson shown", False, 0.0)
     assert found.value < 0  # the interval's lower end
     assert found.worst[0] == "1-1"
-    (won,) = gate.learned(taught([0.0] * 4, [0.1, 0.2, 0.15, 0.05]), LIMITS)
+    (won,) = findings.learned(taught([0.0] * 4, [0.1, 0.2, 0.15, 0.05]), LIMITS)
     assert (won.passed, won.worst) == (True, ())
     assert won.value > 0
 
 
 def test_what_was_never_taught_need_not_be_won():
-    assert gate.learned(rows([0.1, -0.1, 0.05, -0.05]), LIMITS) == []
-    (found,) = gate.pleased([*rows([0.0] * 4), *taught([0.0] * 2, [0.0] * 2)], LIMITS)
+    assert findings.learned(rows([0.1, -0.1, 0.05, -0.05]), LIMITS) == []
+    (found,) = findings.pleased([*rows([0.0] * 4), *taught([0.0] * 2, [0.0] * 2)], LIMITS)
     assert found.passed
     assert "2 of them are of a kind that it was taught: from 3 on it has to do better" in found.sentence
 
 
 def test_what_live_has_already_has_only_to_be_kept():
     live = [0.4, 0.5, 0.6, 0.5]  # over the base: 0.5, for certain
-    (same,) = gate.learned(taught(live, live), LIMITS)
+    (same,) = findings.learned(taught(live, live), LIMITS)
     assert same.passed
     assert same.value > 0.2  # half of live's gain is 0.2 to 0.3; all of it was kept
     assert "Live has the lesson already" in same.sentence
-    (half,) = gate.learned(taught(live, [one * 0.4 for one in live]), LIMITS)  # 0.2 of 0.5: less than half
+    (half,) = findings.learned(taught(live, [one * 0.4 for one in live]), LIMITS)  # 0.2 of 0.5: less than half
     assert not half.passed
     assert half.value < 0
 
 
 def test_a_recipe_may_ask_only_that_nothing_was_lost():
     flat = taught([0.0] * 4, [0.02, -0.02, 0.01, -0.01])
-    assert gate.learned(flat, LIMITS.model_copy(update={"own_gain": -0.03}))[0].passed
+    assert findings.learned(flat, LIMITS.model_copy(update={"own_gain": -0.03}))[0].passed
 
 
 @given(st.lists(st.tuples(st.floats(-2, 2), st.floats(-2, 2)), min_size=3, max_size=9))
 def test_only_a_candidate_above_live_or_above_the_base_passes(both):
-    (found,) = gate.learned(taught(*zip(*both, strict=True)), LIMITS)
+    (found,) = findings.learned(taught(*zip(*both, strict=True)), LIMITS)
     live, new = (sum(side) / len(both) for side in zip(*both, strict=True))
     assert not found.passed or new > live or new > 0.5 * live > 0
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from gpu_workers.errors import EngineUnavailable
-from judge import gate, pack
+from judge import findings, pack
 from judge.models import Examination
 from judge.pack import Row, Scores
 from tests.judge.test_gate import both_say, candidate, check, examine  # noqa: F401
@@ -41,14 +41,14 @@ def test_the_packs_items_are_many_varied_and_each_has_one_right_answer():
 )
 def test_a_share_of_the_pack_may_be_lost_and_no_more(lost, passed):
     rows = [row(RIGHT, WRONG if at < lost else RIGHT, str(at)) for at in range(20)]
-    share, nats = gate.kept_up(rows, Gate())
+    share, nats = findings.kept_up(rows, Gate())
     assert share.passed == passed
     assert share.worst == (() if passed else ("0", "1", "2", "3", "4"))
     assert nats.value == pytest.approx(-lost / 20)
 
 
 def test_what_is_right_but_far_less_likely_fails_too():
-    share, nats = gate.kept_up([row((-1.0, (-3.0,)), (-1.6, (-3.0,)))] * 2, Gate())
+    share, nats = findings.kept_up([row((-1.0, (-3.0,)), (-1.6, (-3.0,)))] * 2, Gate())
     assert (share.passed, nats.passed) == (True, False)
 
 
