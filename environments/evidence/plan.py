@@ -75,20 +75,23 @@ QUICK = Sizes(rounds=1, samples=6, probes=12, read=4, pack=8, sessions=24)
 # Seconds of a core, SmolLM2-135M-Instruct, for a machine with two of them and no GPU; docs/evidence.md says where they
 # come from.
 START_S = 45.0
-REPLY_S = {"frozen": 1.65, "prompt": 0.85, "trained": 1.25}
+REPLY_S = {"frozen": 1.0, "prompt": 0.5, "trained": 0.8}
 """A first answer of the plan's length, many at a time, each at its share."""
-READ_S = 0.3
+READ_S = 0.2
 """The base reads one reply."""
-ITEM_S = 0.25
-SAMPLE_S = 3.7
+ITEM_S = 0.15
+SAMPLE_S = 2.3
 """A sample, with the replies that came to none and the judge's votes."""
-UPDATE_S = 2.5
-"""The learner, an update and sample."""
+UPDATE_S = 2.0
+"""The learner, an update and sample, with what is rewritten, replayed and rehearsed beside it."""
+REPLIES_ALONE_S = {"binary": 0.7, "opd": 0.7}
+"""The same of presets that learn replies and nothing beside them."""
 ROUND_S = 8.0
 """The learner, a run: it starts, saves, is proven."""
 CORES = 2
-IDLE = 0.2
-"""Of the time that work takes, so much again nobody works: an arm's next round waits for its last run."""
+BESIDE = 0.15
+"""Of the time that engines and learner take, so much again all else takes, waiting too: an arm's next round waits for
+its last run."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +155,8 @@ class Plan:
                 marks = sizes.marks[1:] if arm.learns else (0,)
                 for number, mark in enumerate(marks, 1):
                     if arm.learns:
-                        learner_s = ROUND_S + UPDATE_S * sizes.updates * sizes.samples
+                        update_s = REPLIES_ALONE_S.get(arm.recipe.get("preset", ""), UPDATE_S)
+                        learner_s = ROUND_S + update_s * sizes.updates * sizes.samples
                         yield Step(f"round/{arm.name}/{seed}/{number}", SAMPLE_S * sizes.samples, learner_s)
                     distant_s = READ_S / 2 * min(sizes.read, sizes.probes) * (arm.kind != "frozen")
                     probes_s = (REPLY_S[arm.kind] + READ_S) * sizes.probes + distant_s
@@ -164,7 +168,7 @@ class Plan:
         """About how long what is not done takes: engines and learner share the cores."""
         left = [step for step in self.steps() if step.key not in set(done)]
         work_s = sum(step.engine_s + step.learner_s for step in left)
-        return work_s * (1 + IDLE) / CORES + START_S * bool(left)
+        return work_s * (1 + BESIDE) / CORES + START_S * bool(left)
 
     def as_json(self) -> dict[str, Any]:
         """Everything that makes it this plan and no other."""
