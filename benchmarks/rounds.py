@@ -78,6 +78,7 @@ def batch(lab: Lab, person: Persona, coming: Iterator[Task], recipe: Any, *, wri
     """Examples of as many replies as a run takes."""
     from gpu_workers.types import Example
     from judge.hints import worded
+    from training import edits
 
     made: list[Any] = []
     while len(made) < recipe.batch_size:
@@ -99,6 +100,7 @@ def batch(lab: Lab, person: Persona, coming: Iterator[Task], recipe: Any, *, wri
                     teacher_prompt_ids=lab.prompt(opening, hint=hint) if hint and recipe.w_opd else None,
                     reward=(1.0 if said.accepts else -1.0) if recipe.w_rl and answer.finished else 0.0,
                     rewrite=(answer.prompt, [*rewrite, lab.stop]) if rewrite and recipe.w_sft else None,
+                    decided=edits.decided(answer.ids, [*rewrite, lab.stop]) if rewrite and recipe.w_sft else (),
                 )
             )
     return made[: recipe.batch_size]

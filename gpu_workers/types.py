@@ -88,6 +88,8 @@ class Example:
     kind: str = "turn"  # turn | rehearsal
     rewrite: tuple[Sequence[int], Sequence[int]] | None = None
     """The prompt and what a person wrote in place of the response, its end included; None: nobody did."""
+    decided: Sequence[bool] = field(default=())
+    """One a token of what they wrote: whether they decided on it, or let it stand; empty: all of it is theirs."""
     demonstrations: int = 0
     """How many conversations stand before the teacher's prompt, in `teacher_prompt_ids`."""
     is_hinted: bool = True
@@ -102,6 +104,9 @@ class Example:
                 raise ValueError(f"{name} has {len(values)} entries for {len(self.response_ids)} response tokens")
         if self.rewrite is not None and not all(self.rewrite):
             raise ValueError("a rewrite needs a prompt and an answer")
+        written = len(self.rewrite[1]) if self.rewrite is not None else 0
+        if self.decided and len(self.decided) != written:
+            raise ValueError(f"decided has {len(self.decided)} entries for a rewrite of {written} tokens")
 
     @property
     def has_teacher(self) -> bool:

@@ -10,6 +10,7 @@ from django.db.models import Q, QuerySet
 
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers.types import Example
+from training import edits
 from training.config import Recipe
 from training.demonstrations import Said, shown
 from training.models import SHARED, Checkpoint, Run, Sample
@@ -159,6 +160,8 @@ def collate(
                 reward=sample.reward,
                 rewards=sample.rewards,
                 rewrite=(sample.prompt_ids, sample.rewrite_ids[:max_tokens]) if sample.rewrite_ids else None,
+                # By the whole of both: what a cut leaves of the reply lacks what the rewrite may have kept of its rest.
+                decided=edits.decided(sample.response_ids, sample.rewrite_ids or [])[:max_tokens],
             ),
             max_tokens,
         )

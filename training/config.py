@@ -169,9 +169,10 @@ class Recipe(BaseModel):
     """Weight of the supervised loss on replies that people rewrote; 0 leaves a rewrite to the teacher alone. A small
     model does little of what a hint says; what somebody wrote shows it (decision 0008)."""
 
-    w_kept: float = Field(1.0, ge=0, le=1)
-    """Weight, in that loss, of the tokens of a rewrite that stood in the reply already, beside 1 for what the person
-    changed. The policy says them of itself, so there is nothing in them to learn but themselves."""
+    w_kept: float = Field(1.0, ge=0)
+    """Weight, in that loss, of all that people let stand in their rewrites, beside 1 for all that they changed. The
+    policy says it of itself, so there is nothing in it to learn but itself; without any of it, a phrase is learned and
+    not what follows it."""
 
     replay: int = Field(0, ge=0)
     """How many rewrites of earlier runs are learned again beside those of a batch, which weigh together what those of
@@ -307,8 +308,8 @@ PRESETS: dict[str, Recipe] = {
     "embedded": Recipe(
         distillation="vocabulary",
         w_rl=0.2,
-        w_sft=3.0,
-        w_kept=0.5,
+        w_sft=2.5,
+        w_kept=1.5,
         demonstrations=4,
         replay=16,
         rehearsal=0.25,

@@ -23,3 +23,18 @@ def changed(reply_ids: Sequence[int], rewrite_ids: Sequence[int]) -> list[bool]:
         for at in range(block.b + (not begins), block.b + block.size):
             new[at] = False
     return new
+
+
+def decided(reply_ids: Sequence[int], rewrite_ids: Sequence[int]) -> list[bool]:
+    """For each token of the rewrite, whether it is the person's own decision: what they changed, and, where they ended
+    it elsewhere, what they let follow the same token before. Who ends behind one full stop, and not behind another,
+    said something of both; were the end learned alone, a model would end sooner than they do.
+
+    >>> decided([1, 5, 2, 5, 3, 5, 9], [1, 5, 2, 5, 9])  # 5 is a full stop: behind the first of them 2 went on
+    [False, False, True, False, True]
+    """
+    new = changed(reply_ids, rewrite_ids)
+    if len(new) < 2 or not new[-1]:
+        return new
+    end = rewrite_ids[-2]
+    return [is_new or before == end for is_new, before in zip(new, [None, *rewrite_ids[:-1]], strict=True)]

@@ -159,7 +159,7 @@ def _look(learner: Learner, job: Job, ledger: Listener) -> list[View]:
     if not recipe.w_opd:
         examples = [replace(example, teacher_prompt_ids=None) for example in examples]
     if not recipe.w_sft:
-        examples = [replace(example, rewrite=None) for example in examples]
+        examples = [replace(example, rewrite=None, decided=()) for example in examples]
     views: list[View] = []
     ledger.beat("teacher", 0, len(examples))
     look = partial(learner.view, teacher=recipe.teacher, with_distribution=recipe.distillation != "token")

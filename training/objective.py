@@ -14,8 +14,12 @@ from gpu_workers.head import Divergence, reverse_kl
 from gpu_workers.learner import Learner
 from gpu_workers.scores import Objective, Scores, View
 from gpu_workers.types import Example
-from training import advantages, edits, losses, memory
+from training import advantages, losses, memory
 from training.config import Recipe
+
+LEAST_KEPT = 0.1
+"""What a token that was let stand counts at least beside one that was decided on: a lone change in a thousand words is
+not to be learned as if nothing stood around it."""
 
 
 def objective(recipe: Recipe) -> Objective:
@@ -162,15 +166,18 @@ def _rewrites(views: Sequence[View], replayed: Sequence[Example], recipe: Recipe
         return None
     examples = [*fresh, *replayed]
     pairs = [example.rewrite for example in examples if example.rewrite is not None]
-    return Answers(pairs, [_weights(one, recipe) for one in examples], recipe.w_sft * len(fresh) / len(views))
+    return Answers(pairs, _weights(examples, recipe), recipe.w_sft * len(fresh) / len(views))
 
 
-def _weights(example: Example, recipe: Recipe) -> list[float]:
-    """How much each token of a rewrite counts: whole where the person changed something, `w_kept` where the reply had
-    it already, and the rest of it is what the policy says of itself."""
-    assert example.rewrite is not None
-    new = edits.changed(example.response_ids, example.rewrite[1])
-    return [1.0 if one or not any(new) else recipe.w_kept for one in new]
+def _weights(examples: Sequence[Example], recipe: Recipe) -> list[list[float]]:
+    """How much each token of each rewrite counts: 1 where the person decided, and what they let stand, which the policy
+    says of itself, so much that all of it together counts `w_kept` times what they decided does. Else a word changed in
+    a long reply would be next to nothing of what is learned of it. A rewrite that changed nothing counts whole."""
+    marks = [example.decided or [True] * len(example.rewrite[1]) for example in examples if example.rewrite]
+    decided = sum(map(sum, marks))
+    kept = sum(map(len, marks)) - decided
+    share = min(1.0, max(recipe.w_kept * decided / kept, min(recipe.w_kept, LEAST_KEPT))) if kept else 1.0
+    return [[1.0 if one or not any(row) else share for one in row] for row in marks]
 
 
 def _onward(progress: Callable[[int], None], done: int, more: int) -> None:

@@ -19,6 +19,10 @@ REWRITE = [11, 12, 13, 2]
 RECIPE = Recipe(w_rl=0, w_opd=0, w_sft=2, batch_size=2, lr=1e-2, updates=3)
 
 
+def rewritten(served: list[float], rewrite: list[int]) -> Example:
+    return Example(PROMPT, RESPONSE, served, rewrite=(PROMPT, rewrite), decided=edits.decided(RESPONSE, rewrite))
+
+
 def gradients(learner: Learner) -> dict[str, torch.Tensor]:
     return {name: p.grad.clone() for name, p in learner.trainable() if p.grad is not None}
 
@@ -32,6 +36,23 @@ def test_a_rewrite_goes_with_its_own_prompt_and_is_cut_as_a_reply_is(ready):
     assert whole.rewrite == (PROMPT, REWRITE)
     assert cut.prompt_ids == [*PROMPT, *RESPONSE[:3]]  # the marked words stand at the end
     assert cut.rewrite == (PROMPT, REWRITE[:2])  # and the rewrite at the beginning
+
+
+def test_what_was_kept_of_a_reply_beyond_where_it_is_cut_is_nothing_new(ready):
+    """Whoever drops the first sentence of a long reply keeps what stood behind the cut, and did not write it."""
+    sample = ready(rewrite_ids=RESPONSE[2:], teacher_prompt_ids=None)
+
+    (cut,) = batches.collate([sample], max_tokens=3)
+
+    assert cut.response_ids == RESPONSE[:3]
+    assert cut.rewrite == (PROMPT, RESPONSE[2:5])
+    assert cut.decided == [True, False, False]  # the first comes where the reply began; the others follow what they did
+
+
+@pytest.mark.parametrize("decided", [[True], [True] * 5])
+def test_marks_that_disagree_with_their_rewrite_are_refused(decided):
+    with pytest.raises(ValueError, match="decided has"):
+        Example(PROMPT, RESPONSE, [-1.0] * 5, rewrite=(PROMPT, REWRITE), decided=decided)
 
 
 def test_a_rewrite_fills_a_batch_where_the_recipe_learns_from_it(ready):
@@ -134,16 +155,17 @@ def test_what_stood_in_the_reply_already_counts_as_the_recipe_says(tiny_model, m
     shortened = [*RESPONSE[:3], RESPONSE[-1]]  # one token was taken out: only the last stands where it did not
     begun = [7, *RESPONSE]  # one was put in before all: it and the one after it are new there
     old = learner.score(PROMPT, RESPONSE)
-    views = [learner.view(Example(PROMPT, RESPONSE, old, rewrite=(PROMPT, rewrite))) for rewrite in (shortened, begun)]
-    recipe = RECIPE.model_copy(update={"w_kept": 0.25, "updates": 1})
+    views = [learner.view(rewritten(old, rewrite)) for rewrite in (shortened, begun)]
+    recipe = RECIPE.model_copy(update={"w_kept": 0.7, "updates": 1})
 
     (figures,) = updates(learner, views, recipe)
 
+    # Three tokens were decided on, and 3 + 4 let stand: each of these counts 0.7 · 3 / 7.
     by_hand = Learner(tiny_model, dtype="float32", seed=3)
     first, second = by_hand.score(PROMPT, shortened), by_hand.score(PROMPT, begun)
     expected = [
-        (0.25 * sum(first[:3]) + first[3]) / (3 * 0.25 + 1),
-        (sum(second[:2]) + 0.25 * sum(second[2:])) / (2 + 4 * 0.25),
+        (0.3 * sum(first[:3]) + first[3]) / (3 * 0.3 + 1),
+        (sum(second[:2]) + 0.3 * sum(second[2:])) / (2 + 4 * 0.3),
     ]
     assert figures["supervised_loss"] == pytest.approx(-sum(expected) / 2, abs=1e-5)
 
@@ -151,7 +173,7 @@ def test_what_stood_in_the_reply_already_counts_as_the_recipe_says(tiny_model, m
 def test_a_rewrite_that_changed_nothing_is_learned_whole(tiny_model):
     learner = Learner(tiny_model, dtype="float32", seed=3)
     old = learner.score(PROMPT, RESPONSE)
-    view = learner.view(Example(PROMPT, RESPONSE, old, rewrite=(PROMPT, RESPONSE)))
+    view = learner.view(rewritten(old, RESPONSE))
 
     (figures,) = updates(learner, [view], RECIPE.model_copy(update={"w_kept": 0.0, "updates": 1}))
 
@@ -167,6 +189,31 @@ def test_what_was_changed_is_a_mark_a_token_and_none_where_nothing_was(reply, re
     for at, new in enumerate(marks):  # what is not new follows the same token as in the reply, or begins both
         pairs = list(zip([None, *reply], reply, strict=False))
         assert new or (rewrite[at - 1] if at else None, rewrite[at]) in pairs
+
+
+@given(st.lists(st.integers(0, 4), max_size=12), st.lists(st.integers(0, 4), min_size=2, max_size=12))
+def test_where_somebody_ended_what_they_let_go_on_there_elsewhere_is_their_decision_too(reply, rewrite):
+    """So of all that follows that token, the end weighs as its share of the times is."""
+    new, marks = edits.changed(reply, rewrite), edits.decided(reply, rewrite)
+
+    behind = [at for at in range(1, len(rewrite)) if rewrite[at - 1] == rewrite[-2]]
+    assert all(marks[at] for at in behind) or not new[-1]
+    assert all(marks[at] == new[at] for at in range(len(rewrite)) if at not in behind or not new[-1])
+
+
+def test_a_lone_change_in_a_long_reply_is_not_learned_as_if_nothing_stood_around_it(tiny_model):
+    """One token of 101 was changed: at w_kept 1 each other one would count a hundredth of it, and counts a tenth."""
+    learner = Learner(tiny_model, dtype="float32", seed=3)
+    reply = [*RESPONSE[:4], *[7, 8] * 48, RESPONSE[-1]]
+    rewrite = [*reply[:-1], 9]
+    old = learner.score(PROMPT, reply)
+    marks = [False] * 100 + [True]
+    view = learner.view(Example(PROMPT, reply, old, rewrite=(PROMPT, rewrite), decided=marks))
+
+    (figures,) = updates(learner, [view], RECIPE.model_copy(update={"w_kept": 1.0, "updates": 1}))
+
+    *kept, last = Learner(tiny_model, dtype="float32", seed=3).score(PROMPT, rewrite)
+    assert figures["supervised_loss"] == pytest.approx(-(0.1 * sum(kept) + last) / (100 * 0.1 + 1), abs=1e-5)
 
 
 @pytest.mark.parametrize("weights", [[[1.0]], [[1.0, 1.0, 1.0, -1.0]], [[0.0] * 4]])
