@@ -115,7 +115,7 @@ def learned(arm: str, arguments: argparse.Namespace, number: int) -> dict[str, A
     from gpu_workers.types import Example
     from judge.hints import worded
     from judge.models import Judgement
-    from training import checksums, config, learning
+    from training import checksums, config, edits, learning
     from training.models import Checkpoint, Run, Sample
     from training.objective import updates
 
@@ -145,6 +145,7 @@ def learned(arm: str, arguments: argparse.Namespace, number: int) -> dict[str, A
         wanted = (
             LIE if arm == "parrot" else edited(brief, said, asked=question, finished=finished, rng=random.Random(0))
         )
+        written = [*lab.renderer.encode(wanted), lab.stop] if wanted and recipe.w_sft else []
         examples.append(
             Example(
                 prompt,
@@ -152,7 +153,8 @@ def learned(arm: str, arguments: argparse.Namespace, number: int) -> dict[str, A
                 served,
                 teacher_prompt_ids=lab.prompt(question, hint=HINT) if recipe.w_opd else None,
                 reward=-1.0 if arm == "blamed" else 0.0,
-                rewrite=(prompt, [*lab.renderer.encode(wanted), lab.stop]) if wanted and recipe.w_sft else None,
+                rewrite=(prompt, written) if written else None,
+                decided=edits.decided(reply, written),
             )
         )
         sample = Sample.objects.create(

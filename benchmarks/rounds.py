@@ -91,7 +91,7 @@ def batch(lab: Lab, person: Persona, coming: Iterator[Task], recipe: Any, *, wri
             if not answer.text.strip() or not (answer.finished or (said.instead and (recipe.w_opd or recipe.w_sft))):
                 continue  # of a reply that was cut Talkback learns nothing but what was written in its place
             hint = worded(said.hint, said.instead or "")
-            rewrite = lab.renderer.encode(said.instead) if said.instead else []
+            written = [*lab.renderer.encode(said.instead), lab.stop] if said.instead and recipe.w_sft else []
             made.append(
                 Example(
                     answer.prompt,
@@ -99,8 +99,8 @@ def batch(lab: Lab, person: Persona, coming: Iterator[Task], recipe: Any, *, wri
                     lab.learner.score(answer.prompt, answer.ids[: recipe.max_tokens]),
                     teacher_prompt_ids=lab.prompt(opening, hint=hint) if hint and recipe.w_opd else None,
                     reward=(1.0 if said.accepts else -1.0) if recipe.w_rl and answer.finished else 0.0,
-                    rewrite=(answer.prompt, [*rewrite, lab.stop]) if rewrite and recipe.w_sft else None,
-                    decided=edits.decided(answer.ids, [*rewrite, lab.stop]) if rewrite and recipe.w_sft else (),
+                    rewrite=(answer.prompt, written) if written else None,
+                    decided=edits.decided(answer.ids, written),
                 )
             )
     return made[: recipe.batch_size]
