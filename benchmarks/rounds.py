@@ -99,8 +99,8 @@ def batch(lab: Lab, person: Persona, coming: Iterator[Task], recipe: Any, *, wri
                     lab.learner.score(answer.prompt, answer.ids[: recipe.max_tokens]),
                     teacher_prompt_ids=lab.prompt(opening, hint=hint) if hint and recipe.w_opd else None,
                     reward=(1.0 if said.accepts else -1.0) if recipe.w_rl and answer.finished else 0.0,
-                    rewrite=(answer.prompt, written) if written else None,
-                    decided=edits.decided(answer.ids, written),
+                    rewrite=(answer.prompt, written[: recipe.max_tokens]) if written else None,
+                    decided=edits.decided(answer.ids, written)[: recipe.max_tokens],
                 )
             )
     return made[: recipe.batch_size]

@@ -170,9 +170,9 @@ class Recipe(BaseModel):
     model does little of what a hint says; what somebody wrote shows it (decision 0008)."""
 
     w_kept: float = Field(1.0, ge=0)
-    """Weight, in that loss, of all that people let stand in their rewrites, beside 1 for all that they changed. The
-    policy says it of itself, so there is nothing in it to learn but itself; without any of it, a phrase is learned and
-    not what follows it."""
+    """Weight, in that loss, of all that people let stand in a run's rewrites, beside 1 for all that they changed; no
+    token that was let stand counts more than one that was changed. The policy says it of itself, so there is nothing in
+    it to learn but itself; without any of it, a phrase is learned and not what follows it."""
 
     replay: int = Field(0, ge=0)
     """How many rewrites of earlier runs are learned again beside those of a batch, which weigh together what those of

@@ -171,11 +171,13 @@ def _rewrites(views: Sequence[View], replayed: Sequence[Example], recipe: Recipe
 
 def _weights(examples: Sequence[Example], recipe: Recipe) -> list[list[float]]:
     """How much each token of each rewrite counts: 1 where the person decided, and what they let stand, which the policy
-    says of itself, so much that all of it together counts `w_kept` times what they decided does. Else a word changed in
-    a long reply would be next to nothing of what is learned of it. A rewrite that changed nothing counts whole."""
+    says of itself, no more, and so much that over all rewrites it counts `w_kept` times what they decided does. Else a
+    word changed in a long reply would be next to nothing of what is learned of it. A rewrite that changed nothing
+    counts whole, and says nothing of the others."""
     marks = [example.decided or [True] * len(example.rewrite[1]) for example in examples if example.rewrite]
-    decided = sum(map(sum, marks))
-    kept = sum(map(len, marks)) - decided
+    edited = [row for row in marks if any(row)]
+    decided = sum(map(sum, edited))
+    kept = sum(map(len, edited)) - decided
     share = min(1.0, max(recipe.w_kept * decided / kept, min(recipe.w_kept, LEAST_KEPT))) if kept else 1.0
     return [[1.0 if one or not any(row) else share for one in row] for row in marks]
 

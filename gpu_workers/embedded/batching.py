@@ -359,10 +359,10 @@ class Batcher:
 
     def _end(self, strand: Strand, finish: Finish, news: News | None = None) -> None:
         """Say the last word, give the place back, and keep what was computed for those who begin alike."""
+        self._places.leave(strand, keeps=not self._is_unloading(strand.adapter))
         if finish.get("type") != "stop" or not isinstance(finish.get("matched"), str):
             strand.text.finish()
         strand.finished = time.time()
-        self._places.leave(strand, keeps=not self._is_unloading(strand.adapter))
         news = news or News(weight_version=self.weight_version)
         news.text, news.finish = strand.text.so_far, finish
         self.metrics.request(finish["type"], strand.finished - strand.arrived)

@@ -18,7 +18,7 @@ WORTH_WAITING = 32  # tokens that must be saved for a prompt to wait for another
 
 class Places:
     """Strands that run, strands that wait, and the keys and values of both and of what is kept for whoever begins
-    alike. Not safe to call from two threads."""
+    alike. Changed by one thread alone; others may read how many there are."""
 
     def __init__(self, new_kv: Callable[[int], KV], *, max_running: int, max_tokens: int) -> None:
         """`new_kv` makes the buffer of a strand of so many tokens; `max_tokens` bounds all buffers together."""
@@ -167,11 +167,11 @@ class Places:
         after this strand."""
         if (lack := self._lack(need)) > 0:
             self.cache.make_room(lack, sparing=source)
-        for other in sorted(self.waiting, key=Strand.rank, reverse=True):
+        stepped = [other for other in self.waiting if other.kv is not None and other.rank() > strand.rank()]
+        for other in sorted(stepped, key=Strand.rank, reverse=True):
             if self._lack(need) <= 0:
                 return True
-            if other.kv is not None and other.rank() > strand.rank():
-                other.retract()
+            other.retract()
         if (lack := self._lack(need)) > 0:
             self.cache.make_room(lack)
         return self._lack(need) <= 0

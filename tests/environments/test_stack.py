@@ -39,6 +39,10 @@ async def test_a_line_that_is_added_leaves_the_keys_of_the_others(tmp_path: Path
     assert issued == ["base-1", "binary-1", "opd-1"]
 
 
+NICEST = 19
+"""Linux knows no more."""
+
+
 @pytest.mark.asyncio
 async def test_engines_give_way_to_the_learner_and_to_whoever_carries_requests(tmp_path: Path) -> None:
     """Niceness is weighed between processes of one session (Linux groups them so), so they must share ours; and each
@@ -63,7 +67,8 @@ async def test_engines_give_way_to_the_learner_and_to_whoever_carries_requests(t
     try:
         pids = stack.begin()
         nice = {name: os.getpriority(os.PRIO_PROCESS, pid) - own for name, pid in pids.items()}
-        assert nice == {"engine": YIELDS, "engine2": YIELDS, "learn": 0, "web": 0}
+        least = min(YIELDS, NICEST - own)
+        assert nice == {"engine": least, "engine2": least, "learn": 0, "web": 0}
         assert {os.getsid(pid) for pid in pids.values()} == {os.getsid(0)}
         assert {os.getpgid(pid) for pid in pids.values()} == set(pids.values())
     finally:

@@ -201,6 +201,19 @@ def test_where_somebody_ended_what_they_let_go_on_there_elsewhere_is_their_decis
     assert all(marks[at] == new[at] for at in range(len(rewrite)) if at not in behind or not new[-1])
 
 
+def test_a_rewrite_that_changed_nothing_says_nothing_of_what_the_others_weigh(tiny_model):
+    learner = Learner(tiny_model, dtype="float32", seed=3)
+    old = learner.score(PROMPT, RESPONSE)
+    rewrite = [*RESPONSE[:3], RESPONSE[-1]]  # one decided on, three let stand: each counts 0.6 / 3
+    views = [learner.view(rewritten(old, one)) for one in (rewrite, RESPONSE)]
+
+    (figures,) = updates(learner, views, RECIPE.model_copy(update={"w_kept": 0.6, "updates": 1}))
+
+    *kept, last = Learner(tiny_model, dtype="float32", seed=3).score(PROMPT, rewrite)
+    expected = [(0.2 * sum(kept) + last) / 1.6, sum(old) / len(old)]
+    assert figures["supervised_loss"] == pytest.approx(-sum(expected) / 2, abs=1e-5)
+
+
 def test_a_lone_change_in_a_long_reply_is_not_learned_as_if_nothing_stood_around_it(tiny_model):
     """One token of 101 was changed: at w_kept 1 each other one would count a hundredth of it, and counts a tenth."""
     learner = Learner(tiny_model, dtype="float32", seed=3)
