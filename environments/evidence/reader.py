@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from environments.errors import StackFailed
 from environments.evidence.probes import BASE, NAME
 from gpu_workers.engine import Engine
+from gpu_workers.errors import AdapterMissing, EngineUnavailable
+
+TRIES = 5
+"""How often a text is read, where an engine lets go of its adapter meanwhile: the web makes room for what it is asked
+for, and knows nothing of us."""
+
+PAUSE_S = 3.0
+"""How long between them."""
 
 
 class EngineReader:
@@ -17,15 +26,18 @@ class EngineReader:
     PRIORITY = -1
     """After votes: the learner waits for those, and nobody for this before the report."""
 
-    def __init__(self, engine: Engine, model: Path, folder: Path) -> None:
+    def __init__(
+        self, engine: Engine, model: Path, folder: Path, *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    ) -> None:
         """`folder` is the DATA_DIR, in which checkpoints lie by the names of their adapters."""
         from transformers import AutoTokenizer
 
-        self._engine, self._folder = engine, folder
+        self._engine, self._folder, self._sleep = engine, folder, sleep
         self._tokenizer = AutoTokenizer.from_pretrained(str(model))
 
     async def logprobs(self, messages: Sequence[Mapping[str, Any]], reply: str, number: int = BASE) -> list[float]:
-        """Natural, at temperature 1, one a token of the reply. Empty for an empty reply."""
+        """Natural, at temperature 1, one a token of the reply. Empty for an empty reply. Raises what the engine raised
+        last once it was asked often enough."""
         laid_out = self._tokenizer.apply_chat_template(
             [dict(message) for message in messages], add_generation_prompt=True, tokenize=False
         )
@@ -33,6 +45,14 @@ class EngineReader:
         said = self._tokenizer.encode(reply, add_special_tokens=False)
         if not said:
             return []
+        for _ in range(TRIES - 1):
+            try:
+                return await self._read(prompt, said, number)
+            except (AdapterMissing, EngineUnavailable):
+                await self._sleep(PAUSE_S)
+        return await self._read(prompt, said, number)
+
+    async def _read(self, prompt: Sequence[int], said: Sequence[int], number: int) -> list[float]:
         adapter = await self._held(number) if number else None
         scored = await self._engine.score(prompt, said, adapter=adapter, priority=self.PRIORITY)
         return list(scored.logprobs)
