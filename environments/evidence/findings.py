@@ -329,26 +329,26 @@ class Findings:
         found.append(
             Claim(
                 f"{arm}: style of at least {WANTED['style']:.2f} after {update} updates",
-                _span(style),
+                _span(style, WANTED["style"]),
                 style["mean"] >= WANTED["style"],
             )
         )
         found.append(
             Claim(
                 f"{arm}: at least {WANTED['kept']:.2f} of the base’s content kept",
-                _span(kept) if kept else "not measured",
+                _span(kept, WANTED["kept"]) if kept else "not measured",
                 kept["mean"] >= WANTED["kept"] if kept else None,
             )
         )
         found += [self._ahead(one, "binary", min(MIDDLE, self.marks[-1])) for one in ("combined", "topk")]
         found += self._against_prompt(arm, update, row)
         pack = costs["pack"]
-        known = pack["kept"] if pack else None
+        known, left = pack["kept"] if pack else None, 1 - WANTED["pack"]
         found.append(
             Claim(
                 f"{arm}: general pack within {WANTED['pack']:.0%}",
-                f"{_span(known)} of what the base has right of {pack['items']} items" if known else "not asked",
-                known["mean"] >= 1 - WANTED["pack"] if known else None,
+                f"{_span(known, left)} of what the base has right of {pack['items']} items" if known else "not asked",
+                known["mean"] >= left if known else None,
             )
         )
         return found
@@ -468,8 +468,16 @@ def _shown(found: Interval | None) -> dict[str, Any] | None:
     return None if found is None else _known(found)
 
 
-def _span(found: Mapping[str, Any] | None) -> str:
-    return "–" if found is None else f"{found['mean']:.2f} ({found['low']:.2f} to {found['high']:.2f})"
+def _span(found: Mapping[str, Any] | None, limit: float | None = None) -> str:
+    """Mean and interval; the mean in one more digit where it would read as the limit that it is held to.
+
+    >>> _span({"mean": 0.896, "low": 0.83, "high": 0.96}, 0.9)
+    '0.896 (0.83 to 0.96)'
+    """
+    if found is None:
+        return "–"
+    digits = 3 if limit is not None and round(found["mean"], 2) == round(limit, 2) else 2
+    return f"{found['mean']:.{digits}f} ({found['low']:.2f} to {found['high']:.2f})"
 
 
 def _signed(found: Interval) -> str:
