@@ -51,8 +51,9 @@ def embedded_engine(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture
-def engine(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
+def engine(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEngine]:
     """A scripted engine that answers for the policy and for the judge."""
     fake = FakeEngine(tiny_model)
     monkeypatch.setattr(engines, "policy", lambda: fake)
-    return fake
+    yield fake
+    fake.release()  # whoever is still held would keep this process for half a minute after its last test
