@@ -1,11 +1,11 @@
-"""What a run's rows say, as data: curves, tables, gains, costs and claims. Pure; the page only shows it."""
+"""What a run's rows say, as data: curves, tables, gains and costs. Pure; the page only shows it."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from statistics import mean
 from typing import Any
 
@@ -18,9 +18,9 @@ Row = Mapping[str, Any]
 Place = tuple[str, int]
 """An arm after so many updates."""
 
-PROMPT, DEFAULT = "prompt-only", "combined"
-"""An arm that others are held against beside the base, and the one whose recipe is the default: it is named in the
-headline whoever is ahead, since whoever is picked for being ahead was lucky too."""
+DEFAULT = "combined"
+"""The arm whose recipe is the default: it is named in the headline whoever is ahead, since whoever is picked for being
+ahead was lucky too."""
 
 MEASURES = {
     "style": "Style: the share of the person’s wishes that a first answer obeys",
@@ -42,19 +42,6 @@ PUBLISHED = {
 
 SAMPLES, WORST = 5, 2
 """Prompts that are shown: the first by a hash of their text, and those where most content was lost."""
-
-WANTED = {"style": 0.90, "kept": 0.95, "behind": 0.05, "pack": 0.02}
-"""What default recipes are to reach (docs/evidence.md)."""
-
-
-@dataclass(frozen=True)
-class Claim:
-    """Something the default recipes are to reach, and whether they did."""
-
-    text: str
-    seen: str
-    holds: bool | None
-    """None: it cannot be known from this run."""
 
 
 class Findings:
@@ -212,15 +199,15 @@ class Findings:
             "kind": self.kinds[arm],
             "update": update,
             "replies": len(texts),
-            "style": _shown(figures.average(style)) if style else None,
-            "change": _shown(self.change("style", (arm, update), (BASE, 0))),
-            "content": _shown(figures.average(content)) if content else None,
-            "kept": _shown(self.kept(arm, update)),
-            "product": _shown(figures.average(product)) if (product := self.values("product", arm, update)) else None,
+            "style": shown(figures.average(style)) if style else None,
+            "change": shown(self.change("style", (arm, update), (BASE, 0))),
+            "content": shown(figures.average(content)) if content else None,
+            "kept": shown(self.kept(arm, update)),
+            "product": shown(figures.average(product)) if (product := self.values("product", arm, update)) else None,
             "read": len(content),
             "prompt_tokens": mean(row["prompt_tokens"] for row in texts.values()),
             "completion_tokens": mean(row["completion_tokens"] for row in texts.values()),
-            "correct": _shown(figures.average(right)) if (right := self.values("correct", arm, update)) else None,
+            "correct": shown(figures.average(right)) if (right := self.values("correct", arm, update)) else None,
         }
 
     def costs(self, arm: str, update: int) -> dict[str, Any]:
@@ -241,10 +228,10 @@ class Findings:
             "variety": regressions.variety(texts),
             "distinct": ours if both else None,
             "distinct_base": theirs if both else None,
-            "other": _shown(self.change("style", (arm, update), (BASE, 0), OTHER)),
-            "kl": _shown(figures.average(kl)) if kl else None,
+            "other": shown(self.change("style", (arm, update), (BASE, 0), OTHER)),
+            "kl": shown(figures.average(kl)) if kl else None,
             "pack": self.pack(arm, update),
-            "correct": _shown(self.change("correct", (arm, update), (BASE, 0))),
+            "correct": shown(self.change("correct", (arm, update), (BASE, 0))),
         }
 
     def pack(self, arm: str, update: int) -> dict[str, Any] | None:
@@ -259,8 +246,8 @@ class Findings:
         return {
             "right": mean(ours.values()),
             "items": len({pair.prompt for pair in ours}),
-            "kept": _shown(kept),
-            "lead": _shown(figures.difference(*leads)),
+            "kept": shown(kept),
+            "lead": shown(figures.difference(*leads)),
         }
 
     def _beside_base(self, measure: str, arm: str, update: int) -> tuple[Values, Values] | None:
@@ -275,10 +262,10 @@ class Findings:
         """Replies before and after: of prompts that a hash chose, and those that lost most content."""
         before, after = self._by.get((OWN, BASE, 0), {}), self._by[(OWN, arm, update)]
         both = sorted((pair for pair in after if pair in before), key=_hashed)
-        shown = [(pair, "chosen by a hash of the prompt") for pair in both[:SAMPLES]]
+        picked = [(pair, "chosen by a hash of the prompt") for pair in both[:SAMPLES]]
         lost = [pair for pair in both[SAMPLES:] if "content" in after[pair] and "content" in before[pair]]
         lost.sort(key=lambda pair: after[pair]["content"] - before[pair]["content"])
-        shown += [(pair, "lost most content") for pair in lost[:WORST]]
+        picked += [(pair, "lost most content") for pair in lost[:WORST]]
         return [
             {
                 "prompt": after[pair]["task"]["prompt"],
@@ -287,7 +274,7 @@ class Findings:
                 "before": _reply(before[pair]),
                 "after": _reply(after[pair]),
             }
-            for pair, why in shown
+            for pair, why in picked
         ]
 
     @property
@@ -296,102 +283,13 @@ class Findings:
         learned = [arm for arm in self.arms if self.kinds[arm] == "trained" and self.last(arm)]
         return DEFAULT if DEFAULT in learned else next(iter(learned), None)
 
-    def headline(self) -> str:
-        arm = self.shown_arm
-        if arm is None:
-            return "No arm has learned yet: there is nothing to compare."
-        update = self.last(arm) or 0
-        row = self.row(arm, update)
-        change = self.change("style", (arm, update), (BASE, 0))
-        if change is None:
-            return f"After {update} updates {arm} obeys {_span(row['style'])} of the wishes; the base is missing."
-        base = figures.average(self.values("style", BASE, 0))
-        verdict = "Talking helps" if change.low > 0 else "Talking made it worse" if change.high < 0 else \
-            "Whether talking helps cannot be told yet"  # fmt: skip
-        said = (
-            f"{verdict}: after {update} updates the {arm} arm’s first answers obey {_span(row['style'])} of a person’s "
-            f"wishes, the base’s {base.mean:.2f}"
-        )
-        if row["kept"] is None:
-            return f"{said}. What became of the content was not measured."
-        return f"{said}, and {_span(row['kept'])} of the base’s content is kept."
-
-    def claims(self) -> list[Claim]:
-        """What default recipes are to reach, one by one."""
-        arm, found = self.shown_arm, []
-        if arm is None:
-            return []
-        update = self.last(arm) or 0
-        row, costs = self.row(arm, update), self.costs(arm, update)
-        style, kept = row["style"], row["kept"]
-        if style is None:
-            return []
-        found.append(
-            Claim(
-                f"{arm}: style of at least {WANTED['style']:.2f} after {update} updates",
-                _span(style, WANTED["style"]),
-                style["mean"] >= WANTED["style"],
-            )
-        )
-        found.append(
-            Claim(
-                f"{arm}: at least {WANTED['kept']:.2f} of the base’s content kept",
-                _span(kept, WANTED["kept"]) if kept else "not measured",
-                kept["mean"] >= WANTED["kept"] if kept else None,
-            )
-        )
-        found += [self._ahead(one, "binary", min(MIDDLE, self.marks[-1])) for one in ("combined", "topk")]
-        found += self._against_prompt(arm, update, row)
-        pack = costs["pack"]
-        known, left = pack["kept"] if pack else None, 1 - WANTED["pack"]
-        found.append(
-            Claim(
-                f"{arm}: general pack within {WANTED['pack']:.0%}",
-                f"{_span(known, left)} of what the base has right of {pack['items']} items" if known else "not asked",
-                known["mean"] >= left if known else None,
-            )
-        )
-        return found
-
-    def _ahead(self, one: str, other: str, mark: int) -> Claim:
-        text = f"{one} ahead of {other} at {mark} updates, intervals apart"
-        if not all(arm in self.kinds and self.at(arm, mark) is not None for arm in (one, other)):
-            return Claim(text, "one of them is missing", None)
-        ours, theirs = (figures.average(self.values("style", arm, mark)) for arm in (one, other))
-        seen = f"{_span(_shown(ours))} against {_span(_shown(theirs))}"
-        change = self.change("style", (one, mark), (other, mark))
-        of_pairs = f"; on the same prompts {_signed(change)}" if change else ""
-        return Claim(text, seen + of_pairs, ours.low > theirs.high)
-
-    def _against_prompt(self, arm: str, update: int, row: Mapping[str, Any]) -> list[Claim]:
-        texts = (
-            f"{arm} ahead of {PROMPT} on prompt tokens a request",
-            f"{arm} not behind {PROMPT} on style by more than {WANTED['behind']:.2f}",
-        )
-        if (PROMPT, 0) not in self.places:
-            return [Claim(text, f"{PROMPT} is missing", None) for text in texts]
-        told = self.row(PROMPT, 0)
-        change = self.change("style", (arm, update), (PROMPT, 0))
-        return [
-            Claim(
-                texts[0],
-                f"{row['prompt_tokens']:.0f} against {told['prompt_tokens']:.0f}",
-                row["prompt_tokens"] < told["prompt_tokens"],
-            ),
-            Claim(
-                texts[1],
-                _signed(change) if change else "not the same prompts",
-                change.mean >= -WANTED["behind"] if change else None,
-            ),
-        ]
-
     def comparisons(self, mark: int) -> list[dict[str, Any]]:
         """Every two arms on the same prompts, at one mark."""
         there = [(arm, update) for arm in self.arms if (update := self.at(arm, mark)) is not None and arm != BASE]
         found = []
         for at, one in enumerate(there):
             for other in there[:at]:
-                changes = {name: _shown(self.change(name, one, other)) for name in MEASURES}
+                changes = {name: shown(self.change(name, one, other)) for name in MEASURES}
                 found.append({"one": one[0], "other": other[0], "update": mark, **changes})
         return found
 
@@ -403,11 +301,9 @@ class Findings:
         arm = self.shown_arm
         last = [(name, self.last(name) or 0) for name in self.arms]
         return {
-            "headline": self.headline(),
             "plan": dict(self.plan),
             "seeds": self.seeds,
             "missing": self.missing,
-            "claims": [asdict(claim) for claim in self.claims()],
             "curves": {
                 measure: {
                     name: [{"update": update, **_known(found)} for update, found in self.curve(measure, name).items()]
@@ -417,7 +313,7 @@ class Findings:
             },
             "tables": [{"update": mark, "rows": [self.row(*one) for one in found]} for mark, found in places.items()],
             "comparisons": [one for mark in stops for one in self.comparisons(mark)],
-            "mended": _shown(self.mended()),
+            "mended": shown(self.mended()),
             "gains": [*self.gains("style"), *self.gains("product")],
             "published": PUBLISHED,
             "regressions": [self.costs(*place) for place in last],
@@ -464,24 +360,9 @@ def _known(found: Interval) -> dict[str, Any]:
     return {name: round(value, 6) if isinstance(value, float) else value for name, value in asdict(found).items()}
 
 
-def _shown(found: Interval | None) -> dict[str, Any] | None:
+def shown(found: Interval | None) -> dict[str, Any] | None:
+    """An interval as report.json has it."""
     return None if found is None else _known(found)
-
-
-def _span(found: Mapping[str, Any] | None, limit: float | None = None) -> str:
-    """Mean and interval; the mean in one more digit where it would read as the limit that it is held to.
-
-    >>> _span({"mean": 0.896, "low": 0.83, "high": 0.96}, 0.9)
-    '0.896 (0.83 to 0.96)'
-    """
-    if found is None:
-        return "–"
-    digits = 3 if limit is not None and round(found["mean"], 2) == round(limit, 2) else 2
-    return f"{found['mean']:.{digits}f} ({found['low']:.2f} to {found['high']:.2f})"
-
-
-def _signed(found: Interval) -> str:
-    return f"{found.mean:+.2f} ({found.low:+.2f} to {found.high:+.2f})"
 
 
 def _hashed(pair: Pair) -> str:

@@ -9,13 +9,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from environments.evidence import curves
+from environments.evidence.claims import claims, headline
 from environments.evidence.findings import MEASURES, Findings
+from environments.evidence.spans import count, signed, span
 
 FOLDER = Path(__file__).parent / "template"
 
@@ -44,7 +47,8 @@ def report(
     in both, and never drawn. Raises ValueError where two rows claim the same place.
     """
     findings = Findings(plan, rows, rounds, said)
-    found = findings.as_json()
+    said_first = {"headline": headline(findings), "claims": [asdict(claim) for claim in claims(findings)]}
+    found = said_first | findings.as_json()
     flat = [arm for arm in findings.arms if findings.kinds[arm] != "trained"]
     drawn = [
         curves.chart(name, title, {arm: findings.curve(name, arm) for arm in findings.kinds}, flat, findings.marks)
@@ -77,38 +81,6 @@ def page(found: Mapping[str, Any], charts: Sequence[curves.Chart]) -> str:
         sheet=curves,
         plan=json.dumps(found["plan"], indent=1, ensure_ascii=False, default=str),
     )
-
-
-def span(found: Mapping[str, Any] | None) -> str:
-    """A mean with its interval.
-
-    >>> span({"mean": 0.912, "low": 0.9, "high": 0.93}), span(None)
-    ('0.91 (0.90 to 0.93)', '–')
-    """
-    return f"{found['mean']:.2f} ({found['low']:.2f} to {found['high']:.2f})" if found else "–"
-
-
-def signed(found: Mapping[str, Any] | None) -> str:
-    """A difference with its interval.
-
-    >>> signed({"mean": 0.1, "low": -0.05, "high": 0.25})
-    '+0.10 (−0.05 to +0.25)'
-    """
-    if not found:
-        return "–"
-    return f"{found['mean']:+.2f} ({found['low']:+.2f} to {found['high']:+.2f})".replace("-", "−")
-
-
-def count(found: Mapping[str, float] | None) -> str:
-    """How many, over the seeds.
-
-    >>> count({"least": 30, "mean": 33.0, "most": 36}), count({"least": 30, "mean": 30, "most": 30})
-    ('33 (30 to 36)', '30')
-    """
-    if not found:
-        return "–"
-    same = found["least"] == found["most"]
-    return f"{found['mean']:.0f}" if same else f"{found['mean']:.0f} ({found['least']:.0f} to {found['most']:.0f})"
 
 
 def quoted(text: str, longest: int = LONGEST) -> str:
