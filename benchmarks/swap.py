@@ -96,8 +96,8 @@ def make_full(model: Path, folder: Path, number: int) -> dict[str, Any]:
     import torch
 
     from chat.rendering import Renderer
-    from gpu_workers.engine import FULL
     from gpu_workers.learner import Learner
+    from gpu_workers.stamps import FULL
 
     renderer = Renderer.for_model(model)
     prompt_ids = renderer.prompt_ids([{"role": "user", "content": "What is a rainbow?"}])

@@ -7,9 +7,7 @@ tests (tests/contract/) hold both to it.
 from __future__ import annotations
 
 import logging
-import math
-import re
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,29 +17,22 @@ import aiohttp
 import orjson
 
 from core.errors import TalkbackError
+from gpu_workers import wire
 from gpu_workers.connections import Connections
 from gpu_workers.errors import (
     AdapterInvalid,
     AdapterMissing,
     EngineRefused,
     EngineUnavailable,
-    KeyRefused,
-    NoRoom,
     WeightsExchanged,
 )
-from gpu_workers.types import Completion, Delta, Sampling, Scored, Top, storable
+from gpu_workers.stamps import weights_in
+from gpu_workers.types import Completion, Delta, Sampling, Scored, storable
 
 if TYPE_CHECKING:
     from gpu_workers.spare import Spare
 
 log = logging.getLogger(__name__)
-
-FULL = "full:"
-"""How names of full weights begin. A server puts the name of what it serves on each answer: whoever asks for weights
-by such a name, or for the base or an adapter on it, takes no answer with another stamp."""
-
-BASE = "base"
-"""The stamp of the base once it is back in place of full weights."""
 
 PauseMode = Literal["abort", "retract", "in_place"]
 
@@ -107,12 +98,12 @@ class Engine:
                 return await other.generate(
                     prompt_ids, sampling, adapter=adapter, request_id=request_id, priority=priority
                 )
-        answer = await self._post("/generate", self._request(prompt_ids, sampling, adapter, request_id, priority))
+        answer = await self._post("/generate", wire.request(prompt_ids, sampling, adapter, request_id, priority))
         meta = answer["meta_info"]
-        finish = _finish(meta)
+        finish = wire.finish_reason(meta)
         self._stamped(meta, adapter)
-        ids, logprobs = tuple(answer["output_ids"]), _logprobs(meta["output_token_logprobs"])
-        _agree(ids, logprobs)
+        ids, logprobs = tuple(answer["output_ids"]), wire.logprobs_of(meta["output_token_logprobs"])
+        wire.agree(ids, logprobs)
         return Completion(
             text=storable(answer["text"]),
             ids=ids,
@@ -121,7 +112,7 @@ class Engine:
             prompt_tokens=meta["prompt_tokens"],
             cached_tokens=meta.get("cached_tokens", 0),
             weight_version=str(meta.get("weight_version", "")),
-            top=_top(meta.get("output_top_logprobs") or (), len(ids)),
+            top=wire.likeliest(meta.get("output_top_logprobs") or (), len(ids)),
         )
 
     async def stream(
@@ -145,8 +136,8 @@ class Engine:
                     async for delta in deltas:
                         yield delta
             return
-        body = self._request(prompt_ids, sampling, adapter, request_id, priority) | {"stream": True}
-        cut = _Cut(sampling.stop)
+        body = wire.request(prompt_ids, sampling, adapter, request_id, priority) | {"stream": True}
+        cut = wire.Cut(sampling.stop)
         seen = 0  # tokens handed out so far
         async with aclosing(self._events("/generate", body)) as arrivals:
             async for events in arrivals:
@@ -164,13 +155,13 @@ class Engine:
                     skip = seen if is_cumulative else 0
                     new = event["output_ids"][skip:] if skip else event["output_ids"]
                     try:
-                        finish = _finish(meta)
+                        finish = wire.finish_reason(meta)
                         self._stamped(meta, adapter)
                         if not is_cumulative and seen + given != total:
                             raise EngineRefused(f"The stream broke: {seen} + {given} tokens are not {total}.")
-                        values = _logprobs(meta["output_token_logprobs"][skip:])
-                        _agree(new, values)
-                        likely = _top((meta.get("output_top_logprobs") or ())[skip:], len(new))
+                        values = wire.logprobs_of(meta["output_token_logprobs"][skip:])
+                        wire.agree(new, values)
+                        likely = wire.likeliest((meta.get("output_top_logprobs") or ())[skip:], len(new))
                     except TalkbackError as error:  # what came before it in the same breath is said first
                         failure = error
                         break
@@ -216,20 +207,22 @@ class Engine:
             async with spare as other:
                 return await other.score(prompt_ids, response_ids, adapter=adapter, priority=priority, top=top)
         nothing = Sampling(max_new_tokens=0, top_logprobs=top)
-        body = self._request([*prompt_ids, *response_ids], nothing, adapter, None, priority)
+        body = wire.request([*prompt_ids, *response_ids], nothing, adapter, None, priority)
         # The entry at the start position is null: begin one token early, so that the first response token is real.
         body["logprob_start_len"] = len(prompt_ids) - 1
         meta = await self._read(body, adapter)
         entries = meta["input_token_logprobs"][1:]
-        if nameless := _nameless(entries, response_ids):
+        if nameless := wire.nameless(entries, response_ids):
             # SGLang 0.5.23 calls the last id of the vocabulary 0: it takes ids from there on for places of images.
             # Asked for that id besides, it says the same log-prob again, now by its name.
             again = body | {"rid": uuid4().hex, "token_ids_logprob": sorted(nameless)}
             said = await self._read(again, adapter)
             entries = said["input_token_logprobs"][1:]
-            _confirm(entries, (said.get("input_token_ids_logprobs") or [])[1:], response_ids)
+            wire.confirm(entries, (said.get("input_token_ids_logprobs") or [])[1:], response_ids)
         rivals = (meta.get("input_top_logprobs") or [])[1:] if top else []
-        return Scored(ids=tuple(response_ids), logprobs=_logprobs(entries), top=_top(rivals, len(response_ids)))
+        return Scored(
+            ids=tuple(response_ids), logprobs=wire.logprobs_of(entries), top=wire.likeliest(rivals, len(response_ids))
+        )
 
     async def load_adapter(self, name: str, path: str) -> None:
         """Hold the adapter in folder `path` (on the engine's disk) as `name`; no change when it is held already.
@@ -315,7 +308,7 @@ class Engine:
     async def metrics(self) -> dict[str, float]:
         """Prometheus samples, summed over their labels, without SGLang's prefix; empty when they are switched off."""
         status, content = await self._asked("GET", "/metrics", {})
-        return _samples(content.decode(errors="replace")) if status == 200 else {}
+        return wire.samples(content.decode(errors="replace")) if status == 200 else {}
 
     async def aclose(self) -> None:
         """Close this event loop's connections."""
@@ -348,7 +341,7 @@ class Engine:
         """What the engine says of a prompt; the first entry of each of its lists is of the token before those that were
         asked for."""
         meta: dict[str, Any] = (await self._post("/generate", body))["meta_info"]
-        _finish(meta)
+        wire.finish_reason(meta)
         self._stamped(meta, adapter)
         return meta
 
@@ -361,10 +354,10 @@ class Engine:
 
     async def _post(self, path: str, body: Mapping[str, Any], admin: bool = False) -> Any:
         headers = self._auth(admin) | JSON
-        return _content(*await self._asked("POST", path, headers, orjson.dumps(body)))
+        return wire.content_of(*await self._asked("POST", path, headers, orjson.dumps(body)))
 
     async def _get(self, path: str) -> Any:
-        return _content(*await self._asked("GET", path, self._auth()))
+        return wire.content_of(*await self._asked("GET", path, self._auth()))
 
     async def _asked(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None = None
@@ -389,11 +382,11 @@ class Engine:
         try:
             async with self._streamed(path, self._auth() | JSON, orjson.dumps(body)) as (status, arrivals):
                 if status != 200:
-                    raise _refusal(status, b"".join([part async for part in arrivals]))
+                    raise wire.refusal(status, b"".join([part async for part in arrivals]))
                 rest = b""
                 async for arrived in arrivals:
                     *lines, rest = (rest + arrived).split(b"\n") if rest else arrived.split(b"\n")
-                    events, end = _read(lines)
+                    events, end = wire.events(lines)
                     if events:
                         yield events
                     if end is not None:
@@ -411,153 +404,6 @@ class Engine:
             log.warning("The engine at %s does not answer (%s).", self.url, str(error) or type(error).__name__)
         return EngineUnavailable("The engine does not answer.")
 
-    def _request(
-        self, ids: Sequence[int], sampling: Sampling, adapter: str | None, request_id: str | None, priority: int
-    ) -> dict[str, Any]:
-        params: dict[str, Any] = {
-            "max_new_tokens": sampling.max_new_tokens,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "top_k": sampling.top_k,
-            "frequency_penalty": sampling.frequency_penalty,
-            "presence_penalty": sampling.presence_penalty,
-            "repetition_penalty": sampling.repetition_penalty,
-            "ignore_eos": sampling.ignore_eos,
-        }
-        if sampling.stop:
-            params["stop"] = list(sampling.stop)
-        if sampling.stop_token_ids:
-            params["stop_token_ids"] = list(sampling.stop_token_ids)
-        if sampling.seed is not None:
-            params["sampling_seed"] = sampling.seed
-        if not sampling.skip_special_tokens:
-            params["skip_special_tokens"] = False
-        if sampling.json_schema:
-            params["json_schema"] = sampling.json_schema
-        if sampling.regex:
-            params["regex"] = sampling.regex
-        body: dict[str, Any] = {
-            "input_ids": list(ids),
-            "sampling_params": params,
-            "return_logprob": True,
-            "rid": request_id or uuid4().hex,
-        }
-        if sampling.top_logprobs:
-            body["top_logprobs_num"] = sampling.top_logprobs
-        if adapter and not weights_in(adapter):
-            body["lora_path"] = adapter
-        if priority:
-            body["priority"] = priority  # larger is sooner; SGLang ignores it unless launched to heed it
-        return body
-
-
-def weights_in(name: str) -> str:
-    """The full weights that a name or a stamp speaks of; empty for the base and for adapters on it.
-
-    >>> weights_in("full:talkback-3-0a1b2c3d"), weights_in("talkback-2-0a1b2c3d"), weights_in("default")
-    ('full:talkback-3-0a1b2c3d', '', '')
-    """
-    return name if name.startswith(FULL) else ""
-
-
-class _Cut:
-    """Text as it grows: gives out what can no longer become a part of a stop string."""
-
-    def __init__(self, stop: Sequence[str]) -> None:
-        self._stop = stop
-        self._text = ""
-        self._given = 0
-
-    def whole(self, text: str) -> str:
-        """All text so far; at a stop the server takes the stop string away, so it may become shorter."""
-        self._text = text
-        held = max(
-            (n for s in self._stop for n in range(1, len(s) + 1) if text.endswith(s[:n])),
-            default=0,
-        )
-        return self._give(len(text) - held)
-
-    def more(self, text: str) -> str:
-        return self.whole(self._text + text)
-
-    def rest(self) -> str:
-        return self._give(len(self._text))
-
-    def _give(self, end: int) -> str:
-        start, self._given = self._given, max(self._given, end)
-        return self._text[start : self._given]
-
-
-def _read(lines: Iterable[bytes]) -> tuple[list[dict[str, Any]], Exception | Literal["done"] | None]:
-    """The events in these lines, and what ended them: [DONE], or an error among them."""
-    events: list[dict[str, Any]] = []
-    for line in lines:
-        if not line.startswith(b"data:"):
-            continue
-        data = line[5:].strip()
-        if data == b"[DONE]":
-            return events, "done"
-        try:
-            event = orjson.loads(data)
-        except orjson.JSONDecodeError:
-            return events, EngineRefused(f"The engine's stream is not JSON: {data[:200].decode(errors='replace')}")
-        if "error" in event:
-            error = event["error"]
-            code = error.get("code") if isinstance(error, dict) else None
-            return events, _failure(code if isinstance(code, int) else 400, _message(event))
-        events.append(event)
-    return events, None
-
-
-def _content(status: int, content: bytes) -> Any:
-    if status != 200:
-        raise _refusal(status, content)
-    try:
-        return orjson.loads(content)
-    except orjson.JSONDecodeError:
-        return None  # some admin routes answer with a line of text, or with nothing
-
-
-def _refusal(status: int, content: bytes) -> EngineRefused | EngineUnavailable:
-    try:
-        message = _message(orjson.loads(content))
-    except orjson.JSONDecodeError:
-        message = content.decode(errors="replace").strip()
-    return _failure(status, message)
-
-
-def _message(content: Any) -> str:
-    """The sentence in any of SGLang's error shapes.
-
-    >>> _message({"error": {"message": "too long"}}), _message({"error": "unknown field"}), _message({"message": "no"})
-    ('too long', 'unknown field', 'no')
-    """
-    if not isinstance(content, dict):
-        return str(content)
-    error = content.get("error")
-    if isinstance(error, dict):
-        return str(error.get("message", error))
-    for sentence in (error, content.get("message"), content.get("error_message")):
-        if sentence:
-            return str(sentence)
-    return str(content)
-
-
-_NOT_LOADED = re.compile(r"LoRA adapter.*(not loaded|never been loaded)", re.IGNORECASE)
-_NO_ROOM = re.compile(r"adapters are loaded, and no more fit|LoRA adapters when trying to evict", re.IGNORECASE)
-
-
-def _failure(status: int, message: str) -> EngineRefused | EngineUnavailable:
-    if status >= 500 or status in (408, 429):
-        return EngineUnavailable(f"The engine failed ({status}): {message}")
-    if status in (401, 403):
-        return KeyRefused("The engine refuses this key: check ENGINE_API_KEY and ENGINE_ADMIN_KEY.")
-    if _NO_ROOM.search(message):
-        return NoRoom(message)
-    if _NOT_LOADED.search(message):
-        return AdapterMissing(message)
-    return EngineRefused(message or f"The engine answered {status}.")
-
 
 def _forget(session: aiohttp.ClientSession) -> None:
     """Let go of connections whose event loop has ended: there is nothing left to close them with."""
@@ -566,70 +412,3 @@ def _forget(session: aiohttp.ClientSession) -> None:
     if connector is not None:
         with suppress(StopIteration):
             next(connector.close().__await__())
-
-
-def _finish(meta: Mapping[str, Any]) -> str | None:
-    """stop, length, abort or None; an abort that carries a status is the server's own failure and raises."""
-    reason = meta.get("finish_reason")
-    if reason is None:
-        return None
-    if reason["type"] == "abort" and reason.get("status_code"):
-        raise _failure(int(reason["status_code"]), str(reason.get("message", "")))
-    return str(reason["type"])
-
-
-def _logprobs(entries: Sequence[Sequence[Any]]) -> tuple[float, ...]:
-    return tuple(float(entry[0]) for entry in entries)
-
-
-def _top(rows: Sequence[Any], count: int) -> Top:
-    """The likeliest tokens beside each of so many; a token that could not come has no log-prob and is left out."""
-    if rows and len(rows) != count:
-        raise EngineRefused(f"The engine returned {len(rows)} lists of likely tokens for {count} tokens.")
-    return tuple(tuple((int(id), float(logprob)) for logprob, id, *_ in row if logprob is not None) for row in rows)
-
-
-def _agree(ids: Sequence[int], logprobs: Sequence[float]) -> None:
-    if len(ids) != len(logprobs):
-        raise EngineRefused(f"The engine returned {len(logprobs)} log-probs for {len(ids)} tokens.")
-
-
-def _nameless(entries: Sequence[Sequence[Any]], ids: Sequence[int]) -> set[int]:
-    """The ids that these log-probs call 0. Raises EngineRefused where they are of other tokens.
-
-    >>> _nameless([[-1.5, 8, None], [-2.0, 0, None]], [8, 511])
-    {511}
-    """
-    pairs = list(zip((entry[1] for entry in entries), ids, strict=False))
-    if len(entries) != len(ids) or any(said not in (id, 0) for said, id in pairs):
-        raise _other_tokens(ids)
-    return {id for said, id in pairs if said != id}
-
-
-def _confirm(entries: Sequence[Sequence[Any]], named: Sequence[Any], ids: Sequence[int]) -> None:
-    """Raises EngineRefused unless what is called 0 is, by its own name, as likely as it says."""
-    _nameless(entries, ids)
-    if len(named) != len(ids):
-        raise _other_tokens(ids)
-    for (logprob, said, *_), others, id in zip(entries, named, ids, strict=True):
-        if said != id and not any(one == id and math.isclose(p, logprob, abs_tol=1e-4) for p, one, *_ in others or ()):
-            raise _other_tokens(ids)
-
-
-def _other_tokens(ids: Sequence[int]) -> EngineRefused:
-    return EngineRefused(f"The engine scored other tokens than the {len(ids)} it was given.")
-
-
-def _samples(text: str) -> dict[str, float]:
-    """Prometheus text to name and value, summed over labels.
-
-    >>> _samples('# HELP x\\nsglang:num_running_reqs{model="m"} 2.0\\n')
-    {'num_running_reqs': 2.0}
-    """
-    sums: dict[str, float] = {}
-    for line in text.splitlines():
-        if line and not line.startswith("#"):
-            name, _, value = line.rpartition(" ")
-            name = name.partition("{")[0].removeprefix("sglang:")
-            sums[name] = sums.get(name, 0.0) + float(value)
-    return sums

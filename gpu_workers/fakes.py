@@ -13,7 +13,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from gpu_workers.engine import PauseMode, weights_in
+from gpu_workers.engine import PauseMode
 from gpu_workers.errors import (
     AdapterInvalid,
     AdapterMissing,
@@ -23,6 +23,7 @@ from gpu_workers.errors import (
     WeightsExchanged,
 )
 from gpu_workers.spare import Spare
+from gpu_workers.stamps import weights_in
 from gpu_workers.types import Completion, Delta, Sampling, Scored, Top
 
 Logprobs = Callable[[Sequence[int], Sequence[int], str | None], Sequence[float]]

@@ -13,7 +13,7 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from time import monotonic
 from typing import Any, TypeVar
 
-from gpu_workers.engine import Engine, PauseMode, weights_in
+from gpu_workers.engine import Engine, PauseMode
 from gpu_workers.errors import (
     AdapterInvalid,
     AdapterMissing,
@@ -22,6 +22,7 @@ from gpu_workers.errors import (
     NoRoom,
     WeightsExchanged,
 )
+from gpu_workers.stamps import weights_in
 from gpu_workers.types import Completion, Delta, Sampling, Scored
 from gpu_workers.workers import State, Table, Worker
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from gpu_workers import keeper
-from gpu_workers.engine import Engine, weights_in
+from gpu_workers.engine import Engine
 from gpu_workers.errors import EngineRefused, EngineUnavailable
 from gpu_workers.fleet import Fleet
+from gpu_workers.stamps import weights_in
 
 PATIENCE_S = 3.0
 """How long one engine may take to say how it is."""

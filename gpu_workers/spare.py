@@ -12,8 +12,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from gpu_workers.connections import Connections
-from gpu_workers.engine import BASE, Engine
+from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterMissing
+from gpu_workers.stamps import BASE
 
 
 class _Turn:

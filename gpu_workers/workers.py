@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from time import monotonic, time
 
-from gpu_workers.engine import weights_in
+from gpu_workers.stamps import weights_in
 
 LOOK_S = 2.0
 """How long an engine that failed is left alone before it is looked at again; twice as long after each further time."""

@@ -26,7 +26,7 @@ from django.db.models.functions import RowNumber
 
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers import engines, fleet
-from gpu_workers.engine import BASE, Engine
+from gpu_workers.engine import Engine
 from gpu_workers.errors import (
     AdapterInvalid,
     AdapterMissing,
@@ -35,6 +35,7 @@ from gpu_workers.errors import (
     NoRoom,
     WeightsExchanged,
 )
+from gpu_workers.stamps import BASE
 from training import checksums, notices, proofs
 from training.models import SHARED, Checkpoint, Decision, Line, Run, Sample, Trial
 

@@ -28,8 +28,8 @@ from django.utils import timezone
 
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers import engines
-from gpu_workers.engine import FULL
 from gpu_workers.errors import NothingLearned, OutOfMemory
+from gpu_workers.stamps import FULL
 from training import (
     batches,
     checksums,

@@ -11,9 +11,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gpu_workers.engine import FULL, Engine
+from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterMissing, EngineUnavailable, KeyRefused
 from gpu_workers.fleet import Fleet, Router
+from gpu_workers.stamps import FULL
 from gpu_workers.types import Sampling
 from gpu_workers.workers import State
 from tests.contract.conftest import Server, Servers, emptied, running_router

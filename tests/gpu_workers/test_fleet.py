@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from gpu_workers import fleet as fleets
-from gpu_workers.engine import Engine, weights_in
+from gpu_workers.engine import Engine
 from gpu_workers.errors import (
     AdapterInvalid,
     AdapterMissing,
@@ -22,6 +22,7 @@ from gpu_workers.errors import (
     WeightsExchanged,
 )
 from gpu_workers.fleet import MIXED, Fleet
+from gpu_workers.stamps import weights_in
 from gpu_workers.types import Completion, Delta, Sampling, Scored
 from gpu_workers.workers import LOOK_S, MOST_AHEAD, Prefixes, State
 

@@ -19,9 +19,9 @@ from chat import replies, turns
 from chat.models import Session
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers import engines
-from gpu_workers.engine import FULL
 from gpu_workers.errors import AdapterMissing, EngineUnavailable
 from gpu_workers.fakes import FakeEngine
+from gpu_workers.stamps import FULL
 from training import checksums, promotion
 from training.models import Checkpoint, Decision, Notice, Run, Sample
 from training.promotion import Doubtful, Unproven
