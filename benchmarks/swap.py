@@ -259,7 +259,7 @@ async def time_restart(process: Any, user: Any, engine: Any) -> dict[str, float]
     """Kill the engine, start it again, have it hold what it held, and ask it something."""
     from asgiref.sync import sync_to_async
 
-    from training import promotion
+    from training import repairs
     from training.models import Checkpoint
 
     live = await sync_to_async(Checkpoint.live)()
@@ -267,7 +267,7 @@ async def time_restart(process: Any, user: Any, engine: Any) -> dict[str, float]
     began = time.perf_counter()
     await asyncio.to_thread(process.start)
     ready = time.perf_counter()
-    await promotion.repair()
+    await repairs.repair()
     repaired = time.perf_counter()
     answered_s = await first_token_s(repaired, live.number, user, engine)
     return {"ready": ready - began, "repaired": repaired - ready, "to_first_token": answered_s}
@@ -354,7 +354,7 @@ async def count_mixed(replies: list[Any], engine: Any) -> tuple[int, float]:
 
     Each half of a reply is scored by itself, so that one that changed hands midway cannot hide behind its start.
     """
-    from training import promotion
+    from training import holding
     from training.models import Checkpoint
 
     known = {checkpoint.pk: checkpoint async for checkpoint in Checkpoint.objects.all()}
@@ -366,8 +366,8 @@ async def count_mixed(replies: list[Any], engine: Any) -> tuple[int, float]:
             continue
         checkpoint = known[turn.checkpoint_id]
         if checkpoint.adapter not in (await engine.adapters()):
-            await promotion.tidy(engine)  # the engine holds only so many: let go of the one before
-            await promotion.ensure_loaded(checkpoint, engine)
+            await holding.tidy(engine)  # the engine holds only so many: let go of the one before
+            await holding.ensure_loaded(checkpoint, engine)
         scored = await engine.score(turn.prompt_ids, turn.response_ids, adapter=checkpoint.adapter or None)
         apart = [abs(a - b) for a, b in zip(scored.logprobs, turn.logprobs, strict=True)]
         half = len(apart) // 2

@@ -31,8 +31,8 @@ from core.errors import IllegalMove, TalkbackError
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused, WeightsExchanged
 from gpu_workers.types import Delta, Sampling
+from training.holding import ensure_loaded
 from training.models import Checkpoint
-from training.promotion import ensure_loaded
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterMissing
 from gpu_workers.types import Completion, Sampling
 from judge import figures
+from training.holding import ensure_loaded
 from training.models import Checkpoint
-from training.promotion import ensure_loaded
 
 Answer = TypeVar("Answer")
 

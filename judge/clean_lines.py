@@ -12,8 +12,8 @@ from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, En
 from gpu_workers.types import Sampling
 from judge import figures, heldout
 from judge.sittings import sitting
+from training.holding import ensure_loaded
 from training.models import Checkpoint, Cleaning
-from training.promotion import ensure_loaded
 
 PRIORITY = 5
 """Before votes, after people: somebody waits to decide."""

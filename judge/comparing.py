@@ -24,7 +24,7 @@ from judge import asking, heldout
 from judge.models import Choice, Comparison
 from judge.sittings import sitting
 from judge.tally import Tally
-from training import outside, promotion
+from training import holding, outside
 from training.models import Checkpoint
 
 SEAT_S = 180
@@ -102,12 +102,12 @@ def answer(pk: int, *, engine: Engine, renderer: Renderer) -> None:
 async def _ready(comparison: Comparison, engine: Engine) -> None:
     serving = await engine.serving()
     for one in (comparison.first, comparison.second):
-        if promotion.weights_of(one) != serving:
+        if holding.weights_of(one) != serving:
             raise ComparisonRefused(
                 f"{one} cannot be asked while the engine answers with {serving or 'the base'}: whole weights are "
                 "served one at a time."
             )
-        await promotion.ensure_loaded(one, engine)
+        await holding.ensure_loaded(one, engine)
 
 
 def _answer(comparison: Comparison, place: int, engine: Engine, renderer: Renderer) -> None:

@@ -30,10 +30,10 @@ from judge import asking, figures, heldout, hints, holdout, meter, own, pack, po
 from judge.findings import Check, collapsed, kept_up, no_worse, pleased, preferred
 from judge.models import Examination
 from judge.sittings import Seat, sitting
-from training import batches, cleaning, config, promotion
+from training import batches, cleaning, config, holding
 from training.config import Gate
+from training.holding import Unproven, ensure_loaded
 from training.models import SHARED, Checkpoint, Decision, Run, Sample
-from training.promotion import Unproven, ensure_loaded
 from training.proofs import Proof
 
 SAME = 1e-4
@@ -202,7 +202,7 @@ def _applied(checkpoint: Checkpoint, engine: Engine) -> list[Check]:
 
     async def proved() -> tuple[Proof, float]:
         await ensure_loaded(checkpoint, engine)
-        proof = await promotion.prove(checkpoint, engine)
+        proof = await holding.prove(checkpoint, engine)
         if parent is None or not parent.adapter:
             return proof, proof.shift  # it came from the base, and that is what the proof has looked at
         new, old = await asyncio.gather(

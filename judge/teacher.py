@@ -17,8 +17,8 @@ from gpu_workers.types import Scored, Top
 from judge import choice, hints
 from judge.choice import Measured
 from judge.judges import PRIORITY
+from training.holding import ensure_loaded
 from training.models import Checkpoint
-from training.promotion import ensure_loaded
 
 
 class Unreadable(TalkbackError):

@@ -23,9 +23,9 @@ from gpu_workers.errors import EngineUnavailable
 from judge import arms, figures
 from training import guard, notices, policies, promotion, trials
 from training.guard import Behaviour, Figure
+from training.holding import Unproven
 from training.models import SHARED, Checkpoint, Decision, Line, Notice, Taint, Trial
 from training.policies import Policy, PolicyInvalid
-from training.promotion import Unproven
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from core.errors import IllegalMove, TalkbackError
-from training import forecast, notices, promotion, runs
+from training import forecast, holding, notices, promotion, runs
 from training.models import Checkpoint, Cleaning, Decision, Line, Notice, Run, Taint, Trial
 
 log = logging.getLogger(__name__)
@@ -157,7 +157,7 @@ def _holds(rows: list[Checkpoint]) -> Iterable[tuple[Iterable[int], str]]:
     """Keys of checkpoints, and why they are kept whatever their age."""
     status = Checkpoint.Status
     yield [row.pk for row in rows if row.pinned], "pinned"
-    yield promotion.wanted().values_list("pk", flat=True), "warm: the engine holds it"
+    yield holding.wanted().values_list("pk", flat=True), "warm: the engine holds it"
     back = [promotion.previous(name) for name in Line.objects.filter(retired_at=None).values_list("name", flat=True)]
     yield [one.pk for one in back if one is not None], "what a roll back goes to"
     yield Line.objects.exclude(start=None).values_list("start", flat=True), "a line began with it"

@@ -7,8 +7,8 @@ from core.errors import IllegalMove
 from gpu_workers.errors import EngineUnavailable
 from training import batches, cleaning, hours, journals, lines, promotion, runs
 from training.config import RecipeInvalid
+from training.holding import Unproven
 from training.models import Checkpoint, Run
-from training.promotion import Unproven
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from django.utils import timezone
 from core.errors import TalkbackError
 from core.prepared import Prepared
 from gpu_workers import engines
-from training import promotion
+from training import holding, promotion
 from training.models import Checkpoint, Decision, Taint, Trial
 
 MOST = 90
@@ -85,7 +85,7 @@ async def start(checkpoint: Checkpoint, *, share: int, by: User | None, reason: 
     if why := await sync_to_async(why_not)(checkpoint, share):
         raise TrialRefused(why)
     engine = engines.policy()
-    if await engine.serving() != promotion.weights_of(checkpoint):
+    if await engine.serving() != holding.weights_of(checkpoint):
         raise TrialRefused("Full weights answer everybody now: an adapter cannot answer beside them.")
     await promotion._bring(checkpoint, engine, checkpoint.line_id)
     return await sync_to_async(_begin)(checkpoint, share, by, reason)

@@ -36,7 +36,7 @@ from judge.tasks import (
     rehearse,
     shadow,
 )
-from training import cleaning, hours, promotion, retention, runs, trials
+from training import cleaning, hours, repairs, retention, runs, trials
 from training.models import Checkpoint, Cleaning, Run, Sample
 from training.tasks import clean, fill_batch, promote, train
 from webapp import forgetting
@@ -135,7 +135,7 @@ def _send_again(arrow: Arrow) -> int:
 async def _repair() -> None:
     try:
         async with asyncio.timeout(REPAIR_S):
-            await promotion.repair()
+            await repairs.repair()
     finally:
         await engines.policy().aclose()  # this event loop ends here, and its connections with it
 

@@ -19,8 +19,8 @@ from core import threads
 from gpu_workers.errors import EngineRefused, EngineUnavailable, KeyRefused
 from gpu_workers.types import Delta, Sampling
 from tests.chat.conftest import assistant, open_turn, reply_to, until, user
+from training.holding import ensure_loaded
 from training.models import Checkpoint
-from training.promotion import ensure_loaded
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 

@@ -290,7 +290,7 @@ async def test_one_that_forgot_an_adapter_unseen_is_given_it_and_held_to_the_oth
     first.forgets.add("a")
 
     with pytest.raises(EngineUnavailable, match="Engine 1 did not follow the others"):
-        await scene.fleet.load_adapter("a", "/a")  # as promotion.repair does
+        await scene.fleet.load_adapter("a", "/a")  # as repairs.repair does
 
     await scene.fleet.generate(PROMPT, SAMPLING, adapter="a")
     assert [server.answered for server in scene.servers] == [[], ["a"], []]

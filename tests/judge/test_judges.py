@@ -20,7 +20,7 @@ from judge.evidence import Evidence
 from judge.judges import Ask, ChatJudge, EngineJudge
 from judge.naming import JudgesInvalid
 from tests.tiny import write_tiny_adapter
-from training import promotion
+from training import repairs
 
 USUAL = prompts.version()
 SEEN = Evidence((("user", "What is 2 and 2?"),), "Five.", (("user", "No, four."),))
@@ -292,7 +292,7 @@ def test_the_adapter_is_loaded_when_it_is_missing_and_an_older_one_let_go(engine
 def test_tidying_and_repairing_the_policys_adapters_leaves_the_judges_alone(engine, renderer, fitting_adapter, db):
     (who,) = judges.panel()
     engine.loaded[who.name] = str(who.adapter.placed())
-    async_to_sync(promotion.repair)()
+    async_to_sync(repairs.repair)()
     assert who.name in engine.loaded
 
 

@@ -20,7 +20,7 @@ from gpu_workers.fakes import FakeEngine
 from gpu_workers.learner import Learner
 from tests.tiny import write_tiny_model
 from tests.training.conftest import PROMPT, RESPONSE
-from training import batches, objective, promotion, runs
+from training import batches, holding, objective, promotion, runs
 from training.config import Recipe
 from training.models import Checkpoint, Run, Sample
 
@@ -146,7 +146,7 @@ def engine_that_leaves_the_adapter_out(scene: Scene) -> str:
     scene.patch.setattr("gpu_workers.engines.policy", lambda: engine)
     from asgiref.sync import async_to_sync
 
-    with pytest.raises(promotion.Unproven) as failure:
+    with pytest.raises(holding.Unproven) as failure:
         async_to_sync(promotion.promote)(checkpoint)
     refused = Checkpoint.objects.get(pk=checkpoint.pk)
     assert (refused.status, refused.reason) == ("rejected", str(failure.value))

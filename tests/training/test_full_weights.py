@@ -23,13 +23,13 @@ from gpu_workers.stamps import FULL
 from gpu_workers.types import Sampling
 from tests.stack import free_port
 from tests.tiny import write_tiny_model
-from training import batches, config, lines, promotion, runs
+from training import batches, config, holding, lines, promotion, repairs, runs
 from training.config import Recipe, RecipeInvalid
+from training.holding import Unproven
 from training.models import Checkpoint, Decision, Line, Notice
-from training.promotion import Unproven
 
 PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
-promote, roll_back, repair = (async_to_sync(f) for f in (promotion.promote, promotion.roll_back, promotion.repair))
+promote, roll_back, repair = (async_to_sync(f) for f in (promotion.promote, promotion.roll_back, repairs.repair))
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_an_adapter_is_never_put_on_foreign_full_weights(make, engine):
     promote(full)
 
     with pytest.raises(WeightsExchanged, match="talkback@2 answers with full weights of its own"):
-        async_to_sync(promotion.ensure_loaded)(adapter, engine)
+        async_to_sync(holding.ensure_loaded)(adapter, engine)
     assert roll_back(to=adapter) == adapter  # the base is put in place first
     assert (engine.weight_version, live()) == ("base", 1)
 
@@ -210,12 +210,12 @@ def test_while_weights_are_exchanged_nobody_else_exchanges_them(make, engine):
     engine.weight_version = "base"
 
     async def both():
-        async with promotion.exchanging():
-            await promotion.restore(engine)
+        async with holding.exchanging():
+            await holding.restore(engine)
 
     with pytest.raises(EngineUnavailable, match="Weights are being exchanged"):
         async_to_sync(both)()
-    assert async_to_sync(promotion.restore)(engine)
+    assert async_to_sync(holding.restore)(engine)
     assert engine.weight_version == first.adapter
 
 
@@ -272,8 +272,8 @@ def test_a_full_run_is_examined_beside_what_is_live_goes_live_and_back(both, rea
 
     async def examined():
         """As the exam does it: candidate and base side by side, while the base is live."""
-        await promotion.ensure_loaded(made, both)
-        proof = await promotion.prove(made, both)
+        await holding.ensure_loaded(made, both)
+        proof = await holding.prove(made, both)
         replies = [both.generate(asked, greedy, adapter=name) for name in (None, made.adapter) * 3]
         return proof, await asyncio.gather(*replies)
 

@@ -8,7 +8,7 @@ from django.utils import timezone
 from chat.models import Session, Turn
 from core.errors import IllegalMove
 from gpu_workers.errors import NoRoom
-from training import batches, config, lines, promotion, runs, tasks
+from training import batches, config, holding, lines, promotion, repairs, runs, tasks
 from training.config import Recipe, RecipeInvalid
 from training.lines import LineRefused
 from training.models import SHARED, Checkpoint, Line, Member, Run, Sample
@@ -199,7 +199,7 @@ def test_the_engine_is_to_hold_who_answers_in_each_line_and_little_of_what_did(b
     rows[6] = checkpoint(6, "ana", status="rejected")
     rows[7] = checkpoint(7, make_line("gone").name)
     Line.objects.filter(name="gone").update(retired_at=timezone.now())
-    assert {one.number for one in promotion.wanted()} == {0, 1, 4, 5}  # of the retired ones the latest
+    assert {one.number for one in holding.wanted()} == {0, 1, 4, 5}  # of the retired ones the latest
 
 
 def test_a_run_of_a_line_goes_on_from_what_answers_there_and_makes_a_checkpoint_of_it(home, make_line, ready):
@@ -244,7 +244,7 @@ def test_a_full_engine_lets_go_of_what_answers_no_line_and_then_of_who_talked_lo
         Turn.objects.create(session=session, position=position, checkpoint=row, messages=[], status="served")
     for number, left in ((5, {1, 2, 3, 5}), (6, {1, 2, 3, 6}), (7, {2, 3, 6, 7})):
         new = checkpoint(number, status="retired" if number == 5 else "approved")
-        async_to_sync(promotion.ensure_loaded)(new, engine)
+        async_to_sync(holding.ensure_loaded)(new, engine)
         assert {int(name.split("-")[1]) for name in engine.loaded} == left
 
 
@@ -253,7 +253,7 @@ def test_a_reply_that_is_being_written_keeps_its_weights_in_a_full_engine(loaded
     for row in loaded:
         Turn.objects.create(session=session, position=row.number, checkpoint=row, messages=[], status="answering")
     with pytest.raises(NoRoom):
-        async_to_sync(promotion.ensure_loaded)(checkpoint(5, status="approved"), engine)
+        async_to_sync(holding.ensure_loaded)(checkpoint(5, status="approved"), engine)
     assert len(engine.loaded) == 4
 
 
@@ -261,6 +261,6 @@ def test_the_sweep_fills_the_places_there_are_with_who_answers_first_and_turns_n
     live, warm = loaded[:3], loaded[3]
     engine.loaded.clear()
     engine.room = 3
-    assert set(async_to_sync(promotion.repair)()) == {row.adapter for row in live}
-    assert async_to_sync(promotion.repair)() == []
+    assert set(async_to_sync(repairs.repair)()) == {row.adapter for row in live}
+    assert async_to_sync(repairs.repair)() == []
     assert warm.adapter not in engine.loaded

@@ -9,12 +9,12 @@ from django.contrib.auth import get_user_model
 from chat.models import Session, Turn
 from core.errors import IllegalMove
 from gpu_workers.errors import EngineUnavailable
-from training import promotion, proofs
+from training import promotion, proofs, repairs
+from training.holding import Unproven
 from training.models import Checkpoint, Decision
-from training.promotion import Unproven
 
 PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
-promote, roll_back, repair = (async_to_sync(f) for f in (promotion.promote, promotion.roll_back, promotion.repair))
+promote, roll_back, repair = (async_to_sync(f) for f in (promotion.promote, promotion.roll_back, repairs.repair))
 
 
 @pytest.fixture

@@ -22,13 +22,13 @@ from gpu_workers import engines
 from gpu_workers.errors import AdapterMissing, EngineUnavailable
 from gpu_workers.fakes import FakeEngine
 from gpu_workers.stamps import FULL
-from training import checksums, promotion
+from training import checksums, holding, promotion, repairs
+from training.holding import Doubtful, Unproven
 from training.models import Checkpoint, Decision, Notice, Run, Sample
-from training.promotion import Doubtful, Unproven
 from webapp import pipeline
 
 PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
-promote, roll_back, repair = (async_to_sync(f) for f in (promotion.promote, promotion.roll_back, promotion.repair))
+promote, roll_back, repair = (async_to_sync(f) for f in (promotion.promote, promotion.roll_back, repairs.repair))
 
 
 class Mortal(FakeEngine):
@@ -163,7 +163,7 @@ def test_nobody_is_answered_by_a_server_that_says_it_loaded_and_ignores_the_name
     assert turn.checkpoint == first
 
     with pytest.raises(Doubtful, match="answers the probe as if the adapter were not there"):
-        async_to_sync(promotion.ensure_loaded)(first, engine)
+        async_to_sync(holding.ensure_loaded)(first, engine)
     assert not engine.loaded
     monkeypatch.setattr(replies, "FIRST_PAUSE_S", 0.01)
     assert repair() == [first.adapter]  # it was missing, and tried
@@ -352,7 +352,7 @@ class Swaps(RuleBasedStateMachine):
         self._tries(repair)
         if self.engine.down is None:
             answers = Checkpoint.live()
-            assert self.engine.weight_version.removeprefix("base") == promotion.weights_of(answers)
+            assert self.engine.weight_version.removeprefix("base") == holding.weights_of(answers)
             assert answers.kind != "lora" or answers.adapter in self.engine.loaded
             assert answers.kind == "base" or not self.engine.lies
 
@@ -364,7 +364,7 @@ class Swaps(RuleBasedStateMachine):
             try:
                 scored = async_to_sync(self.engine.score)(PROMPT, RESPONSE, adapter=answers.adapter or None)
             except AdapterMissing:
-                self._tries(async_to_sync(promotion.ensure_loaded), answers, self.engine)
+                self._tries(async_to_sync(holding.ensure_loaded), answers, self.engine)
             except EngineUnavailable:
                 return
             else:

@@ -11,13 +11,13 @@ from django.contrib.auth import get_user_model
 from chat import turns
 from chat.models import Session
 from gpu_workers.errors import EngineUnavailable
-from training import promotion, trials
+from training import holding, promotion, trials
+from training.holding import Unproven
 from training.models import Checkpoint, Decision, Line, Member, Taint, Trial
-from training.promotion import Unproven
 from training.trials import TrialRefused
 
 PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
-start, tidy, promote = (async_to_sync(f) for f in (trials.start, promotion.tidy, promotion.promote))
+start, tidy, promote = (async_to_sync(f) for f in (trials.start, holding.tidy, promotion.promote))
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +120,7 @@ def test_the_engine_keeps_what_is_tried(make, engine):
     start(oldest, share=10, by=None)
     for number in range(2, 6):  # more that wait for a person than stay warm
         make(number)
-    assert oldest in promotion.wanted()
+    assert oldest in holding.wanted()
     tidy(engine)
     assert oldest.adapter in engine.loaded
 

@@ -13,7 +13,7 @@ from kombu.exceptions import OperationalError
 from chat import replies
 from chat.models import ApiKey, Session, Turn
 from gpu_workers.errors import EngineUnavailable
-from training import promotion, runs
+from training import repairs, runs
 from training.models import Checkpoint, Run, Sample
 from webapp import pipeline
 from webapp.pipeline import ARROWS, Arrow
@@ -148,7 +148,7 @@ def test_an_engine_that_is_away_keeps_nothing_else_waiting(sent, engine, monkeyp
     async def away():
         raise EngineUnavailable("the engine is being started again")
 
-    monkeypatch.setattr(promotion, "repair", away)
+    monkeypatch.setattr(repairs, "repair", away)
     engine.goes_down()
     turn = make_turn("observed")
     age(turn, 100)

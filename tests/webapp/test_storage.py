@@ -43,7 +43,7 @@ def going(**options):
 
 
 def test_the_live_one_the_warm_ones_the_last_ones_and_what_somebody_needs_stay(stored, operator, talker):
-    # 5 and 6 are warm (promotion.WARM is 2), 6 is the last retired one, 7 is live: 1 to 4 have nobody.
+    # 5 and 6 are warm (holding.WARM is 2), 6 is the last retired one, 7 is live: 1 to 4 have nobody.
     assert going() == [1, 2, 3, 4]
 
     retention.pin(stored[1], by=operator, reason="the paper's figures")

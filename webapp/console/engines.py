@@ -20,7 +20,7 @@ from gpu_workers import engines, reports
 from gpu_workers.errors import EngineUnavailable
 from gpu_workers.reports import Report
 from judge import judges
-from training import promotion
+from training import holding, repairs
 from training.models import Checkpoint
 from webapp.console.board import counted
 from webapp.console.doors import for_staff, said_aloud
@@ -77,7 +77,7 @@ def read() -> State:
     """All of it, asked now."""
     told, of_judge = async_to_sync(_asked)()
     known = {one.adapter: one for one in Checkpoint.objects.exclude(adapter="")}
-    wanted = [one for one in promotion.wanted() if one.kind == Checkpoint.Kind.LORA]
+    wanted = [one for one in holding.wanted() if one.kind == Checkpoint.Kind.LORA]
     rows = [
         Row(
             report,
@@ -108,11 +108,11 @@ async def _asked() -> tuple[list[Report], Report | None]:
 
 
 async def repaired() -> list[str]:
-    """The names of the adapters that had to be loaded again. Raises EngineUnavailable, as `promotion.repair` does."""
+    """The names of the adapters that had to be loaded again. Raises EngineUnavailable, as `repairs.repair` does."""
     engine = engines.policy()
     try:
         async with asyncio.timeout(REPAIR_S):
-            return await promotion.repair()
+            return await repairs.repair()
     except TimeoutError as late:
         raise EngineUnavailable(f"The repair took longer than {REPAIR_S:.0f} s: the sweep goes on with it.") from late
     finally:
