@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from environments.errors import StackFailed
 from environments.evidence.probes import BASE, NAME
 from gpu_workers.engine import Engine
-from gpu_workers.errors import AdapterMissing, EngineUnavailable
+from gpu_workers.errors import AdapterMissing, EngineUnavailable, NoRoom
+from gpu_workers.fleet import held
 
 TRIES = 5
 """How often a text is read, where an engine lets go of its adapter meanwhile: the web makes room for what it is asked
@@ -33,6 +36,7 @@ class EngineReader:
         from transformers import AutoTokenizer
 
         self._engine, self._folder, self._sleep = engine, folder, sleep
+        self._reading = Counter[int]()  # checkpoints, by the texts that are being read under them
         self._tokenizer = AutoTokenizer.from_pretrained(str(model))
 
     async def logprobs(self, messages: Sequence[Mapping[str, Any]], reply: str, number: int = BASE) -> list[float]:
@@ -45,12 +49,29 @@ class EngineReader:
         said = self._tokenizer.encode(reply, add_special_tokens=False)
         if not said:
             return []
-        for _ in range(TRIES - 1):
-            try:
-                return await self._read(prompt, said, number)
-            except (AdapterMissing, EngineUnavailable):
+        self._reading[number] += 1
+        try:
+            for _ in range(TRIES - 1):
+                try:
+                    return await self._read(prompt, said, number)
+                except NoRoom:
+                    await self._make_room()
+                except (AdapterMissing, EngineUnavailable):
+                    pass
                 await self._sleep(PAUSE_S)
-        return await self._read(prompt, said, number)
+            return await self._read(prompt, said, number)
+        finally:
+            self._reading[number] -= 1
+
+    async def _make_room(self) -> None:
+        """Have the engine let go of weights that nothing is read under. It waits for who is being answered with them,
+        and the web loads them again for who is asked next."""
+        reading = tuple(_begins(number) for number, texts in self._reading.items() if texts)
+        for name in await held(self._engine):
+            if not name.startswith(reading):
+                with suppress(AdapterMissing):  # the web was quicker
+                    await self._engine.unload_adapter(name)
+                return
 
     async def _read(self, prompt: Sequence[int], said: Sequence[int], number: int) -> list[float]:
         adapter = await self._held(number) if number else None
@@ -62,7 +83,7 @@ class EngineReader:
 
     async def _held(self, number: int) -> str:
         """The adapter of this checkpoint; loaded again where the engine has let go of it. Raises StackFailed."""
-        begins = f"{NAME}-{number}-"
+        begins = _begins(number)
         for name in await self._engine.adapters():
             if name.startswith(begins):
                 return name
@@ -70,3 +91,8 @@ class EngineReader:
             await self._engine.load_adapter(folder.name, str(folder))
             return folder.name
         raise StackFailed(f"The weights of checkpoint {number} are not in {self._folder / 'checkpoints'}.")
+
+
+def _begins(number: int) -> str:
+    """How the names of a checkpoint's adapters begin."""
+    return f"{NAME}-{number}-"

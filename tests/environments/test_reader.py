@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from environments.evidence.reader import PAUSE_S, TRIES, EngineReader
-from gpu_workers.errors import AdapterMissing, EngineUnavailable
+from gpu_workers.errors import AdapterMissing, EngineUnavailable, NoRoom
 from gpu_workers.fakes import FakeEngine
 
 ASKED = [{"role": "user", "content": "Why?"}]
@@ -45,6 +45,21 @@ async def test_what_an_engine_let_go_of_meanwhile_is_brought_again(tiny_model: P
 
     assert len(await reader.logprobs(ASKED, "Because.", 3)) > 0
     assert waits == [PAUSE_S, PAUSE_S]
+
+
+@pytest.mark.asyncio
+async def test_a_full_engine_lets_go_of_what_nothing_is_read_under(tiny_model: Path, checkpoint: Path) -> None:
+    """More checkpoints are probed than an engine has places, and who only reads has nobody make room."""
+
+    async def sleep(seconds: float) -> None: ...
+
+    engine = Forgetful(tiny_model, [])
+    engine.loaded = {"talkback-1-old": "/checkpoints/talkback-1-old"}
+    engine.coming = [NoRoom("1 adapters are loaded, and no more fit: unload one first.")]
+    reader = EngineReader(engine, tiny_model, checkpoint, sleep=sleep)
+
+    assert len(await reader.logprobs(ASKED, "Because.", 3)) > 0
+    assert list(engine.loaded) == ["talkback-3-abc"]
 
 
 @pytest.mark.asyncio
