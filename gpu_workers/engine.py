@@ -244,7 +244,12 @@ class Engine:
         """Let go of an adapter, once its running requests have ended. Raises AdapterMissing when it is not held."""
         if name not in await self.adapters():
             raise AdapterMissing(f"The engine does not hold {name}.")
-        await self._post("/unload_lora_adapter", {"lora_name": name}, admin=True)
+        try:
+            await self._post("/unload_lora_adapter", {"lora_name": name}, admin=True)
+        except EngineRefused as refused:
+            if name in await self.adapters():
+                raise
+            raise AdapterMissing(f"The engine does not hold {name} any more.") from refused
 
     async def adapters(self) -> dict[str, str]:
         """The adapters that are held: name to folder."""

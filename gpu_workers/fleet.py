@@ -464,7 +464,7 @@ class Fleet:
 
         Raises Lied, and lets go of it there, where it does nothing, or something else. Each is measured from its own
         base. Where the bases are nearly as far apart as the adapter is from them nothing can be told, and the
-        checkpoint's own proof follows (training.promotion)."""
+        checkpoint's own proof follows (training.holding)."""
         if not others:
             return
 

@@ -74,9 +74,11 @@ class Cut:
         return self._give(len(text) - held)
 
     def more(self, text: str) -> str:
+        """What came since."""
         return self.whole(self._text + text)
 
     def rest(self) -> str:
+        """What was held back, once nothing more comes."""
         return self._give(len(self._text))
 
     def _give(self, end: int) -> str:
@@ -86,26 +88,27 @@ class Cut:
 
 def events(lines: Iterable[bytes]) -> tuple[list[dict[str, Any]], Exception | Literal["done"] | None]:
     """The events in these lines, and what ended them: [DONE], or an error among them."""
-    events: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     for line in lines:
         if not line.startswith(b"data:"):
             continue
         data = line[5:].strip()
         if data == b"[DONE]":
-            return events, "done"
+            return found, "done"
         try:
             event = orjson.loads(data)
         except orjson.JSONDecodeError:
-            return events, EngineRefused(f"The engine's stream is not JSON: {data[:200].decode(errors='replace')}")
+            return found, EngineRefused(f"The engine's stream is not JSON: {data[:200].decode(errors='replace')}")
         if "error" in event:
             error = event["error"]
             code = error.get("code") if isinstance(error, dict) else None
-            return events, _failure(code if isinstance(code, int) else 400, _message(event))
-        events.append(event)
-    return events, None
+            return found, _failure(code if isinstance(code, int) else 400, _message(event))
+        found.append(event)
+    return found, None
 
 
 def content_of(status: int, content: bytes) -> Any:
+    """What an answer says; None where it is no JSON. Raises what a status other than 200 stands for."""
     if status != 200:
         raise refusal(status, content)
     try:
@@ -115,6 +118,7 @@ def content_of(status: int, content: bytes) -> Any:
 
 
 def refusal(status: int, content: bytes) -> EngineRefused | EngineUnavailable:
+    """What a status other than 200 stands for, with the server's own sentence."""
     try:
         message = _message(orjson.loads(content))
     except orjson.JSONDecodeError:
@@ -166,6 +170,7 @@ def finish_reason(meta: Mapping[str, Any]) -> str | None:
 
 
 def logprobs_of(entries: Sequence[Sequence[Any]]) -> tuple[float, ...]:
+    """The first of each [log-prob, id, text]."""
     return tuple(float(entry[0]) for entry in entries)
 
 
@@ -177,6 +182,7 @@ def likeliest(rows: Sequence[Any], count: int) -> Top:
 
 
 def agree(ids: Sequence[int], logprobs: Sequence[float]) -> None:
+    """Raises EngineRefused unless there is a log-prob for each id."""
     if len(ids) != len(logprobs):
         raise EngineRefused(f"The engine returned {len(logprobs)} log-probs for {len(ids)} tokens.")
 

@@ -108,7 +108,7 @@ async def _reach(checkpoint: Checkpoint, engine: Engine) -> None:
 
 
 async def load(checkpoint: Checkpoint, engine: Engine, *, makes_room: bool = True) -> bool:
-    """Have the engine hold an adapter; False when it says it does already."""
+    """Have the engine hold an adapter; False when it says it does already. Raises AdapterInvalid, and NoRoom."""
     if (await engine.adapters()).get(checkpoint.adapter) == str(checkpoint.folder):
         return False
     _believed.setdefault(engine, {}).pop(checkpoint.adapter, None)
@@ -142,6 +142,7 @@ async def _prove_again(checkpoint: Checkpoint, engine: Engine) -> None:
 
 
 def believe(checkpoint: Checkpoint, engine: Engine) -> None:
+    """Note that the engine answered for it as it should, just now."""
     _believed.setdefault(engine, {})[checkpoint.adapter] = engine.failures, monotonic()
 
 

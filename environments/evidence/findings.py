@@ -45,7 +45,7 @@ SAMPLES, WORST = 5, 2
 
 
 class Findings:
-    """Everything that can be said of a run, and what cannot."""
+    """Curves, tables, gains and costs of a run, and what of them is missing."""
 
     def __init__(
         self,
@@ -294,7 +294,7 @@ class Findings:
         return found
 
     def as_json(self) -> dict[str, Any]:
-        """All of it, as report.json has it."""
+        """All of it, as report.json has it beside the headline and the claims."""
         middle = min(MIDDLE, self.marks[-1])
         stops = sorted({middle, self.marks[-1]})
         places = {mark: [(arm, at) for arm in self.arms if (at := self.at(arm, mark)) is not None] for mark in stops}

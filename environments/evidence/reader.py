@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,7 @@ class EngineReader:
 
         self._engine, self._folder, self._sleep = engine, folder, sleep
         self._reading = Counter[int]()  # checkpoints, by the texts that are being read under them
+        self._loading = asyncio.Lock()  # of several who find no place, one makes room at a time
         self._tokenizer = AutoTokenizer.from_pretrained(str(model))
 
     async def logprobs(self, messages: Sequence[Mapping[str, Any]], reply: str, number: int = BASE) -> list[float]:
@@ -54,24 +54,19 @@ class EngineReader:
             for _ in range(TRIES - 1):
                 try:
                     return await self._read(prompt, said, number)
-                except NoRoom:
-                    await self._make_room()
                 except (AdapterMissing, EngineUnavailable):
-                    pass
-                await self._sleep(PAUSE_S)
+                    await self._sleep(PAUSE_S)
             return await self._read(prompt, said, number)
         finally:
             self._reading[number] -= 1
 
     async def _make_room(self) -> None:
-        """Have the engine let go of weights that nothing is read under. It waits for who is being answered with them,
-        and the web loads them again for who is asked next."""
-        reading = tuple(_begins(number) for number, texts in self._reading.items() if texts)
-        for name in await held(self._engine):
-            if not name.startswith(reading):
-                with suppress(AdapterMissing):  # the web was quicker
-                    await self._engine.unload_adapter(name)
-                return
+        """Have the engine let go of the oldest checkpoint that nothing is read under. It waits for who is being
+        answered with it, and the web loads it again for who is asked next."""
+        numbers = {_number(name): name for name in await held(self._engine) if name.startswith(f"{NAME}-")}
+        idle = [number for number in sorted(numbers) if not self._reading[number]]
+        if idle:
+            await self._engine.unload_adapter(numbers[idle[0]])
 
     async def _read(self, prompt: Sequence[int], said: Sequence[int], number: int) -> list[float]:
         adapter = await self._held(number) if number else None
@@ -83,16 +78,25 @@ class EngineReader:
 
     async def _held(self, number: int) -> str:
         """The adapter of this checkpoint; loaded again where the engine has let go of it. Raises StackFailed."""
-        begins = _begins(number)
+        begins = f"{NAME}-{number}-"
         for name in await self._engine.adapters():
             if name.startswith(begins):
                 return name
         for folder in sorted((self._folder / "checkpoints").glob(f"{begins}*")):
-            await self._engine.load_adapter(folder.name, str(folder))
+            async with self._loading:
+                try:
+                    await self._engine.load_adapter(folder.name, str(folder))
+                except NoRoom:
+                    await self._make_room()
+                    await self._engine.load_adapter(folder.name, str(folder))
             return folder.name
         raise StackFailed(f"The weights of checkpoint {number} are not in {self._folder / 'checkpoints'}.")
 
 
-def _begins(number: int) -> str:
-    """How the names of a checkpoint's adapters begin."""
-    return f"{NAME}-{number}-"
+def _number(name: str) -> int:
+    """Of which checkpoint an adapter is.
+
+    >>> _number("talkback-12-0a1b2c3d")
+    12
+    """
+    return int(name.removeprefix(f"{NAME}-").partition("-")[0])

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from environments.evidence.reader import PAUSE_S, TRIES, EngineReader
-from gpu_workers.errors import AdapterMissing, EngineUnavailable, NoRoom
+from gpu_workers.errors import AdapterMissing, EngineUnavailable
 from gpu_workers.fakes import FakeEngine
 
 ASKED = [{"role": "user", "content": "Why?"}]
+
+
+async def no_sleep(seconds: float) -> None: ...
 
 
 class Forgetful(FakeEngine):
@@ -47,27 +51,42 @@ async def test_what_an_engine_let_go_of_meanwhile_is_brought_again(tiny_model: P
     assert waits == [PAUSE_S, PAUSE_S]
 
 
+class Slow(FakeEngine):
+    """Reads nothing before it is told to."""
+
+    def __init__(self, model: Path) -> None:
+        super().__init__(model)
+        self.go_on = asyncio.Event()
+
+    async def score(self, *args, **named):
+        await self.go_on.wait()
+        return await super().score(*args, **named)
+
+
 @pytest.mark.asyncio
-async def test_a_full_engine_lets_go_of_what_nothing_is_read_under(tiny_model: Path, checkpoint: Path) -> None:
+async def test_a_full_engine_lets_go_of_the_oldest_that_nothing_is_read_under(tiny_model: Path, tmp_path: Path) -> None:
     """More checkpoints are probed than an engine has places, and who only reads has nobody make room."""
+    for number in (2, 3, 4):
+        (tmp_path / "checkpoints" / f"talkback-{number}-x").mkdir(parents=True)
+    engine = Slow(tiny_model)
+    engine.room = 3
+    engine.loaded = {name: f"/{name}" for name in ("judge-a", "talkback-10-x", "talkback-9-x")}
+    reader = EngineReader(engine, tiny_model, tmp_path, sleep=no_sleep)
 
-    async def sleep(seconds: float) -> None: ...
+    reading = asyncio.gather(*(reader.logprobs(ASKED, "Because.", number) for number in (3, 4, 3, 4)))
+    while len(engine.loaded.keys() - {"judge-a", "talkback-3-x", "talkback-4-x"}):
+        await asyncio.sleep(0)
+    engine.go_on.set()
+    assert all(await reading)
 
-    engine = Forgetful(tiny_model, [])
-    engine.loaded = {"talkback-1-old": "/checkpoints/talkback-1-old"}
-    engine.coming = [NoRoom("1 adapters are loaded, and no more fit: unload one first.")]
-    reader = EngineReader(engine, tiny_model, checkpoint, sleep=sleep)
-
-    assert len(await reader.logprobs(ASKED, "Because.", 3)) > 0
-    assert list(engine.loaded) == ["talkback-3-abc"]
+    await reader.logprobs(ASKED, "Because.", 2)
+    assert sorted(engine.loaded) == ["judge-a", "talkback-2-x", "talkback-4-x"]
 
 
 @pytest.mark.asyncio
 async def test_an_engine_that_stays_away_is_told(tiny_model: Path, checkpoint: Path) -> None:
-    async def sleep(seconds: float) -> None: ...
-
     engine = Forgetful(tiny_model, [EngineUnavailable("Engine 1 did not follow.")] * TRIES)
-    reader = EngineReader(engine, tiny_model, checkpoint, sleep=sleep)
+    reader = EngineReader(engine, tiny_model, checkpoint, sleep=no_sleep)
 
     with pytest.raises(EngineUnavailable, match="did not follow"):
         await reader.logprobs(ASKED, "Because.", 3)
