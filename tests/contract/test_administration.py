@@ -73,6 +73,22 @@ async def test_an_adapter_that_is_not_held_is_missing(client: Engine) -> None:
         await client.unload_adapter("nobody")
 
 
+async def test_of_two_who_unload_an_adapter_the_later_one_is_told_that_it_is_gone(
+    client: Engine, tmp_path: Path
+) -> None:
+    await client.load_adapter("twice", str(write_tiny_adapter(tmp_path / "twice", seed=4)))
+    stream = client.stream(PROMPT, LONG, adapter="twice")
+    await anext(stream)
+
+    unloading = asyncio.gather(*(client.unload_adapter("twice") for _ in range(4)), return_exceptions=True)
+    assert [piece async for piece in stream]
+    ends = await unloading
+
+    assert ends.count(None) >= 1
+    assert all(end is None or isinstance(end, AdapterMissing) for end in ends)
+    assert "twice" not in await client.adapters()
+
+
 async def test_broken_adapters_are_refused_and_the_server_lives(client: Engine, tmp_path: Path) -> None:
     truncated = write_tiny_adapter(tmp_path / "truncated", seed=1)
     content = (truncated / "adapter_model.safetensors").read_bytes()
