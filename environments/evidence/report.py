@@ -47,8 +47,11 @@ def report(
     in both, and never drawn. Raises ValueError where two rows claim the same place.
     """
     findings = Findings(plan, rows, rounds, said)
-    said_first = {"headline": headline(findings), "claims": [asdict(claim) for claim in claims(findings)]}
-    found = said_first | findings.as_json()
+    found = {
+        "headline": headline(findings),
+        "claims": [asdict(claim) for claim in claims(findings)],
+        **findings.as_json(),
+    }
     flat = [arm for arm in findings.arms if findings.kinds[arm] != "trained"]
     drawn = [
         curves.chart(name, title, {arm: findings.curve(name, arm) for arm in findings.kinds}, flat, findings.marks)

@@ -51,15 +51,15 @@ async def test_what_an_engine_let_go_of_meanwhile_is_brought_again(tiny_model: P
     assert waits == [PAUSE_S, PAUSE_S]
 
 
-class Slow(FakeEngine):
-    """Reads nothing before it is told to."""
+class Together(FakeEngine):
+    """Reads nothing before all who are to come are there."""
 
-    def __init__(self, model: Path) -> None:
+    def __init__(self, model: Path, parties: int) -> None:
         super().__init__(model)
-        self.go_on = asyncio.Event()
+        self.all_there = asyncio.Barrier(parties)
 
     async def score(self, *args, **named):
-        await self.go_on.wait()
+        await self.all_there.wait()
         return await super().score(*args, **named)
 
 
@@ -68,18 +68,16 @@ async def test_a_full_engine_lets_go_of_the_oldest_that_nothing_is_read_under(ti
     """More checkpoints are probed than an engine has places, and who only reads has nobody make room."""
     for number in (2, 3, 4):
         (tmp_path / "checkpoints" / f"talkback-{number}-x").mkdir(parents=True)
-    engine = Slow(tiny_model)
+    engine = Together(tiny_model, parties=4)
     engine.room = 3
     engine.loaded = {name: f"/{name}" for name in ("judge-a", "talkback-10-x", "talkback-9-x")}
     reader = EngineReader(engine, tiny_model, tmp_path, sleep=no_sleep)
 
-    reading = asyncio.gather(*(reader.logprobs(ASKED, "Because.", number) for number in (3, 4, 3, 4)))
-    while len(engine.loaded.keys() - {"judge-a", "talkback-3-x", "talkback-4-x"}):
-        await asyncio.sleep(0)
-    engine.go_on.set()
-    assert all(await reading)
+    async with asyncio.timeout(30):
+        assert all(await asyncio.gather(*(reader.logprobs(ASKED, "Because.", number) for number in (3, 4, 3, 4))))
+        assert sorted(engine.loaded) == ["judge-a", "talkback-3-x", "talkback-4-x"]
 
-    await reader.logprobs(ASKED, "Because.", 2)
+        await asyncio.gather(*(reader.logprobs(ASKED, "Because.", 2) for _ in range(4)))
     assert sorted(engine.loaded) == ["judge-a", "talkback-2-x", "talkback-4-x"]
 
 
