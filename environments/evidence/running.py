@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from time import monotonic
 from typing import Any, Protocol
@@ -12,9 +12,10 @@ from core.errors import TalkbackError
 from environments.evidence import probes
 from environments.evidence.arms import Arm
 from environments.evidence.journal import Journal
-from environments.evidence.plan import Plan, Session, sessions
+from environments.evidence.plan import Plan
 from environments.evidence.probes import BASE, NAME, Probe, Reader
-from environments.evidence.traffic import Learned, Line, Talkback
+from environments.evidence.rounds import TALKING, House, Rounds
+from environments.evidence.traffic import Line, Talkback
 from environments.evidence.turnstile import Rank, Turnstile
 from environments.personas import Persona
 from environments.users import ScriptedUser, User
@@ -26,8 +27,7 @@ TAUGHT_AT_ONCE = 3
 """Arms that learn side by side at least, of several seeds where one has fewer: each waits for its own last run, and
 cores would wait with it."""
 
-TALKING, PROBING = 0, 1
-"""Sessions go first: they give the learner its work, and a probe can be asked at any time after."""
+PROBING = TALKING + 1
 
 
 class PlanDiffers(TalkbackError):
@@ -42,19 +42,14 @@ class ArmsFailed(TalkbackError):
     code, status = "arms_failed", 500
 
 
-class Door(Protocol):
+class Door(House, Protocol):
     """The private Talkback, as whoever runs it, as its clients, and as its engine's reader."""
-
-    @property
-    def at_once(self) -> int: ...
 
     async def make_lines(self, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Mapping[str, str]]: ...
 
     async def rehearse(self) -> None: ...
 
     async def approve(self, number: int) -> None: ...
-
-    async def standing(self, line: str) -> Mapping[str, Any]: ...
 
     def client(self, key: str) -> Talkback: ...
 
@@ -179,32 +174,46 @@ class Running:
             self._soon(arm_of(at, arm)).add_done_callback(lambda _: places.release())
 
     async def _learns(self, arm: Arm, seed: int, number: int, at: int, base: Arm | None, known: asyncio.Event) -> None:
-        """Round after round: talk, learn, answer; each followed by a probe that nobody waits for."""
-        key = f"{arm.name}/{seed}"
-        line = Line(
-            key,
-            self._client(arm, seed, "talk"),
-            self._door,
-            self.journal,
-            name=_line_name(arm, seed),
-            sleep=self._sleep,
-            clock=self._clock,
-        )
+        """Round after round, each followed by a probe that nobody waits for."""
         earlier = self._soon(self._begin(arm, seed, number, at, base, known))
         before = Probe(arm, seed, 0, BASE)
-        coming = sessions(self.plan, seed)
-        if f"round/{key}/{self.plan.sizes.rounds}" not in self.journal:
-            await self._again(line, arm, seed, coming, number, at)
+        rounds = self._rounds(arm, seed, (number, at))
+        await rounds.again()
         for turn, mark in enumerate(self.plan.sizes.marks[1:], 1):
-            row = self.journal.get(f"round/{key}/{turn}") or await self._round(
-                line, arm, seed, turn, coming, number, at
-            )
+            row = await rounds.turn(turn)
             if row["unfilled"]:
                 return
             now = Probe(arm, seed, mark, before.number if row["checkpoint"] is None else row["checkpoint"])
             rank = (PROBING, number, turn, at)
             earlier = self._soon(self._follow(before, now, rank, earlier, last=turn == self.plan.sizes.rounds))
             before = now
+
+    def _rounds(self, arm: Arm, seed: int, place: tuple[int, int]) -> Rounds:
+        client = self._client(arm, seed, "talk")
+        line = Line(
+            f"{arm.name}/{seed}",
+            client,
+            self._door,
+            self.journal,
+            name=_line_name(arm, seed),
+            sleep=self._sleep,
+            clock=self._clock,
+        )
+        return Rounds(
+            self.plan,
+            arm,
+            seed,
+            line,
+            self._door,
+            self.journal,
+            live=client.live,
+            turnstile=self._turnstile,
+            place=place,
+            person=self._person,
+            write=self._write,
+            tell=partial(self._tell, arm, seed),
+            clock=self._clock,
+        )
 
     async def _ended(self) -> list[str]:
         """Wait for all that was begun, and for what that begins; what failed, in words. A bug ends it at once."""
@@ -245,97 +254,6 @@ class Running:
             await self._probe(now, rank)
         if last:
             await self._pack(now)
-
-    async def _again(self, line: Line, arm: Arm, seed: int, coming: Iterator[Session], number: int, at: int) -> None:
-        """After a start that is not the first: what was played is played from the journal, and what was cut off is
-        played to its end."""
-        for row in self.journal.under(f"round/{line.key}/"):
-            line.forget(row["spent"])
-        played = {int(row["key"].split("/")[3]) for row in self.journal.under(f"reply/{line.key}/")}
-        for _ in range(max(played, default=-1) + 1):
-            await self._play(line, arm, seed, next(coming), (TALKING, number, 0, at))
-
-    async def _round(
-        self, line: Line, arm: Arm, seed: int, turn: int, coming: Iterator[Session], number: int, at: int
-    ) -> Mapping[str, Any]:
-        """Sessions until the batch is full, then until what was learned of it answers."""
-        sizes, key = self.plan.sizes, f"round/{line.key}/{turn}"
-        began, rank = self._clock(), (TALKING, number, turn, at)
-        self._tell(arm, seed, f"round {turn} of {sizes.rounds}: talks")
-        unfilled = await self._fill(line, arm, seed, coming, rank)
-        filled, talked_s = line.filled(), self._clock() - began
-        learned = Learned(None, None, unfilled)
-        if not unfilled:
-            self._tell(arm, seed, f"round {turn} of {sizes.rounds}: learns from {sizes.samples} samples")
-            learned = await line.learned()
-            live = await self._client(arm, seed, "talk").live()
-            if learned.number is not None and live != f"{NAME}@{learned.number}":
-                learned = Learned(None, learned.run, f"Checkpoint {learned.number} was to answer, and {live} does.")
-        standing = await self._door.standing(line.name)
-        run: Mapping[str, Any] = next((one for one in standing["runs"] if one["id"] == learned.run), {})
-        row = self._write(
-            key,
-            arm=arm.name,
-            seed=seed,
-            round=turn,
-            updates=turn * sizes.updates,
-            checkpoint=learned.number,
-            run=learned.run,
-            trouble=learned.trouble,
-            unfilled=bool(unfilled),
-            sessions=filled.sessions,
-            interactions=filled.heard,
-            cut=filled.cut,
-            reasons=filled.reasons,
-            spent=line.spent,
-            seconds={"talk": round(talked_s, 1), "all": round(self._clock() - began, 1), "run": run.get("seconds")},
-            metrics=run.get("metrics", []),
-            recipe=standing.get("recipe"),
-        )
-        if learned.trouble:
-            self._tell(arm, seed, f"round {turn} of {sizes.rounds}: {learned.trouble}")
-        return row
-
-    async def _fill(self, line: Line, arm: Arm, seed: int, coming: Iterator[Session], rank: Rank) -> str:
-        """Sessions until a batch is full: never so many at once that they could fill a second one, which would be
-        learned from before the first is answered with. Returns why it could not be filled; empty when it is."""
-        wanted, started = self.plan.sizes.samples, 0
-        under_way: set[asyncio.Task[None]] = set()
-        done: set[asyncio.Task[None]] = set()
-        try:
-            while (short := wanted - len(line.filled().ready)) > 0:
-                room = min(short, self._door.at_once, max(1, (wanted + short - 1) // (self.plan.sizes.rewrites + 1)))
-                while len(under_way) < room and started < self.plan.sizes.sessions:
-                    under_way.add(asyncio.create_task(self._play(line, arm, seed, next(coming), rank)))
-                    started += 1
-                if not under_way:
-                    return _unfilled(line, wanted, started)
-                done, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    task.result()
-            await asyncio.gather(*under_way)  # they have begun: what they bring is of the next round
-        except BaseException:
-            for task in under_way:
-                task.cancel()
-            await asyncio.gather(*done, *under_way, return_exceptions=True)  # several may have failed at once
-            raise
-        return ""
-
-    async def _play(self, line: Line, arm: Arm, seed: int, which: Session, rank: Rank) -> None:
-        number, task, session_seed = which
-        person = self._person(self.plan.own(seed), session_seed)
-        sizes = self.plan.sizes
-        await line.play(
-            number,
-            task,
-            person,
-            self._turnstile,
-            rank,
-            most_rewrites=sizes.rewrites,
-            seed=session_seed,
-            max_tokens=sizes.reply_tokens,
-            temperature=sizes.temperature,
-        )
 
     async def _probe(self, probe: Probe, rank: Rank) -> None:
         if f"probed/{probe.key}" in self.journal:
@@ -421,16 +339,6 @@ def _differs(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 def _line_name(arm: Arm, seed: int) -> str:
     return f"{arm.name}-{seed}"
-
-
-def _unfilled(line: Line, wanted: int, sessions: int) -> str:
-    filled = line.filled()
-    why = ", ".join(f"{code} {number}" for code, number in sorted(filled.reasons.items(), key=lambda one: -one[1]))
-    return (
-        f"{sessions} sessions brought {len(filled.ready)} of {wanted} samples: {filled.cut} of {filled.heard} replies "
-        f"were cut at their length, with nothing in their place{'; others: ' + why if why else ''}. Nothing more is "
-        "learned here."
-    )
 
 
 def _sentences(results: Sequence[BaseException | None]) -> list[str]:
