@@ -98,7 +98,8 @@ class Engine:
                 return await other.generate(
                     prompt_ids, sampling, adapter=adapter, request_id=request_id, priority=priority
                 )
-        answer = await self._post("/generate", wire.request(prompt_ids, sampling, adapter, request_id, priority))
+        body = wire.request(prompt_ids, sampling, adapter, request_id or uuid4().hex, priority)
+        answer = await self._post("/generate", body)
         meta = answer["meta_info"]
         finish = wire.finish_reason(meta)
         self._stamped(meta, adapter)
@@ -136,7 +137,7 @@ class Engine:
                     async for delta in deltas:
                         yield delta
             return
-        body = wire.request(prompt_ids, sampling, adapter, request_id, priority) | {"stream": True}
+        body = wire.request(prompt_ids, sampling, adapter, request_id or uuid4().hex, priority) | {"stream": True}
         cut = wire.Cut(sampling.stop)
         seen = 0  # tokens handed out so far
         async with aclosing(self._events("/generate", body)) as arrivals:
@@ -207,7 +208,7 @@ class Engine:
             async with spare as other:
                 return await other.score(prompt_ids, response_ids, adapter=adapter, priority=priority, top=top)
         nothing = Sampling(max_new_tokens=0, top_logprobs=top)
-        body = wire.request([*prompt_ids, *response_ids], nothing, adapter, None, priority)
+        body = wire.request([*prompt_ids, *response_ids], nothing, adapter, uuid4().hex, priority)
         # The entry at the start position is null: begin one token early, so that the first response token is real.
         body["logprob_start_len"] = len(prompt_ids) - 1
         meta = await self._read(body, adapter)

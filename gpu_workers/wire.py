@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
-from uuid import uuid4
 
 import orjson
 
@@ -16,7 +15,7 @@ from gpu_workers.types import Sampling, Top
 
 
 def request(
-    ids: Sequence[int], sampling: Sampling, adapter: str | None, request_id: str | None, priority: int
+    ids: Sequence[int], sampling: Sampling, adapter: str | None, request_id: str, priority: int
 ) -> dict[str, Any]:
     """What /generate is sent."""
     params: dict[str, Any] = {
@@ -45,7 +44,7 @@ def request(
         "input_ids": list(ids),
         "sampling_params": params,
         "return_logprob": True,
-        "rid": request_id or uuid4().hex,
+        "rid": request_id,
     }
     if sampling.top_logprobs:
         body["top_logprobs_num"] = sampling.top_logprobs
