@@ -99,8 +99,8 @@ def batch(lab: Lab, person: Persona, coming: Iterator[Task], recipe: Any, *, wri
                     lab.learner.score(answer.prompt, answer.ids[: recipe.max_tokens]),
                     teacher_prompt_ids=lab.prompt(opening, hint=hint) if hint and recipe.w_opd else None,
                     reward=(1.0 if said.accepts else -1.0) if recipe.w_rl and answer.finished else 0.0,
-                    rewrite=(answer.prompt, written[: recipe.max_tokens]) if written else None,
-                    decided=edits.decided(answer.ids, written)[: recipe.max_tokens],
+                    rewrite=(answer.prompt, written[: recipe.written_tokens]) if written else None,
+                    decided=edits.decided(answer.ids, written)[: recipe.written_tokens],
                 )
             )
     return made[: recipe.batch_size]
@@ -222,14 +222,14 @@ def taught(name: str, recipe: Any, exam: Exam, arguments: argparse.Namespace) ->
         seed = 100 * arguments.seed + 10 * number
         examples = batch(lab, exam.person, coming, recipe, writes=arguments.writes, seed=seed)
         served_s = time.monotonic() - began
+        replayed = random.Random(seed).sample(earlier, min(recipe.replays, len(earlier)))
         said = [
             Said(exam.person.name, UUID(int=at), one.prompt_ids, one.rewrite[1] if one.rewrite else None, is_voted=True)
-            for at, one in enumerate(examples)
+            for at, one in enumerate([*examples, *replayed])
         ]
-        replayed = random.Random(seed).sample(earlier, min(recipe.replays, len(earlier)))
         written = sum(one.rewrite is not None for one in examples)
         every = [
-            *demonstrated(examples, said, recipe.shows, seed=seed),
+            *demonstrated(examples, said[: len(examples)], recipe.shows, seed=seed, earlier=said[len(examples) :]),
             *rehearsed(lab, recipe, written, len(replayed), seed=seed),
         ]
         is_apart = recipe.distillation != "token"

@@ -1,4 +1,4 @@
-"""Answers that are wanted as they stand, whoever gave them: each token's share of what is learned of them."""
+"""Answers that are wanted as they stand, whoever gave them: how much each of their tokens counts."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gpu_workers.branching import Pair
 
 @dataclass(frozen=True)
 class Answers:
-    """Prompts with their answers; the loss is scale · (mean over the pairs of the mean −log-prob of the answer's
+    """Prompts with their answers; the loss is scale · (mean over the pairs of Σ weight · −log-prob of the answer's
     tokens). Raises ValueError where lengths disagree, or an answer has no weight at all."""
 
     pairs: Sequence[Pair]
     weights: Sequence[Sequence[float]] | None = None
-    """One a token of each answer, by which its mean is weighed; None: all weigh the same."""
+    """One a token of each answer; those that add up to 1 make a mean. None: the plain mean of each."""
     scale: float = 1.0
 
     def __post_init__(self) -> None:
@@ -34,11 +34,10 @@ class Answers:
 
     @cached_property
     def shares(self) -> list[Tensor]:
-        """Each answer token's share of its answer's mean, (T,) a pair."""
+        """What each answer token counts, (T,) a pair."""
         if self.weights is None:
             return [torch.full((len(answer),), 1 / len(answer)) for _, answer in self.pairs]
-        found = [torch.tensor(list(one), dtype=torch.float32) for one in self.weights]
-        return [one / one.sum() for one in found]
+        return [torch.tensor(list(one), dtype=torch.float32) for one in self.weights]
 
     def beside(self, figures: Mapping[str, float], said: Mapping[str, float]) -> dict[str, float]:
         """The figures of a step on views with those of these answers, which it took beside them."""

@@ -288,10 +288,11 @@ class Learner:
     def supervise(
         self, pairs: Sequence[Pair], *, weights: Sequence[Sequence[float]] | None = None, scale: float = 1.0
     ) -> dict[str, float]:
-        """Add the gradient of scale · (mean over (prompt, answer) of the mean −log-prob of the answer's tokens).
+        """Add the gradient of scale · (mean over (prompt, answer) of the mean −log-prob of the answer's tokens), or,
+        with the `weights` of Answers, of their weighted sum.
 
-        `weights` are those of Answers. Returns "loss", "tokens" (of answers), "computed" and "seconds" as above. Raises
-        NothingLearned when the loss is no number, ValueError where lengths disagree.
+        Returns "loss", "tokens" (of answers), "computed" and "seconds" as above. Raises NothingLearned when the loss is
+        no number, ValueError where lengths disagree.
         """
         answers = Answers(pairs, weights)
         with self._room():

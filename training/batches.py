@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers.types import Example
 from training import edits
-from training.config import Recipe
+from training.config import WRITTEN, Recipe
 from training.demonstrations import Said, shown
 from training.models import SHARED, Checkpoint, Run, Sample
 
@@ -136,13 +136,19 @@ def distance(one: Checkpoint, other: Checkpoint) -> int:
 
 
 def collate(
-    samples: Iterable[Sample], *, max_tokens: int | None = None, demonstrations: int = 0, seed: int = 0
+    samples: Iterable[Sample],
+    *,
+    max_tokens: int | None = None,
+    demonstrations: int = 0,
+    seed: int = 0,
+    earlier: Iterable[Sample] = (),
 ) -> list[Example]:
-    """Rows as the learner takes them, each reply's first `max_tokens`, and each rewrite's; of one with marked words
-    those tokens in a row that hold most of them, and what stands before is read as a part of the prompt. Teachers are
-    shown so many `demonstrations` of what their person wrote in the other samples. Raises ValueError where lengths
-    disagree."""
+    """Rows as the learner takes them, each reply's first `max_tokens`, and `WRITTEN` times as many of each rewrite; of
+    a reply with marked words those tokens in a row that hold most of them, and what stands before is read as a part of
+    the prompt. Teachers are shown so many `demonstrations` of what their person wrote in the other samples and in those
+    of `earlier` runs. Raises ValueError where lengths disagree."""
     samples = list(samples)
+    written = None if max_tokens is None else WRITTEN * max_tokens
     for sample in samples:
         if sample.sampled_logprobs and len(sample.sampled_logprobs) != len(sample.response_ids):
             raise ValueError(
@@ -159,19 +165,22 @@ def collate(
                 teacher_prompt_ids=sample.teacher_prompt_ids,
                 reward=sample.reward,
                 rewards=sample.rewards,
-                rewrite=(sample.prompt_ids, sample.rewrite_ids[:max_tokens]) if sample.rewrite_ids else None,
+                rewrite=(sample.prompt_ids, sample.rewrite_ids[:written]) if sample.rewrite_ids else None,
                 # By the whole of both: what a cut leaves of the reply lacks what the rewrite may have kept of its rest.
-                decided=edits.decided(sample.response_ids, sample.rewrite_ids or [])[:max_tokens],
+                decided=edits.decided(sample.response_ids, sample.rewrite_ids or [])[:written],
             ),
             max_tokens,
         )
         for sample in samples
     ]
-    said = [
+    return shown(examples, _said(samples), demonstrations, seed=seed, earlier=_said(earlier))
+
+
+def _said(samples: Iterable[Sample]) -> list[Said]:
+    return [
         Said(sample.person, sample.conversation, sample.prompt_ids, sample.rewrite_ids, sample.voted_hint)
         for sample in samples
     ]
-    return shown(examples, said, demonstrations, seed=seed)
 
 
 def _cut(example: Example, tokens: int | None) -> Example:

@@ -128,6 +128,11 @@ class Gate(BaseModel):
     """Mean log-ratio to the base a token of its own replies, at most."""
 
 
+WRITTEN = 2
+"""How many times as many tokens of a rewrite are learned as of a reply: how long ones end is learned from no other
+place, and a rewrite takes no frozen model's look (decision 8)."""
+
+
 class Recipe(BaseModel):
     """All that shapes learning. A run keeps a copy, so a checkpoint can say how it was made."""
 
@@ -157,8 +162,8 @@ class Recipe(BaseModel):
 
     demonstrations: int = Field(0, ge=0)
     """How many conversations that end as a person wrote the teacher is shown before the prompt, out of the run's own
-    batch. A small model follows what it sees done; of two people it kept more of the content for one, and no more
-    for the other (decision 8)."""
+    batch and those that it learns again. A small model follows what it sees done; of two people it kept more of the
+    content for one, and no more for the other (decision 8)."""
 
     trust: float = Field(1.0, ge=0)
     """Weight of the same divergence on samples without a teacher; needs a distribution. A reward says that something
@@ -176,8 +181,9 @@ class Recipe(BaseModel):
 
     replay: int = Field(0, ge=0)
     """How many rewrites of earlier runs are learned again beside those of a batch, which weigh together what those of
-    the batch would alone: a few learned by themselves are learned word by word. In the one pair of lines that
-    differ in it alone, of one person, 0.86 of the content was kept with it and 0.73 without (decision 8)."""
+    the batch would alone, and shown to its teachers: a few learned by themselves are learned word by word. In the one
+    pair of lines that differ in it alone, of one person, 0.86 of the content was kept with it and 0.73 without
+    (decision 8)."""
 
     rehearsal: float = Field(0.0, ge=0, lt=1)
     """Share of a batch that is ordinary prompts, held to the base's own answers behind their opening, so that a style
@@ -252,7 +258,7 @@ class Recipe(BaseModel):
 
     max_tokens: int | None = Field(None, ge=1)
     """How much of a reply is learned from: its first tokens; null takes all. A causal model needs none of the rest,
-    so a run's minutes are bounded whatever people let it say."""
+    so a run's minutes are bounded whatever people let it say. Of what people wrote, `WRITTEN` times as much."""
 
     max_age: int = Field(2, ge=0)
     """A sample served more than this many checkpoints ago is stale: its log-probs speak of another policy."""
@@ -270,6 +276,11 @@ class Recipe(BaseModel):
 
     gate: Gate = Gate()
     """What the exam asks of the candidate, and the limits it is held to."""
+
+    @property
+    def written_tokens(self) -> int | None:
+        """How much of a rewrite is learned: its first tokens; None: all."""
+        return None if self.max_tokens is None else WRITTEN * self.max_tokens
 
     @property
     def shows(self) -> int:

@@ -2,8 +2,8 @@
 
 A small model does little of what it is told, and follows what it sees done (in-context learning; Brown et al. 2020,
 arXiv:2005.14165): what was seen of that, and of how few people, is in decision 8. They come
-from the run's own batch, so that nothing teaches that the run does not name, and from the same person, who alone knows
-what they want. Pure.
+from the run's own batch and from what it learns again of earlier ones, so that nothing teaches that the run or the
+weights it goes on from do not name, and from the same person, who alone knows what they want. Pure.
 """
 
 from __future__ import annotations
@@ -34,20 +34,25 @@ class Said(NamedTuple):
     """Its hint is a judge's alone."""
 
 
-def shown(examples: Sequence[Example], said: Sequence[Said], count: int, *, seed: int) -> list[Example]:
+def shown(
+    examples: Sequence[Example], said: Sequence[Said], count: int, *, seed: int, earlier: Sequence[Said] = ()
+) -> list[Example]:
     """The examples, the prompt of each that has a teacher after `count` other conversations, or as many as there are.
 
-    `said` has one an example. What their person wrote in other conversations is shown, those with the shortest prompts,
-    since in a long one things went wrong before they were put right; the seed draws in which order. An example that was
-    itself rewritten loses its hint where others are shown: a teacher who has the very answer before him repeats it, and
-    what was written is learned as it stands. So does one whose hint judges alone found: what the person wrote says it
-    better than a small judge's guess. Raises ValueError where lengths disagree.
+    `said` has one an example, `earlier` what was written in earlier runs. What their person wrote in other
+    conversations is shown, those with the shortest prompts, since in a long one things went wrong before they were put
+    right; the seed draws in which order. An example that was itself rewritten loses its hint where others are shown: a
+    teacher who has the very answer before him repeats it, and what was written is learned as it stands. So does one
+    whose hint judges alone found: what the person wrote says it better than a small judge's guess. Raises ValueError
+    where lengths disagree.
     """
     if len(examples) != len(said):
         raise ValueError(f"{len(examples)} examples come from {len(said)} places")
     rng = random.Random(seed)
     return [
-        _after(example, mine, _others(mine, said), count, rng) if count and example.has_teacher else example
+        _after(example, mine, _others(mine, [*said, *earlier]), count, rng)
+        if count and example.has_teacher
+        else example
         for example, mine in zip(examples, said, strict=True)
     ]
 

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import cycle, islice
 from math import prod
 from pathlib import Path
 from typing import NamedTuple
@@ -142,37 +143,38 @@ def learned(sample: Lengths, recipe: Recipe) -> int:
     >>> learned(Lengths(10, 300), Recipe(max_tokens=128)), learned(Lengths(10, 300), Recipe())
     (128, 300)
     """
-    return _bounded(sample.response, recipe)
+    return _bounded(sample.response, recipe.max_tokens)
 
 
-def _bounded(tokens: int, recipe: Recipe) -> int:
-    return tokens if recipe.max_tokens is None else min(tokens, recipe.max_tokens)
+def _bounded(tokens: int, most: int | None) -> int:
+    return tokens if most is None else min(tokens, most)
 
 
 def reads(samples: Iterable[Lengths], recipe: Recipe, *, is_fresh: bool, replayed: int = 0) -> int:
     """Tokens read in a run: each sample once by the base, once by the policy it starts from (which is the base, when
     `is_fresh`), once under the hint with the demonstrations before it, and there and back at each update, with what a
-    person wrote instead; so many `replayed` rewrites are taken to be as long as those of the samples.
+    person wrote instead; so many `replayed` rewrites are taken to be those of the samples over again.
 
     >>> reads([Lengths(60, 40, 80)], Recipe(updates=2), is_fresh=True)  # 100 + 120 + 3 * 2 * 100
     820
     """
     total, samples = 0, list(samples)
-    rewritten = [one.prompt + _bounded(one.rewrite, recipe) for one in samples if one.rewrite and recipe.w_sft]
-    if rewritten:
-        total += THERE_AND_BACK * recipe.updates * replayed * sum(rewritten) // len(rewritten)
+    written = [one for one in samples if one.rewrite and recipe.w_sft]
+    again = list(islice(cycle(written), replayed))
+    for sample in [*written, *again]:
+        instead = sample.prompt + _bounded(sample.rewrite, recipe.written_tokens)
+        total += THERE_AND_BACK * recipe.updates * instead
     for at, sample in enumerate(samples):
         reply = learned(sample, recipe)
         whole = sample.prompt + reply
-        hinted = sample.hinted + _shown(at, samples, recipe) + reply if sample.hinted and recipe.w_opd else 0
-        instead = sample.prompt + _bounded(sample.rewrite, recipe) if sample.rewrite and recipe.w_sft else 0
-        total += whole * (1 if is_fresh else 2) + hinted + THERE_AND_BACK * recipe.updates * (whole + instead)
+        hinted = sample.hinted + _shown(at, samples, again, recipe) + reply if sample.hinted and recipe.w_opd else 0
+        total += whole * (1 if is_fresh else 2) + hinted + THERE_AND_BACK * recipe.updates * whole
     return total
 
 
-def _shown(at: int, samples: Sequence[Lengths], recipe: Recipe) -> int:
+def _shown(at: int, samples: Sequence[Lengths], again: Sequence[Lengths], recipe: Recipe) -> int:
     """Tokens of the demonstrations before a teacher's prompt, were all samples one person's."""
-    others = [(one.prompt, one.rewrite) for place, one in enumerate(samples) if one.rewrite and place != at]
+    others = [(one.prompt, one.rewrite) for one in (*samples[:at], *samples[at + 1 :], *again) if one.rewrite]
     room = demonstrations.MOST_TOKENS - samples[at].hinted - learned(samples[at], recipe)
     return sum(sum(others[one]) for one in demonstrations.fitting(others, recipe.shows, room))
 

@@ -131,7 +131,8 @@ def updates(
     the run has learned what there was, and stops.
 
     What people wrote instead is learned beside it: w_sft · (mean over the whole batch, rewritten or not, of the mean
-    −log-prob of a rewrite's tokens), so that one rewrite weighs what one reply does. Those of `replayed` are learned
+    −log-prob of a rewrite's tokens), so that one rewrite weighs what one reply does; of a longer rewrite than replies
+    are learned, what is beyond comes on top. Those of `replayed` are learned
     with them, and all together weigh what those of the batch would. "supervised_loss" is the mean over all.
 
     What is rehearsed comes on top: each row weighs what a reply does, and takes nothing of the replies' weight.
@@ -166,7 +167,8 @@ def _rewrites(views: Sequence[View], replayed: Sequence[Example], recipe: Recipe
         return None
     examples = [*fresh, *replayed]
     pairs = [example.rewrite for example in examples if example.rewrite is not None]
-    return Answers(pairs, _weights(examples, recipe), recipe.w_sft * len(fresh) / len(views))
+    weights = [_scaled(one, recipe.max_tokens) for one in _weights(examples, recipe)]
+    return Answers(pairs, weights, recipe.w_sft * len(fresh) / len(views))
 
 
 def _weights(examples: Sequence[Example], recipe: Recipe) -> list[list[float]]:
@@ -180,6 +182,17 @@ def _weights(examples: Sequence[Example], recipe: Recipe) -> list[list[float]]:
     kept = sum(map(len, edited)) - decided
     share = min(1.0, max(recipe.w_kept * decided / kept, min(recipe.w_kept, LEAST_KEPT))) if kept else 1.0
     return [[1.0 if one or not any(row) else share for one in row] for row in marks]
+
+
+def _scaled(weights: Sequence[float], within: int | None) -> list[float]:
+    """So that the first `within` add up to 1, and those behind them weigh as much a token: long rewrites are learned to
+    their ends, and their beginnings, by which a reply is judged first, no less for it.
+
+    >>> _scaled([1, 3, 2], 2), _scaled([1, 3], None)
+    ([0.25, 0.75, 0.5], [0.25, 0.75])
+    """
+    whole = sum(weights[:within]) or sum(weights)  # with w_kept 0 there may be nothing to learn before its end
+    return [one / whole for one in weights]
 
 
 def _onward(progress: Callable[[int], None], done: int, more: int) -> None:

@@ -10,7 +10,6 @@ import random
 
 from django.db.models import QuerySet
 
-from gpu_workers.types import Example
 from training import batches
 from training.config import Recipe
 from training.models import Checkpoint, Sample
@@ -39,10 +38,10 @@ def count(start: Checkpoint, recipe: Recipe) -> int:
     return min(recipe.replays, earlier(start).count()) if recipe.replays else 0
 
 
-def drawn(start: Checkpoint, recipe: Recipe, seed: int) -> list[Example]:
+def drawn(start: Checkpoint, recipe: Recipe, seed: int) -> list[Sample]:
     """`recipe.replay` of the recent ones, or as many as there are; the same seed draws the same of the same rows."""
     if not recipe.replays:
         return []
     keys = recent(start, recipe)
     chosen = random.Random(seed).sample(keys, min(recipe.replays, len(keys)))
-    return batches.collate(Sample.objects.filter(pk__in=chosen).order_by("pk"), max_tokens=recipe.max_tokens)
+    return list(Sample.objects.filter(pk__in=chosen).order_by("pk"))

@@ -314,8 +314,11 @@ def _learn(run: Run) -> Checkpoint:
     if parent.kind not in (Checkpoint.Kind.BASE, recipe.weights):
         raise NothingLearned(f"{parent} holds {parent.kind} weights: a {recipe.weights} run cannot go on from it.")
     checksums.verify(parent, with_optimizer=True)
-    taught = batches.collate(samples, max_tokens=recipe.max_tokens, demonstrations=recipe.shows, seed=run.seed)
-    replayed = replay.drawn(parent, recipe, run.seed)
+    again = replay.drawn(parent, recipe, run.seed)
+    taught = batches.collate(
+        samples, max_tokens=recipe.max_tokens, demonstrations=recipe.shows, seed=run.seed, earlier=again
+    )
+    replayed = batches.collate(again, max_tokens=recipe.max_tokens)
     written = sum(one.rewrite is not None for one in taught)
     rehearsed = rehearsal.drawn(recipe, len(samples), run.seed, written, len(replayed))
     # Looking at a sample is one unit of work, an update on it about three: there and back again.

@@ -200,8 +200,8 @@ class TinkerLearner:
     def supervise(
         self, pairs: Sequence[Pair], *, weights: Sequence[Sequence[float]] | None = None, scale: float = 1.0
     ) -> dict[str, float]:
-        """Add the gradient of scale · (mean over (prompt, answer) of the mean −log-prob of the answer's tokens), each
-        mean weighed by `weights`, one a token."""
+        """Add the gradient of scale · (mean over (prompt, answer) of the mean −log-prob of the answer's tokens), or,
+        with the `weights` of Answers, of their weighted sum."""
         began = time.monotonic()
         shares = Answers(pairs, weights).shares
         data = [

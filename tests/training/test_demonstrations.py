@@ -15,7 +15,7 @@ from training import batches, demonstrations, forecast, learning, runs
 from training.config import Recipe
 from training.demonstrations import Said, shown
 from training.forecast import Lengths
-from training.models import Run, Sample
+from training.models import Checkpoint, Run, Sample
 
 OTHER, REWRITE = [1, 40, 41], [42, 43, 2]
 RECIPE = Recipe(batch_size=3, w_sft=1, demonstrations=4)
@@ -80,7 +80,7 @@ def test_a_rewrite_is_shown_whole_where_only_its_beginning_is_learned(hers):
 
     mine, other = batches.collate(batches.ready(RECIPE), max_tokens=1, demonstrations=1)
 
-    assert other.rewrite == (OTHER, REWRITE[:1])
+    assert other.rewrite == (OTHER, REWRITE[:2])
     assert mine.teacher_prompt_ids == [*OTHER, *REWRITE, *HINTED]
 
 
@@ -202,6 +202,21 @@ def test_a_run_shows_as_many_as_its_recipe_says(hers, jobs):
     assert jobs[0].examples[0].teacher_prompt_ids[3:] in ([0, *REWRITE, *HINTED], [1, *REWRITE, *HINTED])
 
 
+def test_what_was_written_in_earlier_runs_is_shown_as_far_as_it_is_learned_again(hers, home, jobs):
+    hers(rewrite_ids=REWRITE, teacher_prompt_ids=None, conversation=uuid.uuid4())
+    first = batches.learn_now(RECIPE)
+    first.samples.update(status=Sample.Status.TRAINED)
+    Run.objects.filter(pk=first.pk).update(status=Run.Status.FINISHED)
+    live = Checkpoint.objects.create(number=1, parent=Checkpoint.live(), run=first, adapter="one", path="one")
+    Checkpoint.objects.filter(number=0).update(status="retired")
+    Checkpoint.objects.filter(pk=live.pk).update(status="live")
+
+    for replays, before in ((0, []), (1, [*PROMPT, *REWRITE])):
+        hers()
+        runs.train(batches.learn_now(RECIPE.model_copy(update={"replay": replays})))
+        assert jobs[-1].examples[0].teacher_prompt_ids == [*before, *HINTED]
+
+
 def test_what_was_taken_back_while_the_run_waited_is_shown_to_nobody(hers, jobs):
     hers()
     withdrawn = hers(prompt_ids=[1, 80], rewrite_ids=[81, 2])
@@ -243,6 +258,15 @@ def test_a_forecast_counts_what_the_teacher_is_shown():
     # written: 16, 17 and 3008 tokens. The first is shown 17 and 16; the second, whose own is no other, 17; none 3008
     assert more(1) == 17 + 17
     assert more(2) == more(9) == 17 + 16 + 17
+
+
+def test_a_forecast_counts_what_is_shown_of_earlier_runs():
+    samples = [Lengths(10, 5, 12), Lengths(9, 5, 0, 8)]
+
+    def foreseen(count):
+        return forecast.reads(samples, Recipe(w_sft=1, demonstrations=count), is_fresh=True, replayed=2)
+
+    assert foreseen(4) - foreseen(0) == 3 * 17  # 17 tokens were written now, and twice as many before
 
 
 @pytest.mark.parametrize("without", ["w_opd", "w_sft"])

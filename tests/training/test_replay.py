@@ -35,7 +35,7 @@ def promote(candidate):
 
 
 def drawn(recipe=RECIPE, seed=1):
-    return sorted(one.rewrite[1] for one in replay.drawn(Checkpoint.live(), recipe, seed))
+    return sorted(one.rewrite_ids for one in replay.drawn(Checkpoint.live(), recipe, seed))
 
 
 def test_a_run_learns_again_what_its_weights_learned_before(ready, home):

@@ -35,16 +35,18 @@ def test_a_rewrite_goes_with_its_own_prompt_and_is_cut_as_a_reply_is(ready):
 
     assert whole.rewrite == (PROMPT, REWRITE)
     assert cut.prompt_ids == [*PROMPT, *RESPONSE[:3]]  # the marked words stand at the end
-    assert cut.rewrite == (PROMPT, REWRITE[:2])  # and the rewrite at the beginning
+    assert cut.rewrite == (PROMPT, REWRITE)  # and of the rewrite the beginning is learned, twice as much
+    (shorter,) = batches.collate([sample], max_tokens=1)
+    assert shorter.rewrite == (PROMPT, REWRITE[:2])
 
 
 def test_what_was_kept_of_a_reply_beyond_where_it_is_cut_is_nothing_new(ready):
     """Whoever drops the first sentence of a long reply keeps what stood behind the cut, and did not write it."""
     sample = ready(rewrite_ids=RESPONSE[2:], teacher_prompt_ids=None)
 
-    (cut,) = batches.collate([sample], max_tokens=3)
+    (cut,) = batches.collate([sample], max_tokens=2)
 
-    assert cut.response_ids == RESPONSE[:3]
+    assert cut.response_ids == RESPONSE[:2]
     assert cut.rewrite == (PROMPT, RESPONSE[2:5])
     assert cut.decided == [True, False, False]  # the first comes where the reply began; the others follow what they did
 
@@ -131,8 +133,8 @@ def test_without_a_weight_a_rewrite_changes_nothing(tiny_model, served):
 def test_it_is_foreseen():
     sample = Lengths(prompt=60, response=40, rewrite=300)
 
-    # 100 read by the base, and there and back the reply's 100 and the rewrite's 60 + 128
-    assert forecast.reads([sample], Recipe(w_opd=0, w_sft=1, max_tokens=128), is_fresh=True) == 100 + 3 * (100 + 188)
+    # 100 read by the base, and there and back the reply's 100 and the rewrite's 60 + 256
+    assert forecast.reads([sample], Recipe(w_opd=0, w_sft=1, max_tokens=128), is_fresh=True) == 100 + 3 * (100 + 316)
     assert forecast.reads([sample], Recipe(w_opd=0, max_tokens=128), is_fresh=True) == 100 + 3 * 100
 
 
@@ -227,6 +229,24 @@ def test_a_lone_change_in_a_long_reply_is_not_learned_as_if_nothing_stood_around
 
     *kept, last = Learner(tiny_model, dtype="float32", seed=3).score(PROMPT, rewrite)
     assert figures["supervised_loss"] == pytest.approx(-(0.1 * sum(kept) + last) / (100 * 0.1 + 1), abs=1e-5)
+
+
+@pytest.mark.parametrize(("w_kept", "kept"), [(0.5, 1 / 6), (0.0, 0.0)])
+def test_what_is_behind_as_much_as_is_learned_of_a_reply_comes_on_top(tiny_model, w_kept, kept):
+    """A long rewrite is learned to its end, and its beginning counts no less for it."""
+    learner = Learner(tiny_model, dtype="float32", seed=3)
+    old = learner.score(PROMPT, RESPONSE[:2])
+    rewrite, marks = [7, 8, 9, 10], [False, True, False, False]
+    view = learner.view(Example(PROMPT, RESPONSE[:2], old, rewrite=(PROMPT, rewrite), decided=marks))
+
+    (figures,) = updates(learner, [view], RECIPE.model_copy(update={"w_kept": w_kept, "updates": 1, "max_tokens": 2}))
+
+    # One was decided on and three let stand, each counting w_kept / 3 of it: with 0.5 that is 1/6, and the first two
+    # count 1/6 + 1 together, by which all four are divided.
+    first, second, *behind = Learner(tiny_model, dtype="float32", seed=3).score(PROMPT, rewrite)
+    assert figures["supervised_loss"] == pytest.approx(
+        -(kept * first + second + kept * sum(behind)) / (kept + 1), abs=1e-5
+    )
 
 
 @pytest.mark.parametrize("weights", [[[1.0]], [[1.0, 1.0, 1.0, -1.0]], [[0.0] * 4]])
