@@ -1,4 +1,4 @@
-"""Who is compared: the base, a prompt that says it all, and the recipes that learn. Plain data."""
+"""Who is compared: the base, a prompt that says it all, one that shows it, and the recipes that learn. Plain data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Arm:
     """One way to be answered."""
 
     name: str
-    kind: Literal["frozen", "prompt", "trained"]
+    kind: Literal["frozen", "prompt", "shown", "trained"]
     recipe: Mapping[str, Any] = field(default_factory=dict)
     """A preset of training/config.py by its name, and what differs from it; empty where nothing learns."""
 
@@ -46,6 +46,7 @@ ARMS: dict[str, Arm] = {
     for arm in (
         Arm("base", "frozen"),
         Arm("prompt-only", "prompt"),
+        Arm("few-shot", "shown"),
         Arm("binary", "trained", {"preset": "binary", "lr": 2e-4, "beta": 0.1, "max_tokens": 128}),
         Arm("opd", "trained", {"preset": "opd", "lr": 2e-4, "beta": 0.1, "max_tokens": 128}),
         Arm("topk", "trained", {"preset": "embedded", "distillation": "topk", "w_rl": 0}),

@@ -75,8 +75,10 @@ QUICK = Sizes(rounds=1, samples=6, probes=12, read=4, pack=8, sessions=24)
 # Seconds of a core, SmolLM2-135M-Instruct, for a machine with two of them and no GPU; docs/evidence.md says where they
 # come from.
 START_S = 45.0
-REPLY_S = {"frozen": 1.0, "prompt": 0.5, "trained": 0.8}
+REPLY_S = {"frozen": 1.0, "prompt": 0.5, "shown": 1.0, "trained": 0.8}
 """A first answer of the plan's length, many at a time, each at its share."""
+SHOTS_S = 20.0
+"""What a person writes before the few-shot arm, one reply after another."""
 READ_S = 0.2
 """The base reads one reply."""
 ITEM_S = 0.15
@@ -153,6 +155,8 @@ class Plan:
                 yield Step(f"references/{seed}", new * sizes.references * (REPLY_S["frozen"] + READ_S))
             for arm in self.arms:
                 marks = sizes.marks[1:] if arm.learns else (0,)
+                if arm.kind == "shown":
+                    yield Step(f"shots/{seed}", SHOTS_S)
                 for number, mark in enumerate(marks, 1):
                     if arm.learns:
                         update_s = REPLIES_ALONE_S.get(arm.recipe.get("preset", ""), UPDATE_S)

@@ -88,16 +88,19 @@ class Question:
     task: Task
     plain: list[dict[str, Any]]
     sent: list[dict[str, Any]]
-    """The same but for prompt-only, which is told every wish beforehand."""
+    """The same but for prompt-only, which is told every wish beforehand, and few-shot, which is shown them."""
 
 
-def questions(plan: Plan, seed: int, *, told: Sequence[str] = ()) -> list[Question]:
-    """The held-out tasks of a seed in the words of its person, with these hints told beforehand."""
+def questions(
+    plan: Plan, seed: int, *, told: Sequence[str] = (), shown: Sequence[Mapping[str, Any]] = ()
+) -> list[Question]:
+    """The held-out tasks of a seed in the words of its person, with these hints told beforehand, or these messages
+    before them."""
     person, found = ScriptedUser(plan.own(seed), seed_of("probe", seed)), []
     for task in plan.heldout(seed):
         opening = person.opening(task)
         sent = guided(opening, told) if told else opening
-        found.append(Question(task, _user(opening), _user(sent)))
+        found.append(Question(task, _user(opening), [*map(dict, shown), *_user(sent)]))
     return found
 
 
@@ -109,8 +112,11 @@ async def ask(
     rows: Journal,
     turnstile: Turnstile,
     rank: Rank,
+    *,
+    shown: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """Ask everything that is not among the rows, and write a row a reply, and one for the other persona."""
+    """Ask everything that is not among the rows, with these messages before each question, and write a row a reply, and
+    one for the other persona."""
     own, other = plan.own(probe.seed), plan.other(probe.seed)
     told = [WISHES[name].hint for name in own.wishes] if probe.arm.kind == "prompt" else []
 
@@ -143,7 +149,8 @@ async def ask(
             )
         _also(rows, row, f"{probe.key}/other/{at}", set="other-persona", persona=asdict(other))
 
-    await asyncio.gather(*(one(at, what) for at, what in enumerate(questions(plan, probe.seed, told=told))))
+    asked = questions(plan, probe.seed, told=told, shown=shown)
+    await asyncio.gather(*(one(at, what) for at, what in enumerate(asked)))
 
 
 async def ask_references(

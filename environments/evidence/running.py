@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any, Protocol
 
 from core.errors import TalkbackError
-from environments.evidence import probes
+from environments.evidence import probes, shots
 from environments.evidence.arms import Arm
 from environments.evidence.journal import Journal
 from environments.evidence.plan import Plan
@@ -143,9 +143,9 @@ class Running:
             if arm.learns:
                 await self._learns(arm, seed, number, at, base, known)
                 return
-            probe = Probe(arm, seed, 0, BASE)
+            probe, rank = Probe(arm, seed, 0, BASE), (PROBING, number, 0, at)
             try:
-                await self._probe(probe, (PROBING, number, 0, at))
+                await self._probe(probe, rank, shown=await self._shots(arm, seed, rank) if arm.kind == "shown" else ())
             finally:
                 if arm is base:
                     known.set()
@@ -255,12 +255,22 @@ class Running:
         if last:
             await self._pack(now)
 
-    async def _probe(self, probe: Probe, rank: Rank) -> None:
+    async def _shots(self, arm: Arm, seed: int, rank: Rank) -> Sequence[Mapping[str, str]]:
+        """What the person wrote in place of the base's first replies, as the journal has it once it is known."""
+        key = f"shots/{seed}"
+        if key not in self.journal:
+            client = self._client(arm, seed, "probe")
+            messages, heard = await shots.written(self.plan, seed, client, self._person, self._turnstile, rank)
+            self._write(key, messages=messages, interactions=heard)
+            self._tell(arm, seed, f"{len(messages) // 2} rewrites of the base's first {heard} replies")
+        return list(self.journal[key]["messages"])
+
+    async def _probe(self, probe: Probe, rank: Rank, *, shown: Sequence[Mapping[str, str]] = ()) -> None:
         if f"probed/{probe.key}" in self.journal:
             return
         began = self._clock()
         client = self._client(probe.arm, probe.seed, "probe")
-        await probes.ask(self.plan, probe, client, self._reader, self.rows, self._turnstile, rank)
+        await probes.ask(self.plan, probe, client, self._reader, self.rows, self._turnstile, rank, shown=shown)
         self._write(f"probed/{probe.key}", checkpoint=probe.number, seconds=round(self._clock() - began, 1))
         said = f"probe after {probe.update} updates: {self.plan.sizes.probes} replies of {NAME}@{probe.number}"
         self._tell(probe.arm, probe.seed, said)

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,12 @@ from environments.client import Completion
 from environments.evidence import traffic, writing
 from environments.evidence.arms import chosen
 from environments.evidence.journal import Journal
-from environments.evidence.plan import Plan, made
+from environments.evidence.plan import Plan, made, sessions
 from environments.evidence.running import ArmsFailed, PlanDiffers, Running
 from environments.evidence.traffic import Overdue, RememberedWords
 from environments.personas import Persona
 from environments.tasks import Task
-from environments.users import ModelUser, Said, User
+from environments.users import ModelUser, Said, ScriptedUser, User
 
 SAMPLES = 4
 
@@ -302,6 +303,38 @@ async def test_prompt_only_is_told_every_wish_and_pays_for_it_in_tokens(run: Run
     for row in told:
         assert row["prompt_tokens"] > plain[row["task"]["id"]]["prompt_tokens"]
         assert row["messages"][0]["content"].startswith(plain[row["task"]["id"]]["messages"][0]["content"])
+
+
+async def test_few_shot_is_shown_what_the_person_wrote_of_the_bases_first_replies_and_learns_nothing(run: Run) -> None:
+    run.person = lambda person, seed: Editor()
+    plan = replace(run.plan, arms=chosen(["base", "few-shot"]))
+    journal, rows = await run(plan)
+    for seed in (1, 2):
+        first = [task.prompt for _, task, _ in islice(sessions(plan, seed), 4)]
+        told = [(one["role"], one["content"]) for one in journal[f"shots/{seed}"]["messages"]]
+        assert told == [pair for asked in first for pair in (("user", asked), ("assistant", "Rain is water."))]
+        plain = {row["task"]["id"]: row["messages"] for row in rows if (row["arm"], row["seed"]) == ("base", seed)}
+        asked = [row for row in rows if (row["arm"], row["seed"], row["set"]) == ("few-shot", seed, "own")]
+        assert len(asked) == 5
+        for row in asked:
+            assert row["messages"] == [*journal[f"shots/{seed}"]["messages"], *plain[row["task"]["id"]]]
+    assert not any(line.replies for line in run.talkback.lines.values())
+    assert {step.key for step in plan.steps()} <= {row["key"] for row in journal}
+
+    before = run.talkback.asked.copy()
+    await run(plan)
+    assert run.talkback.asked == before
+
+
+async def test_few_shot_of_somebody_who_writes_nothing_is_the_base(run: Run) -> None:
+    run.person = lambda person, seed: ScriptedUser(person, seed, writes=0.0)
+    journal, rows = await run(replace(run.plan, arms=chosen(["base", "few-shot"]), seeds=(1,)))
+    assert (journal["shots/1"]["messages"], journal["shots/1"]["interactions"]) == ([], 9)  # all nine sessions
+    base, other = (
+        {row["task"]["id"]: row["messages"] for row in rows if (row["arm"], row["set"]) == (arm, "own")}
+        for arm in ("base", "few-shot")
+    )
+    assert base == other
 
 
 async def test_the_distance_to_the_base_is_what_the_policy_says_less_what_the_base_says(run: Run) -> None:
