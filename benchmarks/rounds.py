@@ -294,8 +294,10 @@ def main() -> None:
                 yield {"arm": name, "updates": 0, **exam.rewritten(base)}
             elif ARMS[name].learns:
                 yield from taught(name, read({**ARMS[name].recipe, **own}), exam, arguments)
+            elif ARMS[name].kind == "shown":
+                parser.error(f"{name} is for make evidence alone: nobody has written anything here before the exam.")
             else:
-                told = hint if name == "prompt-only" else ""
+                told = hint if ARMS[name].kind == "prompt" else ""
                 yield {"arm": name, "updates": 0, **exam.sat(base, hint=told)}
         for each in arguments.tries:
             name, _, recipe = each.partition("=")

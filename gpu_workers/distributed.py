@@ -164,7 +164,7 @@ class SharedLearner(Learner):
         self, pairs: Sequence[Pair], *, weights: Sequence[Sequence[float]] | None = None, scale: float = 1.0
     ) -> dict[str, float]:
         """As a Learner's, over all of the group's pairs."""
-        weights = weights or [[1 / len(answer)] * len(answer) for _, answer in pairs]
+        weights = weights or [share.tolist() for share in Answers(pairs).shares]
         items = list(zip(pairs, weights, strict=True))
 
         def learned(

@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers.types import Example
 from training import edits
-from training.config import WRITTEN, Recipe
+from training.config import Recipe, written
 from training.demonstrations import Said, shown
 from training.models import SHARED, Checkpoint, Run, Sample
 
@@ -148,7 +148,7 @@ def collate(
     the prompt. Teachers are shown so many `demonstrations` of what their person wrote in the other samples and in those
     of `earlier` runs. Raises ValueError where lengths disagree."""
     samples = list(samples)
-    written = None if max_tokens is None else WRITTEN * max_tokens
+    most = written(max_tokens)
     for sample in samples:
         if sample.sampled_logprobs and len(sample.sampled_logprobs) != len(sample.response_ids):
             raise ValueError(
@@ -165,9 +165,9 @@ def collate(
                 teacher_prompt_ids=sample.teacher_prompt_ids,
                 reward=sample.reward,
                 rewards=sample.rewards,
-                rewrite=(sample.prompt_ids, sample.rewrite_ids[:written]) if sample.rewrite_ids else None,
+                rewrite=(sample.prompt_ids, sample.rewrite_ids[:most]) if sample.rewrite_ids else None,
                 # By the whole of both: what a cut leaves of the reply lacks what the rewrite may have kept of its rest.
-                decided=edits.decided(sample.response_ids, sample.rewrite_ids or [])[:written],
+                decided=edits.decided(sample.response_ids, sample.rewrite_ids or [])[:most],
             ),
             max_tokens,
         )

@@ -129,8 +129,13 @@ class Gate(BaseModel):
 
 
 WRITTEN = 2
-"""How many times as many tokens of a rewrite are learned as of a reply: how long ones end is learned from no other
-place, and a rewrite takes no frozen model's look (decision 8)."""
+"""How many times as many tokens of a rewrite are learned as of a reply: nothing else teaches how a long reply ends, and
+a rewrite costs no frozen model's pass (decision 8)."""
+
+
+def written(max_tokens: int | None) -> int | None:
+    """How much of a rewrite is learned where so much of a reply is; None: all."""
+    return None if max_tokens is None else WRITTEN * max_tokens
 
 
 class Recipe(BaseModel):
@@ -180,10 +185,10 @@ class Recipe(BaseModel):
     it to learn but itself; without any of it, a phrase is learned and not what follows it."""
 
     replay: int = Field(0, ge=0)
-    """How many rewrites of earlier runs are learned again beside those of a batch, which weigh together what those of
-    the batch would alone, and shown to its teachers: a few learned by themselves are learned word by word. In the one
-    pair of lines that differ in it alone, of one person, 0.86 of the content was kept with it and 0.73 without
-    (decision 8)."""
+    """How many rewrites of earlier runs are learned again beside those of a batch: a few learned by themselves are
+    learned word by word. All together weigh what those of the batch would alone; with `demonstrations` teachers are
+    shown them too. In the one pair of lines that differ in it alone, of one person, 0.86 of the content was kept with
+    it and 0.73 without (decision 8)."""
 
     rehearsal: float = Field(0.0, ge=0, lt=1)
     """Share of a batch that is ordinary prompts, held to the base's own answers behind their opening, so that a style
@@ -280,7 +285,7 @@ class Recipe(BaseModel):
     @property
     def written_tokens(self) -> int | None:
         """How much of a rewrite is learned: its first tokens; None: all."""
-        return None if self.max_tokens is None else WRITTEN * self.max_tokens
+        return written(self.max_tokens)
 
     @property
     def shows(self) -> int:

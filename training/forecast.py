@@ -153,7 +153,8 @@ def _bounded(tokens: int, most: int | None) -> int:
 def reads(samples: Iterable[Lengths], recipe: Recipe, *, is_fresh: bool, replayed: int = 0) -> int:
     """Tokens read in a run: each sample once by the base, once by the policy it starts from (which is the base, when
     `is_fresh`), once under the hint with the demonstrations before it, and there and back at each update, with what a
-    person wrote instead; so many `replayed` rewrites are taken to be those of the samples over again.
+    person wrote instead; so many `replayed` rewrites are taken to be those of the samples over again, and where the
+    samples have none, what teachers are shown of them is left out.
 
     >>> reads([Lengths(60, 40, 80)], Recipe(updates=2), is_fresh=True)  # 100 + 120 + 3 * 2 * 100
     820

@@ -131,8 +131,8 @@ def updates(
     the run has learned what there was, and stops.
 
     What people wrote instead is learned beside it: w_sft · (mean over the whole batch, rewritten or not, of the mean
-    −log-prob of a rewrite's tokens), so that one rewrite weighs what one reply does; of a longer rewrite than replies
-    are learned, what is beyond comes on top. Those of `replayed` are learned
+    −log-prob of a rewrite's first `max_tokens` tokens), so that one rewrite weighs what one reply does. What is behind
+    these comes on top, and weighs no more than they do. Those of `replayed` are learned
     with them, and all together weigh what those of the batch would. "supervised_loss" is the mean over all.
 
     What is rehearsed comes on top: each row weighs what a reply does, and takes nothing of the replies' weight.
@@ -185,14 +185,18 @@ def _weights(examples: Sequence[Example], recipe: Recipe) -> list[list[float]]:
 
 
 def _scaled(weights: Sequence[float], within: int | None) -> list[float]:
-    """So that the first `within` add up to 1, and those behind them weigh as much a token: long rewrites are learned to
-    their ends, and their beginnings, by which a reply is judged first, no less for it.
+    """So that the first `within` add up to 1, and those behind them weigh as much a token, and 1 together at most: long
+    rewrites are learned to their ends, and their beginnings, by which a reply is judged first, no less for it.
 
     >>> _scaled([1, 3, 2], 2), _scaled([1, 3], None)
     ([0.25, 0.75, 0.5], [0.25, 0.75])
+    >>> _scaled([0, 1, 2, 2], 2), _scaled([0, 0, 1], 2)  # nothing may be learned of it before its end
+    ([0.0, 1.0, 0.5, 0.5], [0.0, 0.0, 1.0])
     """
-    whole = sum(weights[:within]) or sum(weights)  # with w_kept 0 there may be nothing to learn before its end
-    return [one / whole for one in weights]
+    first = weights[:within]
+    behind = weights[len(first) :]
+    whole, most = sum(first), max(sum(first), sum(behind))
+    return [*(one / (whole or 1.0) for one in first), *(one / most for one in behind)]
 
 
 def _onward(progress: Callable[[int], None], done: int, more: int) -> None:

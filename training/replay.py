@@ -1,7 +1,7 @@
 """What people wrote instead in earlier runs, learned again beside what they write now.
 
 A batch holds a few rewrites, and four updates on a few learn their very words. Beside earlier ones, what they have in
-common weighs more (what was seen of that is in decision 8).
+common weighs more (what was seen of that is in decision 8). Teachers are shown them too (`training/demonstrations.py`).
 """
 
 from __future__ import annotations

@@ -13,6 +13,9 @@ GUIDANCE = "(Guidance: {hint})"
 """How a wish is told beforehand: as Talkback words a hint to its teacher (judge/hints.py), so that prompt-only is what
 the teacher is."""
 
+SHOTS = 4
+"""What few-shot is shown: as much as a teacher is by the recipe of a small model."""
+
 LEAST_GATE: dict[str, float] = {
     "prompts": 1, "handful": 1, "max_new_tokens": 8, "hints": 0, "examples": 0, "pack": 0, "own": 0, "meter": 0,
     "empty": 1e9, "shortest": 0, "longest": 1e9, "repetition": 1e9, "variety": 0, "fluency": 1e9,

@@ -11,6 +11,7 @@ from typing import Any
 
 from core.bootstrap import Interval
 from environments.evidence import figures, regressions
+from environments.evidence.arms import SHOTS
 from environments.evidence.figures import Look, Pair, Values
 from environments.evidence.scoring import BASE, OTHER, OWN, PACK, REFERENCE, scored
 
@@ -342,6 +343,14 @@ class Findings:
             found.append(
                 "Each seed has a persona of its own, so that seeds differ in who is talking as well as in chance."
             )
+        for arm, kind in self.kinds.items():
+            asked_ = self._by.get((OWN, arm, 0), {}) if kind == "shown" else {}
+            shots = {pair.seed: len(row["messages"]) // 2 for pair, row in asked_.items()}
+            found += [
+                f"{arm}, seed {seed}: {number} of {SHOTS} rewrites are shown, since no more were written."
+                for seed, number in sorted(shots.items())
+                if number < SHOTS
+            ]
         for one in self.rounds:
             if one.get("trouble"):
                 found.append(f"{one['arm']}, seed {one['seed']}, round {one['round']}: {one['trouble']}")

@@ -261,7 +261,7 @@ class Running:
         if key not in self.journal:
             client = self._client(arm, seed, "probe")
             messages, heard = await shots.written(self.plan, seed, client, self._person, self._turnstile, rank)
-            self._write(key, messages=messages, interactions=heard)
+            self._write(key, arm=arm.name, seed=seed, messages=messages, interactions=heard)
             self._tell(arm, seed, f"{len(messages) // 2} rewrites of the base's first {heard} replies")
         return list(self.journal[key]["messages"])
 

@@ -1,7 +1,7 @@
 """What a person wrote in place of the base's first replies, to stand before each question of the few-shot arm.
 
-A control for learning: no run and no weights, but the very rewrites that a first batch holds, and their tokens with
-every request (in-context learning; Brown et al. 2020, arXiv:2005.14165).
+A control for learning: no run and no weights, but rewrites of the very replies that every arm begins with, and their
+tokens with every request (in-context learning; Brown et al. 2020, arXiv:2005.14165).
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import islice
 
+from environments.evidence.arms import SHOTS
 from environments.evidence.plan import Plan, sessions
 from environments.evidence.probes import BASE, NAME, Answers
 from environments.evidence.turnstile import Rank, Turnstile
 from environments.personas import Persona
 from environments.users import User
-
-SHOTS = 4
-"""As many as a run's teacher is shown by the recipe of a small model."""
 
 
 async def written(
@@ -29,10 +27,10 @@ async def written(
 ) -> tuple[list[dict[str, str]], int]:
     """`SHOTS` questions with the replies that the person would have had, as messages in turn, and how many of the
     base's replies they heard for it. They hear the first reply of each session, of those that every arm begins with;
-    there are fewer where all sessions are through."""
+    there are fewer where all sessions are through, and none of people who write nothing."""
     messages: list[dict[str, str]] = []
     heard = 0
-    for number, task, session_seed in islice(sessions(plan, seed), plan.sizes.sessions):
+    for number, task, session_seed in islice(sessions(plan, seed), plan.sizes.sessions if plan.sizes.writes else 0):
         if len(messages) == 2 * SHOTS:
             break
         user = person(plan.own(seed), session_seed)

@@ -34,11 +34,15 @@ def write(out: Path, journal: Journal, rows: Journal) -> tuple[Path, Path]:
 
 
 def said(journal: Journal) -> dict[str, list[str]]:
-    """Every reply of an arm's sessions by "arm/seed": what it learned from, so what it may have learned by heart."""
+    """Every reply of an arm's sessions, and all that it was shown, by "arm/seed": what it may have learned by heart, or
+    repeat."""
     found: dict[str, list[str]] = {}
     for row in journal.under("reply/"):
         _, arm, seed, *_ = row["key"].split("/")
         found.setdefault(f"{arm}/{seed}", []).append(row["completion"]["text"])
+    for row in journal.under("shots/"):
+        written = [one["content"] for one in row["messages"] if one["role"] == "assistant"]
+        found.setdefault(f"{row['arm']}/{row['seed']}", []).extend(written)
     return found
 
 

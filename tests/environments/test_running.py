@@ -16,6 +16,7 @@ import pytest
 from environments.client import Completion
 from environments.evidence import traffic, writing
 from environments.evidence.arms import chosen
+from environments.evidence.findings import Findings
 from environments.evidence.journal import Journal
 from environments.evidence.plan import Plan, made, sessions
 from environments.evidence.running import ArmsFailed, PlanDiffers, Running
@@ -319,6 +320,7 @@ async def test_few_shot_is_shown_what_the_person_wrote_of_the_bases_first_replie
         for row in asked:
             assert row["messages"] == [*journal[f"shots/{seed}"]["messages"], *plain[row["task"]["id"]]]
     assert not any(line.replies for line in run.talkback.lines.values())
+    assert writing.said(journal) == {f"few-shot/{seed}": ["Rain is water."] * 4 for seed in (1, 2)}
     assert {step.key for step in plan.steps()} <= {row["key"] for row in journal}
 
     before = run.talkback.asked.copy()
@@ -330,6 +332,8 @@ async def test_few_shot_of_somebody_who_writes_nothing_is_the_base(run: Run) -> 
     run.person = lambda person, seed: ScriptedUser(person, seed, writes=0.0)
     journal, rows = await run(replace(run.plan, arms=chosen(["base", "few-shot"]), seeds=(1,)))
     assert (journal["shots/1"]["messages"], journal["shots/1"]["interactions"]) == ([], 9)  # all nine sessions
+    caveats = Findings(journal["plan/1"]["plan"], list(rows), []).caveats()
+    assert "few-shot, seed 1: 0 of 4 rewrites are shown, since no more were written." in caveats
     base, other = (
         {row["task"]["id"]: row["messages"] for row in rows if (row["arm"], row["set"]) == (arm, "own")}
         for arm in ("base", "few-shot")

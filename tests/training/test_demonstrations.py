@@ -215,6 +215,19 @@ def test_what_was_written_in_earlier_runs_is_shown_as_far_as_it_is_learned_again
         hers()
         runs.train(batches.learn_now(RECIPE.model_copy(update={"replay": replays})))
         assert jobs[-1].examples[0].teacher_prompt_ids == [*before, *HINTED]
+    first.samples.update(drop_reason="withdrawn")
+    hers()
+    runs.train(batches.learn_now(RECIPE.model_copy(update={"replay": 1})))
+    assert jobs[-1].examples[0].teacher_prompt_ids == HINTED
+
+
+def test_of_earlier_runs_too_nobody_is_shown_what_is_not_theirs_or_was_wanted_in_the_same_conversation():
+    mine = example([8, 9])
+    earlier = [said(0, [1], [11]), said(1, [2], [12])._replace(person="8"), said(2, [3], [13]), said(3, [4])]
+
+    (found,) = shown([mine], [said(0)], 4, seed=0, earlier=earlier)
+
+    assert found.teacher_prompt_ids == [3, 13, 8, 9, 99]
 
 
 def test_what_was_taken_back_while_the_run_waited_is_shown_to_nobody(hers, jobs):

@@ -249,6 +249,20 @@ def test_what_is_behind_as_much_as_is_learned_of_a_reply_comes_on_top(tiny_model
     )
 
 
+def test_an_end_that_was_written_anew_weighs_no_more_than_the_beginning(tiny_model):
+    """Whoever appends to a long reply lets its beginning stand, and is not heard many times for it."""
+    learner = Learner(tiny_model, dtype="float32", seed=3)
+    old = learner.score(PROMPT, RESPONSE[:2])
+    rewrite, marks = [7, 8, 9, 10], [False, False, True, True]
+    view = learner.view(Example(PROMPT, RESPONSE[:2], old, rewrite=(PROMPT, rewrite), decided=marks))
+
+    (figures,) = updates(learner, [view], RECIPE.model_copy(update={"w_kept": 0.4, "updates": 1, "max_tokens": 2}))
+
+    # Two were let stand, each at 0.4 of one that was written: the first two count 0.8 and the others 2, more than that.
+    first, second, *behind = Learner(tiny_model, dtype="float32", seed=3).score(PROMPT, rewrite)
+    assert figures["supervised_loss"] == pytest.approx(-(0.5 * (first + second) + 0.5 * sum(behind)), abs=1e-5)
+
+
 @pytest.mark.parametrize("weights", [[[1.0]], [[1.0, 1.0, 1.0, -1.0]], [[0.0] * 4]])
 def test_weights_that_disagree_with_their_answer_are_refused(tiny_model, weights):
     learner = Learner(tiny_model, dtype="float32")
