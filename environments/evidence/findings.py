@@ -343,9 +343,8 @@ class Findings:
             found.append(
                 "Each seed has a persona of its own, so that seeds differ in who is talking as well as in chance."
             )
-        for arm, kind in self.kinds.items():
-            asked_ = self._by.get((OWN, arm, 0), {}) if kind == "shown" else {}
-            shots = {pair.seed: len(row["messages"]) // 2 for pair, row in asked_.items()}
+        for arm in [arm for arm, kind in self.kinds.items() if kind == "shown"]:
+            shots = {pair.seed: len(row["messages"]) // 2 for pair, row in self._by.get((OWN, arm, 0), {}).items()}
             found += [
                 f"{arm}, seed {seed}: {number} of {SHOTS} rewrites are shown, since no more were written."
                 for seed, number in sorted(shots.items())
