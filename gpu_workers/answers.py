@@ -1,7 +1,8 @@
-"""Answers that are wanted as they stand, whoever gave them: how much each of their tokens counts."""
+"""Answers that are wanted, or not, whoever gave them: how much each of their tokens counts."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,12 +16,15 @@ from gpu_workers.branching import Pair
 @dataclass(frozen=True)
 class Answers:
     """Prompts with their answers; the loss is scale · (mean over the pairs of Σ weight · −log-prob of the answer's
-    tokens). Raises ValueError where lengths disagree, or an answer has no weight at all."""
+    tokens). Raises ValueError where lengths disagree, or a weight is no number."""
 
     pairs: Sequence[Pair]
     weights: Sequence[Sequence[float]] | None = None
-    """One a token of each answer; those that add up to 1 make a mean. None: the plain mean of each."""
+    """One a token of each answer; those that add up to 1 make a mean, and one below 0 is of a token that is wanted
+    less. None: the plain mean of each."""
     scale: float = 1.0
+    name: str = "supervised"
+    """What their loss is called among a step's figures: "supervised_loss"."""
 
     def __post_init__(self) -> None:
         if not self.pairs or not all(prompt and answer for prompt, answer in self.pairs):
@@ -29,8 +33,8 @@ class Answers:
             return
         if [len(one) for one in self.weights] != [len(answer) for _, answer in self.pairs]:
             raise ValueError("weights are one a token of each answer")
-        if any(min(one) < 0 or sum(one) <= 0 for one in self.weights):
-            raise ValueError("the weights of an answer are 0 or more, and not all 0")
+        if not all(math.isfinite(each) for one in self.weights for each in one):
+            raise ValueError("a weight of an answer is no number")
 
     @cached_property
     def shares(self) -> list[Tensor]:
@@ -43,4 +47,4 @@ class Answers:
         """The figures of a step on views with those of these answers, which it took beside them."""
         sums = {name: figures[name] + said[name] for name in ("tokens", "computed", "seconds") if name in figures}
         loss = figures["loss"] + self.scale * said["loss"]
-        return {**figures, **sums, "loss": loss, "supervised_loss": said["loss"]}
+        return {**figures, **sums, "loss": loss, f"{self.name}_loss": said["loss"]}

@@ -140,7 +140,7 @@ class SharedLearner(Learner):
         *,
         scale: float = 1.0,
         divergence: Divergence | None = None,
-        answers: Answers | None = None,
+        answers: Sequence[Answers] = (),
         progress: Callable[[int], None] | None = None,
     ) -> dict[str, float]:
         """As a Learner's, over all of the group's views, and then its answers; the figures are of all of them too."""
@@ -155,10 +155,10 @@ class SharedLearner(Learner):
                 progress(min(len(views), done * self.world))
 
         figures = self._parted(views, learned, seen, replies(views))
-        if answers is None:
-            return figures
-        said = self.supervise(answers.pairs, weights=answers.weights, scale=scale * answers.scale)
-        return answers.beside(figures, said)
+        for one in answers:
+            said = self.supervise(one.pairs, weights=one.weights, scale=scale * one.scale)
+            figures = one.beside(figures, said)
+        return figures
 
     def supervise(
         self, pairs: Sequence[Pair], *, weights: Sequence[Sequence[float]] | None = None, scale: float = 1.0
@@ -174,6 +174,15 @@ class SharedLearner(Learner):
             return Learner.supervise(self, mine, weights=theirs, scale=scale * share)
 
         return self._parted(items, learned, None, [True] * len(items))
+
+    def likelihoods(self, pairs: Sequence[Pair], *, adapter: bool = True) -> list[float]:
+        """As a Learner's: every process takes its part, and all have all. All parts are equally long, since sharded
+        layers work only while everybody does: whoever has fewer repeats the last."""
+        part = math.ceil(len(pairs) / self.world)
+        mine = [pairs[min(at, len(pairs) - 1)] for at in range(self.rank * part, (self.rank + 1) * part)]
+        with self._alone():
+            found = super().likelihoods(mine, adapter=adapter)
+        return [one for each in self._exchanged(found) for one in each][: len(pairs)]
 
     def _parted(
         self,

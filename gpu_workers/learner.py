@@ -11,7 +11,7 @@ import math
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -267,18 +267,18 @@ class Learner:
         *,
         scale: float = 1.0,
         divergence: Divergence | None = None,
-        answers: Answers | None = None,
+        answers: Sequence[Answers] = (),
         progress: Callable[[int], None] | None = None,
     ) -> dict[str, float]:
-        """Add the gradient of scale · (mean loss over the views + the loss of `answers`). Which of them go through the
-        model together changes nothing but rounding; what they begin with alike goes through it once.
+        """Add the gradient of scale · (mean loss over the views + the losses of `answers`). Which of them go through
+        the model together changes nothing but rounding; what they begin with alike goes through it once.
 
         `objective` turns each micro-batch's Scores into its mean loss and figures. `divergence` says how far
         policy and teacher are apart at a position; without one, Scores.distance is 0. `progress` is called with
         the number of views done. Returns the figures (means over the views, but for what is rehearsed; the extreme
         where a name ends in _max or _min) with "loss", "entropy", "tokens", "computed" (positions that went through the
-        model), "seconds", and of answers "supervised_loss". Raises NothingLearned when the loss is no number, and
-        OutOfMemory, both with nothing changed; OutOfMemory drops the gradients gathered before it too.
+        model), "seconds", and the loss of each of `answers` by its name. Raises NothingLearned when the loss is no
+        number, and OutOfMemory, both with nothing changed; OutOfMemory drops the gradients gathered before it too.
         """
         if not views:
             raise ValueError("nothing to learn from: no views")
@@ -296,7 +296,7 @@ class Learner:
         """
         answers = Answers(pairs, weights)
         with self._room():
-            figures = self._gather((), None, answers, scale)
+            figures = self._gather((), None, [answers], scale)
         loss = figures.pop("supervised_loss")
         return {**figures, "loss": loss}
 
@@ -304,7 +304,7 @@ class Learner:
         self,
         views: Sequence[View],
         objective: Objective | None,
-        answers: Answers | None,
+        answers: Sequence[Answers],
         scale: float,
         divergence: Divergence | None = None,
         progress: Callable[[int], None] | None = None,
@@ -312,7 +312,8 @@ class Learner:
         """Both, part by part; an objective is for views alone."""
         began = time.monotonic()
         pairs: list[Pair] = [(view.example.prompt_ids, view.example.response_ids) for view in views]
-        pairs += answers.pairs if answers else ()
+        told_of = [(one, place) for one in answers for place in range(len(one.pairs))]
+        pairs += [one.pairs[place] for one, place in told_of]
         learns = [any(view.example.mask or [1.0]) for view in views]  # what has no token to learn is in nobody's mean
         told = replies(views)
         totals = {"loss": 0.0, "computed": 0.0}
@@ -333,11 +334,14 @@ class Learner:
                 share = sum(learns[mine[row]] for row in heard) / sum(told)
                 if heard:
                     _add(totals, figures | {"entropy": entropy[heard].mean()}, share)
-            if answers and theirs:
-                places = [at - len(views) for at in theirs]
-                missed = self._missed(answers, {place: rows[at] for place, at in zip(places, theirs, strict=True)})
-                losses.append(answers.scale * _sound(missed, "pair", places))
-                totals["supervised_loss"] = totals.get("supervised_loss", 0.0) + float(missed.detach())
+            for one in answers:
+                places = {told_of[at - len(views)][1]: rows[at] for at in theirs if told_of[at - len(views)][0] is one}
+                if not places:
+                    continue
+                missed = self._missed(one, places)
+                losses.append(one.scale * _sound(missed, "pair", list(places)))
+                name = f"{one.name}_loss"
+                totals[name] = totals.get(name, 0.0) + float(missed.detach())
             total = torch.stack(losses).sum()
             if total.requires_grad:
                 (total * scale).backward()
@@ -408,15 +412,16 @@ class Learner:
             raise OutOfMemory(f"No memory for a micro-batch of {self.micro_batch}: {failed}")
 
     @torch.no_grad()
-    def likelihoods(self, pairs: Sequence[Pair]) -> list[float]:
-        """The log-prob of each whole answer after its prompt; shared beginnings are computed once, as above.
+    def likelihoods(self, pairs: Sequence[Pair], *, adapter: bool = True) -> list[float]:
+        """The log-prob of each whole answer after its prompt, by the policy, or by the base with `adapter=False`;
+        shared beginnings are computed once, as above.
 
         Raises OutOfMemory.
         """
         found: dict[int, float] = {}
-        with self._room():
+        with self._room(), nullcontext(self.causal) if adapter else self._as_base() as causal:
             for part in self._together(pairs):
-                scored = self._scored(self.causal, [pairs[at] for at in part])
+                scored = self._scored(causal, [pairs[at] for at in part])
                 found |= {at: float(logprobs.sum()) for at, (logprobs, _) in zip(part, scored, strict=True)}
         return [found[at] for at in range(len(pairs))]
 

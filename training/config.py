@@ -184,11 +184,20 @@ class Recipe(BaseModel):
     token that was let stand counts more than one that was changed. The policy says it of itself, so there is nothing in
     it to learn but itself; without any of it, a phrase is learned and not what follows it."""
 
+    w_dpo: float = Field(0.0, ge=0)
+    """Weight of the preference for what people wrote over the replies that they wrote it in place of (DPO,
+    arXiv:2305.18290). All rewrites together, replayed ones among them, count what the whole batch does once they are as
+    many as its replies (decision 8)."""
+
+    dpo_beta: float = Field(0.1, gt=0)
+    """DPO's β: a preference of some 1/β nats beside the base's is enough, and what is preferred more pulls less. The
+    paper's."""
+
     replay: int = Field(0, ge=0)
     """How many rewrites of earlier runs are learned again beside those of a batch: a few learned by themselves are
-    learned word by word. All together weigh what those of the batch would alone; with `demonstrations` teachers are
-    shown them too. In the one pair of lines that differ in it alone, of one person, 0.86 of the content was kept with
-    it and 0.73 without (decision 8)."""
+    learned word by word. By `w_sft` all together weigh what those of the batch would alone, by `w_dpo` each what a
+    reply does; with `demonstrations` teachers are shown them too. In the one pair of lines that differ in it alone, of
+    one person, 0.86 of the content was kept with it and 0.73 without (decision 8)."""
 
     rehearsal: float = Field(0.0, ge=0, lt=1)
     """Share of a batch that is ordinary prompts, held to the base's own answers behind their opening, so that a style
@@ -294,6 +303,12 @@ class Recipe(BaseModel):
         return self.demonstrations if self.w_opd and self.w_sft else 0
 
     @property
+    def prefers(self) -> float:
+        """The weight of preferences: none where rewrites are not learned, since a preference alone may make both
+        answers unlikely."""
+        return self.w_dpo if self.w_sft else 0.0
+
+    @property
     def replays(self) -> int:
         """How many earlier rewrites are learned again: none where rewrites are not learned."""
         return self.replay if self.w_sft else 0
@@ -326,6 +341,7 @@ PRESETS: dict[str, Recipe] = {
         w_rl=0.2,
         w_sft=2.5,
         w_kept=1.5,
+        w_dpo=3,
         demonstrations=4,
         replay=16,
         rehearsal=0.25,

@@ -153,8 +153,9 @@ def _bounded(tokens: int, most: int | None) -> int:
 def reads(samples: Iterable[Lengths], recipe: Recipe, *, is_fresh: bool, replayed: int = 0) -> int:
     """Tokens read in a run: each sample once by the base, once by the policy it starts from (which is the base, when
     `is_fresh`), once under the hint with the demonstrations before it, and there and back at each update, with what a
-    person wrote instead; so many `replayed` rewrites are taken to be those of the samples over again, and where the
-    samples have none, what teachers are shown of them is left out.
+    person wrote instead; and where that is preferred to the reply, both again by the base, and at each update. So many
+    `replayed` rewrites are taken to be those of the samples over again, and where the samples have none, what teachers
+    are shown of them is left out.
 
     >>> reads([Lengths(60, 40, 80)], Recipe(updates=2), is_fresh=True)  # 100 + 120 + 3 * 2 * 100
     820
@@ -165,6 +166,11 @@ def reads(samples: Iterable[Lengths], recipe: Recipe, *, is_fresh: bool, replaye
     for sample in [*written, *again]:
         instead = sample.prompt + _bounded(sample.rewrite, recipe.written_tokens)
         total += THERE_AND_BACK * recipe.updates * instead
+        if recipe.prefers:  # both answers by the base, and by the policy at each update
+            both = 2 * sample.prompt + _bounded(sample.rewrite, recipe.max_tokens) + learned(sample, recipe)
+            total += (1 + recipe.updates) * both
+    if recipe.prefers:  # what earlier rewrites were written in place of; of the batch's own it is a reply of the batch
+        total += sum(THERE_AND_BACK * recipe.updates * (one.prompt + learned(one, recipe)) for one in again)
     for at, sample in enumerate(samples):
         reply = learned(sample, recipe)
         whole = sample.prompt + reply

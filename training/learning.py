@@ -48,7 +48,7 @@ class Job:
     """Which examples the starting weights themselves served: there the engine's log-probs are comparable."""
     folder: Path
     replayed: Sequence[Example] = ()
-    """Of earlier runs: what was written instead of these is learned again, and of them nothing else."""
+    """Of earlier runs: what was written instead of these is learned again, and held against them."""
     is_sharded: bool = False
     """Whether processes that share the job also share an adapter's base, where it does not fit one card."""
     gives_way_to: Sequence[str] = ()

@@ -14,8 +14,9 @@ from gpu_workers.head import Divergence, reverse_kl
 from gpu_workers.learner import Learner
 from gpu_workers.scores import Objective, Scores, View
 from gpu_workers.types import Example
-from training import advantages, losses, memory
+from training import advantages, losses, memory, preferences
 from training.config import Recipe
+from training.preferences import Preferences
 
 LEAST_KEPT = 0.1
 """What a token that was let stand counts at least beside one that was decided on: a lone change in a thousand words is
@@ -135,17 +136,22 @@ def updates(
     these comes on top, and weighs no more than they do. Those of `replayed` are learned
     with them, and all together weigh what those of the batch would. "supervised_loss" is the mean over all.
 
+    Each of these is preferred to the reply that it was written in place of, besides: w_dpo · (mean over them all, of
+    DPO's loss), where they are as many as the replies of the batch, and as much less as they are fewer
+    (training/preferences.py).
+
     What is rehearsed comes on top: each row weighs what a reply does, and takes nothing of the replies' weight.
     """
-    loss, apart, answers = objective(recipe), divergence(recipe), _rewrites(views, replayed, recipe)
     replies = sum(view.example.kind == "turn" for view in views)
     whole = len(views) / (replies or len(views))
+    answers = _rewrites(views, replayed, recipe)
+    preferred = memory.fitting(learner, partial(_preferred, learner, views, replayed, recipe))
+    if progress:
+        progress(0)  # both answers of many couples take the base a while
+    once = partial(learner.forward_backward, views, objective(recipe), scale=whole, divergence=divergence(recipe))
     for update in range(1, recipe.updates + 1):
         told = None if progress is None else partial(_onward, progress, (update - 1) * len(views))
-        gather = partial(
-            learner.forward_backward, views, loss, scale=whole, divergence=apart, answers=answers, progress=told
-        )
-        figures = memory.fitting(learner, gather)
+        figures = memory.fitting(learner, partial(_gathered, learner, once, answers, preferred, told))
         if update > 1 and (not learner.has_gradient() or _is_far(figures, recipe)):
             return
         lr = recipe.lr * min(1.0, update / (recipe.warmup + 1))
@@ -156,19 +162,55 @@ def updates(
         yield figures | step | {"update": update, "lr": lr, "tokens_per_s": speed}
 
 
+def _gathered(
+    learner: Learner,
+    once: Callable[..., dict[str, float]],
+    answers: Sequence[Answers],
+    preferred: Preferences | None,
+    progress: Callable[[int], None] | None,
+) -> dict[str, float]:
+    """An update's gradient, and its figures."""
+    if preferred is None:
+        return once(answers=answers, progress=progress)
+    pull, told = preferred.pull(learner)
+    if progress:
+        progress(0)
+    figures = once(answers=[*answers, pull], progress=progress)
+    # The pull has DPO's slope and not its height: its own sum says nothing.
+    figures["loss"] += preferred.scale * told["preference_loss"] - pull.scale * figures["preference_loss"]
+    return figures | told
+
+
 def _is_far(figures: Mapping[str, float], recipe: Recipe) -> bool:
     return recipe.most_kl is not None and figures["kl"] > recipe.most_kl
 
 
-def _rewrites(views: Sequence[View], replayed: Sequence[Example], recipe: Recipe) -> Answers | None:
-    """What people wrote instead, as it is learned; None where nobody did in this batch, or it is not learned."""
-    fresh = [view.example for view in views if view.example.rewrite is not None]
-    if not fresh or not recipe.w_sft:
+def _fresh(views: Sequence[View]) -> list[Example]:
+    return [view.example for view in views if view.example.rewrite is not None]
+
+
+def _preferred(
+    learner: Learner, views: Sequence[View], replayed: Sequence[Example], recipe: Recipe
+) -> Preferences | None:
+    """What people wrote instead, as it is preferred; None where nobody did in this batch, or nothing is."""
+    fresh = _fresh(views)
+    found = preferences.couples([*fresh, *replayed], recipe.max_tokens) if fresh and recipe.prefers else []
+    if not found:
         return None
+    replies = sum(view.example.kind == "turn" for view in views)
+    share = min(replies, len(found)) / len(views)
+    return Preferences.of(learner, found, beta=recipe.dpo_beta, scale=recipe.prefers * share)
+
+
+def _rewrites(views: Sequence[View], replayed: Sequence[Example], recipe: Recipe) -> list[Answers]:
+    """What people wrote instead, as it is learned; nothing where nobody did in this batch, or it is not learned."""
+    fresh = _fresh(views)
+    if not fresh or not recipe.w_sft:
+        return []
     examples = [*fresh, *replayed]
     pairs = [example.rewrite for example in examples if example.rewrite is not None]
     weights = [_scaled(one, recipe.max_tokens) for one in _weights(examples, recipe)]
-    return Answers(pairs, weights, recipe.w_sft * len(fresh) / len(views))
+    return [Answers(pairs, weights, recipe.w_sft * len(fresh) / len(views))]
 
 
 def _weights(examples: Sequence[Example], recipe: Recipe) -> list[list[float]]:

@@ -124,8 +124,10 @@ class TinkerLearner:
             teacher_distance=0.0 if taught is None else float((taught - start).abs().mean()),
         )
 
-    def likelihoods(self, pairs: Sequence[Pair]) -> list[float]:
-        """The log-prob of each whole answer after its prompt."""
+    def likelihoods(self, pairs: Sequence[Pair], *, adapter: bool = True) -> list[float]:
+        """The log-prob of each whole answer after its prompt, by the policy, or by the base with `adapter=False`."""
+        if not adapter and not self.is_fresh:
+            return [sum(self._sampled(prompt, answer)) for prompt, answer in pairs]
         return [float(one.double().sum()) for one in self._trained(pairs)]
 
     def _sampled(self, prompt_ids: Sequence[int], response_ids: Sequence[int]) -> list[float]:
@@ -159,10 +161,10 @@ class TinkerLearner:
         *,
         scale: float = 1.0,
         divergence: Divergence | None = None,
-        answers: Answers | None = None,
+        answers: Sequence[Answers] = (),
         progress: Callable[[int], None] | None = None,
     ) -> dict[str, float]:
-        """Add the gradient of scale · (mean loss over the views + the loss of `answers`), in a request for either.
+        """Add the gradient of scale · (mean loss over the views + the losses of `answers`), in a request for each.
 
         As the local learner's, but for "entropy", which takes a whole distribution and is not returned, and
         `divergence`, which takes one too and raises EngineRefused.
@@ -192,10 +194,10 @@ class TinkerLearner:
             progress(len(views))
         tokens = sum(len(e.response_ids) for e in examples)
         figures = {**found, "tokens": float(tokens), "seconds": time.monotonic() - began}
-        if answers is None:
-            return figures
-        said = self.supervise(answers.pairs, weights=answers.weights, scale=scale * answers.scale)
-        return answers.beside(figures, said)
+        for one in answers:
+            said = self.supervise(one.pairs, weights=one.weights, scale=scale * one.scale)
+            figures = one.beside(figures, said)
+        return figures
 
     def supervise(
         self, pairs: Sequence[Pair], *, weights: Sequence[Sequence[float]] | None = None, scale: float = 1.0

@@ -38,6 +38,7 @@ from gpu_workers.types import Example, Sampling
 from tests.tiny import write_tiny_model
 from training.config import Recipe
 from training.objective import objective, updates
+from training.preferences import Couple, Preferences
 
 PROMPT, HINTED, RESPONSE = [1, 5, 6, 40], [1, 5, 6, 40, 47, 48, 49], [7, 8, 9, 10, 2]
 RECIPE = Recipe(lr=1e-2, updates=3)
@@ -194,6 +195,21 @@ def test_a_rewrite_is_supervised_by_the_mean_of_its_tokens(learner):
     assert figures["loss"] == pytest.approx(-sum(means) / 2, abs=1e-5)
     assert figures["tokens"] == 8.0
     assert sum(learner.likelihoods(pairs)) > sum(mean * len(pair[1]) for mean, pair in zip(means, pairs, strict=True))
+
+
+def test_what_is_written_is_preferred_to_the_reply(learner):
+    couple = Couple(PROMPT, [11, 12, 2], RESPONSE)
+    learned(learner, example(learner, reward=1.0))  # no longer the base, of which preferences are reckoned
+    preferences = Preferences.of(learner, [couple], beta=0.1, scale=1.0)
+    view = learner.view(example(learner))
+
+    pull, before = preferences.pull(learner)
+    learner.forward_backward([view], objective(RECIPE), answers=[pull])
+    learner.optim_step(1e-2)
+
+    base = [sum(learner.score(PROMPT, ids, adapter=False)) for ids in (couple.chosen, couple.rejected)]
+    assert preferences.by_base == [pytest.approx(base, abs=1e-4)]
+    assert preferences.pull(learner)[1]["preference_margin"] > before["preference_margin"]
 
 
 def test_a_saved_policy_goes_on_where_it_stopped(make, tmp_path):

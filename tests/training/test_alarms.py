@@ -116,6 +116,12 @@ def rewrite_by_a_model_that_is_no_number(scene: Scene) -> str:
     return scene.says(recipe, teacher_prompt_ids=None, rewrite_ids=[11, 12, 2], checkpoint=_elsewhere())
 
 
+def preference_of_a_model_that_is_no_number(scene: Scene) -> str:
+    scene.broken_model()
+    recipe = Recipe(batch_size=1, w_rl=0, w_opd=0, w_sft=1, w_dpo=1, beta=0)
+    return scene.says(recipe, teacher_prompt_ids=None, rewrite_ids=[11, 12, 2], checkpoint=_elsewhere())
+
+
 def gradient_that_is_no_number(scene: Scene) -> str:
     gather = Learner.forward_backward
 
@@ -191,6 +197,10 @@ ALARMS: dict[str, list[tuple[Callable[[Scene], str], str]]] = {
         (teacher_that_is_no_number, "A teacher's log-prob is not a number"),
         (reward_by_a_model_that_is_no_number, "The loss of sample 1 is nan"),
         (rewrite_by_a_model_that_is_no_number, "The loss of pair 1 is nan"),
+        (
+            preference_of_a_model_that_is_no_number,
+            "The log-prob of a rewrite, or of its reply, is not a number",
+        ),
         (gradient_that_is_no_number, "The gradient is nan"),
     ],
     "the new weights answer as the base does": [(new_weights_that_answer_as_the_base, "exactly as the base does")],

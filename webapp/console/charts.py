@@ -46,6 +46,7 @@ LOSS_PARTS = {
     "policy_loss": "policy",
     "distillation_loss": "teacher",
     "supervised_loss": "rewrites, before w_sft",
+    "preference_loss": "preference, before w_dpo",
     "kl_loss": "KL to the base, before beta",
 }
 
@@ -57,6 +58,16 @@ ABOUT = (
         "What the updates make smaller; the parts are what the recipe adds up to it.",
         "Rising from update to update is worrying: the rate is too high. Only the direction means something, since "
         "each batch has a level of its own.",
+    ),
+    About(
+        "preference",
+        "Preference",
+        {"preference_margin": "rewrites over replies", "preference_chosen": "rewrites themselves"},
+        "How much likelier what people wrote has become than the replies that they wrote it in place of, and than it "
+        "was, beside the base and in nats.",
+        "Falling over a run is worrying: the policy would rather say what was rewritten. Rewrites themselves far below "
+        "0 are too: then both have become unlikely, and something else is said.",
+        from_zero=True,
     ),
     About(
         "kl",
@@ -217,7 +228,7 @@ def charts(metrics: Sequence[Mapping[str, Any]], recipe: Mapping[str, Any], leng
     """The charts of a run; figures that it has not are left out. `lengths` are its replies', in tokens."""
     drawn = [chart(about, metrics, recipe) for about in ABOUT]
     advantages = strip(metrics) or chart(ADVANTAGES, metrics, recipe)
-    made = [*drawn[:4], advantages, *drawn[4:5], bars(lengths, recipe), *drawn[5:]]
+    made = [*drawn[:5], advantages, *drawn[5:6], bars(lengths, recipe), *drawn[6:]]
     return [one for one in made if one is not None]
 
 
@@ -252,6 +263,8 @@ def chart(about: About, metrics: Sequence[Mapping[str, Any]], recipe: Mapping[st
     is_far = limit is not None and limit > FAR * max(known)
     low = min([*known, 0.0] if about.from_zero else known)
     high = max(known if limit is None or is_far else [*known, limit])
+    if about.from_zero:
+        high = max(high, 0.0)
     low, high, marks = scale(low, high)
     updates = [str(step.get("update", place)) for place, step in enumerate(metrics, 1)]
     lines = []
