@@ -29,7 +29,7 @@ MODEL = ROOT / "var" / "models" / "smollm2-135m-instruct"
 
 LIE = "You lie."
 
-BARE = {"w_opd": 0.0, "w_dpo": 0.0, "distillation": "token", "beta": 0.0, "trust": 0.0, "lr": 5e-4}
+BARE = {"w_opd": 0.0, "distillation": "token", "beta": 0.0, "trust": 0.0, "lr": 5e-4}
 ARMS: dict[str, dict[str, Any]] = {
     "embedded": {},
     "parrot": BARE | {"w_rl": 0.0, "w_sft": 1.0, "updates": 12},

@@ -341,7 +341,6 @@ PRESETS: dict[str, Recipe] = {
         w_rl=0.2,
         w_sft=2.5,
         w_kept=1.5,
-        w_dpo=3,
         demonstrations=4,
         replay=16,
         rehearsal=0.25,

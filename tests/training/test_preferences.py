@@ -173,7 +173,7 @@ def test_it_is_foreseen():
 def test_nothing_is_preferred_where_rewrites_are_not_learned(tiny_model):
     learner = Learner(tiny_model, dtype="float32", seed=3)
     view = learner.view(replace(rewritten(REWRITE), reward=1.0))
-    recipe = read({"preset": "embedded", "w_sft": 0})
+    recipe = read({"preset": "embedded", "w_sft": 0, "w_dpo": 3})
 
     (figures, *_) = updates(learner, [view], recipe, [rewritten(REWRITE)])
 
