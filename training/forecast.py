@@ -6,7 +6,6 @@ import json
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import cycle, islice
 from math import prod
 from pathlib import Path
 from typing import NamedTuple
@@ -96,8 +95,8 @@ def forecast(recipe: Recipe, samples: Sequence[Lengths], line: str = SHARED) -> 
     """What a run of `recipe` on samples of these lengths would take here."""
     live = Checkpoint.live(line)
     is_fresh = live.kind == Checkpoint.Kind.BASE
-    written, again = sum(one.rewrite > 0 for one in samples), replay.count(live, recipe)
-    beside = rehearsed(rehearsal.count(recipe, len(samples), written, again))
+    again = lengths(replay.drawn(live, recipe, seed=0))  # which ones a run draws is seen when it begins
+    beside = rehearsed(rehearsal.count(recipe, len(samples), sum(one.rewrite > 0 for one in samples), len(again)))
     work = reads([*samples, *beside], recipe, is_fresh=is_fresh, replayed=again)
     earlier = [run for run in _finished(recipe) if run.seconds and run.reads]
     spent_s = sum(run.seconds for run in earlier)
@@ -150,19 +149,18 @@ def _bounded(tokens: int, most: int | None) -> int:
     return tokens if most is None else min(tokens, most)
 
 
-def reads(samples: Iterable[Lengths], recipe: Recipe, *, is_fresh: bool, replayed: int = 0) -> int:
+def reads(samples: Iterable[Lengths], recipe: Recipe, *, is_fresh: bool, replayed: Sequence[Lengths] = ()) -> int:
     """Tokens read in a run: each sample once by the base, once by the policy it starts from (which is the base, when
     `is_fresh`), once under the hint with the demonstrations before it, and there and back at each update, with what a
-    person wrote instead; and where that is preferred to the reply, both again by the base, and at each update. So many
-    `replayed` rewrites are taken to be those of the samples over again, and where the samples have none, what teachers
-    are shown of them is left out.
+    person wrote instead, now or of what is `replayed`; and where that is preferred to the reply, both again by the
+    base, and at each update.
 
     >>> reads([Lengths(60, 40, 80)], Recipe(updates=2), is_fresh=True)  # 100 + 120 + 3 * 2 * 100
     820
     """
     total, samples = 0, list(samples)
     written = [one for one in samples if one.rewrite and recipe.w_sft]
-    again = list(islice(cycle(written), replayed))
+    again = [one for one in replayed if one.rewrite and recipe.w_sft]
     for sample in [*written, *again]:
         instead = sample.prompt + _bounded(sample.rewrite, recipe.written_tokens)
         total += THERE_AND_BACK * recipe.updates * instead
@@ -230,10 +228,17 @@ def _finished(recipe: Recipe) -> list[_Earlier]:
         taught = lengths(run.samples.all())
         beside = rehearsed(run.metrics[0].get("replies_rehearsed", 0)) if run.metrics else []
         is_empty = any(not one.response for one in taught)
-        again = run.metrics[0].get("replies_replayed", 0) if run.metrics else 0
-        done = 0 if is_empty else reads([*taught, *beside], Recipe(**run.recipe), is_fresh=fresh, replayed=again)
+        done = 0 if is_empty else reads([*taught, *beside], Recipe(**run.recipe), is_fresh=fresh, replayed=_again(run))
         found.append(_Earlier(seconds, done, run.progress.get("peak_mib")))
     return found
+
+
+def _again(run: Run) -> list[Lengths]:
+    """What a finished run learned again, as far as it is still there."""
+    number = run.metrics[0].get("replies_replayed", 0) if run.metrics else 0
+    if not number or run.parent is None:
+        return []
+    return lengths(replay.drawn(run.parent, Recipe(**run.recipe), run.seed)[:number])
 
 
 def existing(folder: Path) -> Path:

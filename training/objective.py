@@ -84,7 +84,7 @@ def described(views: Sequence[View], recipe: Recipe, replayed: Sequence[Example]
         "replies_demonstrated": sum(example.demonstrations > 0 for example in examples),
         "replies_rewritten": sum(example.rewrite is not None for example in examples),
         "replies_rehearsed": len(views) - len(examples),
-        "replies_replayed": len(replayed) if any(example.rewrite is not None for example in examples) else 0,
+        "replies_replayed": len(replayed),
         "reply_tokens_mean": sum(lengths) / len(lengths),
         "reply_tokens_max": max(lengths),
         "advantage_histogram": {"edges": list(advantages.EDGES), "counts": advantages.histogram(heard)},
@@ -133,8 +133,9 @@ def updates(
 
     What people wrote instead is learned beside it: w_sft · (mean over the whole batch, rewritten or not, of the mean
     −log-prob of a rewrite's first `max_tokens` tokens), so that one rewrite weighs what one reply does. What is behind
-    these comes on top, and weighs no more than they do. Those of `replayed` are learned
-    with them, and all together weigh what those of the batch would. "supervised_loss" is the mean over all.
+    these comes on top, and weighs no more than they do. Those of `replayed` are learned with them, and all together
+    weigh what those of the batch would, or what one would where nobody wrote: who is content with what was learned is
+    not to see it go. "supervised_loss" is the mean over all.
 
     Each of these is preferred to the reply that it was written in place of, besides: w_dpo · (mean over them all, of
     DPO's loss), where they are as many as the replies of the batch, and as much less as they are fewer
@@ -185,16 +186,12 @@ def _is_far(figures: Mapping[str, float], recipe: Recipe) -> bool:
     return recipe.most_kl is not None and figures["kl"] > recipe.most_kl
 
 
-def _fresh(views: Sequence[View]) -> list[Example]:
-    return [view.example for view in views if view.example.rewrite is not None]
-
-
 def _preferred(
     learner: Learner, views: Sequence[View], replayed: Sequence[Example], recipe: Recipe
 ) -> Preferences | None:
-    """What people wrote instead, as it is preferred; None where nobody did in this batch, or nothing is."""
-    fresh = _fresh(views)
-    found = preferences.couples([*fresh, *replayed], recipe.max_tokens) if fresh and recipe.prefers else []
+    """What people wrote instead, as it is preferred; None where nobody did, or nothing is."""
+    examples = [*(view.example for view in views), *replayed]
+    found = preferences.couples(examples, recipe.max_tokens) if recipe.prefers else []
     if not found:
         return None
     replies = sum(view.example.kind == "turn" for view in views)
@@ -203,14 +200,14 @@ def _preferred(
 
 
 def _rewrites(views: Sequence[View], replayed: Sequence[Example], recipe: Recipe) -> list[Answers]:
-    """What people wrote instead, as it is learned; nothing where nobody did in this batch, or it is not learned."""
-    fresh = _fresh(views)
-    if not fresh or not recipe.w_sft:
-        return []
-    examples = [*fresh, *replayed]
+    """What people wrote instead, as it is learned; nothing where nobody did, or it is not learned."""
+    examples = [*(view.example for view in views), *replayed]
     pairs = [example.rewrite for example in examples if example.rewrite is not None]
+    if not pairs or not recipe.w_sft:
+        return []
+    fresh = sum(view.example.rewrite is not None for view in views)
     weights = [_scaled(one, recipe.max_tokens) for one in _weights(examples, recipe)]
-    return [Answers(pairs, weights, recipe.w_sft * len(fresh) / len(views))]
+    return [Answers(pairs, weights, recipe.w_sft * max(fresh, 1) / len(views))]
 
 
 def _weights(examples: Sequence[Example], recipe: Recipe) -> list[list[float]]:

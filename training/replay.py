@@ -33,11 +33,6 @@ def recent(start: Checkpoint, recipe: Recipe) -> list[int]:
     return sorted(earlier(start).order_by("-pk").values_list("pk", flat=True)[: RECENT * recipe.replays])
 
 
-def count(start: Checkpoint, recipe: Recipe) -> int:
-    """How many a run from these weights learns again."""
-    return min(recipe.replays, earlier(start).count()) if recipe.replays else 0
-
-
 def drawn(start: Checkpoint, recipe: Recipe, seed: int) -> list[Sample]:
     """`recipe.replay` of the recent ones, or as many as there are; the same seed draws the same of the same rows."""
     if not recipe.replays:

@@ -274,10 +274,10 @@ def test_a_forecast_counts_what_the_teacher_is_shown():
 
 
 def test_a_forecast_counts_what_is_shown_of_earlier_runs():
-    samples = [Lengths(10, 5, 12), Lengths(9, 5, 0, 8)]
+    samples, again = [Lengths(10, 5, 12), Lengths(9, 5, 0, 8)], [Lengths(9, 5, 0, 8)] * 2
 
     def foreseen(count):
-        return forecast.reads(samples, Recipe(w_sft=1, demonstrations=count), is_fresh=True, replayed=2)
+        return forecast.reads(samples, Recipe(w_sft=1, demonstrations=count), is_fresh=True, replayed=again)
 
     assert foreseen(4) - foreseen(0) == 3 * 17  # 17 tokens were written now, and twice as many before
 

@@ -148,26 +148,26 @@ def test_where_no_couple_is_left_nothing_is_preferred(tiny_model):
     assert "preference_loss" not in figures
 
 
-def test_nothing_is_preferred_where_nobody_wrote_in_this_batch(tiny_model):
-    learner = Learner(tiny_model, dtype="float32", seed=3)
-    view = learner.view(Example(PROMPT, RESPONSE, [-1.0] * len(RESPONSE), reward=1.0))
+def test_where_nobody_wrote_now_what_was_written_earlier_is_preferred(tiny_model):
+    learner = moved(Learner(tiny_model, dtype="float32", seed=3))
+    views = [learner.view(rewritten(None)) for _ in range(4)]
 
-    (figures,) = updates(learner, [view], RECIPE.model_copy(update={"w_rl": 1.0}), [rewritten(REWRITE)])
+    (figures,) = updates(learner, views, RECIPE, [rewritten(REWRITE)])
 
-    assert "preference_loss" not in figures
+    assert figures["loss"] == pytest.approx(3 / 4 * figures["preference_loss"], abs=1e-5)  # one, and four replies
 
 
 def test_it_is_foreseen():
     samples = [Lengths(60, 40, rewrite=20), Lengths(60, 40)]
     alone, preferred = Recipe(w_opd=0, w_sft=1), Recipe(w_opd=0, w_sft=1, w_dpo=1)
 
-    def more(**run: int) -> int:
+    def more(**run: list[Lengths]) -> int:
         return reads(samples, preferred, is_fresh=True, **run) - reads(samples, alone, is_fresh=True, **run)
 
     # 60 + 20 and 60 + 40 by the base and once in the one update; what was rewritten is a reply of the batch
     assert more() == 2 * (80 + 100)
     # two couples more, whose rewritten replies are read there and back too
-    assert more(replayed=2) == 3 * 2 * (80 + 100) + 2 * 3 * 100
+    assert more(replayed=samples[:1] * 2) == 3 * 2 * (80 + 100) + 2 * 3 * 100
 
 
 def test_nothing_is_preferred_where_rewrites_are_not_learned(tiny_model):

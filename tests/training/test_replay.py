@@ -72,14 +72,30 @@ def test_together_they_weigh_what_those_of_the_batch_would_alone(tiny_model, ser
         torch.testing.assert_close(ours.grad, theirs.grad, atol=1e-6, rtol=1e-4, msg=name)
 
 
-def test_nothing_is_learned_again_where_nothing_was_written_now(tiny_model, served):
-    learner = Learner(tiny_model, dtype="float32", seed=3)
-    view = learner.view(Example(PROMPT, RESPONSE, served, reward=1.0))
-    earlier = Example(PROMPT, RESPONSE, served, rewrite=(PROMPT, FIRST))
+def test_where_nobody_wrote_now_they_weigh_what_one_rewrite_would(tiny_model, served, monkeypatch):
+    earlier = [Example(PROMPT, RESPONSE, served, rewrite=(PROMPT, rewrite)) for rewrite in (FIRST, SECOND)]
+    learner, by_hand = (Learner(tiny_model, dtype="float32", seed=3) for _ in range(2))
+    views = [learner.view(Example(PROMPT, RESPONSE, served)) for _ in range(4)]
+    monkeypatch.setattr(learner, "optim_step", lambda *args, **more: {})  # the gradient stays as it is
 
-    (figures,) = updates(learner, [view], RECIPE.model_copy(update={"w_rl": 1.0}), [earlier])
+    list(updates(learner, views, RECIPE.model_copy(update={"beta": 0.0}), earlier))
+    by_hand.supervise([(PROMPT, FIRST), (PROMPT, SECOND)], scale=0.5)  # w_sft is 2, and one of four replies weighs 1/4
 
-    assert "supervised_loss" not in figures
+    for (name, ours), (_, theirs) in zip(learner.trainable(), by_hand.trainable(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad, atol=1e-6, rtol=1e-4, msg=name)
+
+
+def test_a_run_in_which_nobody_wrote_learns_again_too(ready, home):
+    learned(ready, FIRST, SECOND)
+
+    ready(teacher_prompt_ids=None, reward=1.0), ready(teacher_prompt_ids=None, reward=-1.0)
+    run = batches.learn_now(RECIPE.model_copy(update={"w_rl": 1.0}))
+    runs.train(run)
+
+    run.refresh_from_db()
+    assert run.metrics[0]["replies_rewritten"] == 0
+    assert run.metrics[0]["replies_replayed"] == 2
+    assert run.metrics[0]["supervised_loss"] > 0
 
 
 def test_what_was_rolled_back_or_taken_back_is_not_learned_again(ready, home):
@@ -99,13 +115,23 @@ def test_a_recipe_that_learns_no_rewrites_learns_none_again(ready, home, recipe)
     learned(ready, FIRST, SECOND)
 
     assert drawn(recipe) == []
-    assert replay.count(Checkpoint.live(), recipe) == 0
 
 
 def test_it_is_foreseen():
-    samples = [Lengths(60, 40, rewrite=20), Lengths(60, 40)]
+    samples, again = [Lengths(60, 40, rewrite=20), Lengths(60, 40)], [Lengths(50, 30, rewrite=10)] * 3
 
-    # two looks at 100, and there and back with 100, 100, the rewrite's 80 and three more of 80
-    expected = 2 * 100 + 3 * (100 + 100 + 80 + 3 * 80)
-    assert forecast.reads(samples, Recipe(w_opd=0, w_sft=1), is_fresh=True, replayed=3) == expected
-    assert forecast.reads(samples[1:], Recipe(w_opd=0, w_sft=1), is_fresh=True, replayed=3) == 100 + 3 * 100
+    # two looks at 100, and there and back with 100, 100, the rewrite's 80 and three more of 60
+    expected = 2 * 100 + 3 * (100 + 100 + 80 + 3 * 60)
+    assert forecast.reads(samples, Recipe(w_opd=0, w_sft=1), is_fresh=True, replayed=again) == expected
+    assert forecast.reads(samples, Recipe(w_opd=0), is_fresh=True, replayed=again) == 4 * 200  # rewrites do not teach
+
+
+def test_a_run_in_which_nobody_wrote_is_foreseen_with_what_it_learns_again(ready, home):
+    learned(ready, FIRST, SECOND)
+    ready(teacher_prompt_ids=None, reward=1.0), ready(teacher_prompt_ids=None, reward=-1.0)
+
+    recipe = RECIPE.model_copy(update={"w_rl": 1.0})
+    without = forecast.of_ready(recipe.model_copy(update={"replay": 0}))
+
+    # both rewrites, there and back in the one update
+    assert forecast.of_ready(recipe).reads - without.reads == 3 * 2 * (len(PROMPT) + 3)
