@@ -195,9 +195,10 @@ class Recipe(BaseModel):
 
     replay: int = Field(0, ge=0)
     """How many rewrites of earlier runs are learned again beside those of a batch: a few learned by themselves are
-    learned word by word. By `w_sft` all together weigh what those of the batch would alone, by `w_dpo` each what a
-    reply does; with `demonstrations` teachers are shown them too. In the one pair of lines that differ in it alone, of
-    one person, 0.86 of the content was kept with it and 0.73 without (decision 8)."""
+    learned word by word. By `w_sft` all together weigh what those of the batch would alone, or what one would where
+    nobody wrote, by `w_dpo` each what a reply does; with `demonstrations` teachers are shown them too. In the one pair
+    of lines that differ in it alone, of one person, 0.86 of the content was kept with it and 0.73 without
+    (decision 8)."""
 
     rehearsal: float = Field(0.0, ge=0, lt=1)
     """Share of a batch that is ordinary prompts, held to the base's own answers behind their opening, so that a style
@@ -247,9 +248,9 @@ class Recipe(BaseModel):
 
     moments: Literal["line", "run"] = "line"
     """How long Adam's moments live. With those of its line a run goes on with the lesson of the runs before, whether
-    its own samples speak of it or not; with its own it moves by them alone, and its first step is long. Of simulated
-    people, batches that said much taught more with the one, and those that said little took away less with the other
-    (decision 8)."""
+    its own samples speak of it or not; with its own it moves by them alone, and its first step is long. Batches that
+    said much taught two simulated people more, or no less, with the one; two of a third that said little took away less
+    with the other (decision 8)."""
 
     weight_decay: float = Field(0.1, ge=0)
     """The reference's."""

@@ -223,22 +223,22 @@ def _finished(recipe: Recipe) -> list[_Earlier]:
     found = []
     for run in runs.order_by("-pk")[:RUNS]:
         seconds = (run.finished_at - run.started_at).total_seconds() if run.finished_at and run.started_at else 0.0
-        fresh = run.parent is not None and run.parent.kind == Checkpoint.Kind.BASE
-        # Samples whose chat was deleted are empty by now: such a run says nothing of the time it took.
-        taught = lengths(run.samples.all())
-        beside = rehearsed(run.metrics[0].get("replies_rehearsed", 0)) if run.metrics else []
-        is_empty = any(not one.response for one in taught)
-        done = 0 if is_empty else reads([*taught, *beside], Recipe(**run.recipe), is_fresh=fresh, replayed=_again(run))
-        found.append(_Earlier(seconds, done, run.progress.get("peak_mib")))
+        found.append(_Earlier(seconds, _read(run), run.progress.get("peak_mib")))
     return found
 
 
-def _again(run: Run) -> list[Lengths]:
-    """What a finished run learned again, as far as it is still there."""
-    number = run.metrics[0].get("replies_replayed", 0) if run.metrics else 0
-    if not number or run.parent is None:
-        return []
-    return lengths(replay.drawn(run.parent, Recipe(**run.recipe), run.seed)[:number])
+def _read(run: Run) -> int:
+    """Tokens that a finished run read; 0 where that cannot be told any more, since what it learned from was deleted or
+    taken back: such a run says nothing of the time that work takes."""
+    if run.parent is None:
+        return 0
+    recipe, told = Recipe(**run.recipe), run.metrics[0] if run.metrics else {}
+    taught, number = lengths(batches.learned(run)), told.get("replies_replayed", 0)
+    again = lengths(replay.drawn(run.parent, recipe, run.seed)[:number]) if number else []
+    if not taught or any(not one.response for one in taught) or len(again) < number:
+        return 0
+    beside = rehearsed(told.get("replies_rehearsed", 0))
+    return reads([*taught, *beside], recipe, is_fresh=run.parent.kind == Checkpoint.Kind.BASE, replayed=again)
 
 
 def existing(folder: Path) -> Path:

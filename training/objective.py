@@ -134,8 +134,8 @@ def updates(
     What people wrote instead is learned beside it: w_sft · (mean over the whole batch, rewritten or not, of the mean
     −log-prob of a rewrite's first `max_tokens` tokens), so that one rewrite weighs what one reply does. What is behind
     these comes on top, and weighs no more than they do. Those of `replayed` are learned with them, and all together
-    weigh what those of the batch would, or what one would where nobody wrote: who is content with what was learned is
-    not to see it go. "supervised_loss" is the mean over all.
+    weigh what those of the batch would, or what one would where nobody wrote, so that less is lost of a lesson that
+    people are content with. "supervised_loss" is the mean over all.
 
     Each of these is preferred to the reply that it was written in place of, besides: w_dpo · (mean over them all, of
     DPO's loss), where they are as many as the replies of the batch, and as much less as they are fewer

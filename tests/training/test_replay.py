@@ -126,6 +126,18 @@ def test_it_is_foreseen():
     assert forecast.reads(samples, Recipe(w_opd=0), is_fresh=True, replayed=again) == 4 * 200  # rewrites do not teach
 
 
+def test_a_run_of_which_something_was_taken_back_foretells_no_minutes(ready, home):
+    first, _ = learned(ready, FIRST, SECOND)
+    second, _ = learned(ready, THIRD, SECOND)
+    ready(teacher_prompt_ids=None, rewrite_ids=FIRST)
+    assert forecast.of_ready(RECIPE).measured_on == 2
+
+    Sample.objects.filter(pk=first.samples.first().pk).update(drop_reason="taken back")
+
+    assert second.metrics[0]["replies_replayed"] == 2
+    assert forecast.of_ready(RECIPE).measured_on == 1  # the first is as long as it was; of the second a rewrite is gone
+
+
 def test_a_run_in_which_nobody_wrote_is_foreseen_with_what_it_learns_again(ready, home):
     learned(ready, FIRST, SECOND)
     ready(teacher_prompt_ids=None, reward=1.0), ready(teacher_prompt_ids=None, reward=-1.0)
