@@ -24,7 +24,8 @@ def count(recipe: Recipe, samples: int, written: int = 0, replayed: int = 0) -> 
     """How many rows are `recipe.rehearsal` of a whole that holds so many samples beside them.
 
     Where rewrites are learned as they stand, no more than there are of these, `written` and `replayed`: it is they that
-    nothing holds to what the base knows. What a hint asks for, a teacher says in the model's own words.
+    nothing holds to what the base knows. What a hint asks for, a teacher says in the model's own words. Where nobody
+    wrote, those that are replayed weigh what one does, and one row is held against them.
 
     >>> count(Recipe(distillation="vocabulary", rehearsal=0.25), 12)  # 4 of 16
     4
@@ -32,7 +33,9 @@ def count(recipe: Recipe, samples: int, written: int = 0, replayed: int = 0) -> 
     1
     """
     rows = round(samples * recipe.rehearsal / (1 - recipe.rehearsal))
-    return min(rows, written + replayed) if recipe.w_sft else rows
+    if not recipe.w_sft:
+        return rows
+    return min(rows, written + replayed if written else min(replayed, 1))
 
 
 def pool() -> QuerySet[Rehearsal]:
