@@ -62,6 +62,28 @@ def test_minutes_and_memory_are_those_of_earlier_runs(ready, home):
     assert "Memory 2.0 GiB" in seen.sentence
 
 
+def test_a_repeated_run_is_measured_by_what_it_learned_of_another(ready, home):
+    sample = ready()
+    began = timezone.now() - timedelta(minutes=30)
+    made = {
+        "recipe": RECIPE.model_dump(),
+        "parent": Checkpoint.live(),
+        "status": Run.Status.FINISHED,
+        "started_at": began,
+        "finished_at": began + timedelta(minutes=5),
+    }
+    first = Run.objects.create(**made)
+    type(sample).objects.filter(pk=sample.pk).update(run=first, status="trained")
+    Run.objects.create(**made, again=first, learned=[sample.pk])
+    Run.objects.create(**made, again=first, learned=[])
+    ready(), ready()
+
+    seen = forecast.of_ready(RECIPE)
+
+    assert seen.measured_on == 2  # the third run learned nothing that is known
+    assert seen.minutes == pytest.approx(10)
+
+
 def test_a_run_leaves_what_the_next_forecast_needs(ready, home):
     ready(), ready()
     from training import batches
