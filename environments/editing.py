@@ -73,6 +73,8 @@ SIMPLER = {
     "variety": "range", "wonderful": "lovely",
 }  # fmt: skip
 """Long words that a shorter one can stand for."""
+VOWELS = "aeioAEIO"
+"""What "an" stands before; the one simpler word that begins with a u, "use", is spoken as "you"."""
 
 DIGITS = {
     "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9",
@@ -206,7 +208,7 @@ def _in_digits(said: Sentences, _: random.Random) -> Sentences:
 
 
 def _simple(said: Sentences, _: random.Random) -> Sentences:
-    return [re.sub(r"[A-Za-z]+", _simpler, each) for each in said]
+    return [re.sub(r"\b(?:(an?) )?([A-Za-z]+)", _simpler, each, flags=re.I) for each in said]
 
 
 def _plain(said: Sentences) -> Sentences:
@@ -218,9 +220,15 @@ def _plain(said: Sentences) -> Sentences:
 
 
 def _simpler(found: re.Match[str]) -> str:
-    word = found[0]
-    other = SIMPLER.get(word.lower(), word)
-    return other[:1].upper() + other[1:] if word[:1].isupper() else other
+    """A simpler word in a word's place, and its article with it: "an important" is "a key"."""
+    article, word = found[1], found[2]
+    if word.lower() not in SIMPLER:
+        return found[0]
+    other = SIMPLER[word.lower()]
+    other = other[:1].upper() + other[1:] if word[:1].isupper() else other
+    if not article:
+        return other
+    return f"{article[0]}n{'' if other == 'other' else ' '}{other}" if other[0] in VOWELS else f"{article[0]} {other}"
 
 
 def _long_share(sentence: str) -> float:

@@ -153,3 +153,15 @@ def test_a_brief_rewrite_in_plain_words_picks_plain_sentences():
     reply = "Photosynthesis necessitates considerable illumination. Plants need light to grow."
 
     assert pen(person("short", "plain-words"), reply) == "Plants need light to grow."
+
+
+@pytest.mark.parametrize(
+    ("reply", "wanted"),
+    [
+        ("An important ant is an excellent individual.", "A key ant is a very good person."),
+        ("An essential additional procedure.", "A vital more way."),
+        ("A different significant technique.", "Another large way."),
+    ],
+)
+def test_a_plainer_word_takes_its_article_with_it(reply, wanted):
+    assert pen(person("plain-words"), reply) == wanted
