@@ -74,10 +74,8 @@ class Learner:
         micro_batch: int = 1,
         piece: int = head.PIECE,
         base_bits: Literal[16, 4] = 16,
-        with_moments: bool = True,
     ) -> None:
-        """Load the base, and the adapter in `adapter_dir`, `with_moments` with its optimiser's state; a fresh adapter
-        (B = 0) without.
+        """Load the base, and the adapter in `adapter_dir` with its optimiser's state; a fresh adapter (B = 0) without.
 
         `dtype` is the base's: "float32", "bfloat16", or "auto" for whichever this machine multiplies faster; an
         adapter always trains in float32, and so do full weights. `micro_batch` is how many sequences go through the
@@ -133,7 +131,7 @@ class Learner:
         self.optimizer = torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.98), weight_decay=0.1)
         self.steps = 0
         self.is_fresh = adapter_dir is None  # the policy is still the base
-        if adapter_dir is not None and with_moments:
+        if adapter_dir is not None:
             self._load_optimizer(Path(adapter_dir))
 
     # What trains

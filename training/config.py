@@ -246,12 +246,6 @@ class Recipe(BaseModel):
     gradient's length is `max_grad_norm` at most, so over millions of weights 1e-3 lets each move by its own share, and
     wants a higher rate (decision 0008)."""
 
-    moments: Literal["line", "run"] = "line"
-    """How long Adam's moments live. With those of its line a run goes on with the lesson of the runs before, whether
-    its own samples speak of it or not; with its own it moves by them alone, and its first step is long. Batches that
-    said much taught two simulated people more, or no less, with the one; two of a third that said little took away less
-    with the other (decision 8)."""
-
     weight_decay: float = Field(0.1, ge=0)
     """The reference's."""
 

@@ -124,7 +124,7 @@ def learn(job: Job, ledger: Listener, learner: Learner | None = None) -> Learned
 
 
 def _learner(job: Job) -> Learner:
-    """The starting weights, with their optimiser where the recipe says so; on the base, a fresh adapter."""
+    """The starting weights with their optimiser; on the base, a fresh adapter."""
     import torch
 
     from gpu_workers.learner import Learner, LoraShape
@@ -147,7 +147,6 @@ def _learner(job: Job) -> Learner:
         seed=job.seed,
         micro_batch=recipe.micro_batch,
         base_bits=recipe.base_bits,
-        with_moments=recipe.moments == "line",
         **shared,
     )
 

@@ -27,8 +27,6 @@ def check(recipe: Recipe) -> None:
         raise RecipeInvalid("Tinker trains adapters only: set the recipe's weights to lora.")
     if recipe.base_bits == 4:
         raise RecipeInvalid("Tinker chooses what its bases are held in: set the recipe's base_bits to 16.")
-    if recipe.moments == "run":
-        raise RecipeInvalid("A run at Tinker goes on with its line's optimiser: set the recipe's moments to line.")
     if recipe.distillation != "token":
         raise RecipeInvalid(
             f"Tinker gives log-probs of chosen tokens, not of a {recipe.distillation} distribution: set the recipe's "

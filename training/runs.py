@@ -313,7 +313,7 @@ def _learn(run: Run) -> Checkpoint:
     samples = _samples(run, parent, recipe)
     if parent.kind not in (Checkpoint.Kind.BASE, recipe.weights):
         raise NothingLearned(f"{parent} holds {parent.kind} weights: a {recipe.weights} run cannot go on from it.")
-    checksums.verify(parent, with_optimizer=recipe.moments == "line")
+    checksums.verify(parent, with_optimizer=True)
     again = replay.drawn(parent, recipe, run.seed)
     taught = batches.collate(
         samples, max_tokens=recipe.max_tokens, demonstrations=recipe.shows, seed=run.seed, earlier=again

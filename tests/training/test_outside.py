@@ -122,7 +122,6 @@ def test_a_service_that_goes_away_gives_the_samples_back(queued, cloud):
         (Recipe(distillation="topk"), "not of a topk distribution"),
         (Recipe(weights="full"), "adapters only"),
         (Recipe(base_bits=4), "set the recipe's base_bits to 16"),
-        (Recipe(moments="run"), "set the recipe's moments to line"),
     ],
 )
 def test_a_recipe_that_would_be_approximate_is_refused_before_anything_is_sent(cloud, ready, served, recipe, words):

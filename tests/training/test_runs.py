@@ -114,24 +114,6 @@ def test_the_next_candidate_goes_on_from_what_is_live(queued, ready, settings):
     assert Learner(settings.MODEL, adapter_dir=second.folder, dtype="float32").steps == 4
 
 
-@pytest.mark.parametrize("moments", ["line", "run"])
-def test_a_run_whose_moments_are_its_own_moves_by_its_own_samples_alone(queued, ready, moments):
-    first = runs.train(queued)
-    Checkpoint.objects.filter(pk=first.pk).update(status="approved")
-    again(first).go_live()
-    for _ in range(3):
-        ready(checkpoint=first.parent, teacher_prompt_ids=None, reward=1.0)
-    # So large an ε leaves a step of rate · gradient / ε, where no moment of an earlier run is added to it.
-    small = RECIPE.model_copy(update={"moments": moments, "epsilon": 100.0, "lr": 1.0, "weight_decay": 0.0})
-
-    run = batches.fill(small)
-    runs.train(run)
-
-    begins = again(run).metrics[0]
-    own = min(1.0, begins["grad_norm"]) / 100
-    assert (begins["update_norm"] == pytest.approx(own, rel=0.01)) is (moments == "run")
-
-
 def test_one_run_at_a_time_and_the_next_one_is_announced(queued, ready, django_capture_on_commit_callbacks):
     waiting = batches.learn_now(RECIPE) if ready() else None
     Run.objects.filter(pk=waiting.pk).update(status="running", heartbeat_at=timezone.now())
