@@ -45,7 +45,7 @@ LEANS, NAMES = 4, 2
 """What leaning on a sentence that is not there costs, and a word that names the matter adds, in words that tell."""
 
 SIMPLER = {
-    "additional": "more", "additionally": "also", "alternative": "other", "approximately": "about",
+    "additional": "extra", "additionally": "also", "alternative": "other", "approximately": "about",
     "assistance": "help", "beautiful": "lovely", "beginning": "start", "beneficial": "good", "carefully": "with care",
     "challenging": "hard", "characteristics": "traits", "chemicals": "matter", "combination": "mix",
     "commonly": "often", "communicate": "talk", "component": "part", "components": "parts", "consequently": "so",
@@ -208,7 +208,7 @@ def _in_digits(said: Sentences, _: random.Random) -> Sentences:
 
 
 def _simple(said: Sentences, _: random.Random) -> Sentences:
-    return [re.sub(r"\b(?:(an?) )?([A-Za-z]+)", _simpler, each, flags=re.I) for each in said]
+    return [re.sub(r"(?<![a-z])(?:(an?)(\s+[*_\"“(]*))?([a-z]+)", _simpler, each, flags=re.I) for each in said]
 
 
 def _plain(said: Sentences) -> Sentences:
@@ -221,14 +221,16 @@ def _plain(said: Sentences) -> Sentences:
 
 def _simpler(found: re.Match[str]) -> str:
     """A simpler word in a word's place, and its article with it: "an important" is "a key"."""
-    article, word = found[1], found[2]
+    article, between, word = found.groups()
     if word.lower() not in SIMPLER:
         return found[0]
     other = SIMPLER[word.lower()]
     other = other[:1].upper() + other[1:] if word[:1].isupper() else other
     if not article:
         return other
-    return f"{article[0]}n{'' if other == 'other' else ' '}{other}" if other[0] in VOWELS else f"{article[0]} {other}"
+    if other == "other" and between == " ":
+        return f"{article[0]}nother"
+    return f"{article[0]}{'n' if other[0] in VOWELS else ''}{between}{other}"
 
 
 def _long_share(sentence: str) -> float:

@@ -159,7 +159,9 @@ def test_a_brief_rewrite_in_plain_words_picks_plain_sentences():
     ("reply", "wanted"),
     [
         ("An important ant is an excellent individual.", "A key ant is a very good person."),
-        ("An essential additional procedure.", "A vital more way."),
+        ("An essential additional procedure.", "A vital extra way."),
+        ("It is an *important* and _necessary_ procedure.", "It is a *key* and _needed_ way."),
+        ("A beneficial or an additional ingredients list.", "A good or an extra things list."),
         ("A different significant technique.", "Another large way."),
     ],
 )

@@ -2,9 +2,10 @@ from django.db import migrations
 
 
 def drop(apps, schema_editor):
-    """Recipes no longer say how long Adam's moments live: a line's go on from run to run, as they always did by default."""
+    """Recipes no longer say how long Adam's moments live: a line's go on from run to run, as they did unless a recipe
+    said otherwise. A run that said otherwise cannot be repeated as it was."""
     for name in ("Run", "Line"):
-        for one in apps.get_model("training", name).objects.filter(recipe__has_key="moments"):
+        for one in apps.get_model("training", name).objects.filter(recipe__has_key="moments").only("recipe").iterator():
             del one.recipe["moments"]
             one.save(update_fields=["recipe"])
 
