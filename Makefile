@@ -9,11 +9,14 @@ VENV = .venv/bin
 ONE_THREAD = OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
 PYTEST = $(ONE_THREAD) $(VENV)/python -m pytest -q
 ROOMS = not browser and not real_model and not processes and not sglang and not openclaw
-# Those that need the machine to themselves: a browser, or a model that uses it.
-ALONE = (browser or real_model) and not openclaw
+# A page mostly waits, so browsers run two at a time, too.
+BROWSERS = browser and not real_model and not processes and not sglang and not openclaw
+# Those that need the machine to themselves: a model uses it.
+ALONE = real_model and not openclaw
 # A test that fails is tried once more, and named in the end (-r R): a busy machine must not hide what did break.
 ONCE_MORE = --reruns 1 -r R
 TWO_AT_A_TIME = $(ONCE_MORE) --durations=30 -n 2 -m "$(ROOMS)"
+WITH_BROWSERS = $(PYTEST) $(ONCE_MORE) --durations=8 -n 2 -m "$(BROWSERS)"
 ON_POSTGRES = $(ONE_THREAD) $(VENV)/python -m tests.postgres -q $(TWO_AT_A_TIME)
 ARGS ?=
 OUT ?= var/evidence
@@ -49,13 +52,13 @@ test: install ## the tests, on SQLite and PostgreSQL; the last lines name what w
 	@$(INSTALLATION) packages
 	@-$(INSTALLATION) model
 	@-$(VENV)/python tests/clients/javascript/install.py
-	@status=0; $(ON_POSTGRES) $(ARGS) || status=1; $(PYTEST) $(TWO_AT_A_TIME) $(ARGS) || status=1; $(PYTEST) $(ONCE_MORE) --durations=8 -m "$(ALONE) and not processes and not sglang" $(ARGS) || status=1; exit $$status
+	@status=0; $(ON_POSTGRES) $(ARGS) || status=1; $(PYTEST) $(TWO_AT_A_TIME) $(ARGS) || status=1; $(WITH_BROWSERS) $(ARGS) || status=1; $(PYTEST) $(ONCE_MORE) --durations=8 -m "$(ALONE) and not processes and not sglang" $(ARGS) || status=1; exit $$status
 
 test-all: install ## the tests, those that start and kill real processes, and those against the real SGLang
 	@$(INSTALLATION) packages
 	@-$(INSTALLATION) model
 	@-$(VENV)/python tests/clients/javascript/install.py
-	@status=0; $(ON_POSTGRES) $(ARGS) || status=1; $(PYTEST) $(TWO_AT_A_TIME) $(ARGS) || status=1; $(PYTEST) $(ONCE_MORE) -m "$(ALONE) or processes or sglang" $(ARGS) || status=1; exit $$status
+	@status=0; $(ON_POSTGRES) $(ARGS) || status=1; $(PYTEST) $(TWO_AT_A_TIME) $(ARGS) || status=1; $(WITH_BROWSERS) $(ARGS) || status=1; $(PYTEST) $(ONCE_MORE) -m "$(ALONE) or processes or sglang" $(ARGS) || status=1; exit $$status
 
 test-sglang: install ## the engine's contract, held by the real SGLang on the CPU and by ours
 	@$(INSTALLATION) model
