@@ -8,9 +8,10 @@ INSTALLATION = $(if $(PYTHON),$(PYTHON) -m installation,$(error Talkback needs P
 VENV = .venv/bin
 ONE_THREAD = OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
 PYTEST = $(ONE_THREAD) $(VENV)/python -m pytest -q
-ROOMS = not browser and not real_model and not processes and not sglang and not openclaw
+APART = not real_model and not processes and not sglang and not openclaw
+ROOMS = not browser and $(APART)
 # A page mostly waits, so browsers run two at a time, too.
-BROWSERS = browser and not real_model and not processes and not sglang and not openclaw
+BROWSERS = browser and $(APART)
 # Those that need the machine to themselves: a model uses it.
 ALONE = real_model and not openclaw
 # A test that fails is tried once more, and named in the end (-r R): a busy machine must not hide what did break.

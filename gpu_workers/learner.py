@@ -75,7 +75,7 @@ class Learner:
         piece: int = head.PIECE,
         base_bits: Literal[16, 4] = 16,
     ) -> None:
-        """Load the base, and the adapter in `adapter_dir` with its optimiser's state; a fresh adapter (B = 0) without.
+        """Load the base, and the adapter in `adapter_dir` with its optimiser state; a fresh adapter (B = 0) without.
 
         `dtype` is the base's: "float32", "bfloat16", or "auto" for whichever this machine multiplies faster; an
         adapter always trains in float32, and so do full weights. `micro_batch` is how many sequences go through the
