@@ -12,12 +12,14 @@ APART = not real_model and not processes and not sglang and not openclaw
 ROOMS = not browser and $(APART)
 # A page mostly waits, so browsers run two at a time, too.
 BROWSERS = browser and $(APART)
+# The files that name a marker: where few do, reading the others takes longer than their tests. ARGS may name its own.
+NAMING = $(if $(ARGS),,$$(grep -rl 'mark\.$(1)' tests --include='test_*.py'))
 # Those that need the machine to themselves: a model uses it.
 ALONE = real_model and not openclaw
 # A test that fails is tried once more, and named in the end (-r R): a busy machine must not hide what did break.
 ONCE_MORE = --reruns 1 -r R
 TWO_AT_A_TIME = $(ONCE_MORE) --durations=30 -n 2 -m "$(ROOMS)"
-WITH_BROWSERS = $(PYTEST) $(ONCE_MORE) --durations=8 -n 2 -m "$(BROWSERS)"
+WITH_BROWSERS = $(PYTEST) $(ONCE_MORE) --durations=8 -n 2 -m "$(BROWSERS)" $(call NAMING,browser)
 ON_POSTGRES = $(ONE_THREAD) $(VENV)/python -m tests.postgres -q $(TWO_AT_A_TIME)
 ARGS ?=
 OUT ?= var/evidence
@@ -53,7 +55,7 @@ test: install ## the tests, on SQLite and PostgreSQL; the last lines name what w
 	@$(INSTALLATION) packages
 	@-$(INSTALLATION) model
 	@-$(VENV)/python tests/clients/javascript/install.py
-	@status=0; $(ON_POSTGRES) $(ARGS) || status=1; $(PYTEST) $(TWO_AT_A_TIME) $(ARGS) || status=1; $(WITH_BROWSERS) $(ARGS) || status=1; $(PYTEST) $(ONCE_MORE) --durations=8 -m "$(ALONE) and not processes and not sglang" $(ARGS) || status=1; exit $$status
+	@status=0; $(ON_POSTGRES) $(ARGS) || status=1; $(PYTEST) $(TWO_AT_A_TIME) $(ARGS) || status=1; $(WITH_BROWSERS) $(ARGS) || status=1; $(PYTEST) $(ONCE_MORE) --durations=8 -m "$(ALONE) and not processes and not sglang" $(call NAMING,real_model) $(ARGS) || status=1; exit $$status
 
 test-all: install ## the tests, those that start and kill real processes, and those against the real SGLang
 	@$(INSTALLATION) packages

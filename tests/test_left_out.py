@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from installation.places import ROOT
+
+BORROWED = re.compile(r"import .*\bpytestmark\b")
 
 TESTS = """
 import pytest
@@ -52,3 +55,9 @@ def test_what_this_machine_lacks_is_named_with_the_command_that_brings_it(last_l
 def test_what_another_command_runs_is_named_with_that_command(last_lines: list[str]):
     expected = "Left to another command: 1 that start and kill real processes. `make test-all` runs them."
     assert expected in last_lines
+
+
+def test_a_file_names_the_markers_of_its_tests():
+    # `make test` looks for browsers and for the real model only in files that name their marker.
+    borrowed = [path.name for path in ROOT.glob("tests/**/test_*.py") if BORROWED.search(path.read_text())]
+    assert borrowed == []

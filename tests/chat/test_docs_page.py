@@ -7,9 +7,11 @@ import pytest
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import expect
 
-from tests.chat.test_browser import open_tab, pytestmark
+from tests.chat.test_browser import open_tab
 
-__all__ = ["open_tab", "pytestmark"]
+__all__ = ["open_tab"]
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
 
 async def test_every_route_stands_on_the_page_and_can_be_tried(open_tab, site, key, engine):
