@@ -12,8 +12,9 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from environments import phrasings
 from environments.matter import STEM, answers, matter, telling
 from environments.personas import Persona, parts
 from environments.prose import HEADING, MARKER, sentences, words
@@ -44,37 +45,10 @@ LEANING = re.compile(
 LEANS, NAMES = 4, 2
 """What leaning on a sentence that is not there costs, and a word that names the matter adds, in words that tell."""
 
-SIMPLER = {
-    "additional": "extra", "additionally": "also", "alternative": "other", "approximately": "about",
-    "assistance": "help", "beautiful": "lovely", "beginning": "start", "beneficial": "good", "carefully": "with care",
-    "challenging": "hard", "characteristics": "traits", "chemicals": "matter", "combination": "mix",
-    "commonly": "often", "communicate": "talk", "component": "part", "components": "parts", "consequently": "so",
-    "consistent": "steady", "constantly": "always", "container": "box", "containing": "with", "delicious": "tasty",
-    "demonstrate": "show", "determine": "find", "different": "other", "difficult": "hard", "difficulty": "trouble",
-    "discovered": "found", "effective": "good", "effectively": "well", "encourage": "help", "encourages": "helps",
-    "encouraging": "helping", "especially": "above all", "essential": "vital", "establish": "set up",
-    "eventually": "in the end", "excellent": "very good", "exercises": "training", "experience": "feel",
-    "extremely": "very", "facilitate": "help", "following": "next", "frequently": "often", "fundamental": "basic",
-    "furthermore": "also", "generally": "mostly", "gradually": "slowly", "important": "key",
-    "importantly": "above all", "improving": "making better", "increases": "raises", "increasing": "raising",
-    "incredible": "great", "incredibly": "very", "individual": "person", "individuals": "people",
-    "ingredients": "things", "knowledge": "skill", "maintaining": "keeping", "materials": "stuff",
-    "meaningful": "deep", "moreover": "also", "naturally": "by nature", "necessary": "needed", "numerous": "many",
-    "obtaining": "getting", "opportunities": "chances", "opportunity": "chance", "particular": "certain",
-    "particularly": "above all", "personalized": "own", "potential": "possible", "potentially": "perhaps",
-    "preparing": "making", "primarily": "mainly", "procedure": "way", "processes": "steps", "provides": "gives",
-    "providing": "giving", "regularly": "often", "relationship": "bond", "relationships": "bonds",
-    "remaining": "left", "requirement": "need", "resulting": "new", "significant": "large",
-    "significantly": "greatly", "similarly": "also", "situation": "case", "situations": "cases",
-    "something": "a thing", "sometimes": "at times", "sufficient": "enough", "surrounding": "near",
-    "technique": "way", "techniques": "ways", "temperature": "heat", "therefore": "so", "throughout": "all over",
-    "traditional": "old", "typically": "mostly", "understand": "grasp", "understanding": "grasp",
-    "unfortunately": "sadly", "utilize": "use", "utilized": "used", "utilizes": "uses", "utilizing": "using",
-    "variety": "range", "wonderful": "lovely",
-}  # fmt: skip
+SIMPLER: Mapping[str, str] = phrasings.read("plainer")
 """Long words that a shorter one can stand for."""
 VOWELS = "aeioAEIO"
-"""What "an" stands before; the one simpler word that begins with a u, "use", is spoken as "you"."""
+"""What "an" stands before; the simpler words that begin with a u, "use" and "useful", are spoken as "you"."""
 
 DIGITS = {
     "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9",

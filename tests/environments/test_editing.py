@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments.editing import BEYOND, edited
+from environments.editing import BEYOND, SIMPLER, edited
 from environments.personas import Persona, composed, parts
 from environments.prose import words
+from environments.wishes import LONG_WORD
 
 REPLY = (
     "Sure! **Water** is important for individuals.\n\n1. It carries two things around!\n2. It cools the body down.\n"
@@ -167,3 +168,9 @@ def test_a_brief_rewrite_in_plain_words_picks_plain_sentences():
 )
 def test_a_plainer_word_takes_its_article_with_it(reply, wanted):
     assert pen(person("plain-words"), reply) == wanted
+
+
+def test_every_plainer_word_is_one():
+    for word, other in SIMPLER.items():
+        assert max(map(len, words(other))) < LONG_WORD, word
+        assert not SIMPLER.keys() & set(words(other)), word
