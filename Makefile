@@ -14,7 +14,7 @@ ROOMS = not browser and $(APART)
 BROWSERS = browser and $(APART)
 # The files that name a marker: where few do, reading the others takes longer than their tests. ARGS may name its own.
 NAMING = $(if $(ARGS),,$$(grep -rl 'mark\.$(1)' tests --include='test_*.py'))
-# Those that need the machine to themselves: a model uses it.
+# Those in which the real model computes, on one core each: the rest of the machine must not be busy, too.
 ALONE = real_model and not openclaw
 # A test that fails is tried once more, and named in the end (-r R): a busy machine must not hide what did break.
 ONCE_MORE = --reruns 1 -r R
@@ -55,7 +55,7 @@ test: install ## the tests, on SQLite and PostgreSQL; the last lines name what w
 	@$(INSTALLATION) packages
 	@-$(INSTALLATION) model
 	@-$(VENV)/python tests/clients/javascript/install.py
-	@status=0; $(ON_POSTGRES) $(ARGS) || status=1; $(PYTEST) $(TWO_AT_A_TIME) $(ARGS) || status=1; $(WITH_BROWSERS) $(ARGS) || status=1; $(PYTEST) $(ONCE_MORE) --durations=8 -m "$(ALONE) and not processes and not sglang" $(call NAMING,real_model) $(ARGS) || status=1; exit $$status
+	@status=0; $(ON_POSTGRES) $(ARGS) || status=1; $(PYTEST) $(TWO_AT_A_TIME) $(ARGS) || status=1; $(WITH_BROWSERS) $(ARGS) || status=1; $(PYTEST) $(ONCE_MORE) --durations=8 -n 2 -m "$(ALONE) and not processes and not sglang" $(call NAMING,real_model) $(ARGS) || status=1; exit $$status
 
 test-all: install ## the tests, those that start and kill real processes, and those against the real SGLang
 	@$(INSTALLATION) packages
