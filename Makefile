@@ -14,7 +14,7 @@ ROOMS = not browser and $(APART)
 BROWSERS = browser and $(APART)
 # The files that name a marker: where few do, reading the others takes longer than their tests. ARGS may name its own.
 NAMING = $(if $(ARGS),,$$(grep -rl 'mark\.$(1)' tests --include='test_*.py'))
-# Those in which the real model computes, on one core each: the rest of the machine must not be busy, too.
+# Those in which the real model computes, each on one core; nothing else may be busy beside them.
 ALONE = real_model and not openclaw
 # A test that fails is tried once more, and named in the end (-r R): a busy machine must not hide what did break.
 ONCE_MORE = --reruns 1 -r R
