@@ -12,7 +12,7 @@ import pytest
 
 from installation.places import ROOT
 
-BORROWED = re.compile(r"import .*\bpytestmark\b")
+BORROWED = re.compile(r"^from .*\bpytestmark\b|^ +pytestmark,$", re.MULTILINE)
 
 TESTS = """
 import pytest
