@@ -18,13 +18,12 @@ import os
 import random
 import shutil
 import signal
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ import httpx
 
 from benchmarks.readers import Answer, Failed, Reader
 from gpu_workers.processes import ONE_THREAD
+from installation.findings import free_port
 
 ROOT = Path(__file__).parents[1]
 PARTS = ("first", "throughput", "leaving", "streams", "growth", "slow")
@@ -47,10 +47,10 @@ ENDLESS = 30_000
 class Stack:
     """Redis, a scripted engine and the web process, on free ports over a folder of their own."""
 
-    def __init__(self, folder: Path, model: Path, *, pace: float = PACE, ports: Callable[[], int]) -> None:
+    def __init__(self, folder: Path, model: Path, *, pace: float = PACE) -> None:
         self.folder, self.pace = folder, pace
         self.model = wide(model, folder / "model")
-        self.port, self.engine_port, redis_port = ports(), ports(), ports()
+        self.port, self.engine_port, redis_port = free_port(), free_port(), free_port()
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.environment = {
             **os.environ,
@@ -139,7 +139,7 @@ class Stack:
 @contextmanager
 def stack(model: Path, *, pace: float = PACE) -> Iterator[Stack]:
     folder = Path(tempfile.mkdtemp(prefix="talkback-bench-"))
-    running = Stack(folder, model, pace=pace, ports=free_port)
+    running = Stack(folder, model, pace=pace)
     try:
         running.manage("migrate", "-v", "0")
         running.key = running.manage("create_key", "--name", "bench").strip().splitlines()[-1]  # type: ignore[attr-defined]
@@ -553,12 +553,6 @@ def measure(model: Path, options: argparse.Namespace) -> dict[str, Any]:
         with stack(model, pace=0) as running:
             found["slow"] = slow_readers(Bench(running), 20, ENDLESS)
     return found
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

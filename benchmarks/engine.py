@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import json
 import os
-import socket
 import statistics
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from typing import Any
 from gpu_workers.engine import Engine
 from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
 from gpu_workers.types import Sampling
+from installation.findings import free_port
 
 ROOT = Path(__file__).parents[1]
 TEXT = (
@@ -54,7 +54,7 @@ def measure(model: str, streams: Sequence[int], tokens: int, rounds: int) -> dic
 
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        port = _free_port()
+        port = free_port()
         command = embedded_command(model, port, more=("--api-key", "", "--admin-api-key", ""))
         with EngineProcess(
             command, f"http://127.0.0.1:{port}", Path(folder) / "log", environment=ONE_THREAD
@@ -149,12 +149,6 @@ def _write_adapter(model: Any, folder: Path, rank: int = 16) -> Path:
     adapted.save_pretrained(str(folder))
     adapted.unload()
     return folder
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

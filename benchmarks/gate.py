@@ -17,12 +17,13 @@ import argparse
 import json
 import os
 import random
-import socket
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from installation.findings import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = ROOT / "var" / "models" / "smollm2-135m-instruct"
@@ -68,9 +69,7 @@ def run(arguments: argparse.Namespace, folder: Path) -> Any:
     """Everything in a folder of its own: a database, an engine, adapters. Yields a row an arm."""
     from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
 
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
+    port = free_port()
     keys = {"ENGINE_API_KEY": "key", "ENGINE_ADMIN_KEY": "admin"}
     os.environ.update(
         {

@@ -19,7 +19,6 @@ import argparse
 import asyncio
 import json
 import os
-import socket
 import statistics
 import tempfile
 import time
@@ -28,6 +27,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from installation.findings import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = ROOT / "var" / "models" / "smollm2-135m-instruct"
@@ -387,12 +388,9 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="exchange every weight as well")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        figures = run(arguments, folder, port)
+        figures = run(arguments, folder, free_port())
     if arguments.json:
         print(json.dumps(figures))
     else:
