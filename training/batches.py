@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Case, Count, F, OrderBy, Q, QuerySet, Subquery, When
 
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers.types import Example
 from training import edits
-from training.config import Recipe, written
+from training.config import PATIENCE, Recipe, written
 from training.demonstrations import Said, shown
-from training.models import SHARED, Checkpoint, Run, Sample
+from training.models import SHARED, Checkpoint, Line, Run, Sample
+
+WRITTEN = Q(rewrite_ids__isnull=False)
 
 
 class NothingReady(TalkbackError):
@@ -22,10 +24,60 @@ class NothingReady(TalkbackError):
     code, status = "nothing_ready", 409
 
 
+@dataclass(frozen=True)
+class Filling:
+    """The next batch of a line, as far as it is filled."""
+
+    size: int
+    """How many samples a run claims."""
+    ready: int = 0
+    """That wait for it; where rewrites are awaited they may be more than a run claims."""
+    rewrites: int = 0
+    """Of these."""
+    awaited: int = 0
+    """How many rewrites a run waits for; 0 where nobody writes."""
+
+    @property
+    def unwritten(self) -> int:
+        """Rewrites that are still awaited."""
+        return max(0, self.awaited - self.rewrites)
+
+    @property
+    def most(self) -> int:
+        """How many samples a run begins with, whatever they are."""
+        return self.size * PATIENCE if self.unwritten else self.size
+
+    @property
+    def wanting(self) -> int:
+        """How many more samples a run begins with, whatever they are; 0: it is full."""
+        return max(0, self.most - self.ready)
+
+    @property
+    def sooner(self) -> int:
+        """How many more it begins with where `unwritten` of them are rewrites."""
+        return max(self.size - self.ready, self.unwritten, 0)
+
+
 def ready(recipe: Recipe, line: str = SHARED) -> QuerySet[Sample]:
-    """READY samples of this line that would teach something under this recipe, oldest first."""
+    """READY samples of this line that would teach something under this recipe, in the order in which runs claim them:
+    oldest first, or where the recipe awaits rewrites those first, and then the newest."""
     # One with a drop_reason was taken back while a run had it: it goes, or is judged anew, and waits for that.
-    return Sample.objects.filter(_signal(recipe), status=Sample.Status.READY, line=line, drop_reason="").order_by("pk")
+    rows = Sample.objects.filter(_signal(recipe), status=Sample.Status.READY, line=line, drop_reason="")
+    return rows.order_by(*_order(recipe))
+
+
+def waiting(recipe: Recipe, line: str = SHARED) -> QuerySet[Sample]:
+    """Those of them that count towards the next batch. What a failed run had, and what one passed over, is left to
+    "learn now"."""
+    return ready(recipe, line).filter(run__isnull=True, passed_by__isnull=True)
+
+
+def filling(recipe: Recipe, line: str = SHARED) -> Filling:
+    """How far the next batch of this line is filled. A line waits for rewrites where one is there, or where its last
+    run had one: who never writes waits for nothing."""
+    found = waiting(recipe, line).aggregate(ready=Count("pk"), rewrites=Count("pk", filter=WRITTEN))
+    awaited = recipe.awaited if recipe.awaited and (found["rewrites"] or _wrote(line)) else 0
+    return Filling(recipe.batch_size, found["ready"], found["rewrites"], awaited)
 
 
 def left(run: Run, recipe: Recipe) -> QuerySet[Sample]:
@@ -43,13 +95,24 @@ def learned(run: Run) -> QuerySet[Sample]:
 
 
 def fill(recipe: Recipe, line: str = SHARED) -> Run | None:
-    """Claim exactly `recipe.batch_size` ready samples into a new queued run; None while there are fewer.
+    """Claim exactly `recipe.batch_size` samples into a new queued run; None while the batch is not full (`filling`).
+
+    Where it waited for rewrites, those that it does not take and that nobody rewrote are passed over: counted again,
+    they would make a run without a rewrite of the next batch.
 
     Samples whose run failed are left out: what failed once by itself would fail again by itself, for ever. They
     stay READY for a person's "learn now". Of two workers that fill at once, no sample goes to both.
     """
     drop_stale(recipe, line)
-    return _claim(ready(recipe, line).filter(run__isnull=True), recipe, line, least=recipe.batch_size)
+    with transaction.atomic():
+        Line.objects.select_for_update(no_key=True).get(name=line)  # of two, the second sees what the first passed over
+        batch = filling(recipe, line)
+        if batch.wanting:
+            return None
+        run = _claim(waiting(recipe, line), recipe, line, least=recipe.batch_size)
+        if run is not None and batch.awaited:
+            waiting(recipe, line).exclude(WRITTEN).order_by().update(passed_by=run)
+        return run
 
 
 def learn_now(recipe: Recipe, line: str = SHARED) -> Run:
@@ -213,6 +276,18 @@ def _densest(rewards: Sequence[float], tokens: int) -> int:
         if held > best:
             start, best = at - tokens + 1, held
     return start
+
+
+def _order(recipe: Recipe) -> tuple[OrderBy, ...]:
+    if not recipe.awaited:
+        return (F("pk").asc(),)
+    return Case(When(WRITTEN, then=0), default=1).asc(), F("pk").desc()
+
+
+def _wrote(line: str) -> bool:
+    """Whether anybody rewrote a reply of the line's last run. One that repeated another says nothing of people."""
+    last = Run.objects.filter(line=line, again=None).order_by("-pk").values("pk")[:1]
+    return Sample.objects.filter(WRITTEN, run=Subquery(last)).exists()
 
 
 def _signal(recipe: Recipe) -> Q:

@@ -133,6 +133,10 @@ WRITTEN = 2
 a rewrite costs no frozen model's pass (decision 8)."""
 
 
+PATIENCE = 3
+"""How many batches wait before a run begins without the rewrites that its recipe awaits."""
+
+
 def written(max_tokens: int | None) -> int | None:
     """How much of a rewrite is learned where so much of a reply is; None: all."""
     return None if max_tokens is None else WRITTEN * max_tokens
@@ -230,6 +234,11 @@ class Recipe(BaseModel):
     batch_size: int = Field(16, ge=1)
     """Effective samples a run claims. The reference's number."""
 
+    awaits: float = Field(0.0, ge=0, lt=1)
+    """Share of a batch that is to be rewrites before a run begins by itself, where people write at all: a run on few of
+    them moves on what it gathered before, and loses some of what it was taught. Once `PATIENCE` batches wait it begins
+    without (decision 8)."""
+
     updates: int = Field(1, ge=1)
     """Optimiser updates on a run's batch."""
 
@@ -310,6 +319,11 @@ class Recipe(BaseModel):
         return self.w_dpo if self.w_sft else 0.0
 
     @property
+    def awaited(self) -> int:
+        """How many rewrites a run waits for, where people write: none where rewrites are not learned."""
+        return int(self.awaits * self.batch_size) if self.w_sft else 0
+
+    @property
     def replays(self) -> int:
         """How many earlier rewrites are learned again: none where rewrites are not learned."""
         return self.replay if self.w_sft else 0
@@ -345,6 +359,7 @@ PRESETS: dict[str, Recipe] = {
         demonstrations=4,
         replay=16,
         rehearsal=0.25,
+        awaits=0.25,
         teacher="policy",
         beta=0.1,
         lr=3e-3,

@@ -69,17 +69,15 @@ def usable(fields: str | Mapping[str, object]) -> Recipe:
     return recipe
 
 
-def batch_sizes(names: Iterable[str]) -> dict[str, int]:
-    """How many samples a run of each of these lines claims, in at most one query; without those whose recipe cannot be
-    used."""
+def recipes_of(names: Iterable[str]) -> dict[str, Recipe]:
+    """What each of these lines learns by, in at most one query; without those whose recipe cannot be used."""
     names = set(names)
     own = dict(Line.objects.filter(name__in=names).values_list("name", "recipe"))
-    sizes = {}
+    found = {}
     for name in names:
         with suppress(RecipeInvalid):
-            recipe = config.read(own[name]) if own.get(name) else config.current()
-            sizes[name] = recipe.batch_size
-    return sizes
+            found[name] = config.read(own[name]) if own.get(name) else config.current()
+    return found
 
 
 def waiting() -> list[str]:

@@ -331,6 +331,8 @@ class Sample(Stateful):
     checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, related_name="samples")
     """The weights that served it."""
     run = models.ForeignKey(Run, models.SET_NULL, null=True, blank=True, related_name="samples")
+    passed_by = models.ForeignKey(Run, models.SET_NULL, null=True, blank=True, related_name="passed_over")
+    """The run that waited long enough to take newer ones, or what people wrote, instead."""
     prompt_ids = models.JSONField()
     response_ids = models.JSONField()
     mask = models.JSONField(default=list, blank=True)

@@ -15,7 +15,8 @@ from judge import ledger, precedence, redaction
 from judge.ledger import Stands
 from judge.models import Judgement, Vote
 from judge.samples import Reason
-from training import lines
+from training import batches, lines
+from training.batches import Filling
 from training.models import SHARED, Checkpoint, Run, Sample
 
 
@@ -54,12 +55,11 @@ class Ballot:
 
 @dataclass(frozen=True)
 class Batch:
-    """The next batch, as far as it is filled."""
+    """The next batch, as far as it is filled, and who waits for it."""
 
-    ready: int = 0
-    size: int = 1
+    filling: Filling = field(default_factory=lambda: Filling(1))
     places: Mapping[int, int] = field(default_factory=dict)
-    """Sample pk to its place among those that are ready, from 1."""
+    """Sample pk to its place among those that wait, from 1, the oldest first."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def journeys(turns: Iterable[Turn]) -> dict[UUID, Journey]:
 
 
 def known(turns: Iterable[Turn]) -> Known:
-    """All that a journey is told from, in a fixed number of queries."""
+    """All that a journey is told from, in a fixed number of queries for each line."""
     judged = (Turn.Status.JUDGED, Turn.Status.OBSERVED)
     pks = [turn.pk for turn in turns if turn.status in judged]
     held = (
@@ -107,10 +107,10 @@ def known(turns: Iterable[Turn]) -> Known:
     )
     judgements = {judgement.turn_id: judgement for judgement in held}
     ballots = count_votes(pks) if pks else {}
-    batches = {}
-    if any(j.sample is not None and j.sample.status == Sample.Status.READY for j in judgements.values()):
-        batches = next_batches()
-    return Known(judgements, ballots, batches)
+    waits = {
+        one.sample.line_id for one in judgements.values() if one.sample and one.sample.status == Sample.Status.READY
+    }
+    return Known(judgements, ballots, next_batches(waits) if waits else {})
 
 
 LONG = (
@@ -138,15 +138,13 @@ def count_votes(pks: Sequence[UUID]) -> dict[UUID, Ballot]:
     return ballots
 
 
-def next_batches() -> dict[str, Batch]:
-    """What waits in each line. A line whose recipe cannot be used fills none: its batches are as large as all that
-    wait."""
-    places: dict[str, dict[int, int]] = defaultdict(dict)
-    waiting = Sample.objects.filter(status=Sample.Status.READY).order_by("pk").values_list("pk", "line")
-    for pk, line in waiting:
-        places[line][pk] = len(places[line]) + 1
-    sizes = lines.batch_sizes(places)
-    return {line: Batch(len(held), sizes.get(line, len(held)), held) for line, held in places.items()}
+def next_batches(names: Iterable[str]) -> dict[str, Batch]:
+    """What waits in each of these lines. One whose recipe cannot be used fills no batch, and nothing has a place."""
+    found = {}
+    for line, recipe in lines.recipes_of(names).items():
+        held = batches.waiting(recipe, line).order_by("pk").values_list("pk", flat=True)
+        found[line] = Batch(batches.filling(recipe, line), {pk: place for place, pk in enumerate(held, start=1)})
+    return found
 
 
 def tell(turn: Turn, judgement: Judgement | None, ballot: Ballot, batch: Batch) -> Journey:
@@ -216,16 +214,33 @@ def spoken(said: str) -> str:
     return f"{said[:1].upper()}{said[1:]}."
 
 
+def waits(judgement: Judgement, sample: Sample, ballot: Ballot, batch: Batch) -> Journey:
+    """The journey of a turn whose sample no run has."""
+    filling, place = batch.filling, batch.places.get(sample.pk)
+    size, filled = filling.size, min(filling.ready, filling.size)
+    if place is None:
+        left = sample.passed_by_id or sample.run_id
+        why = f"Run {left} left it aside" if left else "The recipe as it is now has no use for it"
+        said = sentence(judgement, ballot, f"{why}: “Learn now” in the console takes up what a run left.")
+        return Journey("batch", "set aside", said)
+    if not filling.unwritten:
+        place = min(place, size)
+        said = f"It is number {place} of the {size} that the next run learns from."
+        return Journey("batch", f"in batch, {place} of {size}", sentence(judgement, ballot, said), "good", filled, size)
+    label = f"in batch, {place} of {size}" if filling.ready < size else "waits for corrections"
+    said = (
+        f"It waits with {filling.ready - 1} others for a run, which begins with {size} samples of which "
+        f"{filling.awaited} are corrections ({filling.rewrites} now), or with {filling.most}."
+    )
+    return Journey("batch", label, sentence(judgement, ballot, said), "good", filled, size)
+
+
 def of_sample(judgement: Judgement, ballot: Ballot, batch: Batch) -> Journey:
     """The journey of a turn that made a sample."""
     sample = judgement.sample
     assert sample is not None
     if sample.status == Sample.Status.READY:
-        place = min(batch.places.get(sample.pk, batch.ready), batch.size)
-        said = sentence(judgement, ballot, f"It is number {place} of the {batch.size} that the next run learns from.")
-        return Journey(
-            "batch", f"in batch, {place} of {batch.size}", said, "good", min(batch.ready, batch.size), batch.size
-        )
+        return waits(judgement, sample, ballot, batch)
     if sample.status == Sample.Status.STALE:
         why = sample.drop_reason or str(Stands.STALE)
         return Journey("unused", "not used", sentence(judgement, ballot, unlearned(why)), "warn")

@@ -163,13 +163,16 @@ def drafted(sample: Sample | None, batch: Batch) -> dict[str, Any] | None:
     """The sample, with its place in the next batch while it waits for one."""
     if sample is None:
         return None
-    waits = sample.status == Sample.Status.READY
+    place = batch.places.get(sample.pk) if sample.status == Sample.Status.READY else None
+    filling = batch.filling if place is not None else None
     return {
         "status": sample.status,
         "reward": sample.reward,
         "has_hint": sample.has_teacher,
-        "place": batch.places.get(sample.pk) if waits else None,
-        "batch_size": batch.size if waits else None,
+        "place": place,
+        "batch_size": filling.size if filling else None,
+        "wanting": filling.wanting if filling else None,
+        "corrections": filling.unwritten if filling else None,
     }
 
 

@@ -18,6 +18,10 @@ from environments.users import User
 TALKING = 0
 """How sessions rank before probes: they give the learner its work, and a probe can be asked at any time after."""
 
+LATE = 2
+"""Sessions at once while as many samples as a run takes wait for what somebody writes. Any of them may bring it, and
+what the others bring is of the next round, though these weights answered them."""
+
 Write = Callable[..., Mapping[str, Any]]
 """A key and its fields, into the journal, with the time; what stands there already stays."""
 
@@ -121,7 +125,8 @@ class Rounds:
         under_way: set[asyncio.Task[None]] = set()
         done: set[asyncio.Task[None]] = set()
         try:
-            while (short := wanted - len(line.filled().ready)) > 0:
+            while not (filled := line.filled()).is_full:
+                short = max(LATE, wanted - len(filled.ready))
                 room = min(short, self._house.at_once, max(1, (wanted + short - 1) // (sizes.rewrites + 1)))
                 while len(under_way) < room and started < sizes.sessions:
                     under_way.add(asyncio.create_task(self._play(rank)))

@@ -161,6 +161,8 @@ class Filled:
     """Of these, those that were cut at their length, and teach nothing since nobody wrote anything instead."""
     ready: list[str] = field(default_factory=list)
     """Completions that the next run may claim."""
+    is_full: bool = False
+    """A run begins with them, by what Talkback said of the last of them or did with one."""
     reasons: dict[str, int] = field(default_factory=dict)
     """Why others taught nothing, by Talkback's own word, since the arm began."""
 
@@ -227,9 +229,11 @@ class Line:
         for completion, stood in self._stood.items():
             if completion in self._spent:
                 continue
-            # One that is trained, and that no round of ours has had, is of a round that was cut off before its end.
-            if (sample := stood.get("sample")) and sample["status"] in ("ready", "claimed", "trained"):
+            # One that a run has, and that no round of ours has had, is of this one, or of one that was cut off.
+            sample = stood.get("sample")
+            if sample and sample["status"] != "stale" and (stood["run"] or sample["place"]):
                 found.ready.append(completion)
+                found.is_full |= bool(stood["run"]) or sample["wanting"] == 0
             elif reason := stood.get("reason"):
                 found.reasons[reason["code"]] = found.reasons.get(reason["code"], 0) + 1
         return found

@@ -36,8 +36,10 @@ class Killed(BaseException):
 class FakeLine:
     """A line of Talkback: its replies in order, its runs, what answers."""
 
-    replies: list[str] = field(default_factory=list)
-    """Completions that taught, oldest first."""
+    waiting: list[str] = field(default_factory=list)
+    """Completions that taught and that no run has, oldest first."""
+    had: dict[str, int] = field(default_factory=dict)
+    """Those that a run has: which one, from 0 on."""
     runs: list[dict[str, Any]] = field(default_factory=list)
     checkpoints: dict[int, str] = field(default_factory=dict)
     live: int = 0
@@ -55,6 +57,7 @@ class FakeTalkback:
         self.dies_after: int | None = None
         self.fails: set[tuple[str, int]] = set()  # line and run (from 1 on) that fails
         self.turns_away: set[int] = set()
+        self.most = SAMPLES  # how many wait before a run begins with the last SAMPLES of them
         self.cuts = False
         self.rewrites_teach = False  # what is written in place of a reply that was cut
         self.rewritten: set[str] = set()
@@ -106,8 +109,10 @@ class FakeTalkback:
 
     def taught(self, name: str, completion: str) -> None:
         line = self.lines[name]
-        line.replies.append(completion)
-        if len(line.replies) % SAMPLES == 0 and not self.stuck:
+        line.waiting.append(completion)
+        if len(line.waiting) >= self.most and not self.stuck:
+            line.had |= dict.fromkeys(line.waiting[-SAMPLES:], len(line.runs))
+            line.waiting.clear()
             failed = (name, len(line.runs) + 1) in self.fails
             self.numbers += 1
             error = "every advantage is zero." if failed else ""
@@ -117,10 +122,15 @@ class FakeTalkback:
             if not failed:
                 line.checkpoints[self.numbers] = "candidate"
 
+    def place(self, name: str, completion: str) -> dict[str, int | None]:
+        line = self.lines[name]
+        if completion not in line.waiting:
+            return {"place": None, "wanting": None}
+        return {"place": line.waiting.index(completion) + 1, "wanting": max(0, self.most - len(line.waiting))}
+
     def run_of(self, name: str, completion: str) -> dict[str, Any] | None:
         line = self.lines[name]
-        batch = line.replies.index(completion) // SAMPLES if completion in line.replies else 99
-        return line.runs[batch] if batch < len(line.runs) else None
+        return line.runs[line.had[completion]] if completion in line.had else None
 
 
 @dataclass
@@ -166,7 +176,8 @@ class FakeClient:
             return {"stage": "unused", "sample": None, "run": None, "reason": {"code": "truncated"}, "checkpoints": []}
         run = self.talkback.run_of(line, completion_id)
         status = "ready" if run is None or run["status"] == "failed" else "trained"
-        told = {"stage": "batch", "sample": {"status": status}, "run": run, "reason": None, "checkpoints": []}
+        sample = {"status": status, **self.talkback.place(line, completion_id)}
+        told = {"stage": "batch", "sample": sample, "run": run, "reason": None, "checkpoints": []}
         if status == "trained" and run is not None:
             number, checkpoints = run["id"], self.talkback.lines[line].checkpoints
             told["checkpoints"] = [{"number": number, "status": checkpoints[number], "learned_here": True}]
@@ -319,7 +330,7 @@ async def test_few_shot_is_shown_what_the_person_wrote_of_the_bases_first_replie
         assert len(asked) == 5
         for row in asked:
             assert row["messages"] == [*journal[f"shots/{seed}"]["messages"], *plain[row["task"]["id"]]]
-    assert not any(line.replies for line in run.talkback.lines.values())
+    assert not any(line.had or line.waiting for line in run.talkback.lines.values())
     assert writing.said(journal) == {f"few-shot/{seed}": ["Rain is water."] * 4 for seed in (1, 2)}
     assert {step.key for step in plan.steps()} <= {row["key"] for row in journal}
 
@@ -425,6 +436,17 @@ async def test_a_candidate_that_is_turned_away_is_on_record(run: Run) -> None:
     assert row is not None
     assert row["checkpoint"] is None
     assert row["trouble"].endswith("was turned away: empty")
+
+
+async def test_people_talk_until_a_run_begins_however_long_that_waits(run: Run) -> None:
+    run.talkback.most = SAMPLES + 3
+    journal, rows = await run()
+    # Seven samples of which a run takes four; what two late sessions bring counts for the next one.
+    spent = [len(journal[f"round/combined/1/{number}"]["spent"]) for number in (1, 2)]
+    assert spent == [SAMPLES, 2 * SAMPLES]
+    assert journal["round/combined/1/1"]["interactions"] >= SAMPLES + 3
+    assert journal["round/combined/1/2"]["interactions"] >= 2 * (SAMPLES + 3)
+    assert places(rows, set="own")["combined", 1, 2] == 5
 
 
 async def test_a_batch_that_never_fills_says_why_and_the_others_go_on(run: Run) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from django.db.models.signals import pre_save
 
-from training import batches
+from training import batches, lines
 from training.batches import NothingReady
-from training.config import Recipe
+from training.config import PRESETS, Recipe
 from training.models import Checkpoint, Run, Sample
 
 RECIPE = Recipe(batch_size=3, max_age=2)
@@ -80,6 +80,115 @@ def test_of_two_workers_one_gets_the_batch(ready, db):
     assert not Run.objects.exists()
     assert Sample.objects.filter(run__isnull=False).count() == 0
     assert batches.fill(RECIPE).samples.count() == 3
+
+
+# Awaiting rewrites
+
+
+AWAITING = Recipe(batch_size=4, w_sft=1.0, awaits=0.5)
+"""A run waits for two rewrites, or for 3 · 4 samples without."""
+
+
+@pytest.fixture
+def rewritten(ready):
+    return lambda: ready(rewrite_ids=[5, 6, 2])
+
+
+def keys(run):
+    return {sample.pk for sample in run.samples.all()}
+
+
+@pytest.mark.parametrize(
+    ("waiting", "unwritten", "wanting", "sooner"),
+    [
+        ((0, 0), 2, 12, 4),
+        ((3, 0), 2, 9, 2),  # one more would fill it, and two corrections are wanted
+        ((4, 1), 1, 8, 1),
+        ((4, 2), 0, 0, 0),
+        ((2, 2), 0, 2, 2),
+        ((12, 1), 1, 0, 1),  # it has waited long enough
+    ],
+)
+def test_a_batch_is_full_with_its_rewrites_or_at_three_times_its_size(waiting, unwritten, wanting, sooner):
+    batch = batches.Filling(4, *waiting, awaited=2)
+    assert (batch.unwritten, batch.wanting, batch.sooner) == (unwritten, wanting, sooner)
+
+
+def test_where_people_write_a_run_takes_what_they_wrote_first_and_then_the_newest(ready, rewritten):
+    written, old, older = rewritten(), ready(), ready()
+    newer = ready()
+    assert batches.fill(AWAITING) is None  # four wait, and one of them is a rewrite
+    again = rewritten()
+
+    run = batches.fill(AWAITING)
+
+    assert keys(run) == {written.pk, again.pk, newer.pk, older.pk}
+    old.refresh_from_db()
+    assert (old.status, old.run, old.passed_by) == ("ready", None, run)
+
+
+def test_what_was_passed_over_counts_for_no_batch_and_learn_now_takes_it_up(ready, rewritten):
+    rewritten()
+    passed = [ready() for _ in range(11)][:8]  # with three batches waiting it begins with one rewrite
+
+    run = batches.fill(AWAITING)
+
+    assert set(run.passed_over.all()) == set(passed)
+    assert batches.filling(AWAITING).ready == 0
+    assert batches.fill(AWAITING) is None
+    assert keys(batches.learn_now(AWAITING)) == {sample.pk for sample in passed[-4:]}
+
+
+def test_what_people_wrote_is_never_passed_over(ready, rewritten):
+    written = [rewritten() for _ in range(5)]
+    left = ready()
+
+    run = batches.fill(AWAITING)
+
+    assert keys(run) == {sample.pk for sample in written[1:]}  # of those too the newest
+    assert list(run.passed_over.all()) == [left]
+    assert list(batches.waiting(AWAITING)) == [written[0]]
+
+
+def test_who_never_writes_waits_for_nothing(ready):
+    for _ in range(4):
+        ready()
+
+    assert batches.fill(AWAITING).samples.count() == 4
+    assert not Sample.objects.exclude(passed_by=None).exists()
+
+
+def test_who_wrote_is_waited_for_once_more_and_then_no_longer(ready, rewritten):
+    for make in (rewritten, rewritten, ready, ready):
+        make()
+    batches.fill(AWAITING)
+    for _ in range(11):
+        ready()
+    assert batches.fill(AWAITING) is None
+    ready()
+    assert batches.fill(AWAITING) is not None  # twelve: nobody wrote for three batches
+    assert batches.fill(AWAITING) is None  # and the eight that it passed over are no two more
+    for _ in range(4):
+        ready()
+    assert batches.fill(AWAITING).samples.count() == 4
+
+
+def test_another_line_waits_for_its_own_people(ready, rewritten):
+    for make in (rewritten, rewritten, ready, ready):
+        make()
+    batches.fill(AWAITING)
+    line = lines.make("Ana")
+    for _ in range(4):
+        ready(line=line)
+
+    assert batches.fill(AWAITING, line.name).samples.count() == 4
+
+
+@pytest.mark.parametrize(
+    ("knobs", "awaited"), [({}, 4), ({"batch_size": 3}, 0), ({"w_sft": 0.0, "w_opd": 1.0}, 0), ({"awaits": 0.0}, 0)]
+)
+def test_a_recipe_awaits_a_share_of_its_batch_where_it_learns_rewrites(knobs, awaited):
+    assert PRESETS["embedded"].model_copy(update=knobs).awaited == awaited
 
 
 def test_learn_now_takes_what_there_is(ready):

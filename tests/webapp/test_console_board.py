@@ -22,6 +22,7 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
+from training.batches import Filling
 from training.models import Checkpoint, Run
 from webapp.console import board, curves, differences, heat
 from webapp.console.consumers import BoardConsumer
@@ -34,7 +35,7 @@ ZEROS = {name: dict.fromkeys(model.Status.values, 0) for name, model in board.ST
 def facts(**changes):
     base = Checkpoint(number=0, kind="base", status="live", moved_at=NOW - timedelta(hours=2))
     counts = {name: {**states, **changes.pop(name, {})} for name, states in ZEROS.items()}
-    return replace(board.Facts(now=NOW, counts=counts, oldest=ZEROS, ready=0, needed=16, live=base), **changes)
+    return replace(board.Facts(now=NOW, counts=counts, oldest=ZEROS, batch=Filling(16), live=base), **changes)
 
 
 def station(key, **changes):
@@ -46,13 +47,13 @@ def run(status, **fields):
 
 
 def test_the_batch_says_how_many_more_it_waits_for():
-    now = station("batch", ready=3)
+    now = station("batch", batch=Filling(16, 3))
     assert (now.figure, now.mood, now.sentence) == ("3 of 16", "waiting", "Waiting for 13 more samples.")
-    assert station("batch", ready=15).sentence == "Waiting for 1 more sample."
+    assert station("batch", batch=Filling(16, 15)).sentence == "Waiting for 1 more sample."
 
 
 def test_a_full_batch_waits_for_the_learner_that_is_busy():
-    now = station("batch", ready=16, runs={"running": 1}, run=run("running"))
+    now = station("batch", batch=Filling(16, 16), runs={"running": 1}, run=run("running"))
     assert now.sentence == "Full. Waiting for the learner, which is busy with run 3."
 
 
@@ -144,7 +145,7 @@ def test_json_counts_every_state_zero_included(db):
         "candidate": 0, "passed": 0, "approved": 0, "live": 1, "retired": 0, "rejected": 0,
     }  # fmt: skip
     assert told["live"] == 0
-    assert told["batch"] == {"ready": 0, "needed": 16}
+    assert told["batch"] == {"ready": 0, "needed": 16, "wanting": 16, "corrections": 0}
     assert told["waiting"] == {"batch": "Waiting for 16 more samples."}
 
 

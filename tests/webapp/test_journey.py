@@ -10,7 +10,7 @@ from judge import precedence
 from judge.models import Judgement, Vote
 from judge.samples import Reason
 from training import config
-from training.models import Checkpoint, Run
+from training.models import Checkpoint, Run, Sample
 from webapp import journey as journeys
 from webapp.journey import Ballot, journey, tally
 
@@ -83,6 +83,27 @@ def test_a_place_in_the_next_batch(make_lesson):
     assert told[0].detail.startswith("Judged bad by the judge (2 bad, 1 failed). It teaches your guidance.")
 
 
+def test_where_people_write_a_full_batch_says_how_many_corrections_it_waits_for(make_lesson):
+    lessons = [make_lesson() for _ in range(config.current().batch_size)]  # 16, of which 4 are to be corrections
+    Sample.objects.filter(pk=lessons[0].sample_id).update(rewrite_ids=[1, 2])
+    told = journey(lessons[1].turn)
+    assert (told.stage, told.label, told.done, told.total) == ("batch", "waits for corrections", 16, 16)
+    assert told.detail.endswith(
+        "It waits with 15 others for a run, which begins with 16 samples of which 4 are corrections (1 now), "
+        "or with 48."
+    )
+
+
+def test_what_a_run_left_aside_says_so_and_has_no_place(make_lesson):
+    left, next_one = make_lesson(), make_lesson()
+    run = Run.objects.create(recipe={}, status="finished")
+    Sample.objects.filter(pk=left.sample_id).update(passed_by=run)
+    told = journey(left.turn)
+    assert (told.stage, told.label) == ("batch", "set aside")
+    assert told.detail.endswith(f"Run {run.pk} left it aside: “Learn now” in the console takes up what a run left.")
+    assert journey(next_one.turn).label == f"in batch, 1 of {config.current().batch_size}"
+
+
 def test_a_run_shows_how_far_it_is(make_lesson):
     run = Run.objects.create(recipe={}, status="running", progress={"done": 4, "total": 10, "eta_s": 90})
     told = journey(make_lesson("claimed", run=run).turn)
@@ -115,7 +136,7 @@ def test_a_stale_sample_says_why(make_lesson):
 def test_many_turns_ask_no_more_than_one(make_lesson, django_assert_num_queries):
     turns = [make_lesson().turn for _ in range(5)]
     turns = list(Turn.objects.select_related("session").filter(pk__in=[turn.pk for turn in turns]))
-    with django_assert_num_queries(4):  # judgements with samples, votes, the places in the batch, its line's recipe
+    with django_assert_num_queries(6):  # judgements with samples, votes, the places in the batch, its line's recipe
         assert len(journeys.journeys(turns)) == 5
 
 

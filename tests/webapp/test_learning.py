@@ -119,7 +119,8 @@ def test_a_sample_in_the_batch_has_its_place_and_no_reason(make_lesson, became):
     assert told["stage"] == "batch"
     assert told["reason"] is None
     size = config.current().batch_size
-    assert told["sample"] == {"status": "ready", "reward": -1.0, "has_hint": True, "place": 2, "batch_size": size}
+    place = {"place": 2, "batch_size": size, "wanting": size - 2, "corrections": 0}
+    assert told["sample"] == {"status": "ready", "reward": -1.0, "has_hint": True, **place}
     verdict = told["verdict"]
     assert verdict.pop("judged") > 0
     assert verdict == {
@@ -284,7 +285,7 @@ def test_it_asks_the_same_few_questions_whatever_there_is(
         make_lesson()
     Feedback.objects.give(turn, by=talker, kind="thumb", value=1)
     for asked in (turn, make_lesson().turn):
-        with django_assert_max_num_queries(8):
+        with django_assert_max_num_queries(10):
             assert learning.told(key, asked.completion_id)["id"] == asked.completion_id
 
 

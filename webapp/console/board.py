@@ -18,6 +18,7 @@ from judge import judges, polling
 from judge.models import Examination, Vote
 from judge.naming import JudgesInvalid
 from training import approvals, batches, hours, lines, promotion
+from training.batches import Filling
 from training.hours import HoursInvalid, Wait
 from training.models import SHARED, Checkpoint, Decision, Line, Pause, Run, Sample
 from webapp import heartbeats
@@ -56,12 +57,10 @@ class Facts:
     """turns, samples, runs and checkpoints: how many in each state, zeros included."""
     oldest: Mapping[str, Mapping[str, datetime]]
     """When the longest-waiting row of each state entered it."""
-    ready: int
-    """Samples that count towards the next batch."""
-    needed: int
+    batch: Filling
     live: Checkpoint
     set_aside: int = 0
-    """Samples whose run failed: only a person's "learn now" takes them up again."""
+    """Samples whose run failed or that one passed over: only a person's "learn now" takes them up again."""
     previous: Checkpoint | None = None
     run: Run | None = None
     """The run that is queued or running, else the last one."""
@@ -95,19 +94,14 @@ class Facts:
         queued = self.counts["runs"]["queued"]
         if self.wait is None or self.counts["runs"]["running"]:
             return ""
-        if not queued and not self.pause and self.ready < self.needed:
+        if not queued and not self.pause and self.batch.wanting:
             return ""
-        return self.wait.sentence(self.counts["samples"]["claimed"] if queued else self.ready)
-
-    @property
-    def wanted(self) -> int:
-        """How many samples the next batch still needs."""
-        return max(0, self.needed - self.ready)
+        return self.wait.sentence(self.counts["samples"]["claimed"] if queued else self.batch.ready)
 
     @property
     def claimable(self) -> int:
         """What a run started now would learn from."""
-        return min(self.ready + self.set_aside, self.needed)
+        return min(self.batch.ready + self.set_aside, self.batch.size)
 
     @property
     def busy(self) -> bool:
@@ -147,7 +141,12 @@ class Board:
         return {
             **{name: dict(states) for name, states in facts.counts.items()},
             "live": facts.live.number,
-            "batch": {"ready": facts.ready, "needed": facts.needed},
+            "batch": {
+                "ready": facts.batch.ready,
+                "needed": facts.batch.size,
+                "wanting": facts.batch.wanting,
+                "corrections": facts.batch.unwritten,
+            },
             "waiting": {s.key: s.sentence for s in self.stations if s.mood in ("waiting", "you", "stuck")},
         }
 
@@ -176,15 +175,13 @@ def gather() -> Facts:
     passed = checkpoints.filter(status=Checkpoint.Status.PASSED)
     first = passed.filter(is_held=False).first()
     endorsement = approvals.standing(first).endorsement if first else None
-    ready = batches.ready(recipe)
-    fresh = ready.filter(run=None).count()
+    batch = batches.filling(recipe)
     return Facts(
         now=timezone.now(),
         counts=counts,
         oldest=oldest,
-        ready=fresh,
-        needed=recipe.batch_size,
-        set_aside=ready.count() - fresh,
+        batch=batch,
+        set_aside=batches.ready(recipe).count() - batch.ready,
         live=Checkpoint.live(),
         previous=promotion.previous(),
         run=active or Run.objects.first(),
@@ -291,21 +288,41 @@ def _judge(facts: Facts) -> Station:
 
 
 def _batch(facts: Facts) -> Station:
-    ready, needed = facts.ready, facts.needed
+    batch = facts.batch
+    ready, needed, is_full = batch.ready, batch.size, not batch.wanting
     figure = f"{ready} of {needed}"
     since = facts.oldest["samples"].get("ready")
-    if ready >= needed and facts.busy:
+    if is_full and facts.busy:
         said = f"Full. Waiting for the learner, which is busy with {facts.run}."
-    elif ready >= needed and facts.held:
+    elif is_full and facts.held:
         said = f"Full. {facts.held}"
         return Station("batch", "Batch", figure, "waiting", said, since, needed, needed)
-    elif ready >= needed:
+    elif is_full:
         nobody = missing(facts, "learn")
         said = f"Full. Waiting for {nobody}." if nobody else "Full: the next run claims it."
         return Station("batch", "Batch", figure, "stuck" if nobody else "working", said, since, needed, needed)
     else:
-        said = f"Waiting for {counted(facts.wanted, 'more sample')}."
+        said = awaiting(batch)
     return Station("batch", "Batch", figure, "waiting", said, since, min(ready, needed), needed)
+
+
+def awaiting(batch: Filling) -> str:
+    """What the next run still waits for, as a sentence.
+
+    >>> awaiting(Filling(size=16, ready=10, rewrites=1, awaited=4))
+    'Waiting for 6 more samples, 3 of them corrections, or for 38 of any kind.'
+    >>> awaiting(Filling(size=16, ready=20, rewrites=3, awaited=4))
+    'Waiting for 1 more correction, or for 28 more samples of any kind.'
+    """
+    if not batch.unwritten:
+        return f"Waiting for {counted(batch.wanting, 'more sample')}."
+    if batch.sooner == batch.unwritten:
+        return (
+            f"Waiting for {counted(batch.unwritten, 'more correction')}, or for "
+            f"{counted(batch.wanting, 'more sample')} of any kind."
+        )
+    of_them = f"{batch.unwritten} of them {'a correction' if batch.unwritten == 1 else 'corrections'}"
+    return f"Waiting for {counted(batch.sooner, 'more sample')}, {of_them}, or for {batch.wanting} of any kind."
 
 
 def _learn(facts: Facts) -> Station:
@@ -398,9 +415,9 @@ LONG = ("prompt_ids", "logprobs", "judgement__teacher", "judgement__evidence")
 
 
 def batch() -> list[Sample | None]:
-    """The samples that are ready, and None for each that is still wanted: the cells of the meter."""
+    """The samples that a run would claim, and None for each that is still wanted: the cells of the meter."""
     recipe = lines.recipe_of(SHARED)
-    ready = batches.ready(recipe).filter(run=None).select_related("judgement")[: recipe.batch_size]
+    ready = batches.waiting(recipe).select_related("judgement")[: recipe.batch_size]
     return [*ready, *[None] * (recipe.batch_size - len(ready))]
 
 

@@ -247,7 +247,7 @@ def consequence(hint: Hint, seen: Evidence) -> str:
     """What accepting will do, or did, in a sentence or two."""
     line = Line.of(hint.turn.session.user)
     recipe = lines.recipe_of(line)
-    ready = batches.ready(recipe, line).filter(run=None).count()
+    ready = batches.waiting(recipe, line).count()
     waits = f"{counted(ready, 'sample')} of {recipe.batch_size} wait{'s' if ready == 1 else ''} for the next run."
     if reason := samples.unfit(hint.turn, seen, recipe):
         return f"Accepting keeps the hint, and teaches nothing by this turn: {reason}."

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 from core.errors import TalkbackError
 from judge import membership
 from training import batches, lines, promotion
+from training.batches import Filling
 from training.config import RecipeInvalid
 from training.models import Checkpoint, Line, Member, Run
 from webapp.console.board import counted
@@ -34,9 +35,9 @@ class Standing:
     """What a step back goes to."""
     members: list[Member]
     ready: int
-    """Samples that its next run could claim."""
-    needed: int | None
-    """How many a run claims; None while the recipe cannot be used."""
+    """Samples that "learn now" could claim."""
+    batch: Filling | None
+    """The next batch; None while the recipe cannot be used."""
     fault: str
     """Why not."""
     runs: list[Run]
@@ -45,10 +46,10 @@ class Standing:
 
 
 def standing(line: Line) -> Standing:
-    needed, ready, fault = None, line.samples.filter(status="ready").count(), ""
+    batch, ready, fault = None, line.samples.filter(status="ready").count(), ""
     try:
         recipe = lines.recipe_of(line.name)
-        needed, ready = recipe.batch_size, batches.ready(recipe, line.name).count()
+        batch, ready = batches.filling(recipe, line.name), batches.ready(recipe, line.name).count()
     except RecipeInvalid as failure:
         fault = str(failure)
     return Standing(
@@ -57,7 +58,7 @@ def standing(line: Line) -> Standing:
         previous=promotion.previous(line.name),
         members=list(line.members.select_related("user").order_by("user__username")),
         ready=ready,
-        needed=needed,
+        batch=batch,
         fault=fault,
         runs=list(line.runs.order_by("-pk")[:RUNS]),
         passed=list(line.checkpoints.filter(status=Checkpoint.Status.PASSED).order_by("number")),

@@ -13,7 +13,9 @@ from chat import clients
 from chat.models import Turn
 from judge import precedence
 from judge.models import Judgement
+from training.batches import Filling
 from training.models import Run, Sample
+from webapp.console import board
 from webapp.console.board import counted as say_counted
 from webapp.console.board import span
 
@@ -32,6 +34,12 @@ TONES = {
 def ago(moment: datetime | None) -> str:
     """How long ago, shortly: "3 min"."""
     return span((timezone.now() - moment).total_seconds()) if moment else ""
+
+
+@register.filter
+def awaiting(batch: Filling) -> str:
+    """What the next run still waits for, as a sentence."""
+    return board.awaiting(batch) if batch.wanting else "The batch is full."
 
 
 @register.filter

@@ -57,7 +57,7 @@ class Command(BaseCommand):
         for line in rows:
             now = standing(line)
             people = ", ".join(str(member.user) for member in now.members) or ("everybody" if line.is_shared else "—")
-            waits = f"{now.ready} of {counted(now.needed, 'sample')}" if now.needed else now.fault
+            waits = f"{now.batch.ready} of {counted(now.batch.size, 'sample')}" if now.batch else now.fault
             ended = "  retired" if line.retired_at else ""
             self.stdout.write(f"{line.name:<24} {now.live!s:<16} {waits}  {people}{ended}")
 
@@ -140,7 +140,7 @@ def told(line: Line) -> dict[str, Any]:
         "people": [str(member.user) for member in now.members],
         "recipe": recipe(line),
         "live": now.live.number,
-        "samples": {"ready": now.ready, "needed": now.needed},
+        "samples": {"ready": now.ready, "needed": now.batch.size if now.batch else None},
         "fault": now.fault,
         "runs": [ran(run) for run in line.runs.order_by("pk")],
         "checkpoints": [
