@@ -16,6 +16,8 @@ from training.demonstrations import Said, shown
 from training.models import SHARED, Checkpoint, Line, Run, Sample
 
 WRITTEN = Q(rewrite_ids__isnull=False)
+SAID = WRITTEN | Q(teacher_prompt_ids__isnull=False, voted_hint=False) | ~Q(rewards=[])
+"""What a person wrote in a reply's place, worded as a hint, or marked in it: more than that it was good or bad."""
 
 
 class NothingReady(TalkbackError):
@@ -60,7 +62,7 @@ class Filling:
 
 def ready(recipe: Recipe, line: str = SHARED) -> QuerySet[Sample]:
     """READY samples of this line that would teach something under this recipe, in the order in which runs claim them:
-    oldest first, or where the recipe awaits rewrites those first, and then the newest."""
+    oldest first, or where the recipe awaits rewrites those first, then what else people said, then the newest."""
     # One with a drop_reason was taken back while a run had it: it goes, or is judged anew, and waits for that.
     rows = Sample.objects.filter(_signal(recipe), status=Sample.Status.READY, line=line, drop_reason="")
     return rows.order_by(*_order(recipe))
@@ -97,8 +99,8 @@ def learned(run: Run) -> QuerySet[Sample]:
 def fill(recipe: Recipe, line: str = SHARED) -> Run | None:
     """Claim exactly `recipe.batch_size` samples into a new queued run; None while the batch is not full (`filling`).
 
-    Where it waited for rewrites, those that it does not take and that nobody rewrote are passed over: counted again,
-    they would make a run without a rewrite of the next batch.
+    Where it waited for rewrites, those that it does not take and of which people said no more than good or bad are
+    passed over: counted again, they would make a run without a rewrite of the next batch.
 
     Samples whose run failed are left out: what failed once by itself would fail again by itself, for ever. They
     stay READY for a person's "learn now". Of two workers that fill at once, no sample goes to both.
@@ -111,7 +113,7 @@ def fill(recipe: Recipe, line: str = SHARED) -> Run | None:
             return None
         run = _claim(waiting(recipe, line), recipe, line, least=recipe.batch_size)
         if run is not None and batch.awaited:
-            waiting(recipe, line).exclude(WRITTEN).order_by().update(passed_by=run)
+            waiting(recipe, line).exclude(SAID).order_by().update(passed_by=run)
         return run
 
 
@@ -281,7 +283,7 @@ def _densest(rewards: Sequence[float], tokens: int) -> int:
 def _order(recipe: Recipe) -> tuple[OrderBy, ...]:
     if not recipe.awaited:
         return (F("pk").asc(),)
-    return Case(When(WRITTEN, then=0), default=1).asc(), F("pk").desc()
+    return Case(When(WRITTEN, then=0), When(SAID, then=1), default=2).asc(), F("pk").desc()
 
 
 def _wrote(line: str) -> bool:

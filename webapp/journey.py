@@ -107,9 +107,8 @@ def known(turns: Iterable[Turn]) -> Known:
     )
     judgements = {judgement.turn_id: judgement for judgement in held}
     ballots = count_votes(pks) if pks else {}
-    waits = {
-        one.sample.line_id for one in judgements.values() if one.sample and one.sample.status == Sample.Status.READY
-    }
+    samples = [one.sample for one in judgements.values() if one.sample is not None]
+    waits = {sample.line_id or SHARED for sample in samples if sample.status == Sample.Status.READY}
     return Known(judgements, ballots, next_batches(waits) if waits else {})
 
 

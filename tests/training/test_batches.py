@@ -94,6 +94,11 @@ def rewritten(ready):
     return lambda: ready(rewrite_ids=[5, 6, 2])
 
 
+@pytest.fixture
+def liked(ready):
+    return lambda **fields: ready(teacher_prompt_ids=None, reward=1.0, **fields)
+
+
 def keys(run):
     return {sample.pk for sample in run.samples.all()}
 
@@ -114,22 +119,21 @@ def test_a_batch_is_full_with_its_rewrites_or_at_three_times_its_size(waiting, u
     assert (batch.unwritten, batch.wanting, batch.sooner) == (unwritten, wanting, sooner)
 
 
-def test_where_people_write_a_run_takes_what_they_wrote_first_and_then_the_newest(ready, rewritten):
-    written, old, older = rewritten(), ready(), ready()
-    newer = ready()
+def test_where_people_write_a_run_takes_what_they_wrote_first_and_then_the_newest(liked, rewritten):
+    written, old, newer, newest = rewritten(), liked(), liked(), liked()
     assert batches.fill(AWAITING) is None  # four wait, and one of them is a rewrite
     again = rewritten()
 
     run = batches.fill(AWAITING)
 
-    assert keys(run) == {written.pk, again.pk, newer.pk, older.pk}
+    assert keys(run) == {written.pk, again.pk, newer.pk, newest.pk}
     old.refresh_from_db()
     assert (old.status, old.run, old.passed_by) == ("ready", None, run)
 
 
-def test_what_was_passed_over_counts_for_no_batch_and_learn_now_takes_it_up(ready, rewritten):
+def test_what_was_passed_over_counts_for_no_batch_and_learn_now_takes_it_up(liked, rewritten):
     rewritten()
-    passed = [ready() for _ in range(11)][:8]  # with three batches waiting it begins with one rewrite
+    passed = [liked() for _ in range(11)][:8]  # with three batches waiting it begins with one rewrite
 
     run = batches.fill(AWAITING)
 
@@ -139,15 +143,17 @@ def test_what_was_passed_over_counts_for_no_batch_and_learn_now_takes_it_up(read
     assert keys(batches.learn_now(AWAITING)) == {sample.pk for sample in passed[-4:]}
 
 
-def test_what_people_wrote_is_never_passed_over(ready, rewritten):
-    written = [rewritten() for _ in range(5)]
-    left = ready()
+@pytest.mark.parametrize("said", [{"rewrite_ids": [5, 6, 2]}, {}, {"rewards": [0, 1, 0, 0, 0]}])
+def test_what_people_said_themselves_is_never_passed_over(ready, liked, rewritten, said):
+    told = ready(**said)  # a hint that a person worded, unless it says otherwise
+    voted, left = ready(voted_hint=True), liked()
+    written = [rewritten() for _ in range(4)]
 
     run = batches.fill(AWAITING)
 
-    assert keys(run) == {sample.pk for sample in written[1:]}  # of those too the newest
-    assert list(run.passed_over.all()) == [left]
-    assert list(batches.waiting(AWAITING)) == [written[0]]
+    assert keys(run) == {sample.pk for sample in written}
+    assert set(run.passed_over.all()) == {voted, left}
+    assert list(batches.waiting(AWAITING)) == [told]
 
 
 def test_who_never_writes_waits_for_nothing(ready):
@@ -158,18 +164,18 @@ def test_who_never_writes_waits_for_nothing(ready):
     assert not Sample.objects.exclude(passed_by=None).exists()
 
 
-def test_who_wrote_is_waited_for_once_more_and_then_no_longer(ready, rewritten):
-    for make in (rewritten, rewritten, ready, ready):
+def test_who_wrote_is_waited_for_once_more_and_then_no_longer(liked, rewritten):
+    for make in (rewritten, rewritten, liked, liked):
         make()
     batches.fill(AWAITING)
     for _ in range(11):
-        ready()
+        liked()
     assert batches.fill(AWAITING) is None
-    ready()
+    liked()
     assert batches.fill(AWAITING) is not None  # twelve: nobody wrote for three batches
     assert batches.fill(AWAITING) is None  # and the eight that it passed over are no two more
     for _ in range(4):
-        ready()
+        liked()
     assert batches.fill(AWAITING).samples.count() == 4
 
 

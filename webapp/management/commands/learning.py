@@ -43,7 +43,7 @@ class Command(BaseCommand):
         facts = board.gather()
         if facts.counts["runs"]["running"]:
             self.stdout.write(f"{str(facts.run).capitalize()} is learning.")
-        self.stdout.write(facts.wait.sentence(facts.ready) if facts.wait else "Learning may begin at any moment.")
+        self.stdout.write(facts.wait.sentence(facts.batch.ready) if facts.wait else "Learning may begin at any moment.")
 
 
 def moment(said: str) -> datetime:
