@@ -12,7 +12,7 @@ from django.db import transaction
 from chat import clients, retries, sessions, turns
 from chat.clients.sorting import Sorted
 from chat.models import ApiKey, Turn
-from chat.sessions import Message, Story
+from chat.stories import Message, Story
 from gpu_workers.types import Sampling
 from training.models import Checkpoint
 

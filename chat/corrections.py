@@ -6,9 +6,9 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q
 
-from chat import sessions, turns
+from chat import sessions, stories, turns
 from chat.models import Turn
-from chat.sessions import Story
+from chat.stories import Story
 from chat.turns import LONG
 
 LOOKED_THROUGH = 50
@@ -42,7 +42,7 @@ def to_main(turn: Turn) -> None:
     """Find what it continues and what continues it, among the turns of its session."""
     story = Story(turn.messages, turn.client)
     place = sessions.within(turn.session, story, by_name=False, apart_from=turn.pk)
-    chain = sessions.chain([*turn.messages, sessions.replied(turn)], turn.client) if turn.is_whole else ""
+    chain = stories.chain([*turn.messages, sessions.replied(turn)], turn.client) if turn.is_whole else ""
     Turn.objects.filter(pk=turn.pk).update(chain=chain, request_chain=story.chain, follows=place.follows)
     if place.follows is not None and (said := story.said_after(place.length)):
         turns.observe(place.follows, said)

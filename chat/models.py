@@ -271,7 +271,7 @@ class Turn(Stateful):
     """The whole request as it was given, OpenAI's shape; the last ones are what the person or a tool said."""
     tools = LongJSON(default=list, blank=True)
     chain = models.CharField(max_length=64, blank=True, db_index=True)
-    """What a request that continues this turn has as its history (sessions.chain); empty until the reply is whole."""
+    """What a request that continues this turn has as its history (stories.chain); empty until the reply is whole."""
     request_chain = models.CharField(max_length=64, blank=True)
     """The same of the request alone, by which another try at it is known; empty for side requests."""
     asked = models.JSONField(default=dict, blank=True)

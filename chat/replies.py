@@ -19,7 +19,7 @@ from django.conf import settings
 from django.db import OperationalError, transaction
 from django.utils import timezone
 
-from chat import limits, retries, sessions
+from chat import limits, retries, sessions, stories
 from chat.beats import Writing
 from chat.flow import Flow
 from chat.models import Session, Turn
@@ -205,7 +205,7 @@ def finish(turn: Turn, status: str, said: dict[str, Any]) -> None:
         said["served_at"] = timezone.now()
         if turn.line == Turn.Line.MAIN:
             message = said.get("message") or {"role": "assistant", "content": said["text"]}
-            said["chain"] = sessions.chain([*turn.messages, message], turn.client)
+            said["chain"] = stories.chain([*turn.messages, message], turn.client)
     for tries_left in (2, 1, 0):
         try:
             with transaction.atomic():

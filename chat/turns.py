@@ -12,18 +12,17 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from chat import calling, clients, sessions
+from chat import calling, clients, sessions, stories
 from chat.clients.sorting import SHARED
 from chat.models import Session, Turn
 from chat.rendering import Overlong, Renderer
-from chat.sessions import Place, Story
+from chat.sessions import Place
+from chat.stories import Message, Story
 from core.errors import TalkbackError
 from core.prepared import Prepared, insert, update
 from gpu_workers.types import Sampling
 from training import trials
 from training.models import Checkpoint
-
-Message = sessions.Message
 
 MAX_NEW_TOKENS = 512
 """The longest reply, unless the client asks for another length."""
@@ -81,7 +80,7 @@ def lay_out(
 ) -> Prompt:
     """Render and tokenise. Raises ContextTooLong, MessagesRefused, NothingSaid or ToolMissing."""
     given = [dict(message) for message in messages]
-    if not any(message["role"] in sessions.NEXT_STATE for message in given):
+    if not any(message["role"] in stories.NEXT_STATE for message in given):
         raise NothingSaid("There is nothing to reply to: give at least one message of a user.")
     renderer = Renderer.for_model(settings.MODEL)
     form = calling.form(renderer.style, renderer.opening, tools, asked or {})
@@ -126,7 +125,7 @@ def open_turn(
             return there
         if alone and session.turns.filter(status=Turn.Status.ANSWERING).exists():
             raise TurnUnfinished("The last reply is still being written: stop it, or wait for its end.")
-        story = sessions.Story(prompt.messages, session.client)
+        story = Story(prompt.messages, session.client)
         if follows is not None:
             place = Place(held, follows, story.histories.get(follows.chain, story.end))
         else:
@@ -184,7 +183,7 @@ def store(
     if follows is not None and line == Turn.Line.MAIN and said:
         observe(follows, said, session=session)
     session.active_at, session.closed_at = timezone.now(), None
-    session.title = session.title or title_of(clients.stripped(said or sessions.split(story.messages)[1], story.client))
+    session.title = session.title or title_of(clients.stripped(said or stories.split(story.messages)[1], story.client))
     about = {name: getattr(session, name) for name in ("active_at", "closed_at", "title")}
     update(Session, {"pk": session.pk}, about)
     return opened

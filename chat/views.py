@@ -18,7 +18,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from chat import live, replies, sessions, turns
+from chat import live, replies, stories, turns
 from chat.forms import MessageForm, TitleForm
 from chat.models import Consent, Session, Turn
 from core.errors import TalkbackError
@@ -192,7 +192,7 @@ def conversation(listed: QuerySet[Turn]) -> list[Turn]:
     newest = list(listed.select_related("session", "checkpoint").defer(*HEAVY).order_by("-position")[:SHOWN])
     shown: dict[Any, Turn] = {}
     for turn in newest:
-        turn.asked = sessions.split(turn.messages, turn.client)[1] or list(turn.messages[-1:])  # type: ignore[attr-defined]
+        turn.asked = stories.split(turn.messages, turn.client)[1] or list(turn.messages[-1:])  # type: ignore[attr-defined]
         turn.tries = []  # type: ignore[attr-defined]
         question = (turn.follows_id, len(turn.messages), str(turn.asked))  # type: ignore[attr-defined]
         if question in shown and turn.session.key_id is None:

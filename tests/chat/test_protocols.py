@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chat import sessions
+from chat import stories
 from chat.models import Session, Turn
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
@@ -170,7 +170,7 @@ async def test_the_same_conversation_is_the_same_turns(talk: Talk, engine, spoke
     assert [said["content"] for said in two.next_state] == ["Thanks"]
     assert (one.status, two.status, three.status) == (Turn.Status.OBSERVED, Turn.Status.OBSERVED, Turn.Status.SERVED)
     assert [turn.protocol for turn in (one, two, three)] == [name.replace("continued", "responses") for name in spoken]
-    assert three.chain == sessions.chain(talk.said)
+    assert three.chain == stories.chain(talk.said)
     asked = [call.prompt for call in engine.asked("stream")]
     assert one.message["content"] in asked[2]
     assert all(f'"city": "{city}"' in asked[2] for city in ("Paris", "Rome"))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat import replies, sessions, turns
+from chat import replies, sessions, stories, turns
 from chat.models import ApiKey, Session, Turn
 from tests.chat.conftest import assistant, user
 
@@ -44,7 +44,7 @@ def tool(id, content="42"):
     ],
 )
 def test_what_clients_rewrite_does_not_count(one, other, db):
-    assert sessions.chain(one, "openclaw") == sessions.chain(other, "openclaw")
+    assert stories.chain(one, "openclaw") == stories.chain(other, "openclaw")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_what_clients_rewrite_does_not_count(one, other, db):
     ],
 )
 def test_what_was_said_counts(one, other):
-    assert sessions.chain(one) != sessions.chain(other)
+    assert stories.chain(one) != stories.chain(other)
 
 
 said = st.lists(st.tuples(st.sampled_from(["user", "assistant", "tool"]), st.text(min_size=1)), max_size=6)
@@ -69,11 +69,11 @@ said = st.lists(st.tuples(st.sampled_from(["user", "assistant", "tool"]), st.tex
 @given(said, said)
 def test_only_equal_conversations_have_equal_chains(one, other):
     def essential(conversation):
-        story = sessions.Story([{"role": role, "content": text} for role, text in conversation])
+        story = stories.Story([{"role": role, "content": text} for role, text in conversation])
         return json.dumps([said for _, said in story.kept])
 
     def chained(conversation):
-        return sessions.chain([{"role": role, "content": text} for role, text in conversation])
+        return stories.chain([{"role": role, "content": text} for role, text in conversation])
 
     assert (chained(one) == chained(other)) == (essential(one) == essential(other))
 
@@ -94,14 +94,14 @@ def two_calls():
     ],
 )
 def test_the_next_state_is_everything_real_that_was_said_last(said, next_state, db):
-    story = sessions.Story([*HI[:1], two_calls(), *said], "openclaw")
+    story = stories.Story([*HI[:1], two_calls(), *said], "openclaw")
     assert story.said_after(story.end) == next_state
 
 
 def test_parallel_calls_that_come_back_as_two_replies_keep_both_results(db):
     results = [tool("call10"), tool("call11")]
-    together = sessions.Story([*HI[:1], two_calls(), *results, user("So?")], "openclaw")
-    apart = sessions.Story([*HI[:1], call("call_1_0", "{}"), call("call_1_1", "{}"), *results, user("So?")], "openclaw")
+    together = stories.Story([*HI[:1], two_calls(), *results, user("So?")], "openclaw")
+    apart = stories.Story([*HI[:1], call("call_1_0", "{}"), call("call_1_1", "{}"), *results, user("So?")], "openclaw")
     assert apart.said_after(apart.end) == [*results, user("So?")]
     assert apart.chain == together.chain
 
