@@ -33,6 +33,7 @@ from gpu_workers.stamps import FULL
 from training import (
     batches,
     checksums,
+    collation,
     forecast,
     hours,
     launch,
@@ -315,10 +316,10 @@ def _learn(run: Run) -> Checkpoint:
         raise NothingLearned(f"{parent} holds {parent.kind} weights: a {recipe.weights} run cannot go on from it.")
     checksums.verify(parent, with_optimizer=True)
     again = replay.drawn(parent, recipe, run.seed)
-    taught = batches.collate(
+    taught = collation.examples(
         samples, max_tokens=recipe.max_tokens, demonstrations=recipe.shows, seed=run.seed, earlier=again
     )
-    replayed = batches.collate(again, max_tokens=recipe.max_tokens)
+    replayed = collation.examples(again, max_tokens=recipe.max_tokens)
     written = sum(one.rewrite is not None for one in taught)
     rehearsed = rehearsal.drawn(recipe, len(samples), run.seed, written, len(replayed))
     # Looking at a sample is one unit of work, an update on it about three: there and back again.

@@ -20,7 +20,7 @@ from judge.redaction import StillPersonal
 from judge.removal import Remover
 from judge.samples import Reason
 from judge.teacher import LaidOutAnew
-from training import batches
+from training import collation
 from training.config import Recipe
 from training.models import Sample
 
@@ -101,7 +101,7 @@ def test_the_learner_takes_what_is_left(taught, tiny_model):
     learner = Learner(tiny_model, dtype="float32", piece=3)
     sample = Sample.objects.get()
     sample.old_logprobs = learner.score(sample.prompt_ids, sample.response_ids)
-    (example,) = batches.collate([sample])
+    (example,) = collation.examples([sample])
     (figures,) = updates(learner, [learner.view(example)], Recipe(updates=1))
     assert figures["grad_norm"] > 0
     assert torch.isfinite(torch.tensor(learner.score(sample.prompt_ids, sample.response_ids))).all()
@@ -327,7 +327,7 @@ def test_with_the_real_tokenizer_a_chat_with_secrets_becomes_a_sample_that_train
     assert not any(secret in everything(sample, renderer) for secret in SECRETS)
     assert renderer.decode(sample.response_ids) == "Dear Bo, write to [email 1] or call [phone 1]. Bye!"
 
-    (example,) = batches.collate([sample])
+    (example,) = collation.examples([sample])
     (figures,) = updates(learner, [learner.view(example)], Recipe(updates=1))
     after = learner.score(sample.prompt_ids, sample.response_ids)
     assert figures["grad_norm"] > 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.db.models.signals import pre_save
 
-from training import batches, lines
+from training import batches, collation, lines
 from training.batches import NothingReady
 from training.config import PRESETS, Recipe
 from training.models import Checkpoint, Run, Sample
@@ -258,18 +258,18 @@ def test_after_a_roll_back_the_way_leads_over_the_common_ancestor(ready):
 
 def test_rows_become_examples_and_lengths_must_agree(ready):
     good = ready(reward=-1.0, mask=[1, 1, 0, 0, 1])
-    example = batches.collate([good])[0]
+    example = collation.examples([good])[0]
     assert (example.prompt_ids, example.mask, example.reward) == (good.prompt_ids, [1, 1, 0, 0, 1], -1.0)
     assert example.has_teacher
 
     with pytest.raises(ValueError, match="old_logprobs has 2 entries for 5"):
-        batches.collate([ready(old_logprobs=[-1.0, -2.0])])
+        collation.examples([ready(old_logprobs=[-1.0, -2.0])])
     with pytest.raises(ValueError, match="sampled_logprobs has 1 entries for 5"):
-        batches.collate([ready(sampled_logprobs=[-1.0])])
+        collation.examples([ready(sampled_logprobs=[-1.0])])
 
 
 def test_a_reply_may_be_learned_from_in_part(ready):
-    example = batches.collate([ready(mask=[1, 0, 1, 1, 1])], max_tokens=2)[0]
+    example = collation.examples([ready(mask=[1, 0, 1, 1, 1])], max_tokens=2)[0]
 
     assert (example.response_ids, example.mask, len(example.old_logprobs)) == ([7, 8], [1, 0], 2)
-    assert batches.collate([ready()], max_tokens=99)[0].response_ids == [7, 8, 9, 10, 2]
+    assert collation.examples([ready()], max_tokens=99)[0].response_ids == [7, 8, 9, 10, 2]

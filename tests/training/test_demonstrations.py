@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpu_workers.types import Example
 from tests.training.conftest import HINTED, PROMPT, RESPONSE
-from training import batches, demonstrations, forecast, learning, runs
+from training import batches, collation, demonstrations, forecast, learning, runs
 from training.config import Recipe
 from training.demonstrations import Said, shown
 from training.forecast import Lengths
@@ -28,7 +28,7 @@ def hers(ready):
 
 
 def taught(recipe=RECIPE):
-    return batches.collate(batches.ready(recipe), demonstrations=recipe.demonstrations)
+    return collation.examples(batches.ready(recipe), demonstrations=recipe.demonstrations)
 
 
 def test_the_docstrings_hold():
@@ -78,7 +78,7 @@ def test_a_rewrite_is_shown_whole_where_only_its_beginning_is_learned(hers):
     hers()
     hers(prompt_ids=OTHER, rewrite_ids=REWRITE)
 
-    mine, other = batches.collate(batches.ready(RECIPE), max_tokens=1, demonstrations=1)
+    mine, other = collation.examples(batches.ready(RECIPE), max_tokens=1, demonstrations=1)
 
     assert other.rewrite == (OTHER, REWRITE[:2])
     assert mine.teacher_prompt_ids == [*OTHER, *REWRITE, *HINTED]
@@ -88,8 +88,8 @@ def test_without_the_knob_or_without_other_rewrites_the_hint_stands_alone(hers):
     hers()
     hers(prompt_ids=OTHER, rewrite_ids=REWRITE)
 
-    assert batches.collate(batches.ready(RECIPE))[0].teacher_prompt_ids == HINTED
-    assert batches.collate(batches.ready(RECIPE)[1:], demonstrations=4)[0].teacher_prompt_ids == HINTED
+    assert collation.examples(batches.ready(RECIPE))[0].teacher_prompt_ids == HINTED
+    assert collation.examples(batches.ready(RECIPE)[1:], demonstrations=4)[0].teacher_prompt_ids == HINTED
 
 
 def example(prompt, *, hinted=True, rewrite=None):

@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM
 from gpu_workers.learner import Learner
 from tests.training.conftest import HINTED, PROMPT, RESPONSE
 from tests.training.test_exactness import RECIPES, Batch, expected
-from training import batches
+from training import collation
 from training.config import Recipe
 from training.models import Sample
 from training.objective import divergence, objective, updates
@@ -46,7 +46,7 @@ def samples() -> list[Sample]:
 def moved(tiny_model, recipe: Recipe, **how) -> tuple[Learner, list]:
     """A learner after one step of its own, so that the policy is neither its start nor the base, with its views."""
     learner = Learner(tiny_model, dtype="float32", seed=5, **how)
-    views = [learner.view(one) for one in batches.collate(samples(), max_tokens=recipe.max_tokens)]
+    views = [learner.view(one) for one in collation.examples(samples(), max_tokens=recipe.max_tokens)]
     list(updates(learner, views, recipe.model_copy(update={"lr": 3e-3, "updates": 1, "warmup": 0})))
     return learner, views
 

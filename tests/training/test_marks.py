@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpu_workers.learner import Learner
 from gpu_workers.types import Example
-from training import batches, losses, runs
+from training import batches, collation, losses, runs
 from training.advantages import combined
 from training.config import Recipe
 from training.models import Run
@@ -118,17 +118,17 @@ def test_good_and_bad_words_that_balance_fill_a_batch(ready):
 
 
 def test_rows_bring_their_rewards(ready):
-    example = batches.collate([ready(rewards=[0, 1, 0, -1, 0])])[0]
+    example = collation.examples([ready(rewards=[0, 1, 0, -1, 0])])[0]
 
     assert example.rewards == [0, 1, 0, -1, 0]
     with pytest.raises(ValueError, match="rewards has 1 entries for 5"):
-        batches.collate([ready(rewards=[1])])
+        collation.examples([ready(rewards=[1])])
 
 
 def test_of_a_long_reply_the_part_with_the_marks_is_learned(ready, served):
     sample = ready(rewards=[0, 0, 0, -1, 0], mask=[1, 0, 1, 1, 1])
 
-    example = batches.collate([sample], max_tokens=2)[0]
+    example = collation.examples([sample], max_tokens=2)[0]
 
     # tokens 2 and 3 are the first two in a row that hold the mark; 0 and 1 are read before them
     assert (example.response_ids, example.rewards, example.mask) == ([9, 10], [0, -1], [1, 1])
@@ -142,7 +142,7 @@ def test_of_a_long_reply_the_part_with_the_marks_is_learned(ready, served):
 def test_a_part_reads_as_it_does_in_the_whole(ready, tiny_model, served):
     learner = Learner(tiny_model, dtype="float32")
 
-    view = learner.view(batches.collate([ready(rewards=[0, 0, 0, -1, 0])], max_tokens=2)[0])
+    view = learner.view(collation.examples([ready(rewards=[0, 0, 0, -1, 0])], max_tokens=2)[0])
 
     torch.testing.assert_close(view.start_logprobs, torch.tensor(served[2:4]), atol=1e-5, rtol=1e-5)
 
@@ -151,7 +151,7 @@ def test_a_part_reads_as_it_does_in_the_whole(ready, tiny_model, served):
 def test_the_part_holds_as_many_marks_as_any_and_is_the_first_such(rewards, tokens):
     held = [sum(map(bool, rewards[at : at + tokens])) for at in range(max(1, len(rewards) - tokens + 1))]
 
-    assert batches._densest(rewards, tokens) == held.index(max(held))
+    assert collation._densest(rewards, tokens) == held.index(max(held))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gpu_workers.learner import Learner
 from gpu_workers.types import Example
 from tests.training.conftest import HINTED, PROMPT, RESPONSE
-from training import batches, edits, forecast, runs
+from training import batches, collation, edits, forecast, runs
 from training.config import Recipe
 from training.forecast import Lengths
 from training.objective import described, updates
@@ -30,13 +30,13 @@ def gradients(learner: Learner) -> dict[str, torch.Tensor]:
 def test_a_rewrite_goes_with_its_own_prompt_and_is_cut_as_a_reply_is(ready):
     sample = ready(rewards=[0, 0, 0, 1, 1], rewrite_ids=REWRITE, teacher_prompt_ids=None)
 
-    (whole,) = batches.collate([sample])
-    (cut,) = batches.collate([sample], max_tokens=2)
+    (whole,) = collation.examples([sample])
+    (cut,) = collation.examples([sample], max_tokens=2)
 
     assert whole.rewrite == (PROMPT, REWRITE)
     assert cut.prompt_ids == [*PROMPT, *RESPONSE[:3]]  # the marked words stand at the end
     assert cut.rewrite == (PROMPT, REWRITE)  # and of the rewrite the beginning is learned, twice as much
-    (shorter,) = batches.collate([sample], max_tokens=1)
+    (shorter,) = collation.examples([sample], max_tokens=1)
     assert shorter.rewrite == (PROMPT, REWRITE[:2])
 
 
@@ -44,7 +44,7 @@ def test_what_was_kept_of_a_reply_beyond_where_it_is_cut_is_nothing_new(ready):
     """Whoever drops the first sentence of a long reply keeps what stood behind the cut, and did not write it."""
     sample = ready(rewrite_ids=RESPONSE[2:], teacher_prompt_ids=None)
 
-    (cut,) = batches.collate([sample], max_tokens=2)
+    (cut,) = collation.examples([sample], max_tokens=2)
 
     assert cut.response_ids == RESPONSE[:2]
     assert cut.rewrite == (PROMPT, RESPONSE[2:5])
