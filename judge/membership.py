@@ -41,7 +41,7 @@ def join(line: Line, user: User) -> Member:
         _take_back(user)  # they said so of another line
     leave(user)
     member = Member.objects.create(user=user, line=line)
-    _made_of(user).filter(line=SHARED, status=Sample.Status.READY).update(line=line)
+    _made_of(user).filter(line=SHARED, status=Sample.Status.READY).update(line=line, passed_by=None)
     return member
 
 

@@ -122,6 +122,7 @@ def drafted(
     rewrite_ids: Sequence[int] = (),
     *,
     voted_hint: bool = False,
+    voted_reward: bool = False,
 ) -> Sample:
     """The sample of this turn, not yet saved. Raises ValueError when lengths disagree or nothing would be learned.
 
@@ -129,6 +130,7 @@ def drafted(
     sampled log-probs, which belong to other ids, and `mask` keeps the placeholders from being learned. `rewards` are
     those of single tokens, where words were marked: then `reward` is only shown. `rewrite_ids` are what a person wrote
     in place of the reply (`rewritten`). `voted_hint`: no person worded the lesson's hint, or decided on it.
+    `voted_reward`: nor on the reward.
     """
     if not (any(rewards) if rewards else reward) and lesson is None and not rewrite_ids:
         raise ValueError("a sample without a signal would fill a batch and teach nothing")
@@ -148,6 +150,7 @@ def drafted(
         temperature=turn.sampling.get("temperature", 1.0),
         teacher_prompt_ids=None if lesson is None else list(lesson.prompt_ids),
         voted_hint=lesson is not None and voted_hint,
+        voted=not (rewards or rewrite_ids) and (not reward or voted_reward) and (lesson is None or voted_hint),
         reward=float(reward),
         rewards=list(rewards),
         rewrite_ids=list(rewrite_ids) or None,
@@ -194,7 +197,7 @@ def entered(judgement: Judgement, sample: Sample | None) -> str:
         withdrawn = pooling.of(judgement.turn_id).filter(drop_reason=taints.WITHDRAWN)
         taints.restore(one for one in withdrawn if _teach_the_same(one, sample))
     if before is not None and before.status == Sample.Status.READY:
-        if sample is not None and _teach_the_same(before, sample) and before.voted_hint == sample.voted_hint:
+        if sample is not None and _teach_the_same(before, sample) and _are_vouched_alike(before, sample):
             return ""
         before.move(Sample.Status.STALE, drop_reason=SUPERSEDED, **NOTHING)  # nothing leads to it any more
         judgement.sample = None
@@ -215,6 +218,10 @@ def entered(judgement: Judgement, sample: Sample | None) -> str:
         pooling.enter(sample, judgement.turn_id)
         judgement.sample = sample
     return ""
+
+
+def _are_vouched_alike(one: Sample, other: Sample) -> bool:
+    return (one.voted, one.voted_hint) == (other.voted, other.voted_hint)
 
 
 def _teach_the_same(one: Sample, other: Sample) -> bool:

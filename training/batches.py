@@ -13,8 +13,7 @@ from training.config import PATIENCE, Recipe
 from training.models import SHARED, Checkpoint, Line, Run, Sample
 
 WRITTEN = Q(rewrite_ids__isnull=False)
-SAID = WRITTEN | Q(teacher_prompt_ids__isnull=False, voted_hint=False) | ~Q(rewards=[])
-"""What a person wrote in a reply's place, worded as a hint, or marked in it: more than that it was good or bad."""
+"""A person wrote in the reply's place."""
 
 
 class NothingReady(TalkbackError):
@@ -59,24 +58,25 @@ class Filling:
 
 def ready(recipe: Recipe, line: str = SHARED) -> QuerySet[Sample]:
     """READY samples of this line that would teach something under this recipe, in the order in which runs claim them:
-    oldest first, or where the recipe awaits rewrites those first, then what else people said, then the newest."""
+    oldest first; or where the recipe awaits rewrites those first, then what else people said, and of what is of votes
+    alone the newest."""
     # One with a drop_reason was taken back while a run had it: it goes, or is judged anew, and waits for that.
     rows = Sample.objects.filter(_signal(recipe), status=Sample.Status.READY, line=line, drop_reason="")
     return rows.order_by(*_order(recipe))
 
 
 def waiting(recipe: Recipe, line: str = SHARED) -> QuerySet[Sample]:
-    """Those of them that count towards the next batch. What a failed run had, and what one passed over, is left to
-    "learn now"."""
-    return ready(recipe, line).filter(run__isnull=True, passed_by__isnull=True)
+    """Those of them that count towards the next batch. What a failed run had, and what one passed over where the
+    recipe awaits rewrites, is left to "learn now"."""
+    rows = ready(recipe, line).filter(run__isnull=True)
+    return rows.filter(passed_by__isnull=True) if recipe.awaited else rows
 
 
 def filling(recipe: Recipe, line: str = SHARED) -> Filling:
-    """How far the next batch of this line is filled. A line waits for rewrites where one is there, or where its last
-    run had one: who never writes waits for nothing."""
+    """How far the next batch of this line is filled. A line waits for rewrites where one is there, or where the last
+    run that began by itself had one: where nobody writes it waits for nothing."""
     found = waiting(recipe, line).aggregate(ready=Count("pk"), rewrites=Count("pk", filter=WRITTEN))
-    awaited = recipe.awaited if recipe.awaited and (found["rewrites"] or _wrote(line)) else 0
-    return Filling(recipe.batch_size, found["ready"], found["rewrites"], awaited)
+    return _filling(recipe, line, found["ready"], found["rewrites"])
 
 
 def left(run: Run, recipe: Recipe) -> QuerySet[Sample]:
@@ -96,22 +96,26 @@ def learned(run: Run) -> QuerySet[Sample]:
 def fill(recipe: Recipe, line: str = SHARED) -> Run | None:
     """Claim exactly `recipe.batch_size` samples into a new queued run; None while the batch is not full (`filling`).
 
-    Where it waited for rewrites, those that it does not take and of which people said no more than good or bad are
-    passed over: counted again, they would make a run without a rewrite of the next batch.
+    Where it waited for rewrites, those that it does not take and that are of votes alone are passed over: counted
+    again, they would make a run without a rewrite of the next batch. What a person said is not.
 
     Samples whose run failed are left out: what failed once by itself would fail again by itself, for ever. They
     stay READY for a person's "learn now". Of two workers that fill at once, no sample goes to both.
     """
     drop_stale(recipe, line)
-    with transaction.atomic():
-        Line.objects.select_for_update(no_key=True).get(name=line)  # of two, the second sees what the first passed over
-        batch = filling(recipe, line)
-        if batch.wanting:
-            return None
-        run = _claim(waiting(recipe, line), recipe, line, least=recipe.batch_size)
-        if run is not None and batch.awaited:
-            waiting(recipe, line).exclude(SAID).order_by().update(passed_by=run)
-        return run
+    try:
+        with transaction.atomic():
+            held = _held(waiting(recipe, line), line)
+            batch = _filling(recipe, line, len(held), sum(sample.rewrite_ids is not None for sample in held))
+            if batch.wanting:
+                return None
+            run = _claim(held[: batch.size], recipe, line)
+            if batch.awaited:
+                left = [sample.pk for sample in held[batch.size :] if sample.voted]
+                Sample.objects.filter(pk__in=left).update(passed_by=run)
+            return run
+    except IllegalMove:  # somebody was quicker, and all of this is undone: the next nudge looks again
+        return None
 
 
 def learn_now(recipe: Recipe, line: str = SHARED) -> Run:
@@ -120,18 +124,24 @@ def learn_now(recipe: Recipe, line: str = SHARED) -> Run:
     A person asked for it: hours, chatting and budget do not hold it back, and only a pause does (training/hours.py).
     """
     drop_stale(recipe, line)
-    run = _claim(ready(recipe, line), recipe, line, least=1, progress={"asked": True})
-    if run is None:
-        raise NothingReady(
-            "No sample is ready to learn from: give a thumb or a correction to a reply, and wait until it is judged."
-        )
-    return run
+    try:
+        with transaction.atomic():
+            held = _held(ready(recipe, line), line)
+            if held:
+                return _claim(held[: recipe.batch_size], recipe, line, asked=True)
+    except IllegalMove:  # somebody was quicker with all there is
+        pass
+    raise NothingReady(
+        "No sample is ready to learn from: give a thumb or a correction to a reply, and wait until it is judged."
+    )
 
 
 def release(run: Run) -> None:
-    """Give back what a failed run had claimed. `run` stays on the sample, as the last that tried."""
+    """Give back what a failed run had claimed. `run` stays on the sample, as the last that tried; what it passed over
+    nobody tried."""
     for sample in run.samples.filter(status=Sample.Status.CLAIMED):
         sample.move(Sample.Status.READY)
+    run.passed_over.update(passed_by=None)
 
 
 def drop_stale(recipe: Recipe, line: str = SHARED) -> int:
@@ -200,12 +210,18 @@ def distance(one: Checkpoint, other: Checkpoint) -> int:
 def _order(recipe: Recipe) -> tuple[OrderBy, ...]:
     if not recipe.awaited:
         return (F("pk").asc(),)
-    return Case(When(WRITTEN, then=0), When(SAID, then=1), default=2).asc(), F("pk").desc()
+    rank = Case(When(WRITTEN, then=0), When(voted=False, then=1), default=2)
+    return rank.asc(), Case(When(voted=True, then=F("pk"))).desc(), F("pk").asc()
+
+
+def _filling(recipe: Recipe, line: str, ready: int, rewrites: int) -> Filling:
+    awaited = recipe.awaited if recipe.awaited and (rewrites or _wrote(line)) else 0
+    return Filling(recipe.batch_size, ready, rewrites, awaited)
 
 
 def _wrote(line: str) -> bool:
-    """Whether anybody rewrote a reply of the line's last run. One that repeated another says nothing of people."""
-    last = Run.objects.filter(line=line, again=None).order_by("-pk").values("pk")[:1]
+    """Whether anybody rewrote a reply of the last run that began by itself."""
+    last = Run.objects.filter(line=line, asked=False).order_by("-pk").values("pk")[:1]
     return Sample.objects.filter(WRITTEN, run=Subquery(last)).exists()
 
 
@@ -221,21 +237,20 @@ def _signal(recipe: Recipe) -> Q:
     return signal
 
 
-def _claim(samples: QuerySet[Sample], recipe: Recipe, line: str, *, least: int, **fields: object) -> Run | None:
-    try:
-        with transaction.atomic():
-            # Rows that another worker is claiming are passed over, where the database can tell.
-            claimed = list(samples.select_for_update(skip_locked=True)[: recipe.batch_size])
-            if len(claimed) < least:
-                return None
-            run = Run.objects.create(recipe=recipe.model_dump(), parent=Checkpoint.live(line), line_id=line, **fields)
-            run.seed = run.pk
-            run.save(update_fields=["seed"])
-            for sample in claimed:
-                sample.move(Sample.Status.CLAIMED, run=run)
-            return run
-    except IllegalMove:  # somebody was quicker, and all of this is undone: the next nudge looks again
-        return None
+def _held(samples: QuerySet[Sample], line: str) -> list[Sample]:
+    """These, locked until the transaction ends, less those that somebody else has locked. One looks at a line's at a
+    time, where the database can tell: of two, the second sees what the first claimed and passed over."""
+    Line.objects.select_for_update(no_key=True).get(name=line)
+    return list(samples.select_for_update(skip_locked=True, of=("self",)).only("pk", "status", "voted", "rewrite_ids"))
+
+
+def _claim(samples: Sequence[Sample], recipe: Recipe, line: str, **fields: object) -> Run:
+    run = Run.objects.create(recipe=recipe.model_dump(), parent=Checkpoint.live(line), line_id=line, **fields)
+    run.seed = run.pk
+    run.save(update_fields=["seed"])
+    for sample in samples:
+        sample.move(Sample.Status.CLAIMED, run=run)
+    return run
 
 
 def ancestry(checkpoint: Checkpoint) -> list[int]:

@@ -262,7 +262,7 @@ def _repeat(cleaning: Cleaning, run: Run, parent: Checkpoint) -> None:
         parent=parent,
         again=run,
         cleaning=cleaning,
-        progress={"asked": True},
+        asked=True,
     )
 
 

@@ -255,7 +255,7 @@ def waiting(run: Run | None = None) -> Wait | None:
 
 def is_exempt(run: Run) -> bool:
     """A person asked for it, or it has begun already and lost its worker: only a pause holds it back."""
-    return run.attempts > 0 or bool(run.progress.get("asked"))
+    return run.attempts > 0 or run.asked
 
 
 def known(rules: Rules) -> Known:

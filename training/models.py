@@ -290,6 +290,8 @@ class Run(Stateful):
     """Of a repeated run: numbers of the samples that it learned from. They stay those of the run that it repeats."""
     error = models.TextField(blank=True)
     heartbeat_at = models.DateTimeField(null=True, blank=True)
+    asked = models.BooleanField(default=False)
+    """A person asked for it, and it did not wait until a batch was full."""
     cancel_asked = models.BooleanField(default=False)
     attempts = models.PositiveSmallIntegerField(default=0)
     created_at = models.DateTimeField(default=timezone.now)
@@ -332,7 +334,7 @@ class Sample(Stateful):
     """The weights that served it."""
     run = models.ForeignKey(Run, models.SET_NULL, null=True, blank=True, related_name="samples")
     passed_by = models.ForeignKey(Run, models.SET_NULL, null=True, blank=True, related_name="passed_over")
-    """The run that waited long enough to take newer ones, or what people wrote, instead."""
+    """The run that took newer ones, or what people wrote, instead."""
     prompt_ids = models.JSONField()
     response_ids = models.JSONField()
     mask = models.JSONField(default=list, blank=True)
@@ -346,6 +348,8 @@ class Sample(Stateful):
     """The hinted prompt; null: no teacher."""
     voted_hint = models.BooleanField(default=False)
     """Its hint is of votes alone: no person worded it, or decided on it."""
+    voted = models.BooleanField(default=False)
+    """All of it is of votes: no person rated the reply, marked it, worded a hint or wrote in its place."""
     reward = models.FloatField(default=0.0)
     rewards = models.JSONField(default=list, blank=True)
     """-1, 0 or 1 a response id, where a person marked words of the reply; empty: `reward` holds for all of it."""

@@ -59,7 +59,7 @@ class Batch:
 
     filling: Filling = field(default_factory=lambda: Filling(1))
     places: Mapping[int, int] = field(default_factory=dict)
-    """Sample pk to its place among those that wait, from 1, the oldest first."""
+    """Sample pk to its place among those that wait, from 1, as runs take them."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,9 @@ def next_batches(names: Iterable[str]) -> dict[str, Batch]:
     """What waits in each of these lines. One whose recipe cannot be used fills no batch, and nothing has a place."""
     found = {}
     for line, recipe in lines.recipes_of(names).items():
-        held = batches.waiting(recipe, line).order_by("pk").values_list("pk", flat=True)
+        held = list(batches.waiting(recipe, line).values_list("pk", flat=True))
+        if len(held) <= recipe.batch_size:
+            held.sort()  # a run takes them all, and whoever came first stays the first
         found[line] = Batch(batches.filling(recipe, line), {pk: place for place, pk in enumerate(held, start=1)})
     return found
 
@@ -216,22 +218,26 @@ def spoken(said: str) -> str:
 def waits(judgement: Judgement, sample: Sample, ballot: Ballot, batch: Batch) -> Journey:
     """The journey of a turn whose sample no run has."""
     filling, place = batch.filling, batch.places.get(sample.pk)
-    size, filled = filling.size, min(filling.ready, filling.size)
+    ready, size = filling.ready, filling.size
     if place is None:
-        left = sample.passed_by_id or sample.run_id
-        why = f"Run {left} left it aside" if left else "The recipe as it is now has no use for it"
-        said = sentence(judgement, ballot, f"{why}: “Learn now” in the console takes up what a run left.")
-        return Journey("batch", "set aside", said)
-    if not filling.unwritten:
-        place = min(place, size)
-        said = f"It is number {place} of the {size} that the next run learns from."
-        return Journey("batch", f"in batch, {place} of {size}", sentence(judgement, ballot, said), "good", filled, size)
-    label = f"in batch, {place} of {size}" if filling.ready < size else "waits for corrections"
-    said = (
-        f"It waits with {filling.ready - 1} others for a run, which begins with {size} samples of which "
-        f"{filling.awaited} are corrections ({filling.rewrites} now), or with {filling.most}."
-    )
-    return Journey("batch", label, sentence(judgement, ballot, said), "good", filled, size)
+        left = sample.run_id or sample.passed_by_id
+        aside = f"Run {left} left it aside: “Learn now” in the console takes it up."
+        said = aside if left else "It would teach nothing by the recipe as it is now."
+        return Journey("batch", "set aside", sentence(judgement, ballot, said))
+    label = f"in batch, {place} of {size}"
+    said = f"It is number {place} of the {size} that the next run learns from."
+    if filling.unwritten and filling.wanting:
+        label = label if ready < size else "waits for corrections"
+        said = (
+            f"It waits for a run, which begins with {size} samples of which {filling.awaited} are corrections, or with "
+            f"{filling.most}: {ready} and {filling.rewrites} are there."
+        )
+    elif place > size:
+        label, said = (
+            f"waits, {place} of {ready}",
+            f"It is number {place} of {ready} that wait, and a run takes {size}.",
+        )
+    return Journey("batch", label, sentence(judgement, ballot, said), "good", min(ready, size), size)
 
 
 def of_sample(judgement: Judgement, ballot: Ballot, batch: Batch) -> Journey:

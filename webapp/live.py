@@ -12,7 +12,7 @@ from uuid import UUID
 
 from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
-from django.db.models import Model
+from django.db.models import Model, Q
 
 from chat.consumers import EVERYONE
 from chat.models import Turn, group_of
@@ -97,7 +97,7 @@ def touched(sender: type[Model], pk: Any, status: str) -> Any:
             return turns.filter(judgement__sample__status=Sample.Status.READY)
         return turns.filter(judgement__sample=pk)
     if sender is Run:
-        return turns.filter(judgement__sample__run=pk)
+        return turns.filter(Q(judgement__sample__run=pk) | Q(judgement__sample__passed_by=pk))
     if sender is Checkpoint:
         return turns.filter(judgement__sample__run__checkpoint=pk)
     return turns.none()

@@ -124,7 +124,11 @@ def stored(user: User) -> list[tuple[str, int, str]]:
             "with what a judge read of the conversation",
         ),
         ("hints", Hint.objects.filter(turn__session__user=user).count(), "what you seem to want, in a sentence"),
-        ("samples that wait", waiting.count(), "the next runs learn from them"),
+        (
+            "samples that wait",
+            waiting.count(),
+            "runs to come learn from them, or somebody's “Learn now”",
+        ),
         (
             "samples that were learned",
             samples.filter(status=Sample.Status.TRAINED).count(),

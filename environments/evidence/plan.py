@@ -55,7 +55,7 @@ class Sizes:
     writes: float = 0.5
     """The share of complaints beside which they write what they would have had, where an editor's pen can."""
     temperature: float = 0.7
-    sessions: int = 96
+    sessions: int = 192
     """In a round, at most: an arm that has not filled its batch by then has failed to, and says why."""
 
     @property
@@ -69,7 +69,7 @@ class Sizes:
 
 
 FULL = Sizes()
-QUICK = Sizes(rounds=1, samples=6, probes=12, read=4, pack=8, sessions=24)
+QUICK = Sizes(rounds=1, samples=6, probes=12, read=4, pack=8, sessions=48)
 """Whether everything works here, in ten minutes. It is too little to know anything of a recipe."""
 
 # Seconds of a core, SmolLM2-135M-Instruct, for a machine with two of them and no GPU; docs/evidence.md says where they

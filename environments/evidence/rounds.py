@@ -126,8 +126,9 @@ class Rounds:
         done: set[asyncio.Task[None]] = set()
         try:
             while not (filled := line.filled()).is_full:
-                short = max(LATE, wanted - len(filled.ready))
+                short = wanted - len(filled.ready)
                 room = min(short, self._house.at_once, max(1, (wanted + short - 1) // (sizes.rewrites + 1)))
+                room = room if short > 0 else LATE
                 while len(under_way) < room and started < sizes.sessions:
                     under_way.add(asyncio.create_task(self._play(rank)))
                     started += 1
@@ -172,7 +173,7 @@ def _unfilled(line: Line, wanted: int, sessions: int) -> str:
     filled = line.filled()
     why = ", ".join(f"{code} {number}" for code, number in sorted(filled.reasons.items(), key=lambda one: -one[1]))
     return (
-        f"{sessions} sessions brought {len(filled.ready)} of {wanted} samples: {filled.cut} of {filled.heard} replies "
-        f"were cut at their length, with nothing in their place{'; others: ' + why if why else ''}. Nothing more is "
-        "learned here."
+        f"{sessions} sessions brought {len(filled.ready)} samples, and no run of {wanted} began: {filled.cut} of "
+        f"{filled.heard} replies were cut at their length, with nothing in their place"
+        f"{'; others: ' + why if why else ''}. Nothing more is learned here."
     )

@@ -456,7 +456,10 @@ async def test_a_batch_that_never_fills_says_why_and_the_others_go_on(run: Run) 
     assert row is not None
     assert row["unfilled"]
     heard = row["interactions"]
-    said = f"9 sessions brought 0 of 4 samples: {heard} of {heard} replies were cut at their length, with nothing in"
+    said = (
+        f"9 sessions brought 0 samples, and no run of 4 began: {heard} of {heard} replies were cut at their length, "
+        "with nothing in"
+    )
     assert said in row["trouble"]
     assert ("combined", 1, 2) not in places(rows)
     assert places(rows, set="own")["prompt-only", 2, 0] == 5

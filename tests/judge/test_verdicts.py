@@ -68,7 +68,7 @@ def test_guidance_is_the_hint_word_for_word_and_waits_for_no_vote(serve, say, ju
         [{"role": "user", "content": "What is 2 and 2?\n\n" + GUIDANCE.format(hint="Use  fewer\nwords.")}]
     )
     assert sample.teacher_prompt_ids == expected
-    assert not sample.voted_hint
+    assert not (sample.voted_hint or sample.voted)
     assert (sample.reward, sample.status, sample.temperature) == (0, "ready", 0.7)
     assert sample.prompt_ids == turn.prompt_ids
     assert sample.response_ids == turn.response_ids
@@ -130,6 +130,22 @@ def test_a_thumb_outranks_what_votes_would_have_said(serve, say, judge_it, engin
     judgement = Judgement.objects.get(turn=turn)
     assert (judgement.reward, judgement.reward_from) == (1, "thumb")
     assert not Vote.objects.exists()
+
+
+def test_a_thumb_that_agrees_with_votes_makes_their_sample_a_persons(serve, say, judge_it, engine):
+    engine.says(r"\boxed{1}", times=None)
+    turn = serve(next_state="Thanks!")
+    judge_it(turn, BINARY)
+    voted = Judgement.objects.get(turn=turn).sample
+    assert voted.voted
+
+    say(turn, "thumb", value=1)
+    judge_it(again(turn), BINARY)
+
+    sample = Judgement.objects.get(turn=turn).sample
+    assert (sample.reward, sample.voted) == (voted.reward, False)
+    voted.refresh_from_db()
+    assert voted.status == "stale"
 
 
 def test_a_thumb_down_still_asks_the_next_message_how_it_should_have_been(serve, say, judge_it, engine):
@@ -419,6 +435,7 @@ def test_two_hint_votes_accept_and_the_gain_chooses(serve, judge_it, engine, ren
     assert judgement.reward is None
     assert judgement.sample.has_teacher
     assert judgement.sample.voted_hint
+    assert judgement.sample.voted
 
 
 def test_a_lone_hint_is_not_accepted(serve, judge_it, engine):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.db.models.signals import pre_save
 
-from training import batches, collation, lines
+from training import batches, collation, lines, runs
 from training.batches import NothingReady
 from training.config import PRESETS, Recipe
 from training.models import Checkpoint, Run, Sample
@@ -96,7 +96,8 @@ def rewritten(ready):
 
 @pytest.fixture
 def liked(ready):
-    return lambda **fields: ready(teacher_prompt_ids=None, reward=1.0, **fields)
+    """What a judge's votes alone found good."""
+    return lambda **fields: ready(**{"teacher_prompt_ids": None, "reward": 1.0, "voted": True} | fields)
 
 
 def keys(run):
@@ -143,17 +144,54 @@ def test_what_was_passed_over_counts_for_no_batch_and_learn_now_takes_it_up(like
     assert keys(batches.learn_now(AWAITING)) == {sample.pk for sample in passed[-4:]}
 
 
-@pytest.mark.parametrize("said", [{"rewrite_ids": [5, 6, 2]}, {}, {"rewards": [0, 1, 0, 0, 0]}])
-def test_what_people_said_themselves_is_never_passed_over(ready, liked, rewritten, said):
-    told = ready(**said)  # a hint that a person worded, unless it says otherwise
-    voted, left = ready(voted_hint=True), liked()
-    written = [rewritten() for _ in range(4)]
+def test_what_a_person_said_is_never_passed_over_and_the_oldest_of_it_comes_first(ready, liked, rewritten):
+    thumbs = [liked(voted=False) for _ in range(3)]
+    voted = liked()
+    written = [rewritten() for _ in range(2)]
 
     run = batches.fill(AWAITING)
 
-    assert keys(run) == {sample.pk for sample in written}
-    assert set(run.passed_over.all()) == {voted, left}
-    assert list(batches.waiting(AWAITING)) == [told]
+    assert keys(run) == {sample.pk for sample in [*written, *thumbs[:2]]}
+    assert list(run.passed_over.all()) == [voted]
+    assert list(batches.waiting(AWAITING)) == thumbs[2:]
+
+
+def test_more_rewrites_than_a_run_takes_wait_for_the_next_one(rewritten):
+    written = [rewritten() for _ in range(5)]
+
+    assert keys(batches.fill(AWAITING)) == {sample.pk for sample in written[:4]}
+    assert list(batches.waiting(AWAITING)) == written[4:]
+
+
+def test_what_a_run_that_came_to_nothing_passed_over_counts_again(liked, rewritten):
+    for make in (liked, rewritten, rewritten, liked, liked):
+        make()
+    run = batches.fill(AWAITING)
+    assert batches.filling(AWAITING).ready == 0
+
+    runs.fail(run, "stopped")
+
+    assert batches.filling(AWAITING).ready == 1
+    assert batches.ready(AWAITING).count() == 5
+
+
+def test_a_recipe_that_awaits_nothing_takes_up_what_one_passed_over(liked, rewritten):
+    for make in (liked, rewritten, rewritten, liked, liked):
+        make()
+    batches.fill(AWAITING)
+
+    assert batches.filling(AWAITING.model_copy(update={"awaits": 0.0})).ready == 1
+
+
+def test_learn_now_does_not_have_a_line_forget_that_its_people_write(liked, rewritten):
+    for make in (liked, rewritten, rewritten, liked, liked):
+        make()
+    batches.fill(AWAITING)
+    batches.learn_now(AWAITING)  # what was passed over, and no rewrite
+    for _ in range(4):
+        liked()
+
+    assert batches.fill(AWAITING) is None
 
 
 def test_who_never_writes_waits_for_nothing(ready):

@@ -89,8 +89,7 @@ def test_where_people_write_a_full_batch_says_how_many_corrections_it_waits_for(
     told = journey(lessons[1].turn)
     assert (told.stage, told.label, told.done, told.total) == ("batch", "waits for corrections", 16, 16)
     assert told.detail.endswith(
-        "It waits with 15 others for a run, which begins with 16 samples of which 4 are corrections (1 now), "
-        "or with 48."
+        "It waits for a run, which begins with 16 samples of which 4 are corrections, or with 48: 16 and 1 are there."
     )
 
 
@@ -100,8 +99,16 @@ def test_what_a_run_left_aside_says_so_and_has_no_place(make_lesson):
     Sample.objects.filter(pk=left.sample_id).update(passed_by=run)
     told = journey(left.turn)
     assert (told.stage, told.label) == ("batch", "set aside")
-    assert told.detail.endswith(f"Run {run.pk} left it aside: “Learn now” in the console takes up what a run left.")
+    assert told.detail.endswith(f"Run {run.pk} left it aside: “Learn now” in the console takes it up.")
     assert journey(next_one.turn).label == f"in batch, 1 of {config.current().batch_size}"
+
+
+def test_of_more_than_a_run_takes_each_says_how_many_are_before_it(make_lesson):
+    size = config.current().batch_size
+    lessons = [make_lesson() for _ in range(size + 2)]  # while learning is paused, say
+    told = journey(lessons[-1].turn)
+    assert (told.label, told.done) == (f"waits, {size + 2} of {size + 2}", size)
+    assert told.detail.endswith(f"It is number {size + 2} of {size + 2} that wait, and a run takes {size}.")
 
 
 def test_a_run_shows_how_far_it_is(make_lesson):

@@ -58,6 +58,7 @@ class Facts:
     oldest: Mapping[str, Mapping[str, datetime]]
     """When the longest-waiting row of each state entered it."""
     batch: Filling
+    """The next one."""
     live: Checkpoint
     set_aside: int = 0
     """Samples whose run failed or that one passed over: only a person's "learn now" takes them up again."""
@@ -141,12 +142,7 @@ class Board:
         return {
             **{name: dict(states) for name, states in facts.counts.items()},
             "live": facts.live.number,
-            "batch": {
-                "ready": facts.batch.ready,
-                "needed": facts.batch.size,
-                "wanting": facts.batch.wanting,
-                "corrections": facts.batch.unwritten,
-            },
+            "batch": filled(facts.batch),
             "waiting": {s.key: s.sentence for s in self.stations if s.mood in ("waiting", "you", "stuck")},
         }
 
@@ -176,6 +172,7 @@ def gather() -> Facts:
     first = passed.filter(is_held=False).first()
     endorsement = approvals.standing(first).endorsement if first else None
     batch = batches.filling(recipe)
+    oldest["samples"]["ready"] = batches.waiting(recipe).order_by().aggregate(first=Min("moved_at"))["first"]
     return Facts(
         now=timezone.now(),
         counts=counts,
@@ -304,6 +301,16 @@ def _batch(facts: Facts) -> Station:
     else:
         said = awaiting(batch)
     return Station("batch", "Batch", figure, "waiting", said, since, min(ready, needed), needed)
+
+
+def filled(batch: Filling) -> dict[str, int]:
+    """The same for scripts."""
+    return {
+        "ready": batch.ready,
+        "needed": batch.size,
+        "wanting": batch.wanting,
+        "corrections": batch.unwritten,
+    }
 
 
 def awaiting(batch: Filling) -> str:

@@ -20,7 +20,7 @@ from judge.models import Hint, Vote
 from training import batches, lines
 from training.models import Line
 from webapp.console import differences, heat
-from webapp.console.board import counted
+from webapp.console.board import awaiting, counted
 
 PAGE = 40
 """Rows that are shown at once; the next ones come when the list is read to its end."""
@@ -247,8 +247,10 @@ def consequence(hint: Hint, seen: Evidence) -> str:
     """What accepting will do, or did, in a sentence or two."""
     line = Line.of(hint.turn.session.user)
     recipe = lines.recipe_of(line)
-    ready = batches.waiting(recipe, line).count()
-    waits = f"{counted(ready, 'sample')} of {recipe.batch_size} wait{'s' if ready == 1 else ''} for the next run."
+    batch = batches.filling(recipe, line)
+    waits = f"{counted(batch.ready, 'sample')} of {batch.size} wait{'s' if batch.ready == 1 else ''} for the next run."
+    if batch.unwritten:
+        waits = f"{counted(batch.ready, 'sample')} wait{'s' if batch.ready == 1 else ''}. {awaiting(batch)}"
     if reason := samples.unfit(hint.turn, seen, recipe):
         return f"Accepting keeps the hint, and teaches nothing by this turn: {reason}."
     if not recipe.w_opd:

@@ -37,7 +37,7 @@ class Standing:
     ready: int
     """Samples that "learn now" could claim."""
     batch: Filling | None
-    """The next batch; None while the recipe cannot be used."""
+    """The next batch of them; None while the recipe cannot be used."""
     fault: str
     """Why not."""
     runs: list[Run]

@@ -17,6 +17,7 @@ from judge import membership, recipes
 from training import lines
 from training.config import RecipeInvalid
 from training.models import SHARED, Checkpoint, Line, Run
+from webapp.console import board
 from webapp.console.board import counted
 from webapp.console.keys import KeyForm
 from webapp.console.lines import standing
@@ -140,7 +141,7 @@ def told(line: Line) -> dict[str, Any]:
         "people": [str(member.user) for member in now.members],
         "recipe": recipe(line),
         "live": now.live.number,
-        "samples": {"ready": now.ready, "needed": now.batch.size if now.batch else None},
+        "samples": {"ready": now.ready} | (board.filled(now.batch) if now.batch else {}),
         "fault": now.fault,
         "runs": [ran(run) for run in line.runs.order_by("pk")],
         "checkpoints": [
