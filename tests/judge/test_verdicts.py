@@ -68,7 +68,7 @@ def test_guidance_is_the_hint_word_for_word_and_waits_for_no_vote(serve, say, ju
         [{"role": "user", "content": "What is 2 and 2?\n\n" + GUIDANCE.format(hint="Use  fewer\nwords.")}]
     )
     assert sample.teacher_prompt_ids == expected
-    assert not (sample.voted_hint or sample.voted)
+    assert (sample.voted_hint, sample.voted) == (False, False)
     assert (sample.reward, sample.status, sample.temperature) == (0, "ready", 0.7)
     assert sample.prompt_ids == turn.prompt_ids
     assert sample.response_ids == turn.response_ids
