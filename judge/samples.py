@@ -130,7 +130,7 @@ def drafted(
     sampled log-probs, which belong to other ids, and `mask` keeps the placeholders from being learned. `rewards` are
     those of single tokens, where words were marked: then `reward` is only shown. `rewrite_ids` are what a person wrote
     in place of the reply (`rewritten`). `voted_hint`: no person worded the lesson's hint, or decided on it.
-    `voted_reward`: nor on the reward.
+    `voted_reward`: nobody but judges said how good the reply was.
     """
     if not (any(rewards) if rewards else reward) and lesson is None and not rewrite_ids:
         raise ValueError("a sample without a signal would fill a batch and teach nothing")
@@ -150,7 +150,7 @@ def drafted(
         temperature=turn.sampling.get("temperature", 1.0),
         teacher_prompt_ids=None if lesson is None else list(lesson.prompt_ids),
         voted_hint=lesson is not None and voted_hint,
-        voted=not (rewards or rewrite_ids) and (not reward or voted_reward) and (lesson is None or voted_hint),
+        voted=voted_reward and not (rewards or rewrite_ids) and (lesson is None or voted_hint),
         reward=float(reward),
         rewards=list(rewards),
         rewrite_ids=list(rewrite_ids) or None,

@@ -213,7 +213,7 @@ def reach(turn: Turn, seen: Evidence, *, who: Panel, engine: Engine, renderer: R
         rewards=rewards,
         rewrite_ids=rewrite_ids,
         voted_hint=verdict.hint_from == "votes" and not proposals.is_a_persons(offer, plan.keeps),
-        voted_reward=opinion.reward_from == "votes",
+        voted_reward=opinion.reward_from in ("", "votes"),
     )
     sample.redactions = clean.told(words if taught else "")
     if too_long:  # what was said of the reward teaches alone

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
-from django.db.models import Case, Count, F, OrderBy, Q, QuerySet, Subquery, When
+from django.db.models import Case, Count, F, Q, QuerySet, Subquery, When
+from django.db.models.functions import Coalesce
 
 from core.errors import IllegalMove, TalkbackError
 from training.config import PATIENCE, Recipe
@@ -30,15 +31,17 @@ class Filling:
     """How many samples a run claims."""
     ready: int = 0
     """That wait for it; where rewrites are awaited they may be more than a run claims."""
+    said: int = 0
+    """Of these, those of which somebody said something, and not judges' votes alone."""
     rewrites: int = 0
-    """Of these."""
+    """Of these, those in whose place somebody wrote."""
     awaited: int = 0
     """How many rewrites a run waits for; 0 where nobody writes."""
 
     @property
     def unwritten(self) -> int:
-        """Rewrites that are still awaited."""
-        return max(0, self.awaited - self.rewrites)
+        """Rewrites that are still awaited: none where people said something of a whole batch."""
+        return max(0, self.awaited - self.rewrites) if self.said < self.size else 0
 
     @property
     def most(self) -> int:
@@ -57,12 +60,9 @@ class Filling:
 
 
 def ready(recipe: Recipe, line: str = SHARED) -> QuerySet[Sample]:
-    """READY samples of this line that would teach something under this recipe, in the order in which runs claim them:
-    oldest first; or where the recipe awaits rewrites those first, then what else people said, and of what is of votes
-    alone the newest."""
+    """READY samples of this line that would teach something under this recipe, oldest first."""
     # One with a drop_reason was taken back while a run had it: it goes, or is judged anew, and waits for that.
-    rows = Sample.objects.filter(_signal(recipe), status=Sample.Status.READY, line=line, drop_reason="")
-    return rows.order_by(*_order(recipe))
+    return Sample.objects.filter(_signal(recipe), status=Sample.Status.READY, line=line, drop_reason="").order_by("pk")
 
 
 def waiting(recipe: Recipe, line: str = SHARED) -> QuerySet[Sample]:
@@ -73,10 +73,22 @@ def waiting(recipe: Recipe, line: str = SHARED) -> QuerySet[Sample]:
 
 
 def filling(recipe: Recipe, line: str = SHARED) -> Filling:
-    """How far the next batch of this line is filled. A line waits for rewrites where one is there, or where the last
-    run that began by itself had one: where nobody writes it waits for nothing."""
-    found = waiting(recipe, line).aggregate(ready=Count("pk"), rewrites=Count("pk", filter=WRITTEN))
-    return _filling(recipe, line, found["ready"], found["rewrites"])
+    """How far the next batch of this line is filled. A line waits for rewrites where one is there, or where somebody
+    wrote since the last run that began by itself, or for it: where nobody writes it waits for nothing."""
+    found = waiting(recipe, line).aggregate(
+        ready=Count("pk"), said=Count("pk", filter=Q(voted=False)), rewrites=Count("pk", filter=WRITTEN)
+    )
+    awaited = recipe.awaited if recipe.awaited and (found["rewrites"] or _wrote(line)) else 0
+    return Filling(recipe.batch_size, **found, awaited=awaited)
+
+
+def in_turn(samples: QuerySet[Sample], batch: Filling) -> QuerySet[Sample]:
+    """These in the order in which a run claims them: oldest first, or where the line waits for rewrites those first,
+    then what else people said, and of what is of votes alone the newest."""
+    if not batch.awaited:
+        return samples
+    rank = Case(When(WRITTEN, then=0), When(voted=False, then=1), default=2)
+    return samples.order_by(rank.asc(), Case(When(voted=True, then=F("pk"))).desc(), F("pk").asc())
 
 
 def left(run: Run, recipe: Recipe) -> QuerySet[Sample]:
@@ -105,9 +117,8 @@ def fill(recipe: Recipe, line: str = SHARED) -> Run | None:
     drop_stale(recipe, line)
     try:
         with transaction.atomic():
-            held = _held(waiting(recipe, line), line)
-            batch = _filling(recipe, line, len(held), sum(sample.rewrite_ids is not None for sample in held))
-            if batch.wanting:
+            batch, held = _held(waiting(recipe, line), recipe, line)
+            if batch.wanting or len(held) < batch.ready:  # whoever holds one locked may be about to put it away
                 return None
             run = _claim(held[: batch.size], recipe, line)
             if batch.awaited:
@@ -126,7 +137,7 @@ def learn_now(recipe: Recipe, line: str = SHARED) -> Run:
     drop_stale(recipe, line)
     try:
         with transaction.atomic():
-            held = _held(ready(recipe, line), line)
+            _, held = _held(ready(recipe, line), recipe, line)
             if held:
                 return _claim(held[: recipe.batch_size], recipe, line, asked=True)
     except IllegalMove:  # somebody was quicker with all there is
@@ -207,22 +218,12 @@ def distance(one: Checkpoint, other: Checkpoint) -> int:
     raise ValueError(f"{one} and {other} have no common ancestor")
 
 
-def _order(recipe: Recipe) -> tuple[OrderBy, ...]:
-    if not recipe.awaited:
-        return (F("pk").asc(),)
-    rank = Case(When(WRITTEN, then=0), When(voted=False, then=1), default=2)
-    return rank.asc(), Case(When(voted=True, then=F("pk"))).desc(), F("pk").asc()
-
-
-def _filling(recipe: Recipe, line: str, ready: int, rewrites: int) -> Filling:
-    awaited = recipe.awaited if recipe.awaited and (rewrites or _wrote(line)) else 0
-    return Filling(recipe.batch_size, ready, rewrites, awaited)
-
-
 def _wrote(line: str) -> bool:
-    """Whether anybody rewrote a reply of the last run that began by itself."""
-    last = Run.objects.filter(line=line, asked=False).order_by("-pk").values("pk")[:1]
-    return Sample.objects.filter(WRITTEN, run=Subquery(last)).exists()
+    """Whether any run had a rewrite since the last one that began by itself, that one included. One that failed left
+    nothing behind, and one that repeats another says nothing of people."""
+    runs = Run.objects.filter(line=line, asked=False, again=None).exclude(status=Run.Status.FAILED)
+    last = Subquery(runs.order_by("-pk").values("pk")[:1])
+    return Sample.objects.filter(WRITTEN, line=line, run_id__gte=Coalesce(last, 0)).exists()
 
 
 def _signal(recipe: Recipe) -> Q:
@@ -237,11 +238,14 @@ def _signal(recipe: Recipe) -> Q:
     return signal
 
 
-def _held(samples: QuerySet[Sample], line: str) -> list[Sample]:
-    """These, locked until the transaction ends, less those that somebody else has locked. One looks at a line's at a
-    time, where the database can tell: of two, the second sees what the first claimed and passed over."""
+def _held(samples: QuerySet[Sample], recipe: Recipe, line: str) -> tuple[Filling, list[Sample]]:
+    """The next batch, and these samples in turn, locked until the transaction ends, less those that somebody else has
+    locked. One looks at a line's at a time, where the database can tell: of two, the second sees what the first
+    claimed and passed over."""
     Line.objects.select_for_update(no_key=True).get(name=line)
-    return list(samples.select_for_update(skip_locked=True, of=("self",)).only("pk", "status", "voted", "rewrite_ids"))
+    batch = filling(recipe, line)
+    rows = in_turn(samples, batch).select_for_update(skip_locked=True, of=("self",))
+    return batch, list(rows.only("pk", "status", "voted"))
 
 
 def _claim(samples: Sequence[Sample], recipe: Recipe, line: str, **fields: object) -> Run:

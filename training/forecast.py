@@ -85,7 +85,7 @@ class Forecast:
 
 def of_ready(recipe: Recipe, line: str = SHARED) -> Forecast:
     """What "learn now" would start in this line. Raises NothingReady when that is nothing."""
-    waiting = lengths(batches.ready(recipe, line)[: recipe.batch_size])
+    waiting = lengths(batches.in_turn(batches.ready(recipe, line), batches.filling(recipe, line))[: recipe.batch_size])
     if not waiting:
         raise batches.NothingReady("No sample is ready to learn from, so there is nothing to foresee.")
     return forecast(recipe, waiting, line)

@@ -349,7 +349,7 @@ class Sample(Stateful):
     voted_hint = models.BooleanField(default=False)
     """Its hint is of votes alone: no person worded it, or decided on it."""
     voted = models.BooleanField(default=False)
-    """All of it is of votes: no person rated the reply, marked it, worded a hint or wrote in its place."""
+    """All of it is of judges' votes: no person, test or rule said anything of the reply."""
     reward = models.FloatField(default=0.0)
     rewards = models.JSONField(default=list, blank=True)
     """-1, 0 or 1 a response id, where a person marked words of the reply; empty: `reward` holds for all of it."""

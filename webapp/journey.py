@@ -141,10 +141,11 @@ def next_batches(names: Iterable[str]) -> dict[str, Batch]:
     """What waits in each of these lines. One whose recipe cannot be used fills no batch, and nothing has a place."""
     found = {}
     for line, recipe in lines.recipes_of(names).items():
-        held = list(batches.waiting(recipe, line).values_list("pk", flat=True))
-        if len(held) <= recipe.batch_size:
-            held.sort()  # a run takes them all, and whoever came first stays the first
-        found[line] = Batch(batches.filling(recipe, line), {pk: place for place, pk in enumerate(held, start=1)})
+        filling, rows = batches.filling(recipe, line), batches.waiting(recipe, line)
+        if filling.ready > filling.size:  # else a run takes them all, and whoever came first stays the first
+            rows = batches.in_turn(rows, filling)
+        held = rows.values_list("pk", flat=True)
+        found[line] = Batch(filling, {pk: place for place, pk in enumerate(held, start=1)})
     return found
 
 
@@ -220,17 +221,17 @@ def waits(judgement: Judgement, sample: Sample, ballot: Ballot, batch: Batch) ->
     filling, place = batch.filling, batch.places.get(sample.pk)
     ready, size = filling.ready, filling.size
     if place is None:
-        left = sample.run_id or sample.passed_by_id
+        left = None if sample.drop_reason else sample.run_id or sample.passed_by_id
         aside = f"Run {left} left it aside: “Learn now” in the console takes it up."
-        said = aside if left else "It would teach nothing by the recipe as it is now."
+        said = aside if left else "No run takes it as things are: by the recipe, or since it was taken back."
         return Journey("batch", "set aside", sentence(judgement, ballot, said))
     label = f"in batch, {place} of {size}"
     said = f"It is number {place} of the {size} that the next run learns from."
     if filling.unwritten and filling.wanting:
         label = label if ready < size else "waits for corrections"
         said = (
-            f"It waits for a run, which begins with {size} samples of which {filling.awaited} are corrections, or with "
-            f"{filling.most}: {ready} and {filling.rewrites} are there."
+            f"{ready} samples wait, {filling.rewrites} of them corrections. A run begins with {size} of which "
+            f"{filling.awaited} are corrections or people rated all, or with {filling.most}."
         )
     elif place > size:
         label, said = (

@@ -107,15 +107,19 @@ def keys(run):
 @pytest.mark.parametrize(
     ("waiting", "unwritten", "wanting", "sooner"),
     [
-        ((0, 0), 2, 12, 4),
-        ((3, 0), 2, 9, 2),  # one more would fill it, and two corrections are wanted
-        ((4, 1), 1, 8, 1),
-        ((4, 2), 0, 0, 0),
-        ((2, 2), 0, 2, 2),
-        ((12, 1), 1, 0, 1),  # it has waited long enough
+        ((0, 0, 0), 2, 12, 4),
+        ((3, 0, 0), 2, 9, 2),  # one more would fill it, and two corrections are wanted
+        ((4, 1, 1), 1, 8, 1),
+        ((4, 2, 2), 0, 0, 0),
+        ((2, 2, 2), 0, 2, 2),
+        ((5, 3, 1), 1, 7, 1),
+        ((5, 4, 1), 0, 0, 0),  # people said something of a whole batch
+        ((12, 1, 1), 1, 0, 1),  # it has waited long enough
     ],
 )
-def test_a_batch_is_full_with_its_rewrites_or_at_three_times_its_size(waiting, unwritten, wanting, sooner):
+def test_a_batch_is_full_with_its_rewrites_or_what_people_said_or_at_three_times_its_size(
+    waiting, unwritten, wanting, sooner
+):
     batch = batches.Filling(4, *waiting, awaited=2)
     assert (batch.unwritten, batch.wanting, batch.sooner) == (unwritten, wanting, sooner)
 
@@ -156,6 +160,37 @@ def test_what_a_person_said_is_never_passed_over_and_the_oldest_of_it_comes_firs
     assert list(batches.waiting(AWAITING)) == thumbs[2:]
 
 
+def test_what_people_rate_waits_for_no_correction_of_theirs(liked, rewritten):
+    """One reply in eight is rewritten, and all the others are rated: they are learned as they come."""
+    for at in range(32):
+        rewritten() if at % 8 == 7 else liked(voted=False)
+        batches.fill(AWAITING)
+
+    assert [run.samples.count() for run in Run.objects.all()] == [4] * 8
+    assert not Sample.objects.exclude(passed_by=None).exists()
+
+
+def test_where_nobody_writes_the_oldest_come_first(liked):
+    samples = [liked() for _ in range(6)]
+
+    assert keys(batches.fill(AWAITING)) == {sample.pk for sample in samples[:4]}
+    assert list(batches.waiting(AWAITING)) == samples[4:]
+
+
+def test_a_run_waits_for_a_sample_that_somebody_holds(liked, rewritten, monkeypatch):
+    for make in (rewritten, rewritten, liked, liked):
+        make()
+    held = batches._held
+
+    def without_the_first(*asked):
+        batch, samples = held(*asked)
+        return batch, samples[1:]
+
+    monkeypatch.setattr(batches, "_held", without_the_first)  # as where SKIP LOCKED leaves one out
+    assert batches.fill(AWAITING) is None
+    assert not Run.objects.exists()
+
+
 def test_more_rewrites_than_a_run_takes_wait_for_the_next_one(rewritten):
     written = [rewritten() for _ in range(5)]
 
@@ -164,15 +199,19 @@ def test_more_rewrites_than_a_run_takes_wait_for_the_next_one(rewritten):
 
 
 def test_what_a_run_that_came_to_nothing_passed_over_counts_again(liked, rewritten):
-    for make in (liked, rewritten, rewritten, liked, liked):
+    for make in (liked, rewritten, rewritten, liked):
         make()
+    batches.fill(AWAITING)
+    for _ in range(12):
+        liked()
     run = batches.fill(AWAITING)
     assert batches.filling(AWAITING).ready == 0
 
-    runs.fail(run, "stopped")
+    runs.fail(run, "Stopped by a person before it began.")
 
-    assert batches.filling(AWAITING).ready == 1
-    assert batches.ready(AWAITING).count() == 5
+    assert batches.filling(AWAITING) == batches.Filling(4, ready=8, said=0, rewrites=0, awaited=2)
+    assert batches.fill(AWAITING) is None  # and no run begins for what was stopped
+    assert batches.ready(AWAITING).count() == 12
 
 
 def test_a_recipe_that_awaits_nothing_takes_up_what_one_passed_over(liked, rewritten):
@@ -188,6 +227,15 @@ def test_learn_now_does_not_have_a_line_forget_that_its_people_write(liked, rewr
         make()
     batches.fill(AWAITING)
     batches.learn_now(AWAITING)  # what was passed over, and no rewrite
+    for _ in range(4):
+        liked()
+
+    assert batches.fill(AWAITING) is None
+
+
+def test_what_people_wrote_before_a_line_had_any_run_of_its_own_counts(liked, rewritten):
+    rewritten()
+    batches.learn_now(AWAITING)
     for _ in range(4):
         liked()
 

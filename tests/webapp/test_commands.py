@@ -95,7 +95,7 @@ def test_pipeline_speaks_json(make_lesson, capsys):
     told = json.loads(said(capsys, "pipeline", "--json"))
     assert told["turns"]["judged"] == 1
     assert told["samples"]["ready"] == 1
-    assert told["batch"] == {"ready": 1, "needed": 16}
+    assert told["batch"] == {"ready": 1, "needed": 16, "wanting": 15, "corrections": 0}
     assert told["live"] == 0
 
 

@@ -86,10 +86,12 @@ def test_a_place_in_the_next_batch(make_lesson):
 def test_where_people_write_a_full_batch_says_how_many_corrections_it_waits_for(make_lesson):
     lessons = [make_lesson() for _ in range(config.current().batch_size)]  # 16, of which 4 are to be corrections
     Sample.objects.filter(pk=lessons[0].sample_id).update(rewrite_ids=[1, 2])
+    Sample.objects.exclude(pk=lessons[0].sample_id).update(voted=True)
     told = journey(lessons[1].turn)
     assert (told.stage, told.label, told.done, told.total) == ("batch", "waits for corrections", 16, 16)
     assert told.detail.endswith(
-        "It waits for a run, which begins with 16 samples of which 4 are corrections, or with 48: 16 and 1 are there."
+        "16 samples wait, 1 of them corrections. A run begins with 16 of which 4 are corrections or people rated all, "
+        "or with 48."
     )
 
 

@@ -316,20 +316,22 @@ def filled(batch: Filling) -> dict[str, int]:
 def awaiting(batch: Filling) -> str:
     """What the next run still waits for, as a sentence.
 
-    >>> awaiting(Filling(size=16, ready=10, rewrites=1, awaited=4))
-    'Waiting for 6 more samples, 3 of them corrections, or for 38 of any kind.'
-    >>> awaiting(Filling(size=16, ready=20, rewrites=3, awaited=4))
-    'Waiting for 1 more correction, or for 28 more samples of any kind.'
+    >>> awaiting(Filling(size=16, ready=10, said=4, rewrites=1, awaited=4))
+    'Waiting for 6 more samples, 3 of them corrections, for 12 that people rated, or for 38 of any kind.'
+    >>> awaiting(Filling(size=16, ready=20, said=3, rewrites=3, awaited=4))
+    'Waiting for 1 more correction, for 13 that people rated, or for 28 of any kind.'
     """
+    if not batch.wanting:
+        return "The batch is full."
     if not batch.unwritten:
         return f"Waiting for {counted(batch.wanting, 'more sample')}."
-    if batch.sooner == batch.unwritten:
-        return (
-            f"Waiting for {counted(batch.unwritten, 'more correction')}, or for "
-            f"{counted(batch.wanting, 'more sample')} of any kind."
-        )
-    of_them = f"{batch.unwritten} of them {'a correction' if batch.unwritten == 1 else 'corrections'}"
-    return f"Waiting for {counted(batch.sooner, 'more sample')}, {of_them}, or for {batch.wanting} of any kind."
+    soonest = counted(batch.unwritten, "more correction")
+    if batch.sooner > batch.unwritten:
+        of_them = f"{batch.unwritten} of them {'a correction' if batch.unwritten == 1 else 'corrections'}"
+        soonest = f"{counted(batch.sooner, 'more sample')}, {of_them}"
+    return (
+        f"Waiting for {soonest}, for {batch.size - batch.said} that people rated, or for {batch.wanting} of any kind."
+    )
 
 
 def _learn(facts: Facts) -> Station:
@@ -424,7 +426,8 @@ LONG = ("prompt_ids", "logprobs", "judgement__teacher", "judgement__evidence")
 def batch() -> list[Sample | None]:
     """The samples that a run would claim, and None for each that is still wanted: the cells of the meter."""
     recipe = lines.recipe_of(SHARED)
-    ready = batches.waiting(recipe).select_related("judgement")[: recipe.batch_size]
+    rows = batches.in_turn(batches.waiting(recipe), batches.filling(recipe))
+    ready = rows.select_related("judgement")[: recipe.batch_size]
     return [*ready, *[None] * (recipe.batch_size - len(ready))]
 
 

@@ -248,9 +248,7 @@ def consequence(hint: Hint, seen: Evidence) -> str:
     line = Line.of(hint.turn.session.user)
     recipe = lines.recipe_of(line)
     batch = batches.filling(recipe, line)
-    waits = f"{counted(batch.ready, 'sample')} of {batch.size} wait{'s' if batch.ready == 1 else ''} for the next run."
-    if batch.unwritten:
-        waits = f"{counted(batch.ready, 'sample')} wait{'s' if batch.ready == 1 else ''}. {awaiting(batch)}"
+    waits = f"{counted(batch.ready, 'sample')} wait{'s' if batch.ready == 1 else ''}. {awaiting(batch)}"
     if reason := samples.unfit(hint.turn, seen, recipe):
         return f"Accepting keeps the hint, and teaches nothing by this turn: {reason}."
     if not recipe.w_opd:

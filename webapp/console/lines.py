@@ -44,6 +44,11 @@ class Standing:
     passed: list[Checkpoint]
     """Those that wait for a person's yes."""
 
+    @property
+    def set_aside(self) -> int:
+        """Those of the samples that no run takes by itself."""
+        return self.ready - self.batch.ready if self.batch else 0
+
 
 def standing(line: Line) -> Standing:
     batch, ready, fault = None, line.samples.filter(status="ready").count(), ""

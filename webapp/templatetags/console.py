@@ -39,7 +39,7 @@ def ago(moment: datetime | None) -> str:
 @register.filter
 def awaiting(batch: Filling) -> str:
     """What the next run still waits for, as a sentence."""
-    return board.awaiting(batch) if batch.wanting else "The batch is full."
+    return board.awaiting(batch)
 
 
 @register.filter

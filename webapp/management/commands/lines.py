@@ -141,7 +141,7 @@ def told(line: Line) -> dict[str, Any]:
         "people": [str(member.user) for member in now.members],
         "recipe": recipe(line),
         "live": now.live.number,
-        "samples": {"ready": now.ready} | (board.filled(now.batch) if now.batch else {}),
+        "samples": board.filled(now.batch) if now.batch else {"ready": now.ready, "needed": None},
         "fault": now.fault,
         "runs": [ran(run) for run in line.runs.order_by("pk")],
         "checkpoints": [
