@@ -16,6 +16,7 @@ from tests.webapp.test_commands import said
 from tests.webapp.test_console import text
 from tests.webapp.test_console_board import run, station
 from training import batches, config, hours
+from training.batches import Filling
 from training.hours import Wait
 from training.models import Pause, Run
 from webapp.console import board
@@ -32,25 +33,29 @@ def at_two(settings, monkeypatch):
 
 
 def test_a_full_batch_says_that_it_waits_for_the_hours():
-    now = station("batch", ready=16, wait=NIGHT)
+    now = station("batch", batch=Filling(16, 16), wait=NIGHT)
     assert (now.mood, now.sentence) == ("waiting", f"Full. {SENTENCE}")
-    now = station("learn", ready=16, wait=NIGHT)
+    now = station("learn", batch=Filling(16, 16), wait=NIGHT)
     assert (now.figure, now.mood, now.sentence) == ("waits", "waiting", SENTENCE)
 
 
 def test_a_queued_run_says_that_it_waits_with_what_it_has_claimed():
-    now = station("learn", runs={"queued": 1}, samples={"claimed": 16}, ready=3, run=run("queued"), wait=NIGHT)
+    now = station(
+        "learn", runs={"queued": 1}, samples={"claimed": 16}, batch=Filling(16, 3), run=run("queued"), wait=NIGHT
+    )
     assert (now.figure, now.mood, now.sentence) == ("run 3", "waiting", SENTENCE)
 
 
 def test_hours_are_not_told_where_samples_are_wanted_or_a_run_is_at_work():
-    assert station("batch", ready=3, wait=NIGHT).sentence == "Waiting for 13 more samples."
-    assert station("learn", ready=3, wait=NIGHT).mood == "idle"
-    assert station("learn", ready=16, runs={"running": 1}, run=run("running"), wait=NIGHT).mood == "working"
+    assert station("batch", batch=Filling(16, 3), wait=NIGHT).sentence == "Waiting for 13 more samples."
+    assert station("learn", batch=Filling(16, 3), wait=NIGHT).mood == "idle"
+    assert (
+        station("learn", batch=Filling(16, 16), runs={"running": 1}, run=run("running"), wait=NIGHT).mood == "working"
+    )
 
 
 def test_a_pause_is_told_even_where_samples_are_wanted():
-    now = station("learn", ready=3, wait=Wait("paused until somebody resumes it", None), pause=Pause())
+    now = station("learn", batch=Filling(16, 3), wait=Wait("paused until somebody resumes it", None), pause=Pause())
     assert now.sentence == "Learning waits: paused until somebody resumes it. 3 samples are ready."
     assert now.figure == "paused"
 
