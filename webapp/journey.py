@@ -230,14 +230,12 @@ def waits(judgement: Judgement, sample: Sample, ballot: Ballot, batch: Batch) ->
     if filling.unwritten and filling.wanting:
         label = label if ready < size else "waits for corrections"
         said = (
-            f"{ready} samples wait, {filling.rewrites} of them corrections. A run begins with {size} of which "
-            f"{filling.awaited} are corrections or people rated all, or with {filling.most}."
+            f"It is one of {ready} that wait, of which {filling.rewrites} are corrections. A run begins with {size} "
+            f"once {filling.awaited} of them are or people rated them all, or with {filling.most}."
         )
     elif place > size:
-        label, said = (
-            f"waits, {place} of {ready}",
-            f"It is number {place} of {ready} that wait, and a run takes {size}.",
-        )
+        label = f"waits, {place} of {ready}"
+        said = f"It is number {place} of {ready} that wait, and a run takes {size}."
     return Journey("batch", label, sentence(judgement, ballot, said), "good", min(ready, size), size)
 
 

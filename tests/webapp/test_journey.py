@@ -90,8 +90,8 @@ def test_where_people_write_a_full_batch_says_how_many_corrections_it_waits_for(
     told = journey(lessons[1].turn)
     assert (told.stage, told.label, told.done, told.total) == ("batch", "waits for corrections", 16, 16)
     assert told.detail.endswith(
-        "16 samples wait, 1 of them corrections. A run begins with 16 of which 4 are corrections or people rated all, "
-        "or with 48."
+        "It is one of 16 that wait, of which 1 are corrections. A run begins with 16 once 4 of them are or people "
+        "rated them all, or with 48."
     )
 
 

@@ -304,13 +304,8 @@ def _batch(facts: Facts) -> Station:
 
 
 def filled(batch: Filling) -> dict[str, int]:
-    """The same for scripts."""
-    return {
-        "ready": batch.ready,
-        "needed": batch.size,
-        "wanting": batch.wanting,
-        "corrections": batch.unwritten,
-    }
+    """The next batch, as scripts read it."""
+    return {"ready": batch.ready, "needed": batch.size, "wanting": batch.wanting, "corrections": batch.unwritten}
 
 
 def awaiting(batch: Filling) -> str:
