@@ -230,8 +230,8 @@ def waits(judgement: Judgement, sample: Sample, ballot: Ballot, batch: Batch) ->
     if filling.unwritten and filling.wanting:
         label = label if ready < size else "waits for corrections"
         said = (
-            f"It is one of {ready} that wait, of which {filling.rewrites} are corrections. A run begins with {size} "
-            f"once {filling.awaited} of them are or people rated them all, or with {filling.most}."
+            f"It is one of {ready} that wait, of which {filling.rewrites} are corrections. A run begins once "
+            f"{filling.awaited} of {size} are, or people rated {size} of them, or {filling.most} wait."
         )
     elif place > size:
         label = f"waits, {place} of {ready}"

@@ -287,7 +287,7 @@ def _judge(facts: Facts) -> Station:
 def _batch(facts: Facts) -> Station:
     batch = facts.batch
     ready, needed, is_full = batch.ready, batch.size, not batch.wanting
-    figure = f"{ready} of {needed}"
+    figure = f"{ready} of {needed}" if ready <= needed else f"{ready} ready"
     since = facts.oldest["samples"].get("ready")
     if is_full and facts.busy:
         said = f"Full. Waiting for the learner, which is busy with {facts.run}."
