@@ -30,7 +30,7 @@ MODEL = ROOT / "var" / "models" / "smollm2-135m-instruct"
 
 LIE = "You lie."
 
-BARE = {"w_opd": 0.0, "distillation": "token", "beta": 0.0, "trust": 0.0, "lr": 5e-4}
+BARE = {"preset": "binary", "w_rl": 1.0, "beta": 0.0, "trust": 0.0, "advantage_clip": None, "lr": 5e-4}
 ARMS: dict[str, dict[str, Any]] = {
     "embedded": {},
     "parrot": BARE | {"w_rl": 0.0, "w_sft": 1.0, "updates": 12},
