@@ -122,8 +122,8 @@ def fill(recipe: Recipe, line: str = SHARED) -> Run | None:
                 return None
             run = _claim(held[: batch.size], recipe, line)
             if batch.awaited:
-                left = [sample.pk for sample in held[batch.size :] if sample.voted]
-                Sample.objects.filter(pk__in=left).update(passed_by=run)
+                passed = [sample.pk for sample in held[batch.size :] if sample.voted]
+                Sample.objects.filter(pk__in=passed).update(passed_by=run)
             return run
     except IllegalMove:  # somebody was quicker, and all of this is undone: the next nudge looks again
         return None
