@@ -338,9 +338,9 @@ def agree(plan: Plan, journal: Journal) -> None:
 
 
 def _differs(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What of a plan is not as it was, apart from what was added."""
+    """What of a plan is not as it was, apart from what was added, and the order in which arms are named."""
     kept = dict(now) | {
-        "arms": [arm for arm in now["arms"] if arm in before["arms"]],
+        "arms": [arm for arm in before["arms"] if arm in now["arms"]],
         "seeds": now["seeds"][: len(before["seeds"])],
         "personas": {seed: who for seed, who in now["personas"].items() if seed in before["personas"]},
     }

@@ -530,10 +530,10 @@ async def test_a_bug_ends_the_run_at_once(run: Run) -> None:
     assert not [line for line in run.said if "seed 6" in line and "round" in line]
 
 
-async def test_arms_and_seeds_may_be_added_and_what_is_done_stays(run: Run) -> None:
+async def test_arms_in_any_order_and_seeds_may_be_added_and_what_is_done_stays(run: Run) -> None:
     journal, rows = await run()
     done, probed, asked = {row["key"] for row in journal}, len(list(rows)), dict(run.talkback.asked)
-    arms = chosen(["base", "prompt-only", "binary", "topk", "combined"])
+    arms = chosen(["combined", "topk", "base", "prompt-only", "binary"])
     more = made(arms, (1, 2, 3), Path(run.plan.model), sizes=asdict(run.plan.sizes))
 
     journal, rows = await run(more)
