@@ -10,7 +10,7 @@ from statistics import mean
 from typing import Any
 
 from core.bootstrap import Interval
-from environments.evidence import figures, regressions
+from environments.evidence import figures, regressions, turned
 from environments.evidence.arms import SHOTS
 from environments.evidence.figures import Look, Pair, Values
 from environments.evidence.scoring import BASE, OTHER, OWN, PACK, REFERENCE, scored
@@ -238,7 +238,7 @@ class Findings:
     def pack(self, arm: str, update: int) -> dict[str, Any] | None:
         """The general pack: the share that is right, that as a share of what the base has right, and how much further
         right answers lead than the base's, over all items. Who grows surer leads further where they are right, and lags
-        further where they are wrong."""
+        further where they are wrong. With how many items changed sides, a seed."""
         rights, leads = self._beside_base("right", arm, update), self._beside_base("lead", arm, update)
         if rights is None or leads is None:
             return None
@@ -249,7 +249,11 @@ class Findings:
             "items": len({pair.prompt for pair in ours}),
             "kept": shown(kept),
             "lead": shown(figures.difference(*leads)),
+            **turned.counted(self._items(arm, update), len({pair.seed for pair in ours})),
         }
+
+    def _items(self, arm: str, update: int) -> list[turned.Item]:
+        return turned.items(list(self._by[PACK, BASE, 0].values()), self._by[PACK, arm, update])
 
     def _beside_base(self, measure: str, arm: str, update: int) -> tuple[Values, Values] | None:
         """A measure of the pack and the base's of the same items, which it is asked once, whoever talks."""
@@ -318,6 +322,9 @@ class Findings:
             "gains": [*self.gains("style"), *self.gains("product")],
             "published": PUBLISHED,
             "regressions": [self.costs(*place) for place in last],
+            "turned": turned.told(self._items(arm, self.last(arm) or 0))
+            if arm and self.pack(arm, self.last(arm) or 0)
+            else [],
             "samples": {"arm": arm, "update": self.last(arm), "shown": self.samples(arm, self.last(arm) or 0)}
             if arm and (BASE, 0) in self.places
             else None,

@@ -112,10 +112,11 @@ def _replies(arm: str, seed: int, mark: int, at: int, *, is_read: bool) -> Itera
 
 
 def _item(arm: str, seed: int, mark: int, at: int) -> dict[str, Any]:
+    is_right = at >= (1 if arm == "combined" else 2) and not (arm == "binary" and at == 3)
     return {
-        "arm": arm, "seed": seed, "update": mark, "set": "pack", "persona": None, "task": {"id": f"fact-{at}"},
-        "reply": "Yes.", "right": at >= (1 if arm == "combined" else 2) and not (arm == "binary" and at == 3),
-        "nats": [-0.4, -1.3 if arm == "combined" else -1.2],
+        "arm": arm, "seed": seed, "update": mark, "set": "pack", "persona": None,
+        "task": {"id": f"fact-{at}", "prompt": f"Is {at} a number?", "right": "Yes."},
+        "reply": "Yes.", "right": is_right, "nats": [-0.4, -1.3 if arm == "combined" else -1.2],
     }  # fmt: skip
 
 

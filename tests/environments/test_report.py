@@ -197,6 +197,29 @@ def test_how_far_right_answers_lead_is_told_beside_the_share_of_the_general_pack
     assert costs["binary"]["lead"]["mean"] == pytest.approx(0.0)
 
 
+def test_items_of_the_general_pack_that_changed_sides_are_counted_and_named(made):
+    """With both seeds binary loses item 3, which the base leads by 1.2 - 0.4 = 0.8 nats, and combined wins item 1."""
+    found, page = made
+    costs = {row["arm"]: row["pack"] for row in found["regressions"]}
+
+    assert {what: costs["binary"][what] for what in ("lost", "ties", "won")} == {"lost": 1, "ties": 0, "won": 0}
+    assert {what: costs["combined"][what] for what in ("lost", "ties", "won")} == {"lost": 0, "ties": 0, "won": 1}
+    [item] = found["turned"]
+    assert (item["prompt"], item["lost"], item["seeds"]) == ("Is 1 a number?", False, [1, 2])
+    assert (item["lead_before"], item["lead_after"]) == (0.8, 0.9)
+    assert "Is 1 a number?" in page
+
+
+def test_an_item_that_the_base_hardly_led_is_a_near_tie(plan, rows):
+    """Of the eight that the base has right, binary loses item 3, at a lead of 0.4 - 0.35 = 0.05 nats a token."""
+    close = [{**row, "nats": [-0.35, -0.4]} if (row["set"], row["arm"]) == ("pack", "base") else row for row in rows]
+
+    found, _ = report.report(plan, close, runs.rounds(plan))
+
+    costs = {row["arm"]: row["pack"] for row in found["regressions"]}
+    assert (costs["binary"]["lost"], costs["binary"]["ties"]) == (1, 1)
+
+
 def test_two_rows_for_one_place_are_refused(plan, rows):
     with pytest.raises(ValueError, match="two rows"):
         report.report(plan, [*rows, next(row for row in rows if row["set"] == "own")], [])
