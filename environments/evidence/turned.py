@@ -37,14 +37,14 @@ class Item:
         return self.was_right and bool(self.turned)
 
     def told(self) -> dict[str, Any]:
-        """As report.json has it."""
+        """As report.json has it, its lead afterwards as the mean of the seeds with which it turned."""
         return {
             "prompt": self.prompt,
             "answer": self.answer,
             "lost": self.was_right,
             "seeds": self.turned,
             "lead_before": round(self.lead, 4),
-            "lead_after": round(mean(row["lead"] for row in self.after.values()), 4),
+            "lead_after": round(mean(self.after[seed]["lead"] for seed in self.turned), 4),
         }
 
 
