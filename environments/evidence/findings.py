@@ -10,8 +10,8 @@ from statistics import mean
 from typing import Any
 
 from core.bootstrap import Interval
-from environments.evidence import figures, regressions, turned
-from environments.evidence.arms import SHOTS
+from environments.evidence import crossings, figures, regressions
+from environments.evidence.arms import ARMS, SHOTS
 from environments.evidence.figures import Look, Pair, Values
 from environments.evidence.scoring import BASE, OTHER, OWN, PACK, REFERENCE, scored
 
@@ -249,11 +249,19 @@ class Findings:
             "items": len({pair.prompt for pair in ours}),
             "kept": shown(kept),
             "lead": shown(figures.difference(*leads)),
-            **turned.counted(self._items(arm, update), len({pair.seed for pair in ours})),
+            **crossings.counted(self._items(arm, update)),
         }
 
-    def _items(self, arm: str, update: int) -> list[turned.Item]:
-        return turned.items(list(self._by[PACK, BASE, 0].values()), self._by[PACK, arm, update])
+    def crossed(self, arm: str) -> dict[str, Any] | None:
+        """Which items of the pack changed sides until the arm's last update; None where it, or the base, was not asked
+        them."""
+        update = self.last(arm) or 0
+        if self._beside_base("right", arm, update) is None:
+            return None
+        return {"arm": arm, "update": update, "items": crossings.told(self._items(arm, update))}
+
+    def _items(self, arm: str, update: int) -> list[crossings.Item]:
+        return crossings.items(list(self._by[PACK, BASE, 0].values()), self._by[PACK, arm, update])
 
     def _beside_base(self, measure: str, arm: str, update: int) -> tuple[Values, Values] | None:
         """A measure of the pack and the base's of the same items, which it is asked once, whoever talks."""
@@ -284,9 +292,10 @@ class Findings:
 
     @property
     def shown_arm(self) -> str | None:
-        """The arm of the headline: the default recipe's, else the first that learned."""
+        """The arm of the headline: the default recipe's, else the first of the table that learned, in whatever order a
+        run names them."""
         learned = [arm for arm in self.arms if self.kinds[arm] == "trained" and self.last(arm)]
-        return DEFAULT if DEFAULT in learned else next(iter(learned), None)
+        return next((arm for arm in (DEFAULT, *ARMS) if arm in learned), None)
 
     def comparisons(self, mark: int) -> list[dict[str, Any]]:
         """Every two arms on the same prompts, at one mark."""
@@ -322,9 +331,7 @@ class Findings:
             "gains": [*self.gains("style"), *self.gains("product")],
             "published": PUBLISHED,
             "regressions": [self.costs(*place) for place in last],
-            "turned": turned.told(self._items(arm, self.last(arm) or 0))
-            if arm and self.pack(arm, self.last(arm) or 0)
-            else [],
+            "crossings": self.crossed(arm) if arm else None,
             "samples": {"arm": arm, "update": self.last(arm), "shown": self.samples(arm, self.last(arm) or 0)}
             if arm and (BASE, 0) in self.places
             else None,

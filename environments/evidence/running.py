@@ -333,7 +333,8 @@ def agree(plan: Plan, journal: Journal) -> None:
     if row is not None and (differs := _differs(row["plan"], plan.as_json())):
         raise PlanDiffers(
             f"{journal.path.parent} holds a run with other {' and '.join(differs)}: name another OUT, or give the same "
-            "settings to go on with it. Only arms and seeds may be added, seeds after those that are there."
+            "settings to go on with it. Only arms and seeds may be added, arms in any order, seeds after those that "
+            "are there."
         )
 
 

@@ -112,11 +112,12 @@ def _replies(arm: str, seed: int, mark: int, at: int, *, is_read: bool) -> Itera
 
 
 def _item(arm: str, seed: int, mark: int, at: int) -> dict[str, Any]:
+    other = -1.3 if arm == "combined" else -1.2
     is_right = at >= (1 if arm == "combined" else 2) and not (arm == "binary" and at == 3)
     return {
         "arm": arm, "seed": seed, "update": mark, "set": "pack", "persona": None,
         "task": {"id": f"fact-{at}", "prompt": f"Is {at} a number?", "right": "Yes."},
-        "reply": "Yes.", "right": is_right, "nats": [-0.4, -1.3 if arm == "combined" else -1.2],
+        "reply": "Yes.", "right": is_right, "nats": [-0.4, other] if is_right else [other, -0.4],
     }  # fmt: skip
 
 

@@ -74,7 +74,11 @@ def test_the_page_needs_nothing_else_and_runs_nothing(made):
 
 def test_no_text_of_a_stranger_becomes_part_of_the_page(plan, rows):
     mean_ones = [
-        {**row, "reply": HOSTILE, "task": {**row["task"], "prompt": HOSTILE}} if row["set"] == "own" else row
+        {**row, "reply": HOSTILE, "task": {**row["task"], "prompt": HOSTILE}}
+        if row["set"] == "own"
+        else {**row, "task": {**row["task"], "prompt": HOSTILE, "right": HOSTILE}}
+        if row["set"] == "pack"
+        else row
         for row in rows
     ]
 
@@ -191,33 +195,74 @@ def test_the_general_pack_is_a_share_of_what_the_base_has_right(made):
 
 
 def test_how_far_right_answers_lead_is_told_beside_the_share_of_the_general_pack(made):
-    """At -0.4 before -1.3 nats a token the right answer leads by 0.9, where the base's leads by 1.2 - 0.4 = 0.8."""
+    """The base leads by 1.2 - 0.4 = 0.8 nats with eight of ten, and lags by as much with two. Combined leads by 0.9
+    with those eight and with one of the two, and lags by 0.9 with the other: (8 * 0.1 + 1.7 - 0.1) / 10. Binary lags by
+    0.8 with one where the base leads: -1.6 / 10."""
     costs = {row["arm"]: row["pack"] for row in made[0]["regressions"]}
-    assert costs["combined"]["lead"]["mean"] == pytest.approx(0.1)
-    assert costs["binary"]["lead"]["mean"] == pytest.approx(0.0)
+    assert costs["combined"]["lead"]["mean"] == pytest.approx(0.24)
+    assert costs["binary"]["lead"]["mean"] == pytest.approx(-0.16)
 
 
 def test_items_of_the_general_pack_that_changed_sides_are_counted_and_named(made):
-    """With both seeds binary loses item 3, which the base leads by 1.2 - 0.4 = 0.8 nats, and combined wins item 1."""
+    """With both seeds binary loses item 3, which the base has right by 0.8 nats, and combined wins item 1."""
     found, page = made
-    costs = {row["arm"]: row["pack"] for row in found["regressions"]}
 
-    assert {what: costs["binary"][what] for what in ("lost", "ties", "won")} == {"lost": 1, "ties": 0, "won": 0}
-    assert {what: costs["combined"][what] for what in ("lost", "ties", "won")} == {"lost": 0, "ties": 0, "won": 1}
-    [item] = found["turned"]
-    assert (item["prompt"], item["lost"], item["seeds"]) == ("Is 1 a number?", False, [1, 2])
-    assert (item["lead_before"], item["lead_after"]) == (0.8, 0.9)
+    assert crossed(found, "binary") == {"lost": 1, "ties": 0, "won": 0}
+    assert crossed(found, "combined") == {"lost": 0, "ties": 0, "won": 1}
+    [item] = found["crossings"]["items"]
+    assert (item["prompt"], item["was_right"], item["seeds"]) == ("Is 1 a number?", False, [1, 2])
+    assert (item["lead_before"], item["lead_after"]) == (-0.8, 0.9)
     assert "Is 1 a number?" in page
+    assert "−0.80" in page
 
 
 def test_an_item_that_the_base_hardly_led_is_a_near_tie(plan, rows):
     """Of the eight that the base has right, binary loses item 3, at a lead of 0.4 - 0.35 = 0.05 nats a token."""
-    close = [{**row, "nats": [-0.35, -0.4]} if (row["set"], row["arm"]) == ("pack", "base") else row for row in rows]
+    close = [
+        {**row, "nats": [-0.35, -0.4]} if (row["set"], row["arm"], row["task"]["id"]) == ("pack", "base", "fact-3")
+        else row for row in rows
+    ]  # fmt: skip
 
     found, _ = report.report(plan, close, runs.rounds(plan))
 
-    costs = {row["arm"]: row["pack"] for row in found["regressions"]}
-    assert (costs["binary"]["lost"], costs["binary"]["ties"]) == (1, 1)
+    assert crossed(found, "binary") == {"lost": 1, "ties": 1, "won": 0}
+
+
+def test_items_that_crossed_with_most_seeds_stand_first_with_the_lead_of_these_seeds_alone(plan, rows):
+    """Combined loses item 5 with seed 2 alone, where it lags by 0.3, and items 4 and 6 with both, by 0.1 and 0.2."""
+    lags = {("fact-5", 2): 0.3, ("fact-4", 1): 0.1, ("fact-4", 2): 0.1, ("fact-6", 1): 0.2, ("fact-6", 2): 0.2}
+    lost = [
+        {**row, "right": False, "nats": [-1.0 - lag, -1.0]}
+        if (row["set"], row["arm"]) == ("pack", "combined")
+        and (lag := lags.get((row["task"]["id"], row["seed"]))) is not None
+        else row for row in rows
+    ]  # fmt: skip
+
+    found, _ = report.report(plan, lost, runs.rounds(plan))
+
+    assert crossed(found, "combined") == {"lost": 2.5, "ties": 0, "won": 1}
+    told = [(item["prompt"], item["seeds"], item["lead_after"]) for item in found["crossings"]["items"]]
+    assert told == [
+        ("Is 4 a number?", [1, 2], -0.1),
+        ("Is 6 a number?", [1, 2], -0.2),
+        ("Is 5 a number?", [2], -0.3),
+        ("Is 1 a number?", [1, 2], 0.9),
+    ]
+
+
+def test_the_pack_is_told_where_the_base_answered_nothing_else(plan, rows):
+    without = [row for row in rows if (row["set"], row["arm"]) != ("own", "base")]
+
+    found, page = report.report(plan, without, runs.rounds(plan))
+
+    assert found["samples"] is None
+    assert found["crossings"]["arm"] == "combined"
+    assert "Is 1 a number?" in page
+
+
+def crossed(found, arm):
+    pack = next(row["pack"] for row in found["regressions"] if row["arm"] == arm)
+    return {what: pack[what] for what in ("lost", "ties", "won")}
 
 
 def test_two_rows_for_one_place_are_refused(plan, rows):

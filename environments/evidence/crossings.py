@@ -14,6 +14,9 @@ Row = Mapping[str, Any]
 TIE = 0.1
 """Nats a token: where the base's right answer leads by less, a lesson about something else may turn it."""
 
+DIGITS = 4
+"""Of a lead in nats: what engines round otherwise is no difference."""
+
 
 @dataclass(frozen=True)
 class Item:
@@ -28,23 +31,23 @@ class Item:
     """The arm's row of it, by seed."""
 
     @property
-    def turned(self) -> list[int]:
+    def crossed(self) -> list[int]:
         """The seeds with which the arm has it the other way."""
         return sorted(seed for seed, row in self.after.items() if row["right"] != self.was_right)
 
     @property
-    def is_lost(self) -> bool:
-        return self.was_right and bool(self.turned)
+    def is_tie(self) -> bool:
+        return round(abs(self.lead), DIGITS) < TIE
 
     def told(self) -> dict[str, Any]:
-        """As report.json has it, its lead afterwards as the mean of the seeds with which it turned."""
+        """As report.json has it, its lead afterwards as the mean of the seeds with which it crossed."""
         return {
             "prompt": self.prompt,
             "answer": self.answer,
-            "lost": self.was_right,
-            "seeds": self.turned,
-            "lead_before": round(self.lead, 4),
-            "lead_after": round(mean(self.after[seed]["lead"] for seed in self.turned), 4),
+            "was_right": self.was_right,
+            "seeds": self.crossed,
+            "lead_before": round(self.lead, DIGITS),
+            "lead_after": round(mean(self.after[seed]["lead"] for seed in self.crossed), DIGITS),
         }
 
 
@@ -59,18 +62,20 @@ def items(before: Sequence[Row], after: Mapping[Pair, Row]) -> list[Item]:
     ]
 
 
-def counted(found: Sequence[Item], seeds: int) -> dict[str, float]:
-    """How many were lost and won, a seed, and how many of those lost were nearly a tie."""
-    lost = [item for item in found if item.is_lost]
+def counted(found: Sequence[Item]) -> dict[str, float]:
+    """How many were lost and won, a seed, and how many of those lost were nearly a tie. A seed that was asked a part
+    counts as that part."""
+    asked = sum(len(item.after) for item in found) / len(found)
+    lost = [item for item in found if item.was_right]
     return {
-        "lost": sum(len(item.turned) for item in lost) / seeds,
-        "ties": sum(len(item.turned) for item in lost if item.lead < TIE) / seeds,
-        "won": sum(len(item.turned) for item in found if not item.was_right) / seeds,
+        "lost": sum(len(item.crossed) for item in lost) / asked,
+        "ties": sum(len(item.crossed) for item in lost if item.is_tie) / asked,
+        "won": sum(len(item.crossed) for item in found if not item.was_right) / asked,
     }
 
 
 def told(found: Sequence[Item]) -> list[dict[str, Any]]:
-    """Those that changed sides: the lost ones first, and of each those of most seeds and of the plainest lead first."""
-    turned = [item for item in found if item.turned]
-    turned.sort(key=lambda item: (not item.was_right, -len(item.turned), -abs(item.lead)))
-    return [item.told() for item in turned]
+    """Those that crossed: the lost ones first, and of each those of most seeds and of the plainest lead first."""
+    crossed = [item for item in found if item.crossed]
+    crossed.sort(key=lambda item: (not item.was_right, -len(item.crossed), -abs(item.lead)))
+    return [item.told() for item in crossed]
