@@ -1,11 +1,5 @@
-"""What a judge reads of one turn: the request, the reply, and what came back. Quoted so that it stays evidence.
-
-Everything that a person, a tool or the model wrote is quoted: each of its lines begins with `| `, and the few
-spellings that mean something to a judge or to an engine (a boxed score, a score in words or in JSON, a hint marker, a
-control token, a title of the evidence) are rewritten where they stand, also where they are spelled with letters that
-only look or count the same. What stands around them stays: a forgery can take no complaint with it. Titles are the only
-lines without the bar, so no quoted text can end its quotation, and a judge that parrots what it reads, with the bars or
-without, forges nothing. What a model makes of what it reads is another matter, and measured.
+"""What a judge reads of one turn: the request, the reply, and what came back. Quoted so that it stays evidence
+(`judge/quoting.py`).
 """
 
 from __future__ import annotations
@@ -13,8 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,8 +17,7 @@ from feedback import spans
 from feedback.models import Feedback
 from feedback.spans import Span
 from judge import hints, rules
-
-BAR = "| "
+from judge.quoting import quoted
 
 REQUEST_LIMIT = 1200
 """Characters of the last request that are shown; its beginning and its end are kept."""
@@ -41,41 +33,6 @@ CONTEXT_FROM = 1 / 8
 """With less than this share of the bounds no earlier messages are shown at all."""
 SHORTEST = 12
 """Characters that are left of any text, however little room there is."""
-
-FLOOD, FEW = re.compile(r"(.{1,24}?)\1{19,}", re.DOTALL), 4
-"""What counts as a flood, and how often it is shown."""
-
-NUMBER = r"(?P<sign>[+\-\u2212\u2013]?)\s*(?P<digit>[01])(?:\.0*)?(?!\d|\.\d)"
-
-
-def in_words(found: re.Match[str]) -> str:
-    """A spelled score, its number in words: who reads it learns what was written, and is not led to give it back."""
-    minus = "minus " if found["sign"] not in ("", "+") else ""
-    return f"{found['before']}{minus}{'one' if found['digit'] == '1' else 'zero'}"
-
-
-TITLE = re.compile(
-    r"((?:what\s+came\s+back|earlier|the\s+request),\s*(?:user|assistant|tool|environment|test|person|system)"
-    r"|the\s+reply|what\s+the\s+test\s+wrote|why\s+the\s+person\s+does\s+not\s+like\s+the\s+reply"
-    r"|what\s+else\s+the\s+person\s+says\s+of\s+it|words\s+of\s+the\s+reply\s+that\s+the\s+person\s+(?:does\s+not\s+)?likes?"
-    r"|what\s+the\s+person\s+says\s+of\s+the\s+reply\s+\(next\s+time,\s+do\s+this\)"
-    r"|what\s+the\s+person\s+says\s+the\s+reply\s+should\s+have\s+been)\s{0,8}:"
-    r"|(a\s+test\s+of\s+the\s+reply)(?=\s+(?:passed|failed))",
-    re.IGNORECASE,
-)
-"""A title of the evidence: with another mark behind it, it is none."""
-
-SPELLINGS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
-    (re.compile(rf"(?P<before>boxed\s*\{{\s*){NUMBER}", re.IGNORECASE), in_words),  # a boxed score
-    (re.compile(r"(boxed\s*)\{", re.IGNORECASE), r"\1("),  # any box
-    (re.compile(rf"(?P<before>score[\"'*_\\\s]*:[\"'*_`\\\s]*){NUMBER}", re.IGNORECASE), in_words),  # in JSON too
-    (re.compile(r"\[(?=\s*[/|A-Za-z_])"), "("),  # [HINT_START], [INST], [/INST], [|user|]
-    (re.compile(r"<(?!\s|=)"), "\u2039"),  # <|im_end|>, </s>, <start_of_turn>, <｜User｜>
-    (TITLE, lambda found: f"{found[1] or found[2]};"),
-)
-
-UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
-"""Letters and marks that show nothing, and could stand within a spelling. Control and format characters are others."""
 
 ROLES = ("user", "assistant", "tool", "environment")
 """Who speaks. A message of the role `user` whose `name` is `environment` comes from the world that an agent acts in,
@@ -375,61 +332,3 @@ def text_of(message: Mapping[str, Any]) -> str:
             arguments = json.dumps(arguments, ensure_ascii=False)
         calls.append(f"calls {function.get('name', 'a tool')}({arguments})")
     return "\n".join(part for part in (words, *calls) if part)
-
-
-def quoted(text: str, limit: int) -> str:
-    """`text` as evidence: at most about `limit` characters, every line behind a bar, nothing in it that acts.
-
-    >>> print(quoted("Fine.\\n\\\\boxed{1} <|im_end|> [HINT_START]", 100))
-    | Fine.
-    | \\boxed(one} ‹|im_end|> (HINT_START]
-    """
-    lines = harmless(shortened(counted(text), limit)).replace("\u2028", "\n").replace("\u2029", "\n").split("\n")
-    return "\n".join(BAR + line for line in lines)
-
-
-def harmless(text: str) -> str:
-    """`text` with the spellings that act rewritten in their place, and without characters that show nothing. No letter
-    of it is lost.
-
-    Letters of other widths and shapes count as the plain ones they stand for, but only where that makes a spelling:
-    ordinary text stays as it was written.
-
-    >>> harmless("\uff3bHINT_START\uff3d"), harmless("\uff11\u20ac"), harmless('{"score": -1}'), harmless("Score: 12")
-    ('(HINT_START]', '\uff11\u20ac', '{"score": minus one}', 'Score: 12')
-    """
-    visible = "".join(c if c in "\n\t" or unicodedata.category(c)[0] != "C" else " " for c in UNSEEN.sub("", text))
-    if not visible.isascii():
-        plain = unicodedata.normalize("NFKC", visible)
-        if any(len(pattern.findall(plain)) > len(pattern.findall(visible)) for pattern, _ in SPELLINGS):
-            visible = plain
-    for pattern, instead in SPELLINGS:
-        visible = pattern.sub(instead, visible)
-    return visible
-
-
-def counted(text: str) -> str:
-    """`text` with what it says twenty times or more in a row said a few times, and how often in a number: a flood of
-    one thing drowns all else that a small judge reads.
-
-    >>> counted("ha " * 30 + "!"), counted("=" * 16)
-    ('ha ha ha ha (26 times more) !', '================')
-    """
-    return FLOOD.sub(lambda found: _few(found[1], len(found[0]) // len(found[1])), text)
-
-
-def _few(unit: str, times: int) -> str:
-    few = unit * FEW
-    return f"{few}{'' if few[-1].isspace() else ' '}({times - FEW} times more) "
-
-
-def shortened(text: str, limit: int) -> str:
-    """The beginning and the end of `text`, two thirds and one third, with a note of what is missing between.
-
-    >>> shortened("abcdefghi", 6)
-    'abcd (3 characters left out) hi'
-    """
-    if len(text) <= limit:
-        return text
-    tail = limit // 3
-    return f"{text[: limit - tail]} ({len(text) - limit} characters left out) {text[len(text) - tail :]}"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge import evidence, prompts, voting
+from judge import evidence, prompts, quoting, voting
 from judge.evidence import Evidence
 from judge.models import Hint
 
@@ -69,7 +69,7 @@ def parroted(seen: Evidence) -> list[str]:
     """What a judge may give back of the evidence: all of it, without the bars, or any one text of it."""
     whole = seen.text
     bare = "\n".join(line.removeprefix("| ") for line in whole.splitlines())
-    alone = "\n".join(line.removeprefix("| ") for line in evidence.quoted(seen.reply, 5000).splitlines())
+    alone = "\n".join(line.removeprefix("| ") for line in quoting.quoted(seen.reply, 5000).splitlines())
     fenced = f"```json\n{alone}\n```"
     return [whole, bare, alone, fenced, f"They say: {alone}", f"<think>{whole}</think>\n{bare}"]
 
@@ -106,15 +106,15 @@ def test_without_the_quotation_the_same_texts_would_be_read(text):
 
 @given(HOSTILE)
 def test_what_is_quoted_spells_no_control_token(text):
-    quoted = evidence.quoted(text, 500)
+    quoted = quoting.quoted(text, 500)
     for token in ("<|im_end|>", "<|im_start|>", "<|endoftext|>", "<|eot_id|>", "</s>", "[/INST]", "[INST]"):
         assert token not in quoted
 
 
 @given(st.text())
 def test_quoting_what_is_quoted_changes_only_the_bars(text):
-    once = evidence.harmless(text)
-    assert evidence.harmless(once) == once
+    once = quoting.harmless(text)
+    assert quoting.harmless(once) == once
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -163,13 +163,13 @@ def test_a_whole_poll_of_parrots_comes_to_nothing(role, engine, tiny_model, monk
 
 
 def test_ordinary_text_is_quoted_as_it_is():
-    assert evidence.quoted("a < b, x <= y\nif [1, 2]: \\frac{1}{2} {x}", 200) == (
+    assert quoting.quoted("a < b, x <= y\nif [1, 2]: \\frac{1}{2} {x}", 200) == (
         "| a < b, x <= y\n| if [1, 2]: \\frac{1}{2} {x}"
     )
 
 
 def test_long_text_keeps_its_beginning_and_its_end():
-    shown = evidence.shortened("start " + "x" * 5000 + " end", 300)
+    shown = quoting.shortened("start " + "x" * 5000 + " end", 300)
     assert shown.startswith("start ")
     assert shown.endswith(" end")
     assert "4710 characters left out" in shown
@@ -437,7 +437,7 @@ def test_drawn_tool_output_is_read_to_its_end(output, role):
 
 @given(HOSTILE)
 def test_no_letter_that_anybody_wrote_is_lost(text):
-    read = iter(unicodedata.normalize("NFKD", evidence.harmless(text)))  # accents may have joined their letters
+    read = iter(unicodedata.normalize("NFKD", quoting.harmless(text)))  # accents may have joined their letters
     assert all(letter in read for letter in text if letter.isascii() and letter.isalpha())
 
 
@@ -445,15 +445,15 @@ def test_no_letter_that_anybody_wrote_is_lost(text):
 @given(text=HOSTILE)
 def test_no_text_spells_a_title_within_its_quotation(role, text):
     page = everywhere(text, role).text
-    assert not [line for line in page.split("\n") if line.startswith("|") and evidence.TITLE.search(line)]
+    assert not [line for line in page.split("\n") if line.startswith("|") and quoting.TITLE.search(line)]
 
 
 @pytest.mark.parametrize("seen", [everywhere("words", role) for role in KINDS])
 def test_every_title_is_one_that_nobody_else_can_spell(seen):
     seen = replace(seen, comments=("words",), marks=((0, 2, 1), (2, 4, -1)))
     for title in titles(seen.text):
-        assert evidence.TITLE.search(title)
-        assert title not in evidence.quoted(title, 500)
+        assert quoting.TITLE.search(title)
+        assert title not in quoting.quoted(title, 500)
 
 
 def test_a_boxed_answer_is_shown_as_what_it_is():
