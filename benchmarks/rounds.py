@@ -210,6 +210,7 @@ def questions(arguments: argparse.Namespace) -> tuple[list[Task], list[Task]]:
 
 def taught(name: str, recipe: Any, exam: Exam, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """One recipe, round after round, with an exam after each."""
+    from training import questions as closed
     from training.demonstrations import Said
     from training.demonstrations import shown as demonstrated
     from training.objective import updates
@@ -234,7 +235,7 @@ def taught(name: str, recipe: Any, exam: Exam, arguments: argparse.Namespace) ->
         ]
         is_apart = recipe.distillation != "token"
         views = [lab.learner.view(one, teacher=recipe.teacher, with_distribution=is_apart) for one in every]
-        *_, figures = updates(lab.learner, views, recipe, replayed)
+        *_, figures = updates(lab.learner, views, recipe, replayed, questions=closed.drawn(recipe, seed))
         earlier += [one for one in examples if one.rewrite]
         run_s = time.monotonic() - began - served_s
         yield {

@@ -209,6 +209,10 @@ class Recipe(BaseModel):
     does not cost skill; with `w_sft`, no more than there are rewrites (decision 8). Needs a distribution, as `trust`
     does."""
 
+    w_closed: float = Field(0.0, ge=0)
+    """Weight of closed questions of our own, some in each update: that their right answers be likelier than their wrong
+    ones. What a style moves of what the base knows is more often lost than won (decision 8)."""
+
     advantage_clip: float | None = Field(1.0, gt=0)
     """Bound of the teacher's token gap in the advantage; one unlikely token would otherwise outweigh a reply."""
 
@@ -359,6 +363,7 @@ PRESETS: dict[str, Recipe] = {
         demonstrations=4,
         replay=16,
         rehearsal=0.25,
+        w_closed=0.3,
         awaits=0.25,
         teacher="policy",
         beta=0.1,

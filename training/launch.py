@@ -42,6 +42,7 @@ from gpu_workers.types import Example
 from training import learning
 from training.config import Recipe
 from training.learning import Job, Learned, Listener
+from training.questions import Question
 
 log = logging.getLogger(__name__)
 
@@ -264,16 +265,17 @@ def _noted(path: Path) -> Iterator[None]:
         raise
 
 
-EXAMPLES = ("examples", "replayed")
+LISTS: dict[str, type[Example] | type[Question]] = {"examples": Example, "replayed": Example, "questions": Question}
+"""What a job has several of, by field."""
 
 
 def _written(job: Job) -> dict[str, Any]:
     return {
-        **{name: value for name, value in vars(job).items() if name not in ("recipe", *EXAMPLES)},
+        **{name: value for name, value in vars(job).items() if name not in ("recipe", *LISTS)},
         "start": None if job.start is None else str(job.start),
         "folder": str(job.folder),
         "recipe": job.recipe.model_dump(),
-        **{name: [asdict(example) for example in getattr(job, name)] for name in EXAMPLES},
+        **{name: [asdict(one) for one in getattr(job, name)] for name in LISTS},
     }
 
 
@@ -285,7 +287,7 @@ def _read(folder: Path) -> Job:
             "start": None if fields["start"] is None else Path(fields["start"]),
             "folder": Path(fields["folder"]),
             "recipe": Recipe.model_validate(fields["recipe"]),
-            **{name: [Example(**example) for example in fields[name]] for name in EXAMPLES},
+            **{name: [kind(**one) for one in fields[name]] for name, kind in LISTS.items()},
         }
     )
 

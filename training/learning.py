@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gpu_workers.errors import NothingLearned
 from gpu_workers.types import Example
 from training.config import Recipe
+from training.questions import Question
 
 if TYPE_CHECKING:
     from gpu_workers.learner import Learner
@@ -49,6 +50,8 @@ class Job:
     folder: Path
     replayed: Sequence[Example] = ()
     """Of earlier runs: what was written instead of these is learned again, and held against them."""
+    questions: Sequence[Question] = ()
+    """Closed ones, to be told right from wrong beside the lesson."""
     is_sharded: bool = False
     """Whether processes that share the job also share an adapter's base, where it does not fit one card."""
     gives_way_to: Sequence[str] = ()
@@ -231,7 +234,8 @@ def _update(learner: Learner, views: list[View], job: Job, ledger: Listener, gap
         fewer = "" if at_once() == recipe.micro_batch else f", {at_once()} at a time for want of memory"
         ledger.beat(f"learning{fewer}", done, total, work=3 * more)
 
-    for done, figures in enumerate(updates(learner, views, recipe, job.replayed, progress=seen), start=1):
+    each = updates(learner, views, recipe, job.replayed, questions=job.questions, progress=seen)
+    for done, figures in enumerate(each, start=1):
         told = {name: _shown(value) for name, value in figures.items()} | {"micro_batch": at_once()}
         ledger.keep(told | batch)
         ledger.beat("learning", done * len(views), total, force=True)

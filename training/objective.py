@@ -15,8 +15,10 @@ from gpu_workers.learner import Learner
 from gpu_workers.scores import Objective, Scores, View
 from gpu_workers.types import Example
 from training import advantages, losses, memory, preferences
+from training import questions as closed
 from training.config import Recipe
 from training.preferences import Preferences
+from training.questions import Question, Questions
 
 LEAST_KEPT = 0.1
 """What a token that was let stand counts at least beside one that was decided on: a lone change in a thousand words is
@@ -122,6 +124,7 @@ def updates(
     recipe: Recipe,
     replayed: Sequence[Example] = (),
     *,
+    questions: Sequence[Question] = (),
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[dict[str, float]]:
     """Do a run's updates, one an iteration; each gives its figures. `progress` is told how many samples are done.
@@ -141,7 +144,8 @@ def updates(
     DPO's loss), where they are as many as the replies of the batch, and as much less as they are fewer
     (training/preferences.py).
 
-    What is rehearsed comes on top: each row weighs what a reply does, and takes nothing of the replies' weight.
+    What is rehearsed comes on top: each row weighs what a reply does, and takes nothing of the replies' weight. So do
+    closed `questions`, some of them an update: w_closed · (mean over these of −log p(right); training/questions.py).
     """
     replies = sum(view.example.kind == "turn" for view in views)
     whole = len(views) / (replies or len(views))
@@ -152,7 +156,8 @@ def updates(
     once = partial(learner.forward_backward, views, objective(recipe), scale=whole, divergence=divergence(recipe))
     for update in range(1, recipe.updates + 1):
         told = None if progress is None else partial(_onward, progress, (update - 1) * len(views))
-        figures = memory.fitting(learner, partial(_gathered, learner, once, answers, preferred, told))
+        pulls = [pull for pull in (preferred, closed.of_update(questions, update, recipe)) if pull is not None]
+        figures = memory.fitting(learner, partial(_gathered, learner, once, answers, pulls, told))
         if update > 1 and (not learner.has_gradient() or _is_far(figures, recipe)):
             return
         lr = recipe.lr * min(1.0, update / (recipe.warmup + 1))
@@ -167,19 +172,22 @@ def _gathered(
     learner: Learner,
     once: Callable[..., dict[str, float]],
     answers: Sequence[Answers],
-    preferred: Preferences | None,
+    pulls: Sequence[Preferences | Questions],
     progress: Callable[[int], None] | None,
 ) -> dict[str, float]:
     """An update's gradient, and its figures."""
-    if preferred is None:
-        return once(answers=answers, progress=progress)
-    pull, told = preferred.pull(learner)
-    if progress:
-        progress(0)
-    figures = once(answers=[*answers, pull], progress=progress)
-    # The pull has DPO's slope and not its height: its own sum says nothing.
-    figures["loss"] += preferred.scale * told["preference_loss"] - pull.scale * figures["preference_loss"]
-    return figures | told
+    pulled = []
+    for pull in pulls:
+        pulled.append((pull.scale, *pull.pull(learner)))
+        if progress:
+            progress(0)
+    figures = once(answers=[*answers, *(some for _, some, _ in pulled)], progress=progress)
+    for scale, some, told in pulled:
+        # A pull has its loss's slope and not its height: its own sum says nothing.
+        name = f"{some.name}_loss"
+        figures["loss"] += scale * told[name] - some.scale * figures[name]
+        figures |= told
+    return figures
 
 
 def _is_far(figures: Mapping[str, float], recipe: Recipe) -> bool:

@@ -39,6 +39,7 @@ from training import (
     launch,
     learning,
     outside,
+    questions,
     receipts,
     rehearsal,
     replay,
@@ -341,6 +342,7 @@ def _learn(run: Run) -> Checkpoint:
         is_own=[*(sample.checkpoint_id == parent.pk for sample in samples), *[False] * len(rehearsed)],
         folder=Path(settings.DATA_DIR) / path,
         replayed=replayed,
+        questions=questions.drawn(recipe, run.seed),
         is_sharded=settings.LEARN_SHARDED,
         gives_way_to=engines.addresses() if settings.LEARN_GIVES_WAY else (),
     )

@@ -1,0 +1,52 @@
+"""Closed questions of our own, in `questions.jsonl`: each with a right answer, and wrong ones of the same make.
+
+A recipe with `w_closed` has runs tell them apart (`training/questions.py`). None is asked in an exam, none is worded as
+one of an exam is, and nothing of anybody's conversations is in them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from django.conf import settings
+
+from chat.rendering import Renderer
+from training.questions import Question
+
+FILE = Path(__file__).with_name("questions.jsonl")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the file."""
+
+    prompt: str
+    right: str
+    wrong: tuple[str, ...]
+
+
+@cache
+def rows() -> tuple[Row, ...]:
+    """All of them, in the order of the file."""
+    said = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines() if line]
+    return tuple(Row(one["prompt"], one["right"], tuple(one["wrong"])) for one in said)
+
+
+def known() -> tuple[Question, ...]:
+    """The same as the model that is served here reads them."""
+    return _read(settings.MODEL)
+
+
+@cache
+def _read(model: str) -> tuple[Question, ...]:
+    renderer = Renderer.for_model(model)
+    return tuple(
+        Question(
+            renderer.prompt_ids([{"role": "user", "content": row.prompt}]),
+            [renderer.encode(answer) for answer in (row.right, *row.wrong)],
+        )
+        for row in rows()
+    )
