@@ -58,6 +58,7 @@ def test_nothing_that_examines_or_rehearses_is_asked():
     reserved |= {plain(line) for line in (JUDGE / "rehearsal.txt").read_text(encoding="utf-8").splitlines()}
     reserved |= {plain(row["request"]) for row in rows("gold.jsonl") if isinstance(row["request"], str)}
     assert len(reserved) > 200
+    reserved |= {plain(row["prompt"]) for row in rows("questions.jsonl")}
     for split in SPLITS:
         assert not reserved & {plain(text) for text in tasks.questions(split)}
         for kind in ("arithmetic", "homework"):

@@ -21,8 +21,9 @@ from tests.training.conftest import PROMPT, RESPONSE
 from training import batches, launch, learning, runs
 from training.config import Recipe
 from training.models import Run, Sample
+from training.questions import Question
 
-LORA = Recipe(distillation="vocabulary", w_sft=1, w_dpo=1, lr=1e-2, updates=2, lora_rank=4, max_gap=99)
+LORA = Recipe(distillation="vocabulary", w_sft=1, w_dpo=1, w_closed=1, lr=1e-2, updates=2, lora_rank=4, max_gap=99)
 FULL = LORA.model_copy(update={"weights": "full", "lr": 1e-3})
 
 
@@ -44,7 +45,7 @@ class Heard:
 @pytest.fixture
 def job(tiny_model, tmp_path):
     """Three replies of different lengths, one with a teacher and one rewritten: two for one process, one for the
-    other; and one more rewrite of an earlier run, so that two answers are held against two."""
+    other; and one more rewrite of an earlier run, so that two answers are held against two; and a closed question."""
 
     def job(recipe, name, **fields):
         examples = [
@@ -53,7 +54,8 @@ def job(tiny_model, tmp_path):
             Example([1, 9], RESPONSE[:4], [-4.0] * 4, reward=-1.0),
         ]
         again = [Example(PROMPT, RESPONSE, [-4.0] * 5, rewrite=(PROMPT, RESPONSE[::-1]))]
-        made = learning.Job(str(tiny_model), None, recipe, 3, examples, [True] * 3, tmp_path / name, again)
+        asked = [Question([1, 60], [[90, 91], [92], [93, 94]])]
+        made = learning.Job(str(tiny_model), None, recipe, 3, examples, [True] * 3, tmp_path / name, again, asked)
         return replace(made, dtype="float32", **fields)
 
     return job
@@ -88,7 +90,17 @@ def test_two_processes_learn_the_adapter_that_one_learns(job, tmp_path):
     for ours, theirs in zip(alone.figures, heard.figures, strict=True):
         assert ours.keys() == theirs.keys()
         assert ours["preference_margin"] == pytest.approx(theirs["preference_margin"], rel=1e-5, abs=1e-5)
-        for name in ("loss", "kl", "entropy", "grad_norm", "advantage_min", "advantage_max", "tokens", "gap_mean"):
+        for name in (
+            "loss",
+            "closed_loss",
+            "kl",
+            "entropy",
+            "grad_norm",
+            "advantage_min",
+            "advantage_max",
+            "tokens",
+            "gap_mean",
+        ):
             assert theirs[name] == pytest.approx(ours[name], rel=1e-5, abs=1e-6)
     assert list((tmp_path / "jobs").iterdir()) == []
 

@@ -122,6 +122,14 @@ ABOUT = (
         "It grows slowly over runs; a leap within one is worrying.",
     ),
     About(
+        "closed",
+        "Closed questions",
+        {"closed_right": "answered right"},
+        "The share of the closed questions of each update whose right answer was likelier than the wrong ones, before "
+        "it learned from them. Each update asks others.",
+        "Falling from run to run is worrying: what the model knew is going. A rise says that it learns these.",
+    ),
+    About(
         "speed",
         "Tokens a second",
         {"tokens_per_s": "reply tokens"},

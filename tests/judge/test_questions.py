@@ -1,0 +1,74 @@
+"""Closed questions that runs learn from: their answers are plain, and no exam asks anything like them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from environments.evidence import probes
+from judge import heldout, pack, questions, rehearsal
+from tests.environments.test_tasks import plain
+from training import questions as closed
+from training.config import PRESETS
+
+WORD = re.compile(r"[^\W_]+")
+
+
+def words(text: str) -> frozenset[str]:
+    return frozenset(WORD.findall(text.lower()))
+
+
+def alike(one: str, other: str) -> float:
+    """The share of two prompts' words that both have."""
+    return len(words(one) & words(other)) / len(words(one) | words(other))
+
+
+@pytest.fixture(scope="module")
+def examined() -> list[str]:
+    """What the gate asks, and what the evidence does."""
+    return [*(item.prompt for item in pack.items()), *(item["prompt"] for item in probes.pack(10**6))]
+
+
+def test_there_are_many_and_each_has_one_right_answer_and_two_that_differ():
+    rows = questions.rows()
+
+    assert len({plain(row.prompt) for row in rows}) == len(rows) >= 200
+    assert all(len({row.right, *row.wrong}) == 3 for row in rows)
+
+
+def test_none_is_asked_in_an_exam_or_rehearsed_or_worded_as_one_that_is(examined):
+    rows = questions.rows()
+
+    assert len(examined) > 300
+    assert not {plain(row.prompt) for row in rows} & {plain(prompt) for prompt in [*examined, *rehearsal.prompts()]}
+    assert not [row.prompt for row in rows if heldout.holds(row.prompt)]
+    # "What is the opposite of wet?" has five of seven words of "What is the opposite of hot?": 0.71.
+    near = [(row.prompt, prompt) for row in rows for prompt in examined if alike(row.prompt, prompt) > 0.5]
+    assert near == []
+
+
+def test_no_right_answer_is_one_of_an_exam():
+    said = {plain(row.right) for row in questions.rows()}
+    asked = {plain(item.right) for item in pack.items()} | {plain(item["right"]) for item in probes.pack(10**6)}
+
+    assert said & asked <= {""}  # signs alone, as of code
+
+
+def test_runs_are_given_them_as_the_model_that_is_served_reads_them(renderer, settings):
+    known = questions.known()
+
+    assert len(known) == len(questions.rows())
+    row, first = questions.rows()[0], known[0]
+    assert row.prompt in renderer.decode(first.prompt)
+    assert [renderer.decode(answer) for answer in first.answers] == [row.right, *row.wrong]
+    drawn = closed.drawn(PRESETS["embedded"], seed=1)  # what the application's parts are told when it starts
+    assert len(drawn) == closed.AT_ONCE * PRESETS["embedded"].updates
+    assert set(map(id, drawn)) <= set(map(id, known))
+
+
+def test_the_file_is_one_object_a_line():
+    for line in Path(questions.FILE).read_text(encoding="utf-8").splitlines():
+        assert json.loads(line).keys() == {"prompt", "right", "wrong"}
