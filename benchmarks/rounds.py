@@ -210,12 +210,14 @@ def questions(arguments: argparse.Namespace) -> tuple[list[Task], list[Task]]:
 
 def taught(name: str, recipe: Any, exam: Exam, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """One recipe, round after round, with an exam after each."""
+    from judge import questions as judged
     from training import questions as closed
     from training.demonstrations import Said
     from training.demonstrations import shown as demonstrated
     from training.objective import updates
 
     lab = Lab(arguments.model, seed=arguments.seed, reply_tokens=arguments.reply_tokens, recipe=recipe)
+    known = judged.read(lab.renderer)
     coming = cycle(questions(arguments)[1])
     earlier: list[Any] = []
     for number in range(1, arguments.rounds + 1):
@@ -235,7 +237,7 @@ def taught(name: str, recipe: Any, exam: Exam, arguments: argparse.Namespace) ->
         ]
         is_apart = recipe.distillation != "token"
         views = [lab.learner.view(one, teacher=recipe.teacher, with_distribution=is_apart) for one in every]
-        *_, figures = updates(lab.learner, views, recipe, replayed, questions=closed.drawn(recipe, seed))
+        *_, figures = updates(lab.learner, views, recipe, replayed, questions=closed.drawn(recipe, seed, known))
         earlier += [one for one in examples if one.rewrite]
         run_s = time.monotonic() - began - served_s
         yield {

@@ -1,7 +1,7 @@
 """Closed questions of our own, in `questions.jsonl`: each with a right answer, and wrong ones of the same make.
 
-A recipe with `w_closed` has runs tell them apart (`training/questions.py`). None is asked in an exam, none is worded as
-one of an exam is, and nothing of anybody's conversations is in them.
+A recipe with `w_closed` has runs tell them apart (`training/questions.py`). None is asked in an exam or worded as one
+of an exam is, though they are of the same kinds; and nothing of anybody's conversations is in them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from django.conf import settings
 
+from chat import calling
 from chat.rendering import Renderer
 from training.questions import Question
 
@@ -37,15 +38,16 @@ def rows() -> tuple[Row, ...]:
 
 def known() -> tuple[Question, ...]:
     """The same as the model that is served here reads them."""
-    return _read(settings.MODEL)
+    return read(Renderer.for_model(settings.MODEL))
 
 
 @cache
-def _read(model: str) -> tuple[Question, ...]:
-    renderer = Renderer.for_model(model)
+def read(renderer: Renderer) -> tuple[Question, ...]:
+    """The same in a model's tokens. Where its template opens a reply with thinking, that has ended before an answer."""
+    opened = calling.unthought(renderer.opening)
     return tuple(
         Question(
-            renderer.prompt_ids([{"role": "user", "content": row.prompt}]),
+            renderer.prompt_ids([{"role": "user", "content": row.prompt}], opened=opened),
             [renderer.encode(answer) for answer in (row.right, *row.wrong)],
         )
         for row in rows()

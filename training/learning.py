@@ -176,6 +176,8 @@ def _look(learner: Learner, job: Job, ledger: Listener) -> list[View]:
         raise NothingLearned(
             "Every advantage is zero: no sample has a reward, a teacher or a rewrite under this recipe."
         )
+    if not rewritten and not any(any(view.example.mask or [1.0]) for view in views if view.example.kind == "turn"):
+        raise NothingLearned("The gradient is zero everywhere: these samples have no token to learn from.")
     if taught and all(view.teacher_distance < SAME for view in taught):
         raise NothingLearned("The teacher says exactly what the student says everywhere: the hints change nothing.")
     if any(not math.isfinite(view.teacher_distance) for view in taught):

@@ -146,6 +146,7 @@ def updates(
 
     What is rehearsed comes on top: each row weighs what a reply does, and takes nothing of the replies' weight. So do
     closed `questions`, some of them an update: w_closed · (mean over these of −log p(right); training/questions.py).
+    They always leave a gradient, so where there are any no run stops for want of one.
     """
     replies = sum(view.example.kind == "turn" for view in views)
     whole = len(views) / (replies or len(views))
@@ -156,7 +157,8 @@ def updates(
     once = partial(learner.forward_backward, views, objective(recipe), scale=whole, divergence=divergence(recipe))
     for update in range(1, recipe.updates + 1):
         told = None if progress is None else partial(_onward, progress, (update - 1) * len(views))
-        pulls = [pull for pull in (preferred, closed.of_update(questions, update, recipe)) if pull is not None]
+        asked = closed.of_update(questions, update, recipe.w_closed / whole)
+        pulls = [pull for pull in (preferred, asked) if pull is not None]
         figures = memory.fitting(learner, partial(_gathered, learner, once, answers, pulls, told))
         if update > 1 and (not learner.has_gradient() or _is_far(figures, recipe)):
             return

@@ -3,7 +3,7 @@
 Whatever a lesson moves, it moves the answers to other questions too, in no direction of its own; and since a model is
 nearly undecided about more of what it has right than of what it has wrong, it loses more than it wins. To be held where
 it was costs it the lesson. So it is taught in passing to tell right from wrong, of questions that are asked nowhere
-else: what it is sure of pulls nothing, and what it learns of these it does for others (decision 8).
+else: what it is sure of hardly pulls, and what it learns of these helps it with others (decision 8).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ AT_ONCE = 16
 """Questions an update."""
 
 TEMPERATURE = 0.3
-"""Nats a token by which the right answer must lead to be all but settled: at three times as much it pulls a twentieth
-of what a tie does."""
+"""The unit of a lead, in nats a token: where a right answer leads two others by three of it, it pulls a seventh of what
+it would in a tie."""
 
 
 @dataclass(frozen=True)
@@ -103,12 +103,12 @@ def ask_of_judge(known: Callable[[], Sequence[Question]]) -> None:
     _known = known
 
 
-def drawn(recipe: Recipe, seed: int) -> list[Question]:
-    """Those of a run, `AT_ONCE` an update, none twice while there are as many; the same seed draws the same. None where
-    the recipe asks none."""
+def drawn(recipe: Recipe, seed: int, known: Sequence[Question] | None = None) -> list[Question]:
+    """Those of a run, `AT_ONCE` an update, none twice while there are as many; the same seed draws the same of the
+    same. Out of `known`, or else of what the judge gives. None where the recipe asks none."""
     if not recipe.w_closed:
         return []
-    known = _known()
+    known = _known() if known is None else known
     return random.Random(seed).sample(known, min(AT_ONCE * recipe.updates, len(known)))
 
 
@@ -118,12 +118,12 @@ def tokens(recipe: Recipe) -> int:
     return round(sum(one.tokens for one in known) / len(known) * min(AT_ONCE, len(known))) if known else 0
 
 
-def of_update(questions: Sequence[Question], update: int, recipe: Recipe) -> Questions | None:
+def of_update(questions: Sequence[Question], update: int, scale: float) -> Questions | None:
     """Those of a run's update, counted from 1: the next `AT_ONCE`, from the first again after the last. None where the
     run asks none.
 
     >>> run = [Question([1], [[2], [3]]), Question([4], [[5], [6]])]
-    >>> asked = of_update(run, 2, Recipe(w_closed=1))
+    >>> asked = of_update(run, 2, scale=1.0)
     >>> len(asked.questions), asked.questions[0].prompt
     (2, [1])
     """
@@ -131,4 +131,4 @@ def of_update(questions: Sequence[Question], update: int, recipe: Recipe) -> Que
         return None
     count = min(AT_ONCE, len(questions))
     first = (update - 1) * count
-    return Questions([questions[at % len(questions)] for at in range(first, first + count)], recipe.w_closed)
+    return Questions([questions[at % len(questions)] for at in range(first, first + count)], scale)

@@ -39,6 +39,7 @@ from tests.tiny import write_tiny_model
 from training.config import Recipe
 from training.objective import objective, updates
 from training.preferences import Couple, Preferences
+from training.questions import Question, Questions
 
 PROMPT, HINTED, RESPONSE = [1, 5, 6, 40], [1, 5, 6, 40, 47, 48, 49], [7, 8, 9, 10, 2]
 RECIPE = Recipe(lr=1e-2, updates=3)
@@ -210,6 +211,17 @@ def test_what_is_written_is_preferred_to_the_reply(learner):
     base = [sum(learner.score(PROMPT, ids, adapter=False)) for ids in (couple.chosen, couple.rejected)]
     assert preferences.by_base == [pytest.approx(base, abs=1e-4)]
     assert preferences.pull(learner)[1]["preference_margin"] > before["preference_margin"]
+
+
+def test_right_answers_are_told_from_wrong_ones(learner):
+    asked = Questions([Question(PROMPT, [[11, 12, 2], RESPONSE, [13]])], scale=1.0)
+    view = learner.view(example(learner))
+
+    pull, before = asked.pull(learner)
+    learner.forward_backward([view], objective(RECIPE), answers=[pull])
+    learner.optim_step(1e-2)
+
+    assert asked.pull(learner)[1]["closed_loss"] < before["closed_loss"]
 
 
 def test_a_saved_policy_goes_on_where_it_stopped(make, tmp_path):

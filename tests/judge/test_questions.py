@@ -1,4 +1,4 @@
-"""Closed questions that runs learn from: their answers are plain, and no exam asks anything like them."""
+"""Closed questions that runs learn from: no exam asks one of them, and a guess is no answer."""
 
 from __future__ import annotations
 
@@ -63,10 +63,33 @@ def test_runs_are_given_them_as_the_model_that_is_served_reads_them(renderer, se
     assert len(known) == len(questions.rows())
     row, first = questions.rows()[0], known[0]
     assert row.prompt in renderer.decode(first.prompt)
-    assert [renderer.decode(answer) for answer in first.answers] == [row.right, *row.wrong]
+    assert first.prompt == renderer.prompt_ids([{"role": "user", "content": row.prompt}])
+    assert list(first.answers) == [renderer.encode(answer) for answer in (row.right, *row.wrong)]
     drawn = closed.drawn(PRESETS["embedded"], seed=1)  # what the application's parts are told when it starts
     assert len(drawn) == closed.AT_ONCE * PRESETS["embedded"].updates
     assert set(map(id, drawn)) <= set(map(id, known))
+
+
+def test_the_right_one_of_what_a_question_names_is_named_first_by_chance():
+    firsts = []
+    for row in questions.rows():
+        answers = [words(answer) for answer in (row.right, *row.wrong)]
+        said = WORD.findall(row.prompt.lower())
+        places = [
+            [said.index(word) for word in answer if word in said and sum(word in one for one in answers) == 1]
+            for answer in answers
+        ]
+        if places[0] and any(places[1:]):  # "Is gold a plant or a metal?" names both of its answers
+            firsts.append(min(places[0]) < min(place for wrong in places[1:] for place in wrong))
+    # Of three that are named a third would be, of two a half.
+    assert len(firsts) > 40
+    assert 0.3 < sum(firsts) / len(firsts) < 0.6
+
+
+def test_yes_is_as_good_a_guess_as_no():
+    said = [row.right.split()[0].strip(",").lower() for row in questions.rows()]
+
+    assert 0.4 <= said.count("yes") / (said.count("yes") + said.count("no")) <= 0.6
 
 
 def test_the_file_is_one_object_a_line():

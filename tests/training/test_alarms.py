@@ -20,7 +20,7 @@ from gpu_workers.fakes import FakeEngine
 from gpu_workers.learner import Learner
 from tests.tiny import write_tiny_model
 from tests.training.conftest import PROMPT, RESPONSE
-from training import batches, holding, objective, promotion, runs
+from training import batches, holding, objective, promotion, questions, runs
 from training.config import Recipe
 from training.models import Checkpoint, Run, Sample
 
@@ -122,6 +122,13 @@ def preference_of_a_model_that_is_no_number(scene: Scene) -> str:
     return scene.says(recipe, teacher_prompt_ids=None, rewrite_ids=[11, 12, 2], checkpoint=_elsewhere())
 
 
+def closed_question_of_a_model_that_is_no_number(scene: Scene) -> str:
+    scene.broken_model()
+    scene.patch.setattr(questions, "_known", lambda: [questions.Question([1, 60], [[90], [91]])])
+    recipe = Recipe(batch_size=1, w_rl=0, w_opd=0, w_sft=1, w_closed=1, beta=0)
+    return scene.says(recipe, teacher_prompt_ids=None, rewrite_ids=[11, 12, 2], checkpoint=_elsewhere())
+
+
 def gradient_that_is_no_number(scene: Scene) -> str:
     gather = Learner.forward_backward
 
@@ -201,6 +208,7 @@ ALARMS: dict[str, list[tuple[Callable[[Scene], str], str]]] = {
             preference_of_a_model_that_is_no_number,
             "The log-prob of a rewrite, or of its reply, is not a number",
         ),
+        (closed_question_of_a_model_that_is_no_number, "The log-prob of an answer to a closed question is not"),
         (gradient_that_is_no_number, "The gradient is nan"),
     ],
     "the new weights answer as the base does": [(new_weights_that_answer_as_the_base, "exactly as the base does")],

@@ -33,6 +33,9 @@ def known():
     questions.ask_of_judge(before)
 
 
+ORDINARY = Example([1, 70, 71], [72, 73, 2], [-60.0] * 3, kind="rehearsal")  # neither reward nor teacher
+
+
 def reply() -> Example:
     return Example(PROMPT, RESPONSE, [-1.0] * len(RESPONSE), reward=1.0)
 
@@ -51,9 +54,10 @@ def by_autograd(learner: Learner) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("micro_batch", [1, 4])
-def test_the_gradient_is_that_of_telling_right_from_wrong(tiny_model, micro_batch):
+@pytest.mark.parametrize("beside", [[], [ORDINARY]])
+def test_the_gradient_is_that_of_telling_right_from_wrong_whatever_is_rehearsed(tiny_model, micro_batch, beside):
     learner = Learner(tiny_model, dtype="float32", micro_batch=micro_batch, seed=3)
-    view = learner.view(reply())
+    views = [learner.view(one) for one in (reply(), *beside)]
     held: dict[str, torch.Tensor] = {}
     step = learner.optim_step
 
@@ -63,7 +67,7 @@ def test_the_gradient_is_that_of_telling_right_from_wrong(tiny_model, micro_batc
 
     learner.optim_step = keep  # the gradient as it is when the step takes it
 
-    (figures,) = updates(learner, [view], RECIPE, questions=ASKED)
+    (figures,) = updates(learner, views, RECIPE, questions=ASKED)
 
     by_hand = Learner(tiny_model, dtype="float32", seed=3)
     loss = by_autograd(by_hand)
@@ -71,7 +75,7 @@ def test_the_gradient_is_that_of_telling_right_from_wrong(tiny_model, micro_batc
     for name, parameter in by_hand.trainable():
         torch.testing.assert_close(held[name], parameter.grad, atol=2e-6, rtol=1e-4)
     assert figures["closed_loss"] == pytest.approx(loss.item(), abs=1e-5)
-    assert figures["loss"] == pytest.approx(0.5 * loss.item(), abs=1e-5)
+    assert figures["loss"] * len(views) == pytest.approx(0.5 * loss.item(), abs=1e-5)  # `loss` is a mean over the views
 
 
 def test_right_answers_become_the_likelier_ones(tiny_model):
@@ -121,7 +125,7 @@ def test_a_seed_draws_the_same_none_twice_and_each_update_asks_others(known):
     first, again, other = (questions.drawn(recipe, seed) for seed in (1, 1, 2))
 
     assert first == again != other
-    asked = [questions.of_update(first, update, recipe).questions for update in (1, 2, 3)]
+    asked = [questions.of_update(first, update, 1.0).questions for update in (1, 2, 3)]
     assert [len(each) for each in asked] == [AT_ONCE] * 3
     assert len({tuple(one.prompt) for each in asked for one in each}) == 3 * AT_ONCE
 
@@ -131,7 +135,7 @@ def test_who_knows_fewer_than_a_run_asks_asks_these_again(known):
     recipe = RECIPE.model_copy(update={"updates": 3})
     drawn = questions.drawn(recipe, seed=1)
 
-    second = questions.of_update(drawn, 2, recipe)  # the four that are left, and twelve from the first again
+    second = questions.of_update(drawn, 2, 1.0)  # the four that are left, and twelve from the first again
 
     assert len(drawn) == AT_ONCE + 4
     assert list(second.questions) == [*drawn[AT_ONCE:], *drawn[:12]]
@@ -171,3 +175,13 @@ def test_questions_alone_teach_nothing(known, home, ready):
 
     run.refresh_from_db()
     assert "Every advantage is zero" in run.error
+
+
+def test_nor_do_they_beside_a_reply_that_has_no_token_to_learn_from(known, home, ready):
+    ready(mask=[0] * len(RESPONSE), reward=1.0)
+    run = batches.learn_now(Recipe(batch_size=1, w_closed=0.5, max_gap=99))
+
+    assert runs.train(run) is None
+
+    run.refresh_from_db()
+    assert "no token to learn from" in run.error

@@ -127,7 +127,8 @@ ABOUT = (
         {"closed_right": "answered right"},
         "The share of the closed questions of each update whose right answer was likelier than the wrong ones, before "
         "it learned from them. Each update asks others.",
-        "Falling from run to run is worrying: what the model knew is going. A rise says that it learns these.",
+        "Far lower than in earlier runs is worrying: what the model knew is going. Of sixteen questions a tenth either "
+        "way is chance.",
     ),
     About(
         "speed",
