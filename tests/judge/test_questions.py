@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
 
 import pytest
 
@@ -57,7 +55,7 @@ def test_no_right_answer_is_one_of_an_exam():
     assert said & asked <= {""}  # signs alone, as of code
 
 
-def test_runs_are_given_them_as_the_model_that_is_served_reads_them(renderer, settings):
+def test_runs_are_given_them_as_the_model_that_is_served_reads_them(renderer):
     known = questions.known()
 
     assert len(known) == len(questions.rows())
@@ -90,8 +88,3 @@ def test_yes_is_as_good_a_guess_as_no():
     said = [row.right.split()[0].strip(",").lower() for row in questions.rows()]
 
     assert 0.4 <= said.count("yes") / (said.count("yes") + said.count("no")) <= 0.6
-
-
-def test_the_file_is_one_object_a_line():
-    for line in Path(questions.FILE).read_text(encoding="utf-8").splitlines():
-        assert json.loads(line).keys() == {"prompt", "right", "wrong"}
