@@ -39,6 +39,9 @@ MOST_ENGINES = 4
 YIELDS = 5
 """How much nicer engines are than the learner. There is one of it, and each arm's next round waits for it: with equal
 shares three processes on two cores would leave it two thirds of one, and so it has a whole one whenever it works."""
+UNREAD_S = 1800.0
+"""How long a text may wait to be read. It stands behind all votes, of which there may be some for many minutes, and
+whoever gave up and asked again would stand behind those that came later, too."""
 STARTS = 3
 """How often a process may be started in all; one that ends more often has a fault, and its log says which."""
 
@@ -337,7 +340,7 @@ class Stack:
         keys = {"api_key": environment["ENGINE_API_KEY"], "admin_key": environment["ENGINE_ADMIN_KEY"]}
         urls = [url.strip() for url in environment["ENGINE_URLS"].split(",") if url.strip()]
         urls = urls or [environment["ENGINE_URL"]]
-        there = {url: Engine(url, **keys) for url in urls}
+        there = {url: Engine(url, timeout_s=UNREAD_S, **keys) for url in urls}
         return cast(Engine, Fleet(there)) if len(there) > 1 else there[urls[0]]
 
 
