@@ -76,12 +76,17 @@ def serve(arguments: argparse.Namespace) -> None:
     import torch
 
     torch.set_num_threads(1)
+    is_cuda = torch.device(arguments.device).type == "cuda"
     step = SIDES[arguments.side](arguments)
     for line in sys.stdin:
         cpu, wall = time.process_time(), time.monotonic()
         loss = step(cast(Begins, line.strip()))
+        if is_cuda:
+            torch.cuda.synchronize()
         cpu, wall = time.process_time() - cpu, time.monotonic() - wall
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        if is_cuda:
+            peak = torch.cuda.max_memory_allocated() / 2**30
         print(json.dumps({"loss": loss, "cpu_s": cpu, "wall_s": wall, "peak_gb": peak}), flush=True)
 
 
@@ -109,10 +114,17 @@ def measure(names: list[str], arguments: argparse.Namespace, more: list[str]) ->
             "reply_tokens_per_cpu_s": tokens / cpu_s,
             "reply_tokens_per_s": tokens / wall_s,
             "later_reply_tokens_per_cpu_s": tokens / mine[-1]["cpu_s"],
+            "later_reply_tokens_per_s": tokens / mine[-1]["wall_s"],
             "step_s": wall_s,
             "peak_gb": mine[-1]["peak_gb"],
         }
     return rows
+
+
+def _speed(arguments: argparse.Namespace) -> tuple[str, str]:
+    """Which figure is the speed here, and of what it is: a GPU works while the process's CPU clock stands."""
+    on_cpu = arguments.device == "cpu"
+    return ("reply_tokens_per_cpu_s", "CPU second") if on_cpu else ("reply_tokens_per_s", "second")
 
 
 def compare(arguments: argparse.Namespace) -> None:
@@ -124,14 +136,18 @@ def compare(arguments: argparse.Namespace) -> None:
     if "trl" in names and arguments.distillation != "token":
         names.remove("trl")
         notes.append("TRL learns from tokens only.")
+    if "trl" in names and arguments.device != "cpu":
+        names.remove("trl")
+        notes.append("TRL's side is on the CPU.")
     rows = measure(names, arguments, sys.argv[1:])
     result: dict[str, Any] = {"micro_batch": arguments.micro_batch, "dtype": arguments.dtype, "notes": notes} | rows
     ours = rows.get("learner")
+    speed, unit = _speed(arguments)
     for name in names:
         if name == "learner" or ours is None:
             continue
         result[f"against_{name}"] = {
-            "speed_up": ours["reply_tokens_per_cpu_s"] / rows[name]["reply_tokens_per_cpu_s"],
+            "speed_up": ours[speed] / rows[name][speed],
             "memory": ours["peak_gb"] / rows[name]["peak_gb"],
             "loss_gap": max(abs(a - b) for a, b in zip(ours["losses"], rows[name]["losses"], strict=True)),
         }
@@ -140,9 +156,9 @@ def compare(arguments: argparse.Namespace) -> None:
         return
     for name, row in rows.items():
         print(
-            f"{name:8} {row['reply_tokens_per_cpu_s']:7.1f} reply tokens a CPU second  "
+            f"{name:8} {row[speed]:7.1f} reply tokens a {unit}  "
             f"{row['step_s']:6.2f} s a step  {row['peak_gb']:5.2f} GB at most  "
-            f"({row['later_reply_tokens_per_cpu_s']:.1f} in a later run)"
+            f"({row[f'later_{speed}']:.1f} in a later run)"
         )
     for name in names:
         against = result.get(f"against_{name}")
@@ -158,11 +174,13 @@ def compare(arguments: argparse.Namespace) -> None:
 def table(arguments: argparse.Namespace) -> None:
     """The learner alone, over lengths and batches; one step each after one reply to warm up."""
     found = []
+    name, unit = _speed(arguments)
     for tokens in (int(one) for one in arguments.replies.split(",")):
         for batch in (int(one) for one in arguments.batches.split(",")):
             more = [
                 *("--model", str(arguments.model), "--dtype", arguments.dtype),
                 *("--micro-batch", str(arguments.micro_batch), "--distillation", arguments.distillation),
+                *("--device", arguments.device),
                 *("--prompt-tokens", str(arguments.prompt_tokens)),
                 *("--response-tokens", str(tokens), "--batch", str(batch)),
             ]
@@ -172,11 +190,11 @@ def table(arguments: argparse.Namespace) -> None:
                 row = side.step("first")
             finally:
                 side.stop()
-            speed = tokens * batch / row["cpu_s"]
-            found.append({"response_tokens": tokens, "batch": batch, "reply_tokens_per_cpu_s": speed} | row)
+            speed = tokens * batch / row["cpu_s" if arguments.device == "cpu" else "wall_s"]
+            found.append({"response_tokens": tokens, "batch": batch, name: speed} | row)
             if not arguments.json:
                 print(
-                    f"{tokens:5} tokens x {batch:3} replies  {speed:7.1f} reply tokens a CPU second  "
+                    f"{tokens:5} tokens x {batch:3} replies  {speed:7.1f} reply tokens a {unit}  "
                     f"{row['peak_gb']:5.2f} GB at most",
                     flush=True,
                 )
@@ -193,6 +211,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--micro-batch", type=int, default=4)
     parser.add_argument("--dtype", default="auto", help="auto, float32 or bfloat16")
+    parser.add_argument("--device", default="cpu", help="cpu, or cuda: speed is then by the wall clock, memory its own")
     parser.add_argument("--distillation", choices=("token", "vocabulary"), default="token")
     parser.add_argument("--sides", default=",".join(SIDES), help="which of plain, trl and learner, with commas")
     parser.add_argument("--json", action="store_true")

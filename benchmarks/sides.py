@@ -71,7 +71,7 @@ def learner_side(arguments: argparse.Namespace) -> Step:
     from gpu_workers.learner import Learner
     from training.objective import updates
 
-    policy = Learner(arguments.model, dtype=arguments.dtype, micro_batch=arguments.micro_batch)
+    policy = Learner(arguments.model, dtype=arguments.dtype, device=arguments.device, micro_batch=arguments.micro_batch)
     batch, rules = examples(arguments), recipe(arguments)
     with_distribution = arguments.distillation != "token"
     beginning = Beginning([weight for _, weight in policy.trainable()], policy.optimizer)
@@ -96,7 +96,7 @@ def adapted(arguments: argparse.Namespace) -> tuple[Any, Any]:
     from gpu_workers.learner import chosen_dtype
 
     torch.manual_seed(0)
-    dtype = chosen_dtype(arguments.dtype, torch.device("cpu"))
+    dtype = chosen_dtype(arguments.dtype, torch.device(arguments.device))
     shape = LoraConfig(r=16, lora_alpha=32, target_modules="all-linear", lora_dropout=0.0, task_type="CAUSAL_LM")
     return AutoModelForCausalLM.from_pretrained(str(arguments.model), dtype=dtype), shape
 
@@ -108,10 +108,11 @@ def plain_side(arguments: argparse.Namespace) -> Step:
     from gpu_workers.scores import Scores
     from training.objective import objective
 
-    model: Any = get_peft_model(*adapted(arguments))
+    model: Any = get_peft_model(*adapted(arguments)).to(arguments.device)
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=LR, betas=(0.9, 0.98), weight_decay=0.1)
     batch, loss_of = examples(arguments), objective(recipe(arguments))
+    torch.set_default_device(arguments.device)  # of every tensor below
     is_token = arguments.distillation == "token"
     beginning = Beginning(weights, optimizer)
 

@@ -25,7 +25,7 @@ WATCH_S = 3.0
 
 TAUGHT_AT_ONCE = 3
 """Arms that learn side by side at least, of several seeds where one has fewer: each waits for its own last run, and
-cores would wait with it."""
+cores would wait with it. Where engines have room for more batches at a time, as many."""
 
 PROBING = TALKING + 1
 
@@ -118,7 +118,8 @@ class Running:
         self._keys = await self._door.make_lines(described)
         await self._door.rehearse()
         self._reader = probes.Reading(self._door.reader())
-        places = asyncio.Semaphore(max(TAUGHT_AT_ONCE, sum(arm.learns for arm in self.plan.arms)))
+        side_by_side = self._door.at_once // self.plan.sizes.samples, sum(arm.learns for arm in self.plan.arms)
+        places = asyncio.Semaphore(max(TAUGHT_AT_ONCE, *side_by_side))
         self._soon(self._begin_seeds(places))
         try:
             failed = await self._ended()

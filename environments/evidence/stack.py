@@ -34,8 +34,13 @@ MANAGE_S = 900.0
 STREAMS, PLACES = 28, 32
 """Requests of one engine at a time, of sessions and probes together, and how many it takes: a token is the cheaper the
 more it writes at once, and four places are left to votes."""
-MOST_ENGINES = 4
+FILL = STREAMS // 2
+"""Requests that an engine has before the next gets any. While few talk, as at the end of every round, one engine writes
+theirs together, and the other's core is the learner's."""
+MOST_ENGINES = 12
 """Of as many as there are cores: a reply is drawn on one thread, and what the learner leaves idle is theirs."""
+VOTERS = 3
+"""Replies that are judged at a time where there are two engines or fewer; where there are more, three for every two."""
 YIELDS = 5
 """How much nicer engines are than the learner. There is one of it, and each arm's next round waits for it: with equal
 shares three processes on two cores would leave it two thirds of one, and so it has a whole one whenever it works."""
@@ -57,6 +62,7 @@ SETTINGS: dict[str, str] = {
     "RETAIN_DAYS": "100000",
     "LEARN_GIVES_WAY": "0",  # whoever talks is part of the run, and waits for what is learned
     "LEARN_PROCESSES": "1",
+    "ENGINE_FILL": str(FILL),
     "LOG_LEVEL": "INFO",
     # What a person set for their own Talkback holds there, and not here.
     **dict.fromkeys(
@@ -146,7 +152,7 @@ class Stack:
                 for number, port in enumerate(self._engines, 1)
             },
             "web": [sys.executable, "-m", "uvicorn", "webapp.asgi:application", *at, str(self._web), "--no-access-log"],
-            "judge": [*celery, "worker", "-Q", "judge", "--pool", "threads", "-c", "3", "-n", "judge@%h"],
+            "judge": [*celery, "worker", "-Q", "judge", "--pool", "threads", "-c", str(self._voters), "-n", "judge@%h"],
             "learn": [*celery, "worker", "-Q", "learn", "--pool", "solo", "-n", "learn@%h"],
             "beat": [*celery, "beat", "-s", str(self.folder / "beat"), "--pidfile="],
         }
@@ -155,6 +161,10 @@ class Stack:
     def at_once(self) -> int:
         """How many requests are under way: as many as make a token cheap, of each engine."""
         return STREAMS * max(1, len(self._engines))
+
+    @property
+    def _voters(self) -> int:
+        return max(VOTERS, VOTERS * len(self._engines) // 2)
 
     # The operator
 

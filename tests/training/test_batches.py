@@ -277,7 +277,7 @@ def test_another_line_waits_for_its_own_people(ready, rewritten):
 
 
 @pytest.mark.parametrize(
-    ("knobs", "awaited"), [({}, 4), ({"batch_size": 3}, 0), ({"w_sft": 0.0, "w_opd": 1.0}, 0), ({"awaits": 0.0}, 0)]
+    ("knobs", "awaited"), [({}, 8), ({"batch_size": 1}, 0), ({"w_sft": 0.0, "w_opd": 1.0}, 0), ({"awaits": 0.0}, 0)]
 )
 def test_a_recipe_awaits_a_share_of_its_batch_where_it_learns_rewrites(knobs, awaited):
     assert PRESETS["embedded"].model_copy(update=knobs).awaited == awaited
