@@ -107,10 +107,7 @@ def _marks(ids: Sequence[int], adapter: str | None) -> Iterator[tuple[int, int]]
 class Table:
     """The workers, and the rules by which one is chosen."""
 
-    def __init__(self, urls: Sequence[str], *, fill: int = 0, clock: Callable[[], float] = monotonic) -> None:
-        """`fill` requests go to one engine before the next gets any: where engines share cores, with each other or with
-        a learner, a token costs the less the more of them one engine writes at once. 0: the idlest is asked."""
-        self.fill = fill
+    def __init__(self, urls: Sequence[str], *, clock: Callable[[], float] = monotonic) -> None:
         self.workers = [Worker(number, url.rstrip("/")) for number, url in enumerate(urls, 1)]
         self._clock = clock
         self._prefixes = Prefixes()
@@ -137,11 +134,11 @@ class Table:
 
     def choose(self, adapter: str | None, prompt_ids: Sequence[int], tried: Collection[Worker] = ()) -> Worker | None:
         """Who answers this: among those that are up and have the adapter or the full weights of that name, the one
-        that has read this prompt's beginning, else the first that is not filled, else the idlest. None: nobody."""
+        that has read this prompt's beginning, else the idlest. None: nobody."""
         able = [worker for worker in self.up if worker not in tried and worker.has(adapter)]
         if not able:
             return None
-        idlest = min(able, key=lambda worker: (worker.busy if worker.busy >= self.fill else -1, worker.number))
+        idlest = min(able, key=lambda worker: (worker.busy, worker.number))
         number, share = self._prefixes.find(prompt_ids, adapter)
         if share >= STICKS:
             for worker in able:

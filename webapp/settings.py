@@ -60,8 +60,6 @@ ENGINE_URLS = [url.strip() for url in env("ENGINE_URLS").split(",") if url.strip
 ENGINE_URL = ENGINE_URLS[0] if ENGINE_URLS else ENGINE_URL
 ROUTER_URL = env("ROUTER_URL")
 """SGLang's router in front of them: it then picks who generates. All else goes to each of them."""
-ENGINE_FILL = int(env("ENGINE_FILL", "0"))
-"""Requests that one of several gets before the next gets any; 0: the idlest gets it."""
 SPARE_ENGINE_URL = env("SPARE_ENGINE_URL")
 """A second server with the same model and keys: it answers for the weights that the first does not serve while full
 weights are live there, or examined. Only with it can a recipe train every weight (docs/swap.md)."""

@@ -34,9 +34,6 @@ MANAGE_S = 900.0
 STREAMS, PLACES = 28, 32
 """Requests of one engine at a time, of sessions and probes together, and how many it takes: a token is the cheaper the
 more it writes at once, and four places are left to votes."""
-FILL = STREAMS // 2
-"""Requests that an engine has before the next gets any. While few talk, as at the end of every round, one engine writes
-theirs together, and the other's core is the learner's."""
 MOST_ENGINES = 12
 """Of as many as there are cores: a reply is drawn on one thread, and what the learner leaves idle is theirs."""
 VOTERS = 3
@@ -62,7 +59,6 @@ SETTINGS: dict[str, str] = {
     "RETAIN_DAYS": "100000",
     "LEARN_GIVES_WAY": "0",  # whoever talks is part of the run, and waits for what is learned
     "LEARN_PROCESSES": "1",
-    "ENGINE_FILL": str(FILL),
     "LOG_LEVEL": "INFO",
     # What a person set for their own Talkback holds there, and not here.
     **dict.fromkeys(

@@ -251,6 +251,8 @@ class Line:
         status = await self._until(lambda: self._examined(claimed[0], number), GATE_S, "the gate did not speak")
         if status == "passed":
             await self._operator.approve(number)
+            status = "approved"
+        if status == "approved":  # by this start or by the one before it, which was cut off here
             status = await self._until(lambda: self._answering(claimed[0], number), LIVE_S, "it did not go live")
         if status == "rejected":
             return Learned(None, run, f"Checkpoint {number} was turned away: {await self._said_of(number)}")

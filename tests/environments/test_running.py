@@ -55,6 +55,8 @@ class FakeTalkback:
         self.completions: dict[str, tuple[str, str]] = {}  # id: line, why it ended
         self.numbers = 0
         self.dies_after: int | None = None
+        self.dies_approving = False
+        self.looks: Counter[int] = Counter()  # at a checkpoint that was approved
         self.fails: set[tuple[str, int]] = set()  # line and run (from 1 on) that fails
         self.turns_away: set[int] = set()
         self.most = SAMPLES  # how many wait before a run begins with the last SAMPLES of them
@@ -81,7 +83,9 @@ class FakeTalkback:
         line = next(line for line in self.lines.values() if number in line.checkpoints)
         assert line.checkpoints[number] == "passed"
         assert "candidate" not in line.checkpoints.values(), "a second batch was learned from before the first answered"
-        line.checkpoints[number], line.live = "live", number
+        line.checkpoints[number] = "approved"
+        if self.dies_approving:
+            raise Killed
 
     async def standing(self, name: str) -> dict[str, Any]:
         line = self.lines[name]
@@ -183,6 +187,10 @@ class FakeClient:
             told["checkpoints"] = [{"number": number, "status": checkpoints[number], "learned_here": True}]
             if checkpoints[number] == "candidate":  # the gate speaks before the next look
                 checkpoints[number] = "rejected" if number in self.talkback.turns_away else "passed"
+            elif checkpoints[number] == "approved":  # engines load it first
+                self.talkback.looks[number] += 1
+                if self.talkback.looks[number] == 20:
+                    checkpoints[number], self.talkback.lines[line].live = "live", number
         return told
 
     async def live(self) -> str:
@@ -394,6 +402,17 @@ async def test_killed_at_any_request_it_goes_on_to_the_same_end_and_asks_nothing
     before = run.talkback.asked.total()
     await run()  # and once more, when all is done
     assert run.talkback.asked.total() == before
+
+
+async def test_killed_between_a_yes_and_the_weights_that_answer_it_waits_for_these(run: Run) -> None:
+    run.talkback.dies_approving = True
+    with pytest.raises(Killed):
+        await run()
+    run.talkback.dies_approving = False
+    journal, _ = await run()
+    rounds = [row for row in journal if row["key"].startswith("round/")]
+    assert len(rounds) == 8  # 2 arms that learn, 2 seeds, 2 rounds
+    assert {row["trouble"] for row in rounds} == {""}
 
 
 async def test_people_whom_a_model_plays_say_what_they_said_when_it_goes_on_after_a_kill(run: Run) -> None:

@@ -24,7 +24,7 @@ from gpu_workers.errors import (
 from gpu_workers.fleet import MIXED, Fleet
 from gpu_workers.stamps import weights_in
 from gpu_workers.types import Completion, Delta, Sampling, Scored
-from gpu_workers.workers import LOOK_S, MOST_AHEAD, Prefixes, State, Table
+from gpu_workers.workers import LOOK_S, MOST_AHEAD, Prefixes, State
 
 PROMPT = tuple(range(100, 164))
 SAMPLING = Sampling(max_new_tokens=2)
@@ -361,22 +361,6 @@ async def test_a_conversation_stays_where_it_was_read_and_others_go_to_the_idles
     scene.fleet.table.workers[1].busy = MOST_AHEAD + 1
     await scene.fleet.generate((*second, 7, 2, 1, 1), SAMPLING)
     assert [len(server.answered) for server in scene.servers] == [3, 2]
-
-
-def test_an_engine_is_filled_before_the_next_gets_anything_and_beyond_that_the_idlest_is_asked() -> None:
-    table = Table(["http://one", "http://two"], fill=2)
-    for worker in table.workers:
-        table.answered(worker, {}, "")
-
-    def chosen(*busy: int) -> int:
-        for worker, count in zip(table.workers, busy, strict=True):
-            worker.busy = count
-        found = table.choose(None, ())
-        assert found is not None
-        return found.number
-
-    assert [chosen(0, 0), chosen(1, 0), chosen(2, 0), chosen(2, 1)] == [1, 1, 2, 2]
-    assert [chosen(2, 2), chosen(3, 2), chosen(1, 2)] == [1, 2, 1]
 
 
 def test_beginnings_are_remembered_by_adapter_and_the_oldest_go_first() -> None:
