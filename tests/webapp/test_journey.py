@@ -90,7 +90,7 @@ def test_where_people_write_a_full_batch_says_how_many_corrections_it_waits_for(
     told = journey(lessons[1].turn)
     assert (told.stage, told.label, told.done, told.total) == ("batch", "waits for corrections", 16, 16)
     assert told.detail.endswith(
-        "It is one of 16 that wait, of which 1 are corrections. A run begins once 4 of 16 are, or people rated 16 of "
+        "It is one of 16 that wait, of which 1 are corrections. A run begins once 8 of 16 are, or people rated 16 of "
         "them, or 48 wait."
     )
 
