@@ -76,7 +76,7 @@ def serve(arguments: argparse.Namespace) -> None:
     import torch
 
     torch.set_num_threads(1)
-    is_cuda = torch.device(arguments.device).type == "cuda"
+    is_cuda = arguments.device == "cuda"
     step = SIDES[arguments.side](arguments)
     for line in sys.stdin:
         cpu, wall = time.process_time(), time.monotonic()
@@ -211,7 +211,9 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--micro-batch", type=int, default=4)
     parser.add_argument("--dtype", default="auto", help="auto, float32 or bfloat16")
-    parser.add_argument("--device", default="cpu", help="cpu, or cuda: speed is then by the wall clock, memory its own")
+    parser.add_argument(
+        "--device", choices=("cpu", "cuda"), default="cpu", help="on cuda speed is by the wall clock, memory the card's"
+    )
     parser.add_argument("--distillation", choices=("token", "vocabulary"), default="token")
     parser.add_argument("--sides", default=",".join(SIDES), help="which of plain, trl and learner, with commas")
     parser.add_argument("--json", action="store_true")
