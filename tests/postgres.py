@@ -1,6 +1,8 @@
 """The rooms' tests that ask a database, once more on PostgreSQL: a temporary cluster, gone after the run.
 
-python -m tests.postgres [pytest's arguments]
+python -m tests.postgres [--pages] [pytest's arguments]
+
+Pages only show what the rooms below them say: theirs are left to `make test-all`, which asks for them with `--pages`.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import pytest
 
 from installation.findings import postgres_programs
 
-DIRECTORIES = ("training", "chat", "feedback", "judge", "webapp", "core")
+ROOMS, PAGES = ("training", "chat", "feedback", "judge", "core"), ("webapp",)
 
 
 @contextmanager
@@ -111,13 +113,18 @@ def main(arguments: list[str]) -> int:
         print("No PostgreSQL here: its tests are left out.")
         return 0
     tests = Path(__file__).parent
-    rooms = [str(tests / room) for room in DIRECTORIES if (tests / room).is_dir()]
+    with_pages = "--pages" in arguments
+    arguments = [argument for argument in arguments if argument != "--pages"]
+    rooms = [str(tests / room) for room in (ROOMS + PAGES if with_pages else ROOMS)]
     if any(Path(argument.partition("::")[0]).exists() for argument in arguments):
         rooms = []  # somebody named the tests they want
     with cluster() as url:
         print(f"The rooms' tests on PostgreSQL ({url})", flush=True)
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "tests.postgres", *rooms, *arguments]
-        return subprocess.run(command, env={**os.environ, "DATABASE_URL": url}, check=False).returncode
+        status = subprocess.run(command, env={**os.environ, "DATABASE_URL": url}, check=False).returncode
+    if rooms and not with_pages:
+        print("Left to another command: the pages' tests on PostgreSQL. `make test-all` runs them.")
+    return status
 
 
 if __name__ == "__main__":

@@ -19,8 +19,9 @@ TALKING = 0
 """How sessions rank before probes: they give the learner its work, and a probe can be asked at any time after."""
 
 LATE = 2
-"""Sessions at once while as many samples as a run takes wait for what somebody writes. Any of them may bring it, and
-what the others bring is of the next round, though these weights answered them."""
+"""Sessions at once, at least, while as many samples as a run takes wait for what somebody writes, and as many as are
+missing where that is more. Any of them may bring it, and what the others bring is of the next round, though these
+weights answered them: so there are the fewer the nearer it is."""
 
 Write = Callable[..., Mapping[str, Any]]
 """A key and its fields, into the journal, with the time; what stands there already stays."""
@@ -128,7 +129,7 @@ class Rounds:
             while not (filled := line.filled()).is_full:
                 short = wanted - len(filled.ready)
                 room = min(short, self._house.at_once, max(1, (wanted + short - 1) // (sizes.rewrites + 1)))
-                room = room if short > 0 else LATE
+                room = room if short > 0 else min(self._house.at_once, max(LATE, filled.unwritten))
                 while len(under_way) < room and started < sizes.sessions:
                     under_way.add(asyncio.create_task(self._play(rank)))
                     started += 1

@@ -163,6 +163,9 @@ class Filled:
     """Completions that the next run may claim."""
     is_full: bool = False
     """A run begins with them, by what Talkback said of the last of them or did with one."""
+    unwritten: int = 0
+    """How many more are to be of what somebody wrote before a run begins with a batch's size of them, by what Talkback
+    said of the last of them."""
     reasons: dict[str, int] = field(default_factory=dict)
     """Why others taught nothing, by Talkback's own word, since the arm began."""
 
@@ -234,6 +237,7 @@ class Line:
             if sample and sample["status"] != "stale" and (stood["run"] or sample["place"]):
                 found.ready.append(completion)
                 found.is_full |= bool(stood["run"]) or sample["wanting"] == 0
+                found.unwritten = sample["corrections"] or 0  # the last one's is the newest
             elif reason := stood.get("reason"):
                 found.reasons[reason["code"]] = found.reasons.get(reason["code"], 0) + 1
         return found

@@ -60,6 +60,9 @@ class FakeTalkback:
         self.fails: set[tuple[str, int]] = set()  # line and run (from 1 on) that fails
         self.turns_away: set[int] = set()
         self.most = SAMPLES  # how many wait before a run begins with the last SAMPLES of them
+        self.unwritten = 0  # corrections that it says a run awaits
+        self.talking: Counter[str] = Counter()  # sessions that are being answered, by line
+        self.late = 0  # the most of them while as many samples as a run takes wait
         self.cuts = False
         self.rewrites_teach = False  # what is written in place of a reply that was cut
         self.rewritten: set[str] = set()
@@ -129,8 +132,10 @@ class FakeTalkback:
     def place(self, name: str, completion: str) -> dict[str, int | None]:
         line = self.lines[name]
         if completion not in line.waiting:
-            return {"place": None, "wanting": None}
-        return {"place": line.waiting.index(completion) + 1, "wanting": max(0, self.most - len(line.waiting))}
+            return {"place": None, "wanting": None, "corrections": None}
+        wanting = max(0, self.most - len(line.waiting))
+        place = line.waiting.index(completion) + 1
+        return {"place": place, "wanting": wanting, "corrections": min(self.unwritten, wanting)}
 
     def run_of(self, name: str, completion: str) -> dict[str, Any] | None:
         line = self.lines[name]
@@ -144,8 +149,12 @@ class FakeClient:
     use: str
 
     async def complete(self, messages: Sequence[Mapping[str, Any]], **how: Any) -> Completion:
-        await asyncio.sleep(0)
         told = self.talkback
+        told.talking[self.line] += self.use == "talk"
+        if len(told.lines[self.line].waiting) >= SAMPLES:
+            told.late = max(told.late, told.talking[self.line])
+        await asyncio.sleep(0)
+        told.talking[self.line] -= self.use == "talk"
         if told.dies_after is not None and told.asked.total() >= told.dies_after:
             raise Killed
         assert told.has_rehearsed, "once people talk the engine is never idle, and runs would rehearse nothing"
@@ -466,6 +475,17 @@ async def test_people_talk_until_a_run_begins_however_long_that_waits(run: Run) 
     assert journal["round/combined/1/1"]["interactions"] >= SAMPLES + 3
     assert journal["round/combined/1/2"]["interactions"] >= 2 * (SAMPLES + 3)
     assert places(rows, set="own")["combined", 1, 2] == 5
+
+
+@pytest.mark.parametrize(("unwritten", "at_once"), [(0, 3), (1, 3), (5, 5), (99, 12)])
+async def test_while_a_full_batch_waits_as_many_talk_as_corrections_are_missing(
+    run: Run, unwritten: int, at_once: int
+) -> None:
+    run.talkback.most, run.talkback.unwritten = SAMPLES + 40, unwritten
+    sizes = replace(run.plan.sizes, sessions=40)
+    await run(replace(run.plan, arms=chosen(["combined"]), seeds=(1,), sizes=sizes))
+    # Three were under way when it became full, and twelve is what the door takes.
+    assert run.talkback.late == at_once
 
 
 async def test_a_batch_that_never_fills_says_why_and_the_others_go_on(run: Run) -> None:
