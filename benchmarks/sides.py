@@ -81,7 +81,11 @@ def learner_side(arguments: argparse.Namespace) -> Step:
             beginning.restore()
             policy.is_fresh = True
         part = batch[:1] if begins == "one" else batch
-        views = [policy.view(one, with_distribution=with_distribution) for one in part]
+        views = [
+            view
+            for first in range(0, len(part), arguments.micro_batch)
+            for view in policy.views(part[first : first + arguments.micro_batch], with_distribution=with_distribution)
+        ]
         return float(next(updates(policy, views, rules))["loss"])
 
     return step

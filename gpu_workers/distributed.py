@@ -115,15 +115,19 @@ class SharedLearner(Learner):
 
     # Passes
 
-    def each(self, look: Callable[[Example], View], examples: Sequence[Example]) -> Iterator[View]:
-        """What `look`, a call of `view`, says of each example: every process looks at its part, and all have all."""
-        for first in range(0, len(examples), self.world):
-            part = examples[first : first + self.world]
-            # A process without one of its own repeats the last: sharded layers work only while everybody does.
+    def each(
+        self, look: Callable[[Sequence[Example]], list[View]], examples: Sequence[Example]
+    ) -> Iterator[list[View]]:
+        """What `look`, a call of `views`, says of each example, a micro-batch of every process's at a time: everyone
+        looks at their part, and all have all."""
+        for first in range(0, len(examples), self.world * self.micro_batch):
+            part = examples[first : first + self.world * self.micro_batch]
+            mine = part[self.rank * self.micro_batch : (self.rank + 1) * self.micro_batch]
+            # A process without any of its own repeats the last: sharded layers work only while everybody does.
             with self._alone():
-                seen = look(part[min(self.rank, len(part) - 1)])
-            for view in self._exchanged(_moved(seen, "cpu"))[: len(part)]:
-                yield _moved(view, self.device)
+                seen = look(mine or part[-1:])
+            every = self._exchanged([_moved(view, "cpu") for view in seen])
+            yield [_moved(view, self.device) for views in every for view in views][: len(part)]
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -209,12 +213,12 @@ class SharedLearner(Learner):
     def _passes(self, count: int) -> int:
         return math.ceil(count / self.micro_batch)
 
-    def _together(self, pairs: Sequence[Pair]) -> list[list[int]]:
+    def _together(self, pairs: Sequence[Pair], rows: int | None = None) -> list[list[int]]:
         """As a Learner's; by count alone where layers lie in shards, so that everybody passes equally often."""
         if not self.is_sharded:
-            return super()._together(pairs)
-        places = list(range(len(pairs)))
-        return [places[first : first + self.micro_batch] for first in range(0, len(pairs), self.micro_batch)]
+            return super()._together(pairs, rows)
+        places, rows = list(range(len(pairs))), rows or self.micro_batch
+        return [places[first : first + rows] for first in range(0, len(pairs), rows)]
 
     # A step
 

@@ -53,6 +53,10 @@ AT_ONCE = {torch.float32: 256, torch.float16: 256, torch.bfloat16: 512}
 quickly as more, and what is kept for the way back grows with them."""
 
 
+Read = tuple[Tensor, Tensor]
+"""Of a response: its log-probs, (T,), and the hidden states that predict it, (T, D)."""
+
+
 class Learner:
     """A policy under training, its optimiser, and the frozen base beside it.
 
@@ -196,7 +200,7 @@ class Learner:
         return torch.cat([hidden[row, len(p) - 1 : len(p) + len(r) - 1] for row, (p, r) in enumerate(pairs)])
 
     @torch.no_grad()
-    def _scored(self, causal: Any, pairs: Sequence[Pair]) -> list[tuple[Tensor, Tensor]]:
+    def _scored(self, causal: Any, pairs: Sequence[Pair]) -> list[Read]:
         """Log-probs (T,) and hidden states (T, D) of each pair's response. A prompt and the hinted one begin alike,
         and that goes through the model once."""
         hidden, _ = self._branching_hidden(causal, pairs)
@@ -222,7 +226,18 @@ class Learner:
         teacher: Literal["base", "policy"] = "base",
         with_distribution: bool = True,
     ) -> View:
-        """What the frozen models say of an example. Call it before the run's first update, and keep it.
+        """`views` of one example."""
+        return self.views([example], teacher=teacher, with_distribution=with_distribution)[0]
+
+    def views(
+        self,
+        examples: Sequence[Example],
+        *,
+        teacher: Literal["base", "policy"] = "base",
+        with_distribution: bool = True,
+    ) -> list[View]:
+        """What the frozen models say of each example. Call it before the run's first update, and keep it. The last
+        hidden states of all of them are held until it returns, so it is for a micro-batch or a few.
 
         The teacher is the base or the policy as it is now, shown the hinted prompt. A reply without one is held to the
         policy as it is now: to the base, what it was taught before would be drawn out of it by the very replies that
@@ -231,21 +246,42 @@ class Learner:
         Raises OutOfMemory.
         """
         with self._room():
-            return self._view(example, teacher, with_distribution)
+            return self._views(examples, teacher, with_distribution)
 
-    def _view(self, example: Example, teacher: Literal["base", "policy"], with_distribution: bool) -> View:
-        plain = (example.prompt_ids, example.response_ids)
-        of_base: dict[str, Pair] = {"reference": plain}
-        of_policy: dict[str, Pair] = {}
-        if not self.is_fresh:
-            of_policy["start"] = plain
-        if example.teacher_prompt_ids is not None:
-            asked = of_base if teacher == "base" or self.is_fresh else of_policy
-            asked["teacher"] = (example.teacher_prompt_ids, example.response_ids)
+    def _views(
+        self, examples: Sequence[Example], teacher: Literal["base", "policy"], with_distribution: bool
+    ) -> list[View]:
+        of_base: dict[tuple[int, str], Pair] = {}
+        of_policy: dict[tuple[int, str], Pair] = {}
+        for at, example in enumerate(examples):
+            plain = (example.prompt_ids, example.response_ids)
+            of_base[at, "reference"] = plain
+            if not self.is_fresh:
+                of_policy[at, "start"] = plain
+            if example.teacher_prompt_ids is not None:
+                asked = of_base if teacher == "base" or self.is_fresh else of_policy
+                asked[at, "teacher"] = (example.teacher_prompt_ids, example.response_ids)
         with self._as_base() as base:
-            seen = dict(zip(of_base, self._scored(base, list(of_base.values())), strict=True))
+            seen = self._read(base, of_base)
         if of_policy:
-            seen |= zip(of_policy, self._scored(self.causal, list(of_policy.values())), strict=True)
+            seen |= self._read(self.causal, of_policy)
+        by_example: list[dict[str, Read]] = [{} for _ in examples]
+        for (at, name), read in seen.items():
+            by_example[at][name] = read
+        return [self._seen(*one, with_distribution) for one in zip(examples, by_example, strict=True)]
+
+    def _read(self, causal: Any, asked: Mapping[tuple[int, str], Pair]) -> dict[tuple[int, str], Read]:
+        """What `_scored` says of each of these: an example takes at most two rows, and reading keeps nothing for a way
+        back, so twice as many of them are read at once as are learned from."""
+        names, pairs = list(asked), list(asked.values())
+        found: dict[tuple[int, str], Read] = {}
+        for part in self._together(pairs, 2 * self.micro_batch):
+            found |= zip([names[at] for at in part], self._scored(causal, [pairs[at] for at in part]), strict=True)
+        return found
+
+    def _seen(self, example: Example, seen: Mapping[str, Read], with_distribution: bool) -> View:
+        """`seen` is what the base says of the reply ("reference"), the policy ("start") where it is not the base, and
+        the teacher where there is one."""
         reference, target = seen["reference"]
         start = reference if self.is_fresh else seen["start"][0]
         taught = None
@@ -353,11 +389,11 @@ class Learner:
         tokens = sum(len(answer) for _, answer in pairs)
         return {**totals, "tokens": float(tokens), "seconds": time.monotonic() - began}
 
-    def _together(self, pairs: Sequence[Pair]) -> list[list[int]]:
-        """Which of these go through the model together, by place."""
+    def _together(self, pairs: Sequence[Pair], rows: int | None = None) -> list[list[int]]:
+        """Which of these go through the model together, by place; `rows` of them at most, or a micro-batch."""
         return together(
             pairs,
-            rows=self.micro_batch,
+            rows=rows or self.micro_batch,
             positions=AT_ONCE[self.dtype] if self.device.type == "cpu" else None,
             branches=self.branches and takes_trees(self.causal.config),
         )

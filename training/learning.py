@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gpu_workers.errors import NothingLearned
 from gpu_workers.types import Example
+from training import memory
 from training.config import Recipe
 from training.questions import Question
 
@@ -165,10 +166,10 @@ def _look(learner: Learner, job: Job, ledger: Listener) -> list[View]:
         examples = [replace(example, rewrite=None, decided=()) for example in examples]
     views: list[View] = []
     ledger.beat("teacher", 0, len(examples))
-    look = partial(learner.view, teacher=recipe.teacher, with_distribution=recipe.distillation != "token")
-    for view in _each(learner, look, examples):
-        views.append(view)
-        ledger.beat("teacher", len(views), len(examples), work=1)
+    look = partial(learner.views, teacher=recipe.teacher, with_distribution=recipe.distillation != "token")
+    for seen in _each(learner, look, examples):
+        views += seen
+        ledger.beat("teacher", len(views), len(examples), work=len(seen))
     rewarded = any(view.example.has_reward for view in views)
     taught = [view for view in views if view.teacher_logprobs is not None]
     rewritten = any(view.example.rewrite is not None for view in views)
@@ -185,10 +186,15 @@ def _look(learner: Learner, job: Job, ledger: Listener) -> list[View]:
     return views
 
 
-def _each(learner: Learner, look: Callable[[Example], View], examples: list[Example]) -> Iterator[View]:
-    """What `look` says of each example; where several processes share the learner, each looks at a part."""
+def _each(
+    learner: Learner, look: Callable[[Sequence[Example]], list[View]], examples: list[Example]
+) -> Iterator[list[View]]:
+    """What `look` says of each example, a micro-batch at a time; where several processes share the learner, each looks
+    at a part."""
     if not _is_shared():
-        yield from map(look, examples)
+        at_once = getattr(learner, "micro_batch", 1)  # Tinker has no such number
+        for first in range(0, len(examples), at_once):
+            yield memory.fitting(learner, partial(look, examples[first : first + at_once]))
         return
     from gpu_workers.distributed import SharedLearner
 
@@ -225,7 +231,7 @@ def _update(learner: Learner, views: list[View], job: Job, ledger: Listener, gap
     total = recipe.updates * len(views)
     ledger.beat("learning", 0, total, force=True)
 
-    def at_once() -> int:  # fewer than the recipe says where memory ended; Tinker has no such number
+    def at_once() -> int:  # fewer than the recipe says where memory ended
         return getattr(learner, "micro_batch", recipe.micro_batch)
 
     read = 0  # of all updates' samples

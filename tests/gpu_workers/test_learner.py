@@ -113,6 +113,39 @@ def test_the_teacher_may_be_the_policy_as_it_is(learner):
     assert view.teacher_logprobs.tolist() != pytest.approx(learner.score(HINTED, RESPONSE, adapter=False), abs=1e-3)
 
 
+@pytest.mark.parametrize("teacher", ["base", "policy"])
+@pytest.mark.parametrize("micro_batch", [1, 2, 8])
+def test_what_is_seen_of_many_at_once_is_what_is_seen_of_each(learner, teacher, micro_batch):
+    list(updates(learner, batch(learner), RECIPE))  # the policy is the base no more
+    learner.micro_batch = micro_batch
+    examples = [view.example for view in batch(learner)] + [example(learner, [1, 9], [11, 12, 2], kind="rehearsal")]
+
+    several = learner.views(examples, teacher=teacher)
+
+    for one, view in zip(examples, several, strict=True):
+        alone = learner.view(one, teacher=teacher)
+        assert view.example is one
+        assert view.teacher_distance == pytest.approx(alone.teacher_distance, abs=1e-5)
+        for name in ("reference_logprobs", "start_logprobs", "teacher_logprobs", "target_hidden"):
+            expected, found = getattr(alone, name), getattr(view, name)
+            assert (found is None) == (expected is None)
+            if expected is not None:
+                torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_many_are_read_in_as_many_passes_as_twice_the_micro_batch_asks_for(tiny_model, monkeypatch):
+    learner = Learner(tiny_model, dtype="float32", micro_batch=2)
+    learner.branches = False
+    examples = [example(learner, [*PROMPT, at], hint=[*HINTED, at]) for at in (60, 61, 62, 63, 64)]
+    passes = []
+    read = learner._scored
+    monkeypatch.setattr(learner, "_scored", lambda causal, pairs: passes.append(len(pairs)) or read(causal, pairs))
+
+    learner.views(examples)
+
+    assert passes == [4, 4, 2]  # five replies, each by itself and by its teacher
+
+
 @pytest.mark.parametrize("kind", ["token", "topk", "vocabulary"])
 @pytest.mark.parametrize("shape", [LoraShape(), None], ids=["lora", "full"])
 def test_the_head_in_pieces_gives_the_gradient_of_full_logits(tiny_model, shape, kind):

@@ -75,11 +75,30 @@ def apart(one, other, name):
     )
 
 
+def test_frozen_models_read_a_micro_batch_at_a_time_and_less_where_there_is_no_room(job, tiny_model, monkeypatch):
+    learner, heard = Learner(tiny_model, dtype="float32", micro_batch=2), Heard()
+    read = learner._scored
+
+    def scored(causal, pairs):
+        if len(pairs) > 2:
+            raise MemoryError
+        return read(causal, pairs)
+
+    monkeypatch.setattr(learner, "_scored", scored)
+    views = learning._look(learner, job(LORA, "one"), heard)
+
+    assert [len(view.example.response_ids) for view in views] == [5, 2, 4]
+    assert heard.beats == [("teacher", 0, 3), ("teacher", 2, 3), ("teacher", 3, 3)]
+    assert learner.micro_batch == 1  # two replies and a teacher were three rows
+
+
 @pytest.mark.processes
-def test_two_processes_learn_the_adapter_that_one_learns(job, tmp_path):
+@pytest.mark.parametrize("micro_batch", [1, 2])
+def test_two_processes_learn_the_adapter_that_one_learns(job, tmp_path, micro_batch):
     alone, heard = Heard(), Heard()
+    together = LORA.model_copy(update={"micro_batch": micro_batch})
     one = launch.learn(job(LORA, "one"), alone, home=tmp_path / "jobs")
-    two = launch.learn(job(LORA, "two"), heard, home=tmp_path / "jobs", processes=2)
+    two = launch.learn(job(together, "two"), heard, home=tmp_path / "jobs", processes=2)
 
     # Three samples on two processes: a sample that weighed 1/2 or 1/4 in place of 1/3 would show in the first digit.
     weights, moments = apart(tmp_path / "one", tmp_path / "two", "adapter_model.safetensors")
@@ -126,7 +145,8 @@ def test_two_processes_learn_the_full_weights_that_one_learns(job, tmp_path):
 @pytest.mark.processes
 def test_a_base_in_shards_teaches_its_adapter_the_same(job, tmp_path):
     launch.learn(job(LORA, "one"), Heard(), home=tmp_path / "jobs")
-    launch.learn(job(LORA, "two", is_sharded=True), Heard(), home=tmp_path / "jobs", processes=2)
+    together = LORA.model_copy(update={"micro_batch": 2})
+    launch.learn(job(together, "two", is_sharded=True), Heard(), home=tmp_path / "jobs", processes=2)
 
     weights, moments = apart(tmp_path / "one", tmp_path / "two", "adapter_model.safetensors")
     assert weights < 1e-5
