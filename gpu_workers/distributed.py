@@ -213,11 +213,11 @@ class SharedLearner(Learner):
     def _passes(self, count: int) -> int:
         return math.ceil(count / self.micro_batch)
 
-    def _together(self, pairs: Sequence[Pair], rows: int | None = None) -> list[list[int]]:
+    def _together(self, pairs: Sequence[Pair], *, is_read: bool = False) -> list[list[int]]:
         """As a Learner's; by count alone where layers lie in shards, so that everybody passes equally often."""
         if not self.is_sharded:
-            return super()._together(pairs, rows)
-        places, rows = list(range(len(pairs))), rows or self.micro_batch
+            return super()._together(pairs, is_read=is_read)
+        places, rows = list(range(len(pairs))), self.micro_batch * (2 if is_read else 1)
         return [places[first : first + rows] for first in range(0, len(pairs), rows)]
 
     # A step

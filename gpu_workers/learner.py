@@ -23,7 +23,7 @@ from transformers import AutoModelForCausalLM
 
 from gpu_workers import checkpoints, head, products, quantized
 from gpu_workers.answers import Answers
-from gpu_workers.branching import Pair, Tree, takes_trees, together
+from gpu_workers.branching import LONGEST, Pair, Tree, takes_trees, together
 from gpu_workers.errors import AdapterInvalid, NothingLearned, OutOfMemory
 from gpu_workers.head import Divergence, Head
 from gpu_workers.layers import slim
@@ -271,11 +271,10 @@ class Learner:
         return [self._seen(*one, with_distribution) for one in zip(examples, by_example, strict=True)]
 
     def _read(self, causal: Any, asked: Mapping[tuple[int, str], Pair]) -> dict[tuple[int, str], Read]:
-        """What `_scored` says of each of these: an example takes at most two rows, and reading keeps nothing for a way
-        back, so twice as many of them are read at once as are learned from."""
+        """What `_scored` says of each of these."""
         names, pairs = list(asked), list(asked.values())
         found: dict[tuple[int, str], Read] = {}
-        for part in self._together(pairs, 2 * self.micro_batch):
+        for part in self._together(pairs, is_read=True):
             found |= zip([names[at] for at in part], self._scored(causal, [pairs[at] for at in part]), strict=True)
         return found
 
@@ -389,13 +388,16 @@ class Learner:
         tokens = sum(len(answer) for _, answer in pairs)
         return {**totals, "tokens": float(tokens), "seconds": time.monotonic() - began}
 
-    def _together(self, pairs: Sequence[Pair], rows: int | None = None) -> list[list[int]]:
-        """Which of these go through the model together, by place; `rows` of them at most, or a micro-batch."""
+    def _together(self, pairs: Sequence[Pair], *, is_read: bool = False) -> list[list[int]]:
+        """Which of these go through the model together, by place. Of what is only read nothing is kept for a way back,
+        and an example takes at most two rows of it: so twice a micro-batch, and of short rows as many as are quick."""
+        positions = AT_ONCE[self.dtype] if self.device.type == "cpu" else None
+        rows = self.micro_batch * (2 if is_read else 1)
+        if is_read and self.branches:
+            longest = max((len(prompt) + len(answer) for prompt, answer in pairs), default=1)
+            rows = max(rows, (positions or LONGEST) // longest)
         return together(
-            pairs,
-            rows=rows or self.micro_batch,
-            positions=AT_ONCE[self.dtype] if self.device.type == "cpu" else None,
-            branches=self.branches and takes_trees(self.causal.config),
+            pairs, rows=rows, positions=positions, branches=self.branches and takes_trees(self.causal.config)
         )
 
     def _scores(
@@ -456,7 +458,7 @@ class Learner:
         """
         found: dict[int, float] = {}
         with self._room(), nullcontext(self.causal) if adapter else self._as_base() as causal:
-            for part in self._together(pairs):
+            for part in self._together(pairs, is_read=True):
                 scored = self._scored(causal, [pairs[at] for at in part])
                 found |= {at: float(logprobs.sum()) for at, (logprobs, _) in zip(part, scored, strict=True)}
         return [found[at] for at in range(len(pairs))]

@@ -133,17 +133,21 @@ def test_what_is_seen_of_many_at_once_is_what_is_seen_of_each(learner, teacher, 
                 torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
-def test_many_are_read_in_as_many_passes_as_twice_the_micro_batch_asks_for(tiny_model, monkeypatch):
+@pytest.mark.parametrize(("branches", "expected"), [(False, [4, 4, 2]), (True, [10])])
+def test_of_what_is_only_read_twice_the_micro_batch_goes_at_once_and_of_short_rows_what_is_quick(
+    tiny_model, monkeypatch, branches, expected
+):
     learner = Learner(tiny_model, dtype="float32", micro_batch=2)
-    learner.branches = False
+    learner.branches = branches  # without is the last resort where there is little memory
     examples = [example(learner, [*PROMPT, at], hint=[*HINTED, at]) for at in (60, 61, 62, 63, 64)]
     passes = []
     read = learner._scored
     monkeypatch.setattr(learner, "_scored", lambda causal, pairs: passes.append(len(pairs)) or read(causal, pairs))
 
     learner.views(examples)
+    learner.likelihoods([(one.prompt_ids, one.response_ids) for one in examples for _ in range(2)])
 
-    assert passes == [4, 4, 2]  # five replies, each by itself and by its teacher
+    assert passes == 2 * expected  # five replies, each by itself and by its teacher; and ten answers
 
 
 @pytest.mark.parametrize("kind", ["token", "topk", "vocabulary"])
