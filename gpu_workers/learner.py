@@ -390,12 +390,15 @@ class Learner:
 
     def _together(self, pairs: Sequence[Pair], *, is_read: bool = False) -> list[list[int]]:
         """Which of these go through the model together, by place. Of what is only read nothing is kept for a way back,
-        and an example takes at most two rows of it: so twice a micro-batch, and of short rows as many as are quick."""
+        and an example takes at most two rows of it: so it is twice as many, and of short rows as many as are quick. A
+        CPU takes no more of longer ones than of one example, since it reads several in no less time than one by one."""
         positions = AT_ONCE[self.dtype] if self.device.type == "cpu" else None
-        rows = self.micro_batch * (2 if is_read else 1)
-        if is_read and self.branches:
-            longest = max((len(prompt) + len(answer) for prompt, answer in pairs), default=1)
-            rows = max(rows, (positions or LONGEST) // longest)
+        rows = self.micro_batch
+        if is_read:
+            rows = 2 * (1 if positions else rows)
+            if self.branches:
+                longest = max((len(prompt) + len(answer) for prompt, answer in pairs), default=1)
+                rows = max(rows, (positions or LONGEST) // longest)
         return together(
             pairs, rows=rows, positions=positions, branches=self.branches and takes_trees(self.causal.config)
         )

@@ -133,21 +133,36 @@ def test_what_is_seen_of_many_at_once_is_what_is_seen_of_each(learner, teacher, 
                 torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("branches", "expected"), [(False, [4, 4, 2]), (True, [10])])
-def test_of_what_is_only_read_twice_the_micro_batch_goes_at_once_and_of_short_rows_what_is_quick(
-    tiny_model, monkeypatch, branches, expected
-):
-    learner = Learner(tiny_model, dtype="float32", micro_batch=2)
+@pytest.mark.parametrize(
+    ("device", "branches", "passes", "long"),
+    [
+        ("cpu", True, [10], 1),
+        ("cpu", False, [2, 2, 2, 2, 2], 1),
+        ("cuda", True, [10], 6),  # 6 x 304 positions, of 2048
+        ("cuda", False, [4, 4, 2], 4),  # twice the micro-batch
+    ],
+)
+def test_of_what_is_only_read_more_goes_at_once_than_of_what_is_learned_from(learner, device, branches, passes, long):
+    learner.device = torch.device(device)
+    learner.micro_batch = 2
     learner.branches = branches  # without is the last resort where there is little memory
+    pairs = [([*PROMPT, at], RESPONSE) for at in range(60, 70)]  # short: 90 positions are one pass wherever
+
+    assert [len(part) for part in learner._together(pairs, is_read=True)] == passes
+    rows = [([at], [at] * 303) for at in range(9)]
+    assert max(len(part) for part in learner._together(rows, is_read=True)) == long
+
+
+def test_what_is_short_is_read_in_one_pass(learner, monkeypatch):
     examples = [example(learner, [*PROMPT, at], hint=[*HINTED, at]) for at in (60, 61, 62, 63, 64)]
     passes = []
     read = learner._scored
     monkeypatch.setattr(learner, "_scored", lambda causal, pairs: passes.append(len(pairs)) or read(causal, pairs))
 
     learner.views(examples)
-    learner.likelihoods([(one.prompt_ids, one.response_ids) for one in examples for _ in range(2)])
+    learner.likelihoods([([*PROMPT, at], RESPONSE) for at in (60, 61, 62, 63, 64)])
 
-    assert passes == 2 * expected  # five replies, each by itself and by its teacher; and ten answers
+    assert passes == [10, 5]  # five replies, each by itself and by its teacher; and five answers
 
 
 @pytest.mark.parametrize("kind", ["token", "topk", "vocabulary"])
