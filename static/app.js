@@ -61,10 +61,11 @@ function land(event) {
   window.htmx.swap(document.body, detail.serverResponse, { swapStyle: "none", swapDelay: 0, settleDelay: 0 });
 }
 
-// Reasons that somebody is choosing just now are theirs: what is pushed meanwhile shows the same a moment older.
+// Reasons that somebody is choosing just now are theirs: what is pushed meanwhile shows the same a moment older, and a
+// press that began on what it replaces would be no click.
 document.addEventListener("htmx:oobBeforeSwap", (event) => {
   const { target, fragment } = event.detail;
-  const isBusy = target.matches(".reasons") && (target.matches(":focus-within") || find(".htmx-request", target));
+  const isBusy = target.matches(".reasons") && (target.matches(":focus-within, :active") || find(".htmx-request", target));
   if (isBusy && find("input[type=checkbox]", fragment)) event.detail.shouldSwap = false;
 });
 

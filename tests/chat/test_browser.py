@@ -221,6 +221,22 @@ async def test_a_bad_reply_has_reasons_by_mouse_and_by_keyboard(open_tab, engine
     assert await stands("thumb") == []
 
 
+async def test_a_reason_that_is_being_pressed_when_news_of_it_arrives_is_chosen(open_tab, engine, session):
+    tab, other = await open_tab(), await open_tab()
+    await say(tab, "Say hello")
+    await tab.get_by_role("button", name="Bad reply").click()
+    await expect(other.locator(".reasons label")).to_have_count(7)
+    await other.evaluate("""() => document.addEventListener("htmx:oobBeforeSwap", (event) => {
+        if (event.detail.target.matches(".reasons")) setTimeout(() => { document.body.dataset.news = "come" }) })""")
+    await other.locator(".reasons label").get_by_text("wrong").hover()
+    await other.mouse.down()
+    await tab.locator(".reasons label").get_by_text("too long").click()
+    await expect(other.locator("body[data-news]")).to_have_count(1)
+    await other.mouse.up()
+    await expect(other.get_by_role("checkbox", name="wrong")).to_be_checked()
+    await expect(tab.get_by_role("checkbox", name="too long")).to_be_checked()
+
+
 async def test_reasons_chosen_quickly_are_all_kept(open_tab, engine, session):
     tab, other = await open_tab(), await open_tab()
     await say(tab, "Say hello")
