@@ -20,8 +20,11 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
       child.remove(); // what is selected or opened in the one that stands is left alone
     } else if (standing && !standing.contains(event.detail.target)) {
       keepTyping(standing, child);
+      keepOpen(standing, child);
+      const at = standing.contains(document.activeElement) ? document.activeElement.id : "";
       standing.replaceWith(child);
       window.htmx.process(child);
+      if (at) document.getElementById(at)?.focus({ preventScroll: true });
     }
   }
   const chip = arriving && event.detail.target.matches("details.journey[open]") ? event.detail.target : null;
@@ -61,12 +64,13 @@ function land(event) {
   window.htmx.swap(document.body, detail.serverResponse, { swapStyle: "none", swapDelay: 0, settleDelay: 0 });
 }
 
-// Reasons that somebody is choosing just now are theirs: what is pushed meanwhile shows the same a moment older, and a
-// press that began on what it replaces would be no click.
+// Reasons that somebody is choosing just now are theirs: what is pushed meanwhile shows the same a moment older. And a
+// press, on them or on a thumb, that began on what is replaced would be no click.
 document.addEventListener("htmx:oobBeforeSwap", (event) => {
   const { target, fragment } = event.detail;
   const isBusy = target.matches(".reasons") && (target.matches(":focus-within, :active") || find(".htmx-request", target));
-  if (isBusy && find("input[type=checkbox]", fragment)) event.detail.shouldSwap = false;
+  const isPressed = target.matches(".thumbs") && find(":active", target);
+  if (isPressed || (isBusy && find("input[type=checkbox]", fragment))) event.detail.shouldSwap = false;
 });
 
 // A reason that was not taken is not left looking as if it were.
@@ -100,6 +104,12 @@ function keepTyping(standing, arriving) {
       around.open = true;
     }
   }
+}
+
+// What somebody has opened stays open.
+function keepOpen(standing, arriving) {
+  const [before, after] = [standing, arriving].map((turn) => [...turn.querySelectorAll("details")]);
+  if (before.length === after.length) before.forEach((opened, at) => (after[at].open ||= opened.open));
 }
 
 // ---------- the composer ----------

@@ -237,6 +237,21 @@ async def test_a_reason_that_is_being_pressed_when_news_of_it_arrives_is_chosen(
     await expect(tab.get_by_role("checkbox", name="too long")).to_be_checked()
 
 
+async def test_a_thumb_that_is_being_pressed_when_news_of_it_arrives_is_given(open_tab, engine, session):
+    tab, other = await open_tab(), await open_tab()
+    await say(tab, "Say hello")
+    await other.evaluate("""() => document.addEventListener("htmx:oobBeforeSwap", (event) => {
+        if (event.detail.target.matches(".thumbs")) setTimeout(() => { document.body.dataset.news = "come" }) })""")
+    await other.get_by_role("button", name="Bad reply").focus()
+    await other.keyboard.down("Space")
+    await tab.get_by_role("button", name="Good reply").click()
+    await expect(other.locator("body[data-news]")).to_have_count(1)
+    await other.keyboard.up("Space")
+    await expect(tab.get_by_role("button", name="Bad reply")).to_have_attribute("aria-pressed", "true")
+    await expect(other.get_by_role("button", name="Bad reply")).to_have_attribute("aria-pressed", "true")
+    assert [said.value for said in await stands("thumb")] == [-1]
+
+
 async def test_reasons_chosen_quickly_are_all_kept(open_tab, engine, session):
     tab, other = await open_tab(), await open_tab()
     await say(tab, "Say hello")
@@ -272,6 +287,23 @@ async def test_what_is_being_typed_survives_what_happens_meanwhile(open_tab, eng
     await other.get_by_role("button", name="Bad reply").click()
     await expect(tab.get_by_role("button", name="Bad reply")).to_have_attribute("aria-pressed", "true")
     await expect(tab.get_by_label("What the reply should have said")).to_have_value("Half a sent")
+
+
+async def test_a_box_that_was_opened_stays_open_and_in_focus_when_its_turn_is_drawn_again(open_tab, engine, session):
+    tab = await open_tab()
+    await say(tab, "Say hello")
+    await tab.locator(".correction summary").click()
+    await tab.get_by_label("What the reply should have said").focus()
+    await tab.evaluate("""() => {
+        const again = document.querySelector("article.turn").cloneNode(true);
+        again.querySelectorAll("details").forEach((details) => { details.open = false; });
+        again.querySelector(".prose").textContent = "Drawn again";
+        const pushed = `<div hx-swap-oob="beforeend:#turns">${again.outerHTML}</div>`;
+        htmx.swap(document.body, pushed, { swapStyle: "none" });
+    }""")
+    await expect(tab.locator(".turn .reply > .prose")).to_have_text("Drawn again")
+    await expect(tab.get_by_label("What the reply should have said")).to_be_visible()
+    await expect(tab.get_by_label("What the reply should have said")).to_be_focused()
 
 
 async def test_what_is_typed_at_an_earlier_try_stays_with_that_try(open_tab, engine, session):
