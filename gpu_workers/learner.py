@@ -263,12 +263,8 @@ class Learner:
                 asked[at, "teacher"] = (example.teacher_prompt_ids, example.response_ids)
         with self._as_base() as base:
             seen = self._read(base, of_base)
-        if of_policy:
-            seen |= self._read(self.causal, of_policy)
-        by_example: list[dict[str, Read]] = [{} for _ in examples]
-        for (at, name), read in seen.items():
-            by_example[at][name] = read
-        return [self._seen(*one, with_distribution) for one in zip(examples, by_example, strict=True)]
+        seen |= self._read(self.causal, of_policy)
+        return [self._seen(example, at, seen, with_distribution) for at, example in enumerate(examples)]
 
     def _read(self, causal: Any, asked: Mapping[tuple[int, str], Pair]) -> dict[tuple[int, str], Read]:
         """What `_scored` says of each of these."""
@@ -278,16 +274,16 @@ class Learner:
             found |= zip([names[at] for at in part], self._scored(causal, [pairs[at] for at in part]), strict=True)
         return found
 
-    def _seen(self, example: Example, seen: Mapping[str, Read], with_distribution: bool) -> View:
+    def _seen(self, example: Example, at: int, seen: Mapping[tuple[int, str], Read], with_distribution: bool) -> View:
         """`seen` is what the base says of the reply ("reference"), the policy ("start") where it is not the base, and
-        the teacher where there is one."""
-        reference, target = seen["reference"]
-        start = reference if self.is_fresh else seen["start"][0]
+        the teacher where there is one, each by the example's place."""
+        reference, target = seen[at, "reference"]
+        start = reference if self.is_fresh else seen[at, "start"][0]
         taught = None
-        if "teacher" in seen:
-            taught, target = seen["teacher"]
-        elif "start" in seen and example.kind == "turn" and not self.is_full:
-            target = seen["start"][1]
+        if (at, "teacher") in seen:
+            taught, target = seen[at, "teacher"]
+        elif not self.is_fresh and example.kind == "turn" and not self.is_full:
+            target = seen[at, "start"][1]
         if not with_distribution:
             target = target.new_zeros(0, target.shape[1])
         apart = 0.0 if taught is None else float((taught - start).abs().mean())

@@ -99,28 +99,6 @@ def unprivileged() -> pwd.struct_passwd | None:
     return users.get("postgres") or users["nobody"]
 
 
-def pytest_configure() -> None:
-    """Between two tests the tables are emptied by DELETE. TRUNCATE makes all of them anew, empty as most are, and their
-    indexes: that took longer than most tests."""
-    from django.db.backends.postgresql.operations import DatabaseOperations
-
-    truncated = DatabaseOperations.sql_flush
-
-    def emptied(
-        self: Any, style: Any, tables: list[str], *, reset_sequences: bool = False, allow_cascade: bool = False
-    ) -> list[str]:
-        if reset_sequences or not tables:
-            found: list[str] = truncated(
-                self, style, tables, reset_sequences=reset_sequences, allow_cascade=allow_cascade
-            )
-            return found
-        deleted = (f"DELETE FROM {self.quote_name(table)}" for table in tables)
-        # As a replica a session asks no foreign key, so that the order does not matter.
-        return ["; ".join(["SET LOCAL session_replication_role = replica", *deleted])]
-
-    DatabaseOperations.sql_flush = emptied  # type: ignore[method-assign]
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what no database can change: it was run on SQLite's side already."""
 

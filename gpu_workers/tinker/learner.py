@@ -124,15 +124,9 @@ class TinkerLearner:
             teacher_distance=0.0 if taught is None else float((taught - start).abs().mean()),
         )
 
-    def views(
-        self,
-        examples: Sequence[Example],
-        *,
-        teacher: Literal["base", "policy"] = "base",
-        with_distribution: bool = False,
-    ) -> list[View]:
+    def views(self, examples: Sequence[Example], **how: Any) -> list[View]:
         """`view` of each."""
-        return [self.view(example, teacher=teacher, with_distribution=with_distribution) for example in examples]
+        return [self.view(example, **how) for example in examples]
 
     def likelihoods(self, pairs: Sequence[Pair], *, adapter: bool = True) -> list[float]:
         """The log-prob of each whole answer after its prompt, by the policy, or by the base with `adapter=False`."""

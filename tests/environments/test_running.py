@@ -153,7 +153,7 @@ class FakeClient:
         told.talking[self.line] += self.use == "talk"
         if len(told.lines[self.line].waiting) >= SAMPLES:
             told.late = max(told.late, told.talking[self.line])
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # no time passes: whoever else may talk now begins
         told.talking[self.line] -= self.use == "talk"
         if told.dies_after is not None and told.asked.total() >= told.dies_after:
             raise Killed
