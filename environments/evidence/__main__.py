@@ -25,7 +25,7 @@ from environments.evidence.arms import ARMS, chosen
 from environments.evidence.journal import Journal
 from environments.evidence.plan import FULL, QUICK, Plan, made
 from environments.evidence.running import ArmsFailed, Running, agree
-from environments.evidence.stack import Stack
+from environments.evidence.stack import Stack, folders, side_by_side
 from environments.evidence.traffic import RememberedWords
 from environments.evidence.writing import write
 from environments.personas import Persona
@@ -71,6 +71,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--actor-model", default="", help="which of its models does")
     parser.add_argument("--actor-key", default=os.environ.get(ACTOR_KEY, ""), help=f"or in {ACTOR_KEY}")
+    parser.add_argument(
+        "--talkbacks", type=int, metavar="N", help="side by side, each with a learner (one for three cores)"
+    )
     parser.add_argument("--plan", action="store_true", help="say what would be done and how long it takes; do nothing")
     parser.add_argument("--report", action="store_true", help="only write the report of what is there")
     return parser.parse_args(arguments)
@@ -121,18 +124,20 @@ def sentences(plan: Plan, done: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-async def carried_out(plan: Plan, out: Path, journal: Journal, rows: Journal, actor: Actor) -> str:
-    """Carry out the plan on a private Talkback; returns what could not be done, as sentences. `actor` words what people
-    say where the plan says so."""
+async def carried_out(plan: Plan, homes: Sequence[Path], journal: Journal, rows: Journal, actor: Actor) -> str:
+    """Carry out the plan on private Talkbacks in these folders; returns what could not be done, as sentences. `actor`
+    words what people say where the plan says so."""
 
     def played(person: Persona, seed: int) -> User:
         return ModelUser(person, RememberedWords(actor, journal), seed, writes=plan.sizes.writes)
 
-    async with aclosing(actor), Stack(out / "talkback", Path(plan.model), plan.settings) as stack:
-        print(f"A private Talkback runs in {stack.folder}, for as long as this does.", flush=True)
+    made = [Stack(home, Path(plan.model), plan.settings, beside=len(homes) - 1) for home in homes]
+    async with aclosing(actor), side_by_side(made) as stacks:
+        for stack in stacks:
+            print(f"A private Talkback runs in {stack.folder}, for as long as this does.", flush=True)
         who = played if plan.actor else None
         try:
-            await Running(plan, stack, journal, rows, say=partial(print, flush=True), person=who).run()
+            await Running(plan, stacks, journal, rows, say=partial(print, flush=True), person=who).run()
         except ArmsFailed as error:
             return str(error)
     return ""
@@ -160,7 +165,9 @@ def main(arguments: Sequence[str]) -> int:
             print(sentences(plan, [row["key"] for row in journal]), flush=True)
             if options.plan:
                 return 0
-            trouble = asyncio.run(carried_out(plan, out, journal, rows, _actor(options)))
+            lines = len(plan.seeds) * sum(arm.learns for arm in plan.arms)
+            homes = folders(out, lines, plan.settings, options.talkbacks)
+            trouble = asyncio.run(carried_out(plan, homes, journal, rows, _actor(options)))
         page, data = write(out, journal, rows)
     except TalkbackError as error:
         print(error, file=sys.stderr)

@@ -22,15 +22,23 @@ def cores() -> int:
 
 
 def free_ports(number: int) -> list[int]:
-    """Ports of this machine on which nobody listens now."""
-    held = [socket.socket() for _ in range(number)]
+    """Ports of this machine on which nobody listens now, and that were not given out before."""
+    found, held = list[int](), list[socket.socket]()
     try:
-        for one in held:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in held]
+        while len(found) < number:
+            held.append(socket.socket())
+            held[-1].bind(("127.0.0.1", 0))
+            port = int(held[-1].getsockname()[1])
+            if port not in _given_out:
+                found.append(port)
     finally:
         for one in held:
             one.close()
+    _given_out.update(found)
+    return found
+
+
+_given_out: set[int] = set()
 
 
 def left(folder: Path) -> list[int]:

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
 from core.errors import TalkbackError
-from environments.evidence import probes, shots
+from environments.evidence import homes, probes, shots
 from environments.evidence.arms import Arm
+from environments.evidence.homes import Door, Home
 from environments.evidence.journal import Journal
 from environments.evidence.plan import Plan
-from environments.evidence.probes import BASE, NAME, Probe, Reader
-from environments.evidence.rounds import TALKING, House, Rounds
-from environments.evidence.traffic import Line, Talkback
-from environments.evidence.turnstile import Rank, Turnstile
+from environments.evidence.probes import BASE, NAME, Probe
+from environments.evidence.rounds import TALKING, Rounds
+from environments.evidence.traffic import Line
+from environments.evidence.turnstile import Rank
 from environments.personas import Persona
 from environments.users import ScriptedUser, User
 
 WATCH_S = 3.0
 """How often it is looked whether every process is still there."""
-
-TAUGHT_AT_ONCE = 3
-"""Arms that learn side by side at least, of several seeds where one has fewer: each waits for its own last run, and
-cores would wait with it. Where engines have room for more batches at a time, as many."""
 
 PROBING = TALKING + 1
 
@@ -42,31 +40,13 @@ class ArmsFailed(TalkbackError):
     code, status = "arms_failed", 500
 
 
-class Door(House, Protocol):
-    """The private Talkback, as whoever runs it, as its clients, and as its engine's reader."""
-
-    async def make_lines(self, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Mapping[str, str]]: ...
-
-    async def rehearse(self) -> None: ...
-
-    async def approve(self, number: int) -> None: ...
-
-    def client(self, key: str) -> Talkback: ...
-
-    def reader(self) -> Reader: ...
-
-    def check(self) -> None: ...
-
-    def spent(self) -> Mapping[str, float]: ...
-
-
 class Running:
-    """One plan, one Talkback, two files."""
+    """One plan, one Talkback or several side by side, two files."""
 
     def __init__(
         self,
         plan: Plan,
-        door: Door,
+        doors: Sequence[Door],
         journal: Journal,
         rows: Journal,
         *,
@@ -77,13 +57,11 @@ class Running:
     ) -> None:
         """`person` makes whoever talks in a session, from who they are and a seed; None: a scripted user."""
         self.plan, self.journal, self.rows = plan, journal, rows
-        self._door, self._say = door, say
+        self._homes, self._say = [Home(door, plan) for door in doors], say
         self._person = person or partial(ScriptedUser, writes=plan.sizes.writes)
         self._sleep, self._clock = sleep, clock
-        self._turnstile = Turnstile(door.at_once)
         self._referring = asyncio.Lock()
-        self._keys: Mapping[str, Mapping[str, str]] = {}
-        self._clients: dict[str, Talkback] = {}
+        self._known = {seed: asyncio.Event() for seed in plan.seeds}
         self._later: list[asyncio.Task[None]] = []
         self._over: asyncio.Queue[asyncio.Task[None]] = asyncio.Queue()
         self._began_at = clock()
@@ -111,16 +89,19 @@ class Running:
     async def _watch(self) -> None:
         while True:
             await self._sleep(WATCH_S)
-            self._door.check()
+            for home in self._homes:
+                home.door.check()
 
     async def _all(self) -> None:
-        described = [self._described(arm, seed) for seed in self.plan.seeds for arm in self.plan.arms]
-        self._keys = await self._door.make_lines(described)
-        await self._door.rehearse()
-        self._reader = probes.Reading(self._door.reader())
-        side_by_side = self._door.at_once // self.plan.sizes.samples, sum(arm.learns for arm in self.plan.arms)
-        places = asyncio.Semaphore(max(TAUGHT_AT_ONCE, *side_by_side))
-        self._soon(self._begin_seeds(places))
+        plans = [row["plan"] for row in self.journal.under("plan/")]
+        self._lives = homes.shared_out(plans, len(self._homes))
+        lines: dict[Home, list[dict[str, Any]]] = {home: [] for home in self._homes}
+        for seed in self.plan.seeds:
+            for arm in self.plan.arms:
+                lines[self._home(arm, seed)].append(self._described(arm, seed))
+        await asyncio.gather(*(home.furnish(rows) for home, rows in lines.items()))
+        for home in self._homes:
+            self._soon(self._begin_seeds(home))
         try:
             failed = await self._ended()
         finally:
@@ -130,26 +111,25 @@ class Running:
         if failed:
             raise ArmsFailed(" ".join(failed))
 
-    async def _begin_seeds(self, places: asyncio.Semaphore) -> None:
+    async def _begin_seeds(self, home: Home) -> None:
         for number, seed in enumerate(self.plan.seeds):
-            await self._seed(number, seed, places)
+            await self._seed(number, seed, home)
 
-    async def _seed(self, number: int, seed: int, places: asyncio.Semaphore) -> None:
-        """Begin all arms of a seed: what learns when there is a place for it, so that the next seed begins while the
-        last arms of this one learn. Whoever began first is answered first."""
+    async def _seed(self, number: int, seed: int, home: Home) -> None:
+        """Begin the arms of a seed that live there: what learns when there is a place for it, so that the next seed
+        begins while the last arms of this one learn. Whoever began first is answered first."""
         base = next((arm for arm in self.plan.arms if arm.kind == "frozen"), None)
-        known = asyncio.Event()
 
         async def arm_of(at: int, arm: Arm) -> None:
             if arm.learns:
-                await self._learns(arm, seed, number, at, base, known)
+                await self._learns(arm, seed, number, at, base)
                 return
             probe, rank = Probe(arm, seed, 0, BASE), (PROBING, number, 0, at)
             try:
                 await self._probe(probe, rank, shown=await self._shots(arm, seed, rank) if arm.kind == "shown" else ())
             finally:
                 if arm is base:
-                    known.set()
+                    self._known[seed].set()
             if arm is base and seed == self.plan.seeds[0]:
                 await self._pack(probe)
 
@@ -158,25 +138,28 @@ class Running:
             if f"references/{seed}" in self.journal:
                 return
             first, rank = self.plan.arms[0], (PROBING, number, 0, len(self.plan.arms))
-            client = self._client(first, seed, "probe")
+            client = home.client(_line_name(first, seed), "probe")
             async with self._referring:  # seeds have questions in common, and each is asked once
                 await probes.ask_references(
-                    self.plan, first, seed, client, self._reader, self.rows, self._turnstile, rank
+                    self.plan, first, seed, client, home.reader, self.rows, home.turnstile, rank
                 )
             self._write(f"references/{seed}")
             self._tell(first, seed, f"references: {self.plan.sizes.references} further replies of the base a question")
 
-        self._soon(refer())
+        if self._home(self.plan.arms[0], seed) is home:
+            self._soon(refer())
         for at, arm in sorted(enumerate(self.plan.arms), key=lambda one: one[1].learns):
+            if self._home(arm, seed) is not home:
+                continue
             if not arm.learns:
                 self._soon(arm_of(at, arm))
                 continue
-            await places.acquire()
-            self._soon(arm_of(at, arm)).add_done_callback(lambda _: places.release())
+            await home.places.acquire()
+            self._soon(arm_of(at, arm)).add_done_callback(lambda _: home.places.release())
 
-    async def _learns(self, arm: Arm, seed: int, number: int, at: int, base: Arm | None, known: asyncio.Event) -> None:
+    async def _learns(self, arm: Arm, seed: int, number: int, at: int, base: Arm | None) -> None:
         """Round after round, each followed by a probe that nobody waits for."""
-        earlier = self._soon(self._begin(arm, seed, number, at, base, known))
+        earlier = self._soon(self._begin(arm, seed, number, at, base))
         before = Probe(arm, seed, 0, BASE)
         rounds = self._rounds(arm, seed, (number, at))
         await rounds.again()
@@ -190,11 +173,12 @@ class Running:
             before = now
 
     def _rounds(self, arm: Arm, seed: int, place: tuple[int, int]) -> Rounds:
-        client = self._client(arm, seed, "talk")
+        home = self._home(arm, seed)
+        client = home.client(_line_name(arm, seed), "talk")
         line = Line(
             f"{arm.name}/{seed}",
             client,
-            self._door,
+            home.door,
             self.journal,
             name=_line_name(arm, seed),
             sleep=self._sleep,
@@ -205,10 +189,10 @@ class Running:
             arm,
             seed,
             line,
-            self._door,
+            home.door,
             self.journal,
             live=client.live,
-            turnstile=self._turnstile,
+            turnstile=home.turnstile,
             place=place,
             person=self._person,
             write=self._write,
@@ -232,13 +216,13 @@ class Running:
         self._later.append(task)
         return task
 
-    async def _begin(self, arm: Arm, seed: int, number: int, at: int, base: Arm | None, known: asyncio.Event) -> None:
+    async def _begin(self, arm: Arm, seed: int, number: int, at: int, base: Arm | None) -> None:
         """Where every arm begins: at the base, which is asked once for all of them."""
         probe = Probe(arm, seed, 0, BASE)
         if base is None:
             await self._probe(probe, (PROBING, number, 0, at))
             return
-        await known.wait()
+        await self._known[seed].wait()
         there = Probe(base, seed, 0, BASE)
         if f"probed/{there.key}" in self.journal:  # else it failed, and says so itself
             probes.copied(self.rows, there, probe)
@@ -260,8 +244,9 @@ class Running:
         """What the person wrote in place of the base's first replies, as the journal has it once it is known."""
         key = f"shots/{seed}"
         if key not in self.journal:
-            client = self._client(arm, seed, "probe")
-            messages, heard = await shots.written(self.plan, seed, client, self._person, self._turnstile, rank)
+            home = self._home(arm, seed)
+            client = home.client(_line_name(arm, seed), "probe")
+            messages, heard = await shots.written(self.plan, seed, client, self._person, home.turnstile, rank)
             self._write(key, arm=arm.name, seed=seed, messages=messages, interactions=heard)
             self._tell(arm, seed, f"{len(messages) // 2} rewrites of the base's first {heard} replies")
         return list(self.journal[key]["messages"])
@@ -269,9 +254,9 @@ class Running:
     async def _probe(self, probe: Probe, rank: Rank, *, shown: Sequence[Mapping[str, str]] = ()) -> None:
         if f"probed/{probe.key}" in self.journal:
             return
-        began = self._clock()
-        client = self._client(probe.arm, probe.seed, "probe")
-        await probes.ask(self.plan, probe, client, self._reader, self.rows, self._turnstile, rank, shown=shown)
+        began, home = self._clock(), self._home(probe.arm, probe.seed)
+        client = home.client(_line_name(probe.arm, probe.seed), "probe")
+        await probes.ask(self.plan, probe, client, home.reader, self.rows, home.turnstile, rank, shown=shown)
         self._write(f"probed/{probe.key}", checkpoint=probe.number, seconds=round(self._clock() - began, 1))
         said = f"probe after {probe.update} updates: {self.plan.sizes.probes} replies of {NAME}@{probe.number}"
         self._tell(probe.arm, probe.seed, said)
@@ -279,7 +264,8 @@ class Running:
     async def _pack(self, probe: Probe) -> None:
         if f"pack/{probe.key}" in self.journal:
             return
-        await probes.ask_pack(self.plan, probe, self._reader, self.rows, f"{NAME}@{probe.number}")
+        reader = self._home(probe.arm, probe.seed).reader
+        await probes.ask_pack(self.plan, probe, reader, self.rows, f"{NAME}@{probe.number}")
         self._write(f"pack/{probe.key}", checkpoint=probe.number)
         self._tell(probe.arm, probe.seed, f"general pack: {self.plan.sizes.pack} items")
 
@@ -296,12 +282,8 @@ class Running:
         }
         return row | ({"recipe": self.plan.recipe(arm)} if arm.learns else {})
 
-    def _client(self, arm: Arm, seed: int, key: str) -> Talkback:
-        """The line's key of this name, with connections that are kept."""
-        secret = self._keys[_line_name(arm, seed)][key]
-        if secret not in self._clients:
-            self._clients[secret] = self._door.client(secret)
-        return self._clients[secret]
+    def _home(self, arm: Arm, seed: int) -> Home:
+        return self._homes[self._lives[arm.name, seed]]
 
     def _done(self) -> list[str]:
         return [row["key"] for row in self.journal]
@@ -310,8 +292,10 @@ class Running:
         return self.journal.get(key) or self.journal.write(key, at=round(self._clock() - self._began_at, 1), **fields)
 
     def _write_spent(self) -> None:
-        number = len(self.journal.under("spent/"))
-        self.journal.write(f"spent/{number}", cpu_s=dict(self._door.spent()), seconds=self._clock() - self._began_at)
+        number, cpu_s = len(self.journal.under("spent/")), Counter[str]()
+        for home in self._homes:
+            cpu_s.update(home.door.spent())
+        self.journal.write(f"spent/{number}", cpu_s=dict(cpu_s), seconds=self._clock() - self._began_at)
 
     def _tell(self, arm: Arm, seed: int, what: str) -> None:
         gone = self._clock() - self._began_at

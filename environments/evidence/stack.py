@@ -11,8 +11,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
@@ -21,7 +21,7 @@ from typing import IO, Any, Self, cast
 import httpx
 
 from environments.client import Client
-from environments.errors import StackFailed
+from environments.errors import StackFailed, Unplayable
 from environments.evidence.machine import MARK, STOP_S, cores, cpu_s, free_ports, stop_left, tail
 from environments.evidence.probes import NAME
 from environments.evidence.reader import EngineReader
@@ -36,6 +36,8 @@ STREAMS, PLACES = 28, 32
 more it writes at once, and four places are left to votes."""
 MOST_ENGINES = 12
 """Of as many as there are cores: a reply is drawn on one thread, and what the learner leaves idle is theirs."""
+CORES_EACH = 3
+"""For so many cores there is a Talkback. In each one run learns at a time, on a core, beside what two others write."""
 VOTERS = 3
 """Replies that are judged at a time where there are two engines or fewer; where there are more, three for every two."""
 YIELDS = 5
@@ -79,9 +81,12 @@ class Stack:
     """All processes over one data folder. As a context it is started, ready, and stopped at the end; what a run before
     it left running is stopped first, so that kill -9 leaves nothing that lasts."""
 
-    def __init__(self, folder: Path, model: Path, settings: Mapping[str, str] | None = None) -> None:
-        """`settings` are laid over the usual ones; with ENGINE_URL no engine is started."""
-        self.folder, self.model = folder.resolve(), model.resolve()
+    def __init__(
+        self, folder: Path, model: Path, settings: Mapping[str, str] | None = None, *, beside: int = 0
+    ) -> None:
+        """`settings` are laid over the usual ones; with ENGINE_URL no engine is started. `beside` is how many others
+        have an equal share of the cores."""
+        self.folder, self.model, self._beside = folder.resolve(), model.resolve(), beside
         self._given = dict(settings or {})
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._logs: dict[str, IO[bytes]] = {}
@@ -286,7 +291,7 @@ class Stack:
             kept.touch(mode=0o600)
             names = ("SECRET_KEY", "ENGINE_API_KEY", "ENGINE_ADMIN_KEY")
             kept.write_text(json.dumps({name: secrets.token_urlsafe(32) for name in names}))
-        count = 0 if {"ENGINE_URL", "ENGINE_URLS"} & self._given.keys() else engines()
+        count = 0 if {"ENGINE_URL", "ENGINE_URLS"} & self._given.keys() else engines(self._beside + 1)
         self._web, self._redis, *self._engines = free_ports(2 + count)
         served = [f"http://127.0.0.1:{port}" for port in self._engines]
         self._environment = {
@@ -350,9 +355,39 @@ class Stack:
         return cast(Engine, Fleet(there)) if len(there) > 1 else there[urls[0]]
 
 
-def engines() -> int:
-    """How many are started here: one a core that we may use."""
-    return min(MOST_ENGINES, cores())
+@asynccontextmanager
+async def side_by_side(stacks: Sequence[Stack]) -> AsyncIterator[Sequence[Stack]]:
+    """All of them, ready; where one is not to be had, none is left running."""
+    starts = [asyncio.create_task(stack.__aenter__()) for stack in stacks]
+    try:
+        await asyncio.gather(*starts)
+        yield stacks
+    finally:
+        for start in starts:
+            start.cancel()
+        await asyncio.gather(*starts, return_exceptions=True)
+        await asyncio.gather(*(stack.aclose() for stack in stacks))
+
+
+def folders(out: Path, lines: int, settings: Mapping[str, str], asked: int | None = None) -> list[Path]:
+    """Of each Talkback that this run starts. A run that goes on has those with which it began; else there are as many
+    as are asked for, or as the cores allow, and no more than lines that learn. Raises Unplayable."""
+    there = [folder for folder in (out / "talkback", *out.glob("talkback-[0-9]*")) if folder.is_dir()]
+    if {"ENGINE_URL", "ENGINE_URLS"} & settings.keys():
+        if (asked or len(there)) > 1:
+            raise Unplayable("Of an engine that is there already, one Talkback names the adapters: no --talkbacks.")
+        asked = 1
+    if there and asked not in (None, len(there)):
+        raise Unplayable(f"{out} was begun with --talkbacks {len(there)}, which have what is learned: go on with them.")
+    if asked is not None and asked < 1:
+        raise Unplayable("--talkbacks is at least 1.")
+    count = len(there) or asked or max(1, min(lines, cores() // CORES_EACH))
+    return [out / ("talkback" if number == 1 else f"talkback-{number}") for number in range(1, count + 1)]
+
+
+def engines(talkbacks: int = 1) -> int:
+    """How many each starts here: one a core that is its share."""
+    return max(1, min(MOST_ENGINES, cores() // talkbacks))
 
 
 def redis() -> str:

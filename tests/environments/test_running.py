@@ -256,6 +256,7 @@ class Run:
         self.now = 0.0
         self.speaker: FakeSpeaker | None = None
         self.person: Callable[[Persona, int], User] | None = None
+        self.others: list[FakeTalkback] = []
 
     async def __call__(self, plan: Plan | None = None) -> tuple[Journal, Journal]:
         journal, rows = Journal(self.out / "journal.jsonl"), Journal(self.out / "probes.jsonl")
@@ -270,7 +271,7 @@ class Run:
         try:
             await Running(
                 plan or self.plan,
-                self.talkback,
+                [self.talkback, *self.others],
                 journal,
                 rows,
                 say=self.said.append,
@@ -600,3 +601,24 @@ async def test_progress_is_a_line_a_step_with_the_minutes_that_are_left(run: Run
     await run()
     assert any("combined     seed 1  round 1 of 2: learns from 4 samples; about" in line for line in run.said)
     assert run.said[-1].endswith("about 0 min left")
+
+
+async def test_talkbacks_side_by_side_have_a_part_of_the_lines_each_and_one_report(run: Run, plan: Plan) -> None:
+    """Those that learn go round, combined-1, combined-2, and so do base-1, prompt-only-1, base-2, prompt-only-2. An arm
+    that comes later moves none of them: binary-1, binary-2 go on where the round was. A home that is asked on
+    another's line raises."""
+    run.others = [FakeTalkback(), FakeTalkback()]
+    run.others[1].dies_after = 3  # of base-2's five
+    with pytest.raises(Killed):
+        await run(replace(plan, arms=plan.arms[:2] + plan.arms[3:]))  # combined-1, combined-2
+    run.others[1].dies_after = None
+    journal, rows = await run()
+    assert [sorted(home.lines) for home in (run.talkback, *run.others)] == [
+        ["base-1", "binary-2", "combined-1", "prompt-only-2"],
+        ["combined-2", "prompt-only-1"],
+        ["base-2", "binary-1"],
+    ]
+    marks = {"base": [0], "prompt-only": [0], "binary": [0, 2, 4], "combined": [0, 2, 4]}
+    assert places(rows, set="own") == {(arm, seed, mark): 5 for arm in marks for seed in (1, 2) for mark in marks[arm]}
+    assert all(max(home.asked.values()) <= 2 for home in run.others)  # what was on its way at the kill
+    assert journal.last("spent/")["cpu_s"] == {"engine": 4.5}  # 1.5 of each
