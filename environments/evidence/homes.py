@@ -64,8 +64,9 @@ class Home:
 
 
 def shared_out(plans: Iterable[Mapping[str, Any]], homes: int) -> dict[tuple[str, int], int]:
-    """Which of so many has the line of an arm, by its name, and a seed: those that learn in turn, and all others.
-    `plans` are all that OUT has had, oldest first: what was begun stays where it is when arms or seeds are added.
+    """Which of so many has the line of an arm, by its name, and a seed: dealt out in turn, what learns apart from what
+    does not. `plans` are all that OUT has had, oldest first: what was begun stays where it is when arms or seeds are
+    added.
 
     >>> plan = {"seeds": [1, 2], "arms": [{"name": "base", "kind": "frozen"}, {"name": "opd", "kind": "trained"}]}
     >>> shared_out([plan], 2)
