@@ -17,13 +17,15 @@ CHROMIUM = Path("/usr/bin/chromium")
 PICTURES = ROOT / "artefacts"
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 GUIDANCE = "Answer in one short sentence."
+SHORT = {"batch_size": 16, "updates": 2, "gate": {"max_new_tokens": 32, "pack": 8}}
+"""What is learned and examined is the default recipe's, half as long: here it is clicked. tests/life plays it whole."""
 
 pytestmark = [pytest.mark.browser, pytest.mark.real_model, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
 def stack(smol_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with running_stack(tmp_path_factory.mktemp("browser"), smol_model, recipe={"batch_size": 16}) as stack:
+    with running_stack(tmp_path_factory.mktemp("browser"), smol_model, recipe=SHORT) as stack:
         yield stack
 
 
