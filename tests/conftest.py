@@ -17,7 +17,7 @@ from tests.stack import free_port
 from tests.tiny import write_tiny_model
 
 ROOT = Path(__file__).parents[1]
-pytest_plugins = ["tests.left_out"]
+pytest_plugins = ["tests.left_out", "tests.chromium"]
 
 # How long an example takes is the machine's mood, and says nothing of what is claimed.
 hypothesis.settings.register_profile("talkback", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])

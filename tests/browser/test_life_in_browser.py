@@ -8,19 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.chromium import Chromium, needed
 from tests.stack import ROOT, Stack, running_stack
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the browser extra is not installed")
 from playwright.sync_api import Locator, Page, expect  # noqa: E402
 
-CHROMIUM = Path("/usr/bin/chromium")
 PICTURES = ROOT / "artefacts"
-QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 GUIDANCE = "Answer in one short sentence."
 SHORT = {"batch_size": 16, "updates": 2, "gate": {"max_new_tokens": 32, "pack": 8}}
 """What is learned and examined is the default recipe's, half as long: here it is clicked. tests/life plays it whole."""
 
-pytestmark = [pytest.mark.browser, pytest.mark.real_model, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.browser, pytest.mark.real_model, pytest.mark.timeout(900), needed]
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +29,11 @@ def stack(smol_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.fixture
-def page(stack: Stack) -> Iterator[Page]:
+def page(stack: Stack, chromium: Chromium) -> Iterator[Page]:
     """A page, signed in by the link that the set-up prints; anything the console calls an error fails the test."""
     PICTURES.mkdir(exist_ok=True)
     with playwright.sync_playwright() as driver:
-        options = ["--disable-component-update", "--disable-sync", *QUIET]
-        browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=options)
+        browser = driver.chromium.connect(chromium.address)
         page = browser.new_context(viewport={"width": 1280, "height": 860}).new_page()
         broken: list[str] = []
         page.on("pageerror", lambda error: broken.append(str(error)))

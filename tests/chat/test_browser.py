@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-
 import pytest
 from asgiref.sync import sync_to_async
 
 from chat.models import Session, Turn
 from feedback.models import Feedback
+from tests.chromium import needed
 
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Page, async_playwright, expect
 
 expect.set_options(timeout=30_000)  # what is to come is waited for, however busy the machine is
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.django_db(transaction=True, serialized_rollback=True),
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium, or set CHROMIUM"),
+    needed,
 ]
 
 
 @pytest.fixture
-async def open_tab(site, ana, client):
+async def open_tab(site, ana, client, chromium):
     """A signed-in tab; further ones share its session. Whatever the page complains of fails the test."""
     await sync_to_async(client.force_login)(ana)
     cookies = [{"name": name, "value": cookie.value, "url": site} for name, cookie in client.cookies.items()]
@@ -38,7 +33,7 @@ async def open_tab(site, ana, client):
         await dialog.dismiss()
 
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        browser = await playwright.chromium.connect(chromium.address)
         context = await browser.new_context(viewport={"width": 1200, "height": 800})
         await context.add_cookies(cookies)
         context.set_default_timeout(30_000)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
 import socket
 import threading
 from collections.abc import Iterator
@@ -15,19 +13,17 @@ from asgiref.sync import sync_to_async
 
 from chat.models import Turn
 from feedback.models import Feedback
+from tests.chromium import needed
 
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Page, async_playwright, expect
 
 expect.set_options(timeout=30_000)  # what is to come is waited for, however busy the machine is
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.django_db(transaction=True, serialized_rollback=True),
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium, or set CHROMIUM"),
+    needed,
 ]
 
 REPLY = """A rainbow is **very, very** pretty 🌈, and `bent` light makes it.
@@ -68,7 +64,7 @@ async def told(turn) -> Turn:
 
 
 @pytest.fixture
-async def open_tab(site, ana, client, told):
+async def open_tab(site, ana, client, told, chromium):
     """A signed-in tab on the chat with the reply. Whatever a page complains of fails the test."""
     await sync_to_async(client.force_login)(ana)
     cookies = [{"name": name, "value": cookie.value, "url": site} for name, cookie in client.cookies.items()]
@@ -80,7 +76,7 @@ async def open_tab(site, ana, client, told):
             complaints.append(said.text)
 
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        browser = await playwright.chromium.connect(chromium.address)
 
         async def open_tab(**options) -> Page:
             context = await browser.new_context(**{"viewport": {"width": 1200, "height": 800}} | options)
@@ -298,7 +294,8 @@ async def test_anything_else_is_kept_beside_a_thumb(open_tab):
     await tab.get_by_role("button", name="Good reply").click()
     await tab.get_by_label("Anything else about this reply").fill("Just what I wanted.")
     await tab.keyboard.press("Enter")
-    await tab.get_by_text("clear", exact=True).click()
+    async with tab.expect_response(lambda answer: "tags=clear" in (answer.request.post_data or "")):
+        await tab.get_by_text("clear", exact=True).click()
     await expect(tab.get_by_role("checkbox", name="clear")).to_be_checked()
     await tab.reload()
     await expect(tab.get_by_label("Anything else about this reply")).to_have_value("Just what I wanted.")
