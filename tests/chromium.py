@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-PROGRAM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+from installation import findings
 
-needed = pytest.mark.skipif(PROGRAM is None, reason="no Chromium: apt-get install chromium, or set CHROMIUM")
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 
 
 class Chromium:
@@ -25,7 +23,7 @@ class Chromium:
 
     def __init__(self, folder: Path) -> None:
         self._settings = folder / "chromium.json"
-        self._settings.write_text(json.dumps({"executablePath": PROGRAM, "args": ARGUMENTS}))
+        self._settings.write_text(json.dumps({"executablePath": str(findings.chromium()), "args": ARGUMENTS}))
         self._server: subprocess.Popen[str] | None = None
         self._address = ""
 

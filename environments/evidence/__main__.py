@@ -22,10 +22,11 @@ from environments.actor import KEY as ACTOR_KEY
 from environments.actor import Actor
 from environments.errors import Unplayable
 from environments.evidence.arms import ARMS, chosen
+from environments.evidence.homes import folders
 from environments.evidence.journal import Journal
 from environments.evidence.plan import FULL, QUICK, Plan, made
 from environments.evidence.running import ArmsFailed, Running, agree
-from environments.evidence.stack import Stack, folders, side_by_side
+from environments.evidence.stack import Stack, side_by_side
 from environments.evidence.traffic import RememberedWords
 from environments.evidence.writing import write
 from environments.personas import Persona

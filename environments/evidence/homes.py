@@ -6,13 +6,19 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
+from pathlib import Path
 from typing import Any, Protocol
 
+from environments.errors import Unplayable
+from environments.evidence.machine import cores
 from environments.evidence.plan import Plan
 from environments.evidence.probes import Reader, Reading
 from environments.evidence.rounds import House
 from environments.evidence.traffic import Talkback
 from environments.evidence.turnstile import Turnstile
+
+CORES_EACH = 3
+"""For so many cores there is a Talkback. In each one run learns at a time, on a core, beside what two others write."""
 
 TAUGHT_AT_ONCE = 3
 """Arms that learn side by side in one home at least, of several seeds where one has fewer: each waits for its own last
@@ -80,3 +86,19 @@ def shared_out(plans: Iterable[Mapping[str, Any]], homes: int) -> dict[tuple[str
                 found[arm["name"], seed] = turns[learns] % homes
                 turns[learns] += 1
     return found
+
+
+def folders(out: Path, lines: int, settings: Mapping[str, str], asked: int | None = None) -> list[Path]:
+    """Of each Talkback that this run starts. A run that goes on has those with which it began; else there are as many
+    as are asked for, or as the cores allow, and no more than lines that learn. Raises Unplayable."""
+    there = [folder for folder in (out / "talkback", *out.glob("talkback-[0-9]*")) if folder.is_dir()]
+    if {"ENGINE_URL", "ENGINE_URLS"} & settings.keys():
+        if (asked or len(there)) > 1:
+            raise Unplayable("Of an engine that is there already, one Talkback names the adapters: no --talkbacks.")
+        asked = 1
+    if there and asked not in (None, len(there)):
+        raise Unplayable(f"{out} was begun with --talkbacks {len(there)}, which have what is learned: go on with them.")
+    if asked is not None and asked < 1:
+        raise Unplayable("--talkbacks is at least 1.")
+    count = len(there) or asked or max(1, min(lines, cores() // CORES_EACH))
+    return [out / ("talkback" if number == 1 else f"talkback-{number}") for number in range(1, count + 1)]

@@ -21,6 +21,9 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+_given_out: set[int] = set()
+
+
 def free_ports(number: int) -> list[int]:
     """Ports of this machine on which nobody listens now, and that were not given out before."""
     found, held = list[int](), list[socket.socket]()
@@ -36,9 +39,6 @@ def free_ports(number: int) -> list[int]:
             one.close()
     _given_out.update(found)
     return found
-
-
-_given_out: set[int] = set()
 
 
 def left(folder: Path) -> list[int]:

@@ -21,7 +21,7 @@ from typing import IO, Any, Self, cast
 import httpx
 
 from environments.client import Client
-from environments.errors import StackFailed, Unplayable
+from environments.errors import StackFailed
 from environments.evidence.machine import MARK, STOP_S, cores, cpu_s, free_ports, stop_left, tail
 from environments.evidence.probes import NAME
 from environments.evidence.reader import EngineReader
@@ -36,8 +36,6 @@ STREAMS, PLACES = 28, 32
 more it writes at once, and four places are left to votes."""
 MOST_ENGINES = 12
 """Of as many as there are cores: a reply is drawn on one thread, and what the learner leaves idle is theirs."""
-CORES_EACH = 3
-"""For so many cores there is a Talkback. In each one run learns at a time, on a core, beside what two others write."""
 VOTERS = 3
 """Replies that are judged at a time where there are two engines or fewer; where there are more, three for every two."""
 YIELDS = 5
@@ -367,22 +365,6 @@ async def side_by_side(stacks: Sequence[Stack]) -> AsyncIterator[Sequence[Stack]
             start.cancel()
         await asyncio.gather(*starts, return_exceptions=True)
         await asyncio.gather(*(stack.aclose() for stack in stacks))
-
-
-def folders(out: Path, lines: int, settings: Mapping[str, str], asked: int | None = None) -> list[Path]:
-    """Of each Talkback that this run starts. A run that goes on has those with which it began; else there are as many
-    as are asked for, or as the cores allow, and no more than lines that learn. Raises Unplayable."""
-    there = [folder for folder in (out / "talkback", *out.glob("talkback-[0-9]*")) if folder.is_dir()]
-    if {"ENGINE_URL", "ENGINE_URLS"} & settings.keys():
-        if (asked or len(there)) > 1:
-            raise Unplayable("Of an engine that is there already, one Talkback names the adapters: no --talkbacks.")
-        asked = 1
-    if there and asked not in (None, len(there)):
-        raise Unplayable(f"{out} was begun with --talkbacks {len(there)}, which have what is learned: go on with them.")
-    if asked is not None and asked < 1:
-        raise Unplayable("--talkbacks is at least 1.")
-    count = len(there) or asked or max(1, min(lines, cores() // CORES_EACH))
-    return [out / ("talkback" if number == 1 else f"talkback-{number}") for number in range(1, count + 1)]
 
 
 def engines(talkbacks: int = 1) -> int:

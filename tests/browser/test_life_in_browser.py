@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chromium import Chromium, needed
+from tests.chromium import Chromium
 from tests.stack import ROOT, Stack, running_stack
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the browser extra is not installed")
@@ -19,7 +19,7 @@ GUIDANCE = "Answer in one short sentence."
 SHORT = {"batch_size": 16, "updates": 2, "gate": {"max_new_tokens": 32, "pack": 8}}
 """What is learned and examined is the default recipe's, half as long: here it is clicked. tests/life plays it whole."""
 
-pytestmark = [pytest.mark.browser, pytest.mark.real_model, pytest.mark.timeout(900), needed]
+pytestmark = [pytest.mark.browser, pytest.mark.real_model, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from environments.errors import StackFailed, Unplayable
+from environments.errors import StackFailed
 from environments.evidence import stack as stacks
-from environments.evidence.stack import YIELDS, Stack, folders, side_by_side
+from environments.evidence.stack import YIELDS, Stack, side_by_side
 
 
 @pytest.mark.asyncio
@@ -77,40 +77,6 @@ async def test_engines_give_way_to_the_learner_and_to_whoever_carries_requests(t
         await stack.aclose()
 
 
-def names(found: list[Path]) -> list[str]:
-    return [folder.name for folder in found]
-
-
-def test_there_is_a_talkback_for_three_cores_and_no_more_than_lines_that_learn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stacks, "cores", lambda: 16)
-    four = ["talkback", "talkback-2", "talkback-3", "talkback-4"]
-    assert names(folders(tmp_path, 21, {})) == [*four, "talkback-5"]  # 16 // 3 = 5
-    assert names(folders(tmp_path, 4, {})) == four
-    assert names(folders(tmp_path, 0, {})) == ["talkback"]  # base alone is answered by one
-    assert stacks.engines(5) == 3  # 16 // 5
-    monkeypatch.setattr(stacks, "cores", lambda: 2)
-    assert names(folders(tmp_path, 21, {})) == ["talkback"]
-    assert names(folders(tmp_path, 21, {}, asked=2)) == ["talkback", "talkback-2"]
-    assert stacks.engines(5) == 1
-
-
-def test_a_run_goes_on_with_the_talkbacks_that_it_began_with(tmp_path: Path) -> None:
-    for name in ("talkback", "talkback-2", "talkback-3"):
-        (tmp_path / name).mkdir()
-    assert names(folders(tmp_path, 1, {})) == ["talkback", "talkback-2", "talkback-3"]
-    with pytest.raises(Unplayable, match="was begun with --talkbacks 3"):
-        folders(tmp_path, 1, {}, asked=2)
-
-
-def test_an_engine_that_is_there_already_has_one_talkback(tmp_path: Path) -> None:
-    given = {"ENGINE_URL": "http://127.0.0.1:9"}
-    assert names(folders(tmp_path, 21, given)) == ["talkback"]
-    with pytest.raises(Unplayable, match="no --talkbacks"):
-        folders(tmp_path, 21, given, asked=2)
-
-
 @pytest.mark.asyncio
 async def test_where_one_of_several_is_not_to_be_had_none_is_left_running(tmp_path: Path) -> None:
     running = set()
@@ -129,3 +95,10 @@ async def test_where_one_of_several_is_not_to_be_had_none_is_left_running(tmp_pa
         async with side_by_side([Started(tmp_path / name, tmp_path) for name in "abc"]):
             pytest.fail("it is not ready")
     assert not running
+
+
+def test_several_have_an_equal_share_of_the_cores_and_an_engine_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stacks, "cores", lambda: 16)
+    assert stacks.engines(5) == 3  # 16 // 5
+    monkeypatch.setattr(stacks, "cores", lambda: 2)
+    assert stacks.engines(5) == 1

@@ -13,7 +13,6 @@ from asgiref.sync import sync_to_async
 
 from chat.models import Turn
 from feedback.models import Feedback
-from tests.chromium import needed
 
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Page, async_playwright, expect
@@ -23,7 +22,6 @@ expect.set_options(timeout=30_000)  # what is to come is waited for, however bus
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.django_db(transaction=True, serialized_rollback=True),
-    needed,
 ]
 
 REPLY = """A rainbow is **very, very** pretty 🌈, and `bent` light makes it.
