@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from environments import phrasings
+from environments.grams import Gram, runs
 from environments.matter import STEM, answers, matter, telling
 from environments.personas import Persona, parts
 from environments.prose import HEADING, MARKER, sentences, words
@@ -81,6 +82,7 @@ def edited(persona: Persona, reply: str, *, asked: str, finished: bool, rng: ran
     said = sentences(reply)
     if not finished and len(said) > 1:
         said = said[:-1]  # it was cut off in the middle
+    said = _once(said)
     wishes = persona.wishes
     for wish, edit in EDITS.items():
         if wish in wishes and said:
@@ -102,6 +104,23 @@ def edited(persona: Persona, reply: str, *, asked: str, finished: bool, rng: ran
     missed = {wish for wish, obeyed in after.items() if not obeyed}
     mended = any(obeyed and not before[wish] for wish, obeyed in after.items())
     return text if mended and missed <= BEYOND and not any(before[wish] for wish in missed) else None
+
+
+def _once(said: Sentences) -> Sentences:
+    """Without what says nothing new: more than half of a sentence's runs of four words stood before it, or all of a
+    shorter one.
+
+    >>> _once(["Rain falls.", "Then the sun warms the sea.", "Rain falls!", "And the sun warms the sea."])
+    ['Rain falls.', 'Then the sun warms the sea.']
+    """
+    stood: set[Gram] = set()
+    kept = Sentences()
+    for each in said:
+        own = runs(each)
+        if len(own & stood) <= len(own) / 2:
+            kept.append(each)
+        stood |= own
+    return kept
 
 
 def _ended(sentence: str) -> str:

@@ -29,7 +29,7 @@ from pathlib import Path
 from statistics import mean, quantiles
 from typing import Any, Protocol
 
-from environments.evidence import regressions
+from environments import grams
 
 Message = Mapping[str, Any]
 
@@ -62,7 +62,7 @@ class Reading:
 
 async def read(reader: Reader, asked: Sequence[Message], reply: str) -> Reading | None:
     """Have the base read a reply to `asked`. None for a reply without a word."""
-    return Reading.of(await reader.logprobs(asked, reply)) if regressions.words(reply) else None
+    return Reading.of(await reader.logprobs(asked, reply)) if grams.words(reply) else None
 
 
 def worst(logprobs: Sequence[float], run: int = RUN) -> float:
@@ -113,8 +113,8 @@ def telling(text: str, question: str = "") -> frozenset[str]:
     >>> sorted(telling("The sky is blue because air scatters blue light.", "Why is the sky blue?"))
     ['air', 'light', 'scatter']
     """
-    asked = {stem(word) for word in regressions.words(question)}
-    said = {stem(word) for word in regressions.words(text) if word not in PLAIN and len(word) > 2}
+    asked = {stem(word) for word in grams.words(question)}
+    said = {stem(word) for word in grams.words(text) if word not in PLAIN and len(word) > 2}
     return frozenset(said - asked)
 
 
@@ -248,7 +248,7 @@ def spoilt(question: str, reply: str, others: Sequence[str], seed: int) -> dict[
 
 
 def _sentences(text: str) -> list[str]:
-    return [each for each in SENTENCE.split(text) if regressions.words(each)]
+    return [each for each in SENTENCE.split(text) if grams.words(each)]
 
 
 @dataclass(frozen=True)

@@ -2,36 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 
-Gram = tuple[str, ...]
+from environments.grams import REPEATED, Gram, grams, words
 
-REPEATED = 4
-"""Words in a row that count as said again."""
 COPIED = 6
 """Words in a row that count as copied; of shorter ones every two texts share some."""
-
-WORD = re.compile(r"\w+(?:['’]\w+)*")
-
-
-def words(text: str) -> list[str]:
-    """Every word and number, in lower case.
-
-    >>> words("It's 3 o’clock.")
-    ["it's", '3', 'o’clock']
-    """
-    return WORD.findall(text.casefold())
-
-
-def grams(text: str, n: int) -> list[Gram]:
-    """All runs of n words, in order; none where there are fewer words.
-
-    >>> grams("One two three.", 2)
-    [('one', 'two'), ('two', 'three')]
-    """
-    said = words(text)
-    return [tuple(said[at : at + n]) for at in range(len(said) - n + 1)]
 
 
 def repetition(text: str, n: int = REPEATED) -> float:

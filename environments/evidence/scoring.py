@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from environments import tasks
+from environments import grams, tasks
 from environments.evidence import content, regressions, style
 from environments.evidence.content import Reading, Reference, Yardstick
 from environments.tasks import Task
@@ -60,7 +60,7 @@ def _scored(row: Row, yardstick: Yardstick | None, known: Mapping[str, Any]) -> 
         "parts": dict(seen.parts),
         "correct": _correct(row, text),
         "repetition": regressions.repetition(text),
-        "words": len(regressions.words(text)),
+        "words": len(grams.words(text)),
     }
     if (key := f"{row['arm']}/{row['seed']}") in known:
         marks["copied"] = regressions.copied(text, known[key])

@@ -64,6 +64,19 @@ def test_a_sentence_that_was_cut_off_goes():
     assert text == "It rains."
 
 
+def test_what_was_said_already_is_not_written_again():
+    reply = "You can add salt to it. You can add sugar to it. You can add salt to it. It cools. It cools!"
+
+    # "can add sugar to", "you can add sugar" and "add sugar to it" are new: three of the second's three runs of four
+    assert pen(person("as-list"), reply) == "- You can add salt to it.\n- You can add sugar to it.\n- It cools."
+
+
+def test_who_wants_it_long_is_not_served_by_saying_it_again():
+    who = person("second-person", "long")
+
+    assert pen(who, "It rains. It pours. It is wet. It is cold. It is grey. It rains.") is None  # five are left
+
+
 def test_a_wish_beyond_a_pen_is_left_to_complaints():
     assert pen(person("example"), "It rains.") is None
     assert pen(person("shows-working"), "He has 12.") is None
