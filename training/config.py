@@ -213,6 +213,11 @@ class Recipe(BaseModel):
     """Weight of closed questions of our own, some in each update: that their right answers be likelier than their wrong
     ones. What a style moves of what the base knows is more often lost than won (decision 8)."""
 
+    w_again: float = Field(0.0, ge=0)
+    """Weight of what replies say again, six tokens in a row and more, that it be less likely (unlikelihood,
+    arXiv:1908.04319); of a reply as many tokens as of a rewrite. It asks nobody: code and tables say things again that
+    are right, and what it does to these was not measured (decision 8)."""
+
     advantage_clip: float | None = Field(1.0, gt=0)
     """Bound of the teacher's token gap in the advantage; one unlikely token would otherwise outweigh a reply."""
 

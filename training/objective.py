@@ -14,11 +14,12 @@ from gpu_workers.head import Divergence, reverse_kl
 from gpu_workers.learner import Learner
 from gpu_workers.scores import Objective, Scores, View
 from gpu_workers.types import Example
-from training import advantages, losses, memory, preferences
+from training import advantages, losses, memory, preferences, repetitions
 from training import questions as closed
 from training.config import Recipe
 from training.preferences import Preferences
 from training.questions import Question, Questions
+from training.repetitions import Repetitions
 
 LEAST_KEPT = 0.1
 """What a token that was let stand counts at least beside one that was decided on: a lone change in a thousand words is
@@ -144,6 +145,9 @@ def updates(
     DPO's loss), where they are as many as the replies of the batch, and as much less as they are fewer
     (training/preferences.py).
 
+    What replies say again is learned to be less likely: w_again · (mean over the replies of (1 / T) Σ −log(1 − p) over
+    those of its T tokens that are said again; training/repetitions.py).
+
     What is rehearsed comes on top: each row weighs what a reply does, and takes nothing of the replies' weight. So do
     closed `questions`, some of them an update: w_closed · (mean over these of −log p(right); training/questions.py).
     They always leave a gradient, so where there are any no run stops for want of one.
@@ -154,11 +158,12 @@ def updates(
     preferred = memory.fitting(learner, partial(_preferred, learner, views, replayed, recipe))
     if progress:
         progress(0)  # both answers of many couples take the base a while
+    repeated = repetitions.said_again([view.example for view in views], recipe.w_again / whole)
     once = partial(learner.forward_backward, views, objective(recipe), scale=whole, divergence=divergence(recipe))
     for update in range(1, recipe.updates + 1):
         told = None if progress is None else partial(_onward, progress, (update - 1) * len(views))
         asked = closed.of_update(questions, update, recipe.w_closed / whole)
-        pulls = [pull for pull in (preferred, asked) if pull is not None]
+        pulls = [pull for pull in (preferred, repeated, asked) if pull is not None]
         figures = memory.fitting(learner, partial(_gathered, learner, once, answers, pulls, told))
         if update > 1 and (not learner.has_gradient() or _is_far(figures, recipe)):
             return
@@ -174,7 +179,7 @@ def _gathered(
     learner: Learner,
     once: Callable[..., dict[str, float]],
     answers: Sequence[Answers],
-    pulls: Sequence[Preferences | Questions],
+    pulls: Sequence[Preferences | Questions | Repetitions],
     progress: Callable[[int], None] | None,
 ) -> dict[str, float]:
     """An update's gradient, and its figures."""

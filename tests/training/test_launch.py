@@ -23,7 +23,9 @@ from training.config import Recipe
 from training.models import Run, Sample
 from training.questions import Question
 
-LORA = Recipe(distillation="vocabulary", w_sft=1, w_dpo=1, w_closed=1, lr=1e-2, updates=2, lora_rank=4, max_gap=99)
+LORA = Recipe(
+    distillation="vocabulary", w_sft=1, w_dpo=1, w_again=1, w_closed=1, lr=1e-2, updates=2, lora_rank=4, max_gap=99
+)
 FULL = LORA.model_copy(update={"weights": "full", "lr": 1e-3})
 
 

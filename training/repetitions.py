@@ -1,0 +1,79 @@
+"""What a reply says again, learned to be said less: unlikelihood, Welleck et al. 2020, arXiv:1908.04319.
+
+A lesson makes a small model surer of itself, and what is sure says the same again: a list goes on with the item before
+to the last token that it may have, and its end never comes. Rewrites do not show the way out, since none of them has
+a loop's beginning before it. The policy's own replies do (decision 8).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpu_workers.answers import Answers
+from gpu_workers.errors import NothingLearned
+from gpu_workers.types import Example
+
+if TYPE_CHECKING:
+    from gpu_workers.branching import Pair
+    from gpu_workers.learner import Learner
+
+NAME = "repetition"
+"""What the pull of these is called among a step's answers."""
+
+RUN = 6
+"""Tokens in a row that count as said again with the last of them."""
+
+SUREST = 0.99
+"""What is likelier than this pulls no more than this: the slope in a log-prob, p / (1 - p), has no bound."""
+
+
+def again(ids: Sequence[int], run: int = RUN) -> list[bool]:
+    """Of each token, whether it and those before it, `run` together, stood so before.
+
+    >>> again([1, 2, 3, 1, 2, 4, 1, 2, 3], 2)
+    [False, False, False, False, True, False, False, True, True]
+    """
+    seen: set[tuple[int, ...]] = set()
+    marks = []
+    for end in range(1, len(ids) + 1):
+        some = tuple(ids[max(0, end - run) : end])
+        marks.append(some in seen)
+        if len(some) == run:
+            seen.add(some)
+    return marks
+
+
+@dataclass(frozen=True)
+class Repetitions:
+    """Replies that say something again, as they are to be learned."""
+
+    replies: Sequence[Pair]
+    scale: float
+
+    def pull(self, learner: Learner) -> tuple[Answers, dict[str, float]]:
+        """Answers whose gradient is that of scale · mean over the replies of (1 / T) Σ −log(1 − p) over the tokens that
+        are said again, at the weights as they are, and "repetition_loss", that mean without the scale. Raises
+        NothingLearned where a log-prob is no number."""
+        weights: list[list[float]] = []
+        losses = []
+        for prompt, reply in self.replies:
+            logprobs = learner.score(prompt, reply)
+            if not all(map(math.isfinite, logprobs)):
+                raise NothingLearned("The log-prob of a reply is not a number: nothing was learned.")
+            odds = [min(math.exp(each), SUREST) for each in logprobs]
+            marked = [p if is_again else 0.0 for p, is_again in zip(odds, again(reply), strict=True)]
+            weights.append([-p / (1 - p) / len(reply) for p in marked])
+            losses.append(sum(-math.log1p(-p) for p in marked) / len(reply))
+        return Answers(self.replies, weights, self.scale, name=NAME), {"repetition_loss": sum(losses) / len(losses)}
+
+
+def said_again(examples: Sequence[Example], weight: float) -> Repetitions | None:
+    """The replies among these that say something again; each weighs what a reply does, times `weight`. None where none
+    does, or it weighs nothing. Left out is what holds tokens that are not to be learned from."""
+    turns = [one for one in examples if one.kind == "turn"]
+    whole = [one.whole or (one.prompt_ids, one.response_ids) for one in turns if all(one.mask)]
+    found = [(prompt, reply) for prompt, reply in whole if any(again(reply))]
+    return Repetitions(found, weight * len(found) / len(turns)) if found and weight else None
