@@ -157,7 +157,7 @@ def looked(learner: Learner, groups: Sequence[Sequence[Lesson]], renderer: Rende
             for (prompt, answer), question in zip(ids_of(lesson, renderer, end), lesson.questions, strict=True):
                 choices = scores if question == "score" else starts
                 pairs += [(prompt, answer), *((prompt, choice) for choice in choices)]
-        likely = learner.likelihoods(pairs)
+        likely = [sum(one) for one in learner.logprobs(pairs)]
         at = 0
         for lesson in group:
             for question in lesson.questions:

@@ -179,13 +179,13 @@ class SharedLearner(Learner):
 
         return self._parted(items, learned, None, [True] * len(items))
 
-    def likelihoods(self, pairs: Sequence[Pair], *, adapter: bool = True) -> list[float]:
+    def logprobs(self, pairs: Sequence[Pair], *, adapter: bool = True) -> list[list[float]]:
         """As a Learner's: every process takes its part, and all have all. All parts are equally long, since sharded
         layers work only while everybody does: whoever has fewer repeats the last."""
         part = math.ceil(len(pairs) / self.world)
         mine = [pairs[min(at, len(pairs) - 1)] for at in range(self.rank * part, (self.rank + 1) * part)]
         with self._alone():
-            found = super().likelihoods(mine, adapter=adapter)
+            found = super().logprobs(mine, adapter=adapter)
         return [one for each in self._exchanged(found) for one in each][: len(pairs)]
 
     def _parted(

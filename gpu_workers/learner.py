@@ -449,17 +449,16 @@ class Learner:
             raise OutOfMemory(f"No memory for a micro-batch of {self.micro_batch}: {failed}")
 
     @torch.no_grad()
-    def likelihoods(self, pairs: Sequence[Pair], *, adapter: bool = True) -> list[float]:
-        """The log-prob of each whole answer after its prompt, by the policy, or by the base with `adapter=False`;
-        shared beginnings are computed once, as above.
+    def logprobs(self, pairs: Sequence[Pair], *, adapter: bool = True) -> list[list[float]]:
+        """`score` of each; shared beginnings are computed once, as above.
 
         Raises OutOfMemory.
         """
-        found: dict[int, float] = {}
+        found: dict[int, list[float]] = {}
         with self._room(), nullcontext(self.causal) if adapter else self._as_base() as causal:
             for part in self._together(pairs, is_read=True):
                 scored = self._scored(causal, [pairs[at] for at in part])
-                found |= {at: float(logprobs.sum()) for at, (logprobs, _) in zip(part, scored, strict=True)}
+                found |= {at: logprobs.tolist() for at, (logprobs, _) in zip(part, scored, strict=True)}
         return [found[at] for at in range(len(pairs))]
 
     def _branching_hidden(self, causal: Any, pairs: Sequence[Pair]) -> tuple[Tensor, int]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from django.conf import settings
 
-from training import batches, demonstrations, questions, rehearsal, replay
+from training import batches, demonstrations, questions, rehearsal, repetitions, replay
 from training.config import Recipe
 from training.models import SHARED, Checkpoint, Run, Sample
 
@@ -30,12 +30,13 @@ MIB = 2**20
 
 class Lengths(NamedTuple):
     """A sample in tokens. `hinted`: the prompt that the teacher reads; `rewrite`: what a person wrote instead; 0 where
-    there is none."""
+    there is none. `repeats`: whether the response says something again."""
 
     prompt: int
     response: int
     hinted: int = 0
     rewrite: int = 0
+    repeats: bool = False
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,7 @@ def lengths(samples: Iterable[Sample]) -> list[Lengths]:
             len(sample.response_ids),
             len(sample.teacher_prompt_ids or ()),
             len(sample.rewrite_ids or ()),
+            any(repetitions.again(sample.response_ids)),
         )
         for sample in samples
     ]
@@ -156,8 +158,8 @@ def reads(
     """Tokens read in a run: each sample once by the base, once by the policy it starts from (which is the base, when
     `is_fresh`), once under the hint with the demonstrations before it, and there and back at each update, with what a
     person wrote instead, now or of what is `replayed`; and where that is preferred to the reply, both again by the
-    base, and at each update. Of closed questions an update reads `asked` tokens, once to compare their answers, and
-    there and back.
+    base, and at each update. What says something again, where that is learned to be less likely, and the `asked`
+    tokens of closed questions an update reads once to see how likely they are, and there and back.
 
     >>> reads([Lengths(60, 40, 80)], Recipe(updates=2), is_fresh=True)  # 100 + 120 + 3 * 2 * 100
     820
@@ -173,6 +175,9 @@ def reads(
             total += (1 + recipe.updates) * both
     if recipe.prefers:  # what earlier rewrites were written in place of; of the batch's own it is a reply of the batch
         total += sum(THERE_AND_BACK * recipe.updates * (one.prompt + learned(one, recipe)) for one in again)
+    if recipe.w_again:
+        said = sum(one.prompt + _bounded(one.response, recipe.written_tokens) for one in samples if one.repeats)
+        total += (1 + THERE_AND_BACK) * recipe.updates * said
     for at, sample in enumerate(samples):
         reply = learned(sample, recipe)
         whole = sample.prompt + reply

@@ -102,7 +102,7 @@ def _pairs(couples: Sequence[Couple]) -> list[Pair]:
 
 def _read(learner: Learner, couples: Sequence[Couple], *, adapter: bool) -> list[tuple[float, float]]:
     """The log-prob of each couple's chosen answer, and of the rejected one, in nats."""
-    sums = learner.likelihoods(_pairs(couples), adapter=adapter)
+    sums = [sum(one) for one in learner.logprobs(_pairs(couples), adapter=adapter)]
     if not all(map(math.isfinite, sums)):
         raise NothingLearned("The log-prob of a rewrite, or of its reply, is not a number: nothing was learned.")
     return list(zip(sums[::2], sums[1::2], strict=True))

@@ -69,7 +69,7 @@ class Questions:
         from gpu_workers.answers import Answers
 
         pairs: list[Pair] = [(one.prompt, answer) for one in self.questions for answer in one.answers]
-        sums = learner.likelihoods(pairs)
+        sums = [sum(one) for one in learner.logprobs(pairs)]
         if not all(map(math.isfinite, sums)):
             raise NothingLearned("The log-prob of an answer to a closed question is not a number: nothing was learned.")
         weights: list[list[float]] = []

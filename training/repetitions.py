@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpu_workers.answers import Answers
 from gpu_workers.errors import NothingLearned
 from gpu_workers.types import Example
 
 if TYPE_CHECKING:
+    from gpu_workers.answers import Answers
     from gpu_workers.branching import Pair
     from gpu_workers.learner import Learner
 
@@ -57,14 +57,17 @@ class Repetitions:
         """Answers whose gradient is that of scale · mean over the replies of (1 / T) Σ −log(1 − p) over the tokens that
         are said again, at the weights as they are, and "repetition_loss", that mean without the scale. Raises
         NothingLearned where a log-prob is no number."""
+        from gpu_workers.answers import Answers
+
         weights: list[list[float]] = []
         losses = []
-        for prompt, reply in self.replies:
-            logprobs = learner.score(prompt, reply)
+        for (_, reply), logprobs in zip(self.replies, learner.logprobs(self.replies), strict=True):
             if not all(map(math.isfinite, logprobs)):
                 raise NothingLearned("The log-prob of a reply is not a number: nothing was learned.")
-            odds = [min(math.exp(each), SUREST) for each in logprobs]
-            marked = [p if is_again else 0.0 for p, is_again in zip(odds, again(reply), strict=True)]
+            marked = [
+                min(math.exp(each), SUREST) if is_again else 0.0
+                for each, is_again in zip(logprobs, again(reply), strict=True)
+            ]
             weights.append([-p / (1 - p) / len(reply) for p in marked])
             losses.append(sum(-math.log1p(-p) for p in marked) / len(reply))
         return Answers(self.replies, weights, self.scale, name=NAME), {"repetition_loss": sum(losses) / len(losses)}

@@ -128,11 +128,11 @@ class TinkerLearner:
         """`view` of each."""
         return [self.view(example, **how) for example in examples]
 
-    def likelihoods(self, pairs: Sequence[Pair], *, adapter: bool = True) -> list[float]:
-        """The log-prob of each whole answer after its prompt, by the policy, or by the base with `adapter=False`."""
+    def logprobs(self, pairs: Sequence[Pair], *, adapter: bool = True) -> list[list[float]]:
+        """`score` of each."""
         if not adapter and not self.is_fresh:
-            return [sum(self._sampled(prompt, answer)) for prompt, answer in pairs]
-        return [float(one.double().sum()) for one in self._trained(pairs)]
+            return [self._sampled(prompt, answer) for prompt, answer in pairs]
+        return [one.tolist() for one in self._trained(pairs)]
 
     def _sampled(self, prompt_ids: Sequence[int], response_ids: Sequence[int]) -> list[float]:
         """The base's log-probs, by a sampler."""

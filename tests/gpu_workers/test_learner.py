@@ -160,7 +160,7 @@ def test_what_is_short_is_read_in_one_pass(learner, monkeypatch):
     monkeypatch.setattr(learner, "_scored", lambda causal, pairs: passes.append(len(pairs)) or read(causal, pairs))
 
     learner.views(examples)
-    learner.likelihoods([([*PROMPT, at], RESPONSE) for at in (60, 61, 62, 63, 64)])
+    learner.logprobs([([*PROMPT, at], RESPONSE) for at in (60, 61, 62, 63, 64)])
 
     assert passes == [10, 5]  # five replies, each by itself and by its teacher; and five answers
 
@@ -365,12 +365,12 @@ with open("/proc/self/statm") as file:
     now = int(file.read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (now + 64 * 2**20, resource.RLIM_INFINITY))
 try:
-    learner.likelihoods(pairs)
+    learner.logprobs(pairs)
 except OutOfMemory as failure:
     print("known:", failure)
 print("gradients:", learner.has_gradient())
 learner.micro_batch = 1
-print("smaller:", len(learner.likelihoods(pairs[:1])))
+print("smaller:", len(learner.logprobs(pairs[:1])))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
@@ -718,7 +718,8 @@ def test_pairs_that_begin_alike_teach_what_they_teach_one_by_one(learner):
 def test_answers_are_as_likely_beside_each_other_as_alone(learner):
     learner.micro_batch = 3
 
-    assert learner.likelihoods(BRANCHES) == pytest.approx([sum(learner.score(*pair)) for pair in BRANCHES], abs=1e-5)
+    for found, pair in zip(learner.logprobs(BRANCHES), BRANCHES, strict=True):
+        assert found == pytest.approx(learner.score(*pair), abs=1e-5)
 
 
 def test_what_is_supervised_becomes_likelier(learner):

@@ -106,7 +106,7 @@ def test_log_probs_are_at_temperature_one(learner):
     # Over all ids that can come next the probabilities of a softmax at T = 1 sum to 1; 64 of them are Tinker's table's,
     # and the tiny model has 512.
     ids = range(64 if isinstance(learner, TinkerLearner) else 512)
-    assert sum(math.exp(value) for value in learner.likelihoods([(PROMPT, [id]) for id in ids])) == pytest.approx(1.0)
+    assert sum(math.exp(value) for (value,) in learner.logprobs([(PROMPT, [id]) for id in ids])) == pytest.approx(1.0)
 
 
 def test_a_fresh_policy_is_the_base(learner):
@@ -195,7 +195,9 @@ def test_a_rewrite_is_supervised_by_the_mean_of_its_tokens(learner):
 
     assert figures["loss"] == pytest.approx(-sum(means) / 2, abs=1e-5)
     assert figures["tokens"] == 8.0
-    assert sum(learner.likelihoods(pairs)) > sum(mean * len(pair[1]) for mean, pair in zip(means, pairs, strict=True))
+    assert sum(map(sum, learner.logprobs(pairs))) > sum(
+        mean * len(pair[1]) for mean, pair in zip(means, pairs, strict=True)
+    )
 
 
 def test_what_is_written_is_preferred_to_the_reply(learner):

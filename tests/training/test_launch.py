@@ -47,13 +47,14 @@ class Heard:
 @pytest.fixture
 def job(tiny_model, tmp_path):
     """Three replies of different lengths, one with a teacher and one rewritten: two for one process, one for the
-    other; and one more rewrite of an earlier run, so that two answers are held against two; and a closed question."""
+    other; one that says something again behind what is learned of it; and one more rewrite of an earlier run, so that
+    two answers are held against two; and a closed question."""
 
     def job(recipe, name, **fields):
         examples = [
             Example(PROMPT, RESPONSE, [-4.0] * 5, teacher_prompt_ids=[*PROMPT, 77], reward=-1.0),
             Example(PROMPT[:3], RESPONSE[:2], [-4.0] * 2, reward=1.0, rewrite=(PROMPT[:3], [30, 2])),
-            Example([1, 9], RESPONSE[:4], [-4.0] * 4, reward=-1.0),
+            Example([1, 9], RESPONSE[:4], [-4.0] * 4, reward=-1.0, whole=([1, 9], RESPONSE[:4] * 3)),
         ]
         again = [Example(PROMPT, RESPONSE, [-4.0] * 5, rewrite=(PROMPT, RESPONSE[::-1]))]
         asked = [Question([1, 60], [[90, 91], [92], [93, 94]])]
@@ -114,6 +115,7 @@ def test_two_processes_learn_the_adapter_that_one_learns(job, tmp_path, micro_ba
         for name in (
             "loss",
             "closed_loss",
+            "repetition_loss",
             "kl",
             "entropy",
             "grad_norm",

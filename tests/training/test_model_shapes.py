@@ -113,7 +113,7 @@ def test_replies_that_begin_alike_are_read_as_if_each_were_alone(model):
 
     alone = [sum(learner.score(*pair)) for pair in pairs]
 
-    assert learner.likelihoods(pairs) == pytest.approx(alone, abs=1e-4)
+    assert [sum(one) for one in learner.logprobs(pairs)] == pytest.approx(alone, abs=1e-4)
     example = Example(PROMPT, RESPONSE, learner.score(PROMPT, RESPONSE), teacher_prompt_ids=HINTED)
     view = learner.view(example)
     assert view.reference_logprobs.tolist() == pytest.approx(learner.score(PROMPT, RESPONSE), abs=1e-5)
@@ -128,7 +128,7 @@ def test_a_model_is_asked_for_trees_only_where_its_layers_keep_branches_apart(mo
     alone = [sum(learner.score(*pair)) for pair in pairs]
 
     monkeypatch.setattr("gpu_workers.learner.takes_trees", lambda config: True)
-    forced = learner.likelihoods(pairs)
+    forced = [sum(one) for one in learner.logprobs(pairs)]
 
     is_equal = forced == pytest.approx(alone, abs=1e-4)
     assert takes_trees(learner.causal.config) == is_equal

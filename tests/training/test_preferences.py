@@ -12,6 +12,7 @@ from torch.nn.functional import logsigmoid
 from gpu_workers.learner import Learner
 from gpu_workers.types import Example
 from tests.training.conftest import PROMPT, RESPONSE
+from tests.training.gradients import at_step, gradients
 from training.config import Recipe, read
 from training.forecast import Lengths, reads
 from training.objective import updates
@@ -51,24 +52,13 @@ def by_autograd(learner: Learner, pairs: list[tuple[list[int], list[int], list[i
     return torch.stack(losses).mean()
 
 
-def gradients(learner: Learner) -> dict[str, torch.Tensor]:
-    return {name: p.grad.clone() for name, p in learner.trainable() if p.grad is not None}
-
-
 @pytest.mark.parametrize("micro_batch", [1, 4])
 def test_its_gradient_is_dpos(tiny_model, micro_batch):
     learner = moved(Learner(tiny_model, dtype="float32", micro_batch=micro_batch, seed=3))
     examples = [rewritten(REWRITE), rewritten(None), rewritten(None), rewritten(None)]
     replayed = [rewritten(OTHER_REWRITE, OTHER_PROMPT)]
     views = [learner.view(one) for one in examples]
-    held: dict[str, torch.Tensor] = {}
-    step = learner.optim_step
-
-    def keep(*args, **kwargs):
-        held.update(gradients(learner))
-        return step(*args, **kwargs)
-
-    learner.optim_step = keep  # the gradient as it is when the step takes it
+    held = at_step(learner)
 
     (figures,) = updates(learner, views, RECIPE, replayed)
 

@@ -11,6 +11,7 @@ from gpu_workers.errors import NothingLearned
 from gpu_workers.learner import Learner
 from gpu_workers.types import Example
 from tests.training.conftest import PROMPT, RESPONSE
+from tests.training.gradients import at_step, gradients
 from training import batches, forecast, questions, runs
 from training.config import PRESETS, Recipe
 from training.objective import updates
@@ -58,22 +59,17 @@ def by_autograd(learner: Learner) -> torch.Tensor:
 def test_the_gradient_is_that_of_telling_right_from_wrong_whatever_is_rehearsed(tiny_model, micro_batch, beside):
     learner = Learner(tiny_model, dtype="float32", micro_batch=micro_batch, seed=3)
     views = [learner.view(one) for one in (reply(), *beside)]
-    held: dict[str, torch.Tensor] = {}
-    step = learner.optim_step
-
-    def keep(*args, **kwargs):
-        held.update({name: p.grad.clone() for name, p in learner.trainable() if p.grad is not None})
-        return step(*args, **kwargs)
-
-    learner.optim_step = keep  # the gradient as it is when the step takes it
+    held = at_step(learner)
 
     (figures,) = updates(learner, views, RECIPE, questions=ASKED)
 
     by_hand = Learner(tiny_model, dtype="float32", seed=3)
     loss = by_autograd(by_hand)
     (0.5 * loss).backward()
-    for name, parameter in by_hand.trainable():
-        torch.testing.assert_close(held[name], parameter.grad, atol=2e-6, rtol=1e-4)
+    expected = gradients(by_hand)
+    assert held.keys() == expected.keys()
+    for name, gradient in expected.items():
+        torch.testing.assert_close(held[name], gradient, atol=2e-6, rtol=1e-4)
     assert figures["closed_loss"] == pytest.approx(loss.item(), abs=1e-5)
     assert figures["loss"] * len(views) == pytest.approx(0.5 * loss.item(), abs=1e-5)  # `loss` is a mean over the views
 
@@ -90,9 +86,9 @@ def test_right_answers_become_the_likelier_ones(tiny_model):
 
 def test_what_it_is_sure_of_pulls_next_to_nothing():
     class Sure:
-        def likelihoods(self, pairs):
-            # Of three tokens at −1 in the mean, and of two and four at −1.9: 0.9 nats, three temperatures, behind.
-            return [-3.0, -3.8, -7.6]
+        def logprobs(self, pairs):
+            # Three tokens at −1, and two and four at −1.9: 0.9 nats, three temperatures, behind.
+            return [[-1.0] * 3, [-1.9] * 2, [-1.9] * 4]
 
     pull, told = Questions(ASKED[:1], scale=2.0).pull(Sure())
 
@@ -107,8 +103,8 @@ def test_what_it_is_sure_of_pulls_next_to_nothing():
 
 def test_an_answer_without_a_number_teaches_nothing():
     class Broken:
-        def likelihoods(self, pairs):
-            return [math.nan] * len(pairs)
+        def logprobs(self, pairs):
+            return [[math.nan]] * len(pairs)
 
     with pytest.raises(NothingLearned, match="closed question is not a number"):
         Questions(ASKED, scale=1.0).pull(Broken())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -13,8 +14,10 @@ from gpu_workers.errors import NothingLearned
 from gpu_workers.learner import Learner
 from gpu_workers.types import Example
 from tests.training.conftest import PROMPT
+from tests.training.gradients import at_step, gradients
 from training.collation import examples
 from training.config import PRESETS, Recipe
+from training.forecast import Lengths, lengths, reads
 from training.models import Sample
 from training.objective import updates
 from training.repetitions import RUN, Repetitions, again, said_again
@@ -24,8 +27,8 @@ LOOP = [5, 6, 7, 8, 9, 10] * 2 + [2]
 RECIPE = Recipe(w_rl=1e-9, w_opd=0, w_again=3, beta=0.0, lr=1e-2, max_grad_norm=1e9)
 
 
-def reply(ids: list[int], **more: object) -> Example:
-    return Example(PROMPT, ids, [-1.0] * len(ids), **more)  # type: ignore[arg-type]
+def reply(ids: list[int], **more: Any) -> Example:
+    return Example(PROMPT, ids, [-1.0] * len(ids), **more)
 
 
 @given(st.lists(st.integers(0, 3), max_size=60), st.integers(1, 8))
@@ -37,14 +40,7 @@ def test_a_token_is_said_again_where_as_many_stood_together_before(ids, run):
 
 def test_its_gradient_is_that_of_unlikelihood(tiny_model):
     learner = Learner(tiny_model, dtype="float32", seed=3)
-    held: dict[str, torch.Tensor] = {}
-    step = learner.optim_step
-
-    def keep(*args, **kwargs):
-        held.update({name: p.grad.clone() for name, p in learner.trainable() if p.grad is not None})
-        return step(*args, **kwargs)
-
-    learner.optim_step = keep  # the gradient as it is when the step takes it
+    held = at_step(learner)
     views = [learner.view(reply(ids)) for ids in (LOOP, [5, 6, 7, 2])]
 
     (figures,) = updates(learner, views, RECIPE)
@@ -54,7 +50,8 @@ def test_its_gradient_is_that_of_unlikelihood(tiny_model):
     p = logits[len(PROMPT) - 1 + 11, LOOP[11]].exp()
     loss = -torch.log1p(-p) / 13  # one token of thirteen
     (3 * loss / 2).backward()  # w_again is 3, and one reply of two says something again
-    expected = {name: p.grad for name, p in by_hand.trainable() if p.grad is not None}
+    expected = gradients(by_hand)
+    assert held.keys() == expected.keys()
     for name, gradient in expected.items():
         torch.testing.assert_close(held[name], gradient, atol=2e-6, rtol=1e-4)
     assert figures["repetition_loss"] == pytest.approx(loss.item(), abs=1e-6)
@@ -102,11 +99,21 @@ def test_without_a_weight_nothing_is_asked_of_it():
 
 def test_a_log_prob_that_is_no_number_ends_the_run():
     class Broken:
-        def score(self, prompt, ids):
-            return [math.nan] * len(ids)
+        def logprobs(self, pairs):
+            return [[math.nan]] * len(pairs)
 
     with pytest.raises(NothingLearned, match="not a number"):
-        Repetitions([(PROMPT, LOOP)], 1.0).pull(Broken())  # type: ignore[arg-type]
+        Repetitions([(PROMPT, LOOP)], 1.0).pull(Broken())
+
+
+def test_it_is_foreseen(ready):
+    loop, once = Lengths(60, 40, repeats=True), Lengths(60, 40)
+    alone, less = Recipe(updates=2, max_tokens=15), Recipe(updates=2, max_tokens=15, w_again=1)
+
+    # twice in each of two updates 60 of the prompt and 30, as much as of a rewrite: read once, and there and back
+    more = reads([loop, once], less, is_fresh=True) - reads([loop, once], alone, is_fresh=True)
+    assert more == 2 * (1 + 3) * (60 + 30)
+    assert [one.repeats for one in lengths([ready(response_ids=LOOP), ready()])] == [True, False]
 
 
 def test_fewer_than_a_run_say_nothing_again():

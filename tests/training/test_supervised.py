@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from gpu_workers.learner import Learner
 from gpu_workers.types import Example
 from tests.training.conftest import HINTED, PROMPT, RESPONSE
+from tests.training.gradients import at_step, gradients
 from training import batches, collation, edits, forecast, runs
 from training.config import Recipe
 from training.forecast import Lengths
@@ -21,10 +22,6 @@ RECIPE = Recipe(w_rl=0, w_opd=0, w_sft=2, batch_size=2, lr=1e-2, updates=3)
 
 def rewritten(served: list[float], rewrite: list[int]) -> Example:
     return Example(PROMPT, RESPONSE, served, rewrite=(PROMPT, rewrite), decided=edits.decided(RESPONSE, rewrite))
-
-
-def gradients(learner: Learner) -> dict[str, torch.Tensor]:
-    return {name: p.grad.clone() for name, p in learner.trainable() if p.grad is not None}
 
 
 def test_a_rewrite_goes_with_its_own_prompt_and_is_cut_as_a_reply_is(ready):
@@ -76,14 +73,7 @@ def test_its_gradient_is_the_batchs_mean_of_each_rewrites_mean(tiny_model, micro
         Example(PROMPT, RESPONSE, old, rewrite=([1, 9, 8], [30, 31])),
     ]
     views = [learner.view(example) for example in examples]
-    held = {}
-    step = learner.optim_step
-
-    def keep(*args, **kwargs):
-        held.update(gradients(learner))
-        return step(*args, **kwargs)
-
-    learner.optim_step = keep  # the gradient as it is when the step takes it
+    held = at_step(learner)
     recipe = RECIPE.model_copy(update={"beta": 0.0, "max_grad_norm": 1e9, "weights": weights, "updates": 1})
 
     (figures,) = updates(learner, views, recipe)
