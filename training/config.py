@@ -215,8 +215,8 @@ class Recipe(BaseModel):
 
     w_again: float = Field(0.0, ge=0)
     """Weight of what replies say again, six tokens in a row and more, that it be less likely (unlikelihood,
-    arXiv:1908.04319); of a reply as many tokens as of a rewrite. It asks nobody: code and tables say things again that
-    are right, and what it does to these was not measured (decision 8)."""
+    arXiv:1908.04319); of a reply as many tokens as of a rewrite. What was rewarded, or says itself again in the rewrite
+    too, is left as it is (decision 8)."""
 
     advantage_clip: float | None = Field(1.0, gt=0)
     """Bound of the teacher's token gap in the advantage; one unlikely token would otherwise outweigh a reply."""

@@ -30,7 +30,7 @@ MIB = 2**20
 
 class Lengths(NamedTuple):
     """A sample in tokens. `hinted`: the prompt that the teacher reads; `rewrite`: what a person wrote instead; 0 where
-    there is none. `repeats`: whether the response says something again."""
+    there is none. `repeats`: whether the response says something again that nobody was content with."""
 
     prompt: int
     response: int
@@ -126,7 +126,11 @@ def lengths(samples: Iterable[Sample]) -> list[Lengths]:
             len(sample.response_ids),
             len(sample.teacher_prompt_ids or ()),
             len(sample.rewrite_ids or ()),
-            any(repetitions.again(sample.response_ids)),
+            any(
+                repetitions.unwanted(
+                    sample.response_ids, rewrite=sample.rewrite_ids, rewards=sample.rewards or [sample.reward]
+                )
+            ),
         )
         for sample in samples
     ]

@@ -92,6 +92,19 @@ def test_what_is_not_to_be_learned_from_is_left_out():
     assert said_again([masked, rehearsed, reply([5, 6, 2])], weight=1.0) is None
 
 
+def test_what_somebody_is_content_with_may_be_said_again():
+    written = [5, 6, 7, 8, 9, 10] * 2  # the rewrite says it twice as well
+
+    praised = [reply(LOOP, reward=1.0), reply(LOOP, rewards=[0.0] * 12 + [1.0])]
+    assert said_again([*praised, reply(LOOP, rewrite=(PROMPT, written))], weight=1.0) is None
+
+    left = [reply(LOOP, reward=-1.0), reply(LOOP), reply(LOOP, reward=1.0, rewrite=(PROMPT, written[:6]))]
+    found = said_again([*praised, *left], weight=1.0)
+    assert found is not None
+    assert found.marks == [again(LOOP)] * 3
+    assert found.scale == 3 / 5  # three of five replies
+
+
 def test_without_a_weight_nothing_is_asked_of_it():
     assert said_again([reply(LOOP)], weight=0.0) is None
     assert not any(recipe.w_again for recipe in PRESETS.values())  # decision 8: what it does to code is not known
@@ -103,7 +116,7 @@ def test_a_log_prob_that_is_no_number_ends_the_run():
             return [[math.nan]] * len(pairs)
 
     with pytest.raises(NothingLearned, match="not a number"):
-        Repetitions([(PROMPT, LOOP)], 1.0).pull(Broken())
+        Repetitions([(PROMPT, LOOP)], [again(LOOP)], 1.0).pull(Broken())
 
 
 def test_it_is_foreseen(ready):
@@ -113,7 +126,8 @@ def test_it_is_foreseen(ready):
     # twice in each of two updates 60 of the prompt and 30, as much as of a rewrite: read once, and there and back
     more = reads([loop, once], less, is_fresh=True) - reads([loop, once], alone, is_fresh=True)
     assert more == 2 * (1 + 3) * (60 + 30)
-    assert [one.repeats for one in lengths([ready(response_ids=LOOP), ready()])] == [True, False]
+    samples = [ready(response_ids=LOOP, reward=-1.0), ready(response_ids=LOOP, reward=1.0), ready()]
+    assert [one.repeats for one in lengths(samples)] == [True, False, False]
 
 
 def test_fewer_than_a_run_say_nothing_again():
