@@ -1,8 +1,8 @@
 """What a person writes in place of a reply: its own words, changed no more than their wishes ask for.
 
 An editor who keeps to what was said shows how it should have been said, and nothing else: whoever learns from it is
-not taught new content. What no such change can meet (more of an answer, an example, working that was never shown, an
-answer where there was none) is left to complaints.
+not taught new content. What no such change can meet (more of an answer, working that was never shown, an answer where
+there was none) is left to complaints.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from environments.matter import STEM, answers, matter, telling
 from environments.personas import Persona, parts
 from environments.prose import HEADING, MARKER, sentences, words
 from environments.tasks import is_own
-from environments.wishes import BANNER, LONG_WORD, MOST_WORDS, OPENING, is_plain, speaks_to_reader
+from environments.wishes import BANNER, LONG_WORD, MOST_WORDS, OPENING, gives_example, is_plain, speaks_to_reader
 
 Sentences = list[str]
 
@@ -68,6 +68,8 @@ LEADING = 3
 """Sentences within which somebody who wants to be spoken to looks for one that does."""
 LEADS = ("As you may know,", "As you can see,", "You may be surprised to know that", "I can tell you that")
 """How a sentence that speaks to nobody is led in."""
+INSTANCES = ("For example,", "For instance,")
+"""How one is led in that is to be an example of those before it."""
 
 
 def edited(persona: Persona, reply: str, *, asked: str, finished: bool, rng: random.Random) -> str | None:
@@ -93,6 +95,8 @@ def edited(persona: Persona, reply: str, *, asked: str, finished: bool, rng: ran
         said = _plain(said)
     if "second-person" in wishes and said:
         said = _to_reader(said, rng, keeps_all="long" in wishes)
+    if "example" in wishes:
+        said = _exampled(said, rng)
     said = [_ended(each) for each in said]
     if "asks-back" in wishes:
         said = [each for each in said if not each.endswith("?")] or said
@@ -239,11 +243,29 @@ def _to_reader(said: Sentences, rng: random.Random, *, keeps_all: bool = False) 
             return said[at:]
     first = OTHERS.sub("you", OURS.sub(lambda found: YOURS[found[0].lower()], said[0]))
     if not speaks_to_reader(first):
-        head, rest = first.split(" ", 1) if " " in first else (first, "")
-        is_name = head == "I" or head.startswith("I'") or (head.isupper() and head != "A") or rest[:1].isupper()
-        small = head if is_name else head[:1].lower() + head[1:]
-        first = f"{rng.choice(LEADS)} {small} {rest}".rstrip()
+        first = _led(rng.choice(LEADS), first)
     return [first[:1].upper() + first[1:], *said[1:]]
+
+
+def _exampled(said: Sentences, rng: random.Random) -> Sentences:
+    """The first that stands by itself behind another is said as an example of it, where none is given.
+
+    >>> _exampled(["Salt melts ice.", "It is cheap.", "Towns salt their roads."], random.Random(0))
+    ['Salt melts ice.', 'It is cheap.', 'For instance, towns salt their roads.']
+    """
+    if gives_example(" ".join(said)):
+        return said
+    for at, each in enumerate(said):
+        if at and not LEANING.match(each) and not each.rstrip().endswith((":", "?")):
+            return [*said[:at], _led(rng.choice(INSTANCES), each), *said[at + 1 :]]
+    return said
+
+
+def _led(lead: str, sentence: str) -> str:
+    """A sentence with a lead before it; its first letter is small now, but of a name."""
+    head, rest = sentence.split(" ", 1) if " " in sentence else (sentence, "")
+    is_name = head == "I" or head.startswith("I'") or (head.isupper() and head != "A") or rest[:1].isupper()
+    return f"{lead} {head if is_name else head[:1].lower() + head[1:]} {rest}".rstrip()
 
 
 EDITS: dict[str, Callable[[Sentences, random.Random], Sentences]] = {

@@ -216,7 +216,8 @@ class Recipe(BaseModel):
     w_again: float = Field(0.0, ge=0)
     """Weight of what replies say again, six tokens in a row and more, that it be less likely (unlikelihood,
     arXiv:1908.04319); of a reply as many tokens as of a rewrite. What was rewarded, or says itself again in the rewrite
-    too, is left as it is (decision 8)."""
+    too, is left as it is. As much do texts of our own weigh that rightly say things again, code and tables among them:
+    that they stay as likely (decision 8)."""
 
     advantage_clip: float | None = Field(1.0, gt=0)
     """Bound of the teacher's token gap in the advantage; one unlikely token would otherwise outweigh a reply."""
@@ -369,6 +370,7 @@ PRESETS: dict[str, Recipe] = {
         replay=16,
         rehearsal=0.25,
         w_closed=0.4,
+        w_again=1.0,
         awaits=0.5,
         teacher="policy",
         beta=0.1,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from django.conf import settings
 
-from training import batches, demonstrations, questions, rehearsal, repetitions, replay
+from training import batches, demonstrations, questions, refrains, rehearsal, repetitions, replay
 from training.config import Recipe
 from training.models import SHARED, Checkpoint, Run, Sample
 
@@ -98,8 +98,8 @@ def forecast(recipe: Recipe, samples: Sequence[Lengths], line: str = SHARED) -> 
     is_fresh = live.kind == Checkpoint.Kind.BASE
     again = lengths(replay.drawn(live, recipe, seed=0))  # which ones a run draws is seen when it begins
     beside = rehearsed(rehearsal.count(recipe, len(samples), sum(one.rewrite > 0 for one in samples), len(again)))
-    asked = questions.tokens(recipe)
-    work = reads([*samples, *beside], recipe, is_fresh=is_fresh, replayed=again, asked=asked)
+    asked, kept = questions.tokens(recipe), refrains.tokens(recipe)
+    work = reads([*samples, *beside], recipe, is_fresh=is_fresh, replayed=again, asked=asked, kept=kept)
     earlier = [run for run in _finished(recipe) if run.seconds and run.reads]
     spent_s = sum(run.seconds for run in earlier)
     done = sum(run.reads for run in earlier)
@@ -157,18 +157,26 @@ def _bounded(tokens: int, most: int | None) -> int:
 
 
 def reads(
-    samples: Iterable[Lengths], recipe: Recipe, *, is_fresh: bool, replayed: Sequence[Lengths] = (), asked: int = 0
+    samples: Iterable[Lengths],
+    recipe: Recipe,
+    *,
+    is_fresh: bool,
+    replayed: Sequence[Lengths] = (),
+    asked: int = 0,
+    kept: int = 0,
 ) -> int:
     """Tokens read in a run: each sample once by the base, once by the policy it starts from (which is the base, when
     `is_fresh`), once under the hint with the demonstrations before it, and there and back at each update, with what a
     person wrote instead, now or of what is `replayed`; and where that is preferred to the reply, both again by the
     base, and at each update. What says something again, where that is learned to be less likely, and the `asked`
-    tokens of closed questions an update reads once to see how likely they are, and there and back.
+    tokens of closed questions an update reads once to see how likely they are, and there and back; the `kept` ones of
+    what is rightly said again there and back alone.
 
     >>> reads([Lengths(60, 40, 80)], Recipe(updates=2), is_fresh=True)  # 100 + 120 + 3 * 2 * 100
     820
     """
-    total, samples = (1 + THERE_AND_BACK) * recipe.updates * asked, list(samples)
+    samples = list(samples)
+    total = recipe.updates * ((1 + THERE_AND_BACK) * asked + THERE_AND_BACK * kept)
     written = [one for one in samples if one.rewrite and recipe.w_sft]
     again = [one for one in replayed if one.rewrite and recipe.w_sft]
     for sample in [*written, *again]:
@@ -251,8 +259,9 @@ def _read(run: Run) -> int:
     if not taught or any(not one.response for one in taught) or len(again) < number:
         return 0
     beside = rehearsed(told.get("replies_rehearsed", 0))
-    is_fresh, asked = run.parent.kind == Checkpoint.Kind.BASE, questions.tokens(recipe)
-    return reads([*taught, *beside], recipe, is_fresh=is_fresh, replayed=again, asked=asked)
+    is_fresh = run.parent.kind == Checkpoint.Kind.BASE
+    asked, kept = questions.tokens(recipe), refrains.tokens(recipe)
+    return reads([*taught, *beside], recipe, is_fresh=is_fresh, replayed=again, asked=asked, kept=kept)
 
 
 def existing(folder: Path) -> Path:

@@ -43,6 +43,7 @@ from training import learning
 from training.config import Recipe
 from training.learning import Job, Learned, Listener
 from training.questions import Question
+from training.refrains import Refrain
 
 log = logging.getLogger(__name__)
 
@@ -265,7 +266,12 @@ def _noted(path: Path) -> Iterator[None]:
         raise
 
 
-LISTS: dict[str, type[Example] | type[Question]] = {"examples": Example, "replayed": Example, "questions": Question}
+LISTS: dict[str, type[Example] | type[Question] | type[Refrain]] = {
+    "examples": Example,
+    "replayed": Example,
+    "questions": Question,
+    "refrains": Refrain,
+}
 """What a job has several of, by field."""
 
 

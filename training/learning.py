@@ -21,6 +21,7 @@ from gpu_workers.types import Example
 from training import memory
 from training.config import Recipe
 from training.questions import Question
+from training.refrains import Refrain
 
 if TYPE_CHECKING:
     from gpu_workers.learner import Learner
@@ -53,6 +54,8 @@ class Job:
     """Of earlier runs: what was written instead of these is learned again, and held against them."""
     questions: Sequence[Question] = ()
     """Closed ones, to be told right from wrong beside the lesson."""
+    refrains: Sequence[Refrain] = ()
+    """What is rightly said again, to be kept while what replies say again is unlearned."""
     is_sharded: bool = False
     """Whether processes that share the job also share an adapter's base, where it does not fit one card."""
     gives_way_to: Sequence[str] = ()
@@ -242,7 +245,7 @@ def _update(learner: Learner, views: list[View], job: Job, ledger: Listener, gap
         fewer = "" if at_once() == recipe.micro_batch else f", {at_once()} at a time for want of memory"
         ledger.beat(f"learning{fewer}", done, total, work=3 * more)
 
-    each = updates(learner, views, recipe, job.replayed, questions=job.questions, progress=seen)
+    each = updates(learner, views, recipe, job.replayed, questions=job.questions, refrains=job.refrains, progress=seen)
     for done, figures in enumerate(each, start=1):
         told = {name: _shown(value) for name, value in figures.items()} | {"micro_batch": at_once()}
         ledger.keep(told | batch)

@@ -16,9 +16,11 @@ from gpu_workers.scores import Objective, Scores, View
 from gpu_workers.types import Example
 from training import advantages, losses, memory, preferences, repetitions
 from training import questions as closed
+from training import refrains as rightly
 from training.config import Recipe
 from training.preferences import Preferences
 from training.questions import Question, Questions
+from training.refrains import Refrain
 from training.repetitions import Repetitions
 
 LEAST_KEPT = 0.1
@@ -126,6 +128,7 @@ def updates(
     replayed: Sequence[Example] = (),
     *,
     questions: Sequence[Question] = (),
+    refrains: Sequence[Refrain] = (),
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[dict[str, float]]:
     """Do a run's updates, one an iteration; each gives its figures. `progress` is told how many samples are done.
@@ -146,7 +149,9 @@ def updates(
     (training/preferences.py).
 
     What replies say again is learned to be less likely: w_again · (mean over the replies of (1 / T) Σ −log(1 − p) over
-    those of its T tokens that are said again; training/repetitions.py).
+    those of its T tokens that are said again, and nobody was content with; training/repetitions.py). With it what is
+    rightly said again stays: of `refrains`, some of them an update, w_again · (mean over these of the mean −log-prob of
+    what they say again; training/refrains.py).
 
     What is rehearsed comes on top: each row weighs what a reply does, and takes nothing of the replies' weight. So do
     closed `questions`, some of them an update: w_closed · (mean over these of −log p(right); training/questions.py).
@@ -164,7 +169,8 @@ def updates(
         told = None if progress is None else partial(_onward, progress, (update - 1) * len(views))
         asked = closed.of_update(questions, update, recipe.w_closed / whole)
         pulls = [pull for pull in (preferred, repeated, asked) if pull is not None]
-        figures = memory.fitting(learner, partial(_gathered, learner, once, answers, pulls, told))
+        kept = rightly.of_update(refrains, update, recipe.w_again / whole)
+        figures = memory.fitting(learner, partial(_gathered, learner, once, [*answers, *kept], pulls, told))
         if update > 1 and (not learner.has_gradient() or _is_far(figures, recipe)):
             return
         lr = recipe.lr * min(1.0, update / (recipe.warmup + 1))

@@ -9,13 +9,13 @@ else: what it is sure of hardly pulls, and what it learns of these helps it with
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpu_workers.errors import NothingLearned
 from training.config import Recipe
+from training.pools import Pool
 
 if TYPE_CHECKING:
     from gpu_workers.answers import Answers
@@ -89,46 +89,25 @@ class Questions:
         return Answers(pairs, weights, self.scale * len(pairs) / len(self.questions), name=NAME), told
 
 
-def _none() -> Sequence[Question]:
-    return ()
-
-
-_known: Callable[[], Sequence[Question]] = _none
-
-
-def ask_of_judge(known: Callable[[], Sequence[Question]]) -> None:
-    """Have `known` asked for all that there are, as the model that is served here reads them: training renders
-    nothing."""
-    global _known
-    _known = known
+POOL = Pool[Question](AT_ONCE)
 
 
 def drawn(recipe: Recipe, seed: int, known: Sequence[Question] | None = None) -> list[Question]:
-    """Those of a run, `AT_ONCE` an update, none twice while there are as many; the same seed draws the same of the
-    same. Out of `known`, or else of what the judge gives. None where the recipe asks none."""
-    if not recipe.w_closed:
-        return []
-    known = _known() if known is None else known
-    return random.Random(seed).sample(known, min(AT_ONCE * recipe.updates, len(known)))
+    """Those of a run, `AT_ONCE` an update; none where the recipe asks none."""
+    return POOL.drawn(recipe.updates, seed, known) if recipe.w_closed else []
 
 
 def tokens(recipe: Recipe) -> int:
-    """About as many as a run's update reads of them, once: which it draws is seen when it begins."""
-    known = _known() if recipe.w_closed else ()
-    return round(sum(one.tokens for one in known) / len(known) * min(AT_ONCE, len(known))) if known else 0
+    """About as many as a run's update reads of them, once."""
+    return POOL.tokens() if recipe.w_closed else 0
 
 
 def of_update(questions: Sequence[Question], update: int, scale: float) -> Questions | None:
-    """Those of a run's update, counted from 1: the next `AT_ONCE`, from the first again after the last. None where the
-    run asks none.
+    """Those of a run's update, counted from 1. None where the run asks none.
 
     >>> run = [Question([1], [[2], [3]]), Question([4], [[5], [6]])]
     >>> asked = of_update(run, 2, scale=1.0)
     >>> len(asked.questions), asked.questions[0].prompt
     (2, [1])
     """
-    if not questions:
-        return None
-    count = min(AT_ONCE, len(questions))
-    first = (update - 1) * count
-    return Questions([questions[at % len(questions)] for at in range(first, first + count)], scale)
+    return Questions(POOL.of_update(questions, update), scale) if questions else None

@@ -41,6 +41,7 @@ from training import (
     outside,
     questions,
     receipts,
+    refrains,
     rehearsal,
     replay,
     taints,
@@ -343,6 +344,7 @@ def _learn(run: Run) -> Checkpoint:
         folder=Path(settings.DATA_DIR) / path,
         replayed=replayed,
         questions=questions.drawn(recipe, run.seed),
+        refrains=refrains.drawn(recipe, run.seed),
         is_sharded=settings.LEARN_SHARDED,
         gives_way_to=engines.addresses() if settings.LEARN_GIVES_WAY else (),
     )

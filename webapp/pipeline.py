@@ -20,7 +20,7 @@ from chat.models import Turn
 from core.errors import TalkbackError
 from core.states import Stateful, moved
 from gpu_workers import engines
-from judge import arms, calibration, clean_lines, questions, rehearsal, shadows, watching
+from judge import arms, calibration, clean_lines, questions, refrains, rehearsal, shadows, watching
 from judge.models import Comparison, Erasure
 from judge.sittings import sitting
 from judge.tasks import (
@@ -38,6 +38,7 @@ from judge.tasks import (
 )
 from training import cleaning, hours, repairs, retention, runs, trials
 from training import questions as closed
+from training import refrains as repeated
 from training.models import Checkpoint, Cleaning, Run, Sample
 from training.tasks import clean, fill_batch, promote, train
 from webapp import forgetting
@@ -182,4 +183,5 @@ def _shadow() -> None:
 def connect() -> None:
     moved.connect(follow, dispatch_uid="pipeline")
     hours.ask_of_chat(quiet.last_chat)
-    closed.ask_of_judge(questions.known)
+    closed.POOL.ask_of_judge(questions.known)
+    repeated.POOL.ask_of_judge(refrains.known)

@@ -124,7 +124,7 @@ def preference_of_a_model_that_is_no_number(scene: Scene) -> str:
 
 def closed_question_of_a_model_that_is_no_number(scene: Scene) -> str:
     scene.broken_model()
-    scene.patch.setattr(questions, "_known", lambda: [questions.Question([1, 60], [[90], [91]])])
+    scene.patch.setattr(questions.POOL, "known", lambda: [questions.Question([1, 60], [[90], [91]])])
     recipe = Recipe(batch_size=1, w_rl=0, w_opd=0, w_sft=1, w_closed=1, beta=0)
     return scene.says(recipe, teacher_prompt_ids=None, rewrite_ids=[11, 12, 2], checkpoint=_elsewhere())
 

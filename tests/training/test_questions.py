@@ -28,10 +28,10 @@ ASKED = [
 def known():
     """So many closed questions that a run of three updates draws some of them alone."""
     all_of_them = [Question([1, 60, n], [[90, 91], [92, 93]]) for n in range(4 * AT_ONCE)]
-    before = questions._known
-    questions.ask_of_judge(lambda: all_of_them)
+    before = questions.POOL.known
+    questions.POOL.ask_of_judge(lambda: all_of_them)
     yield all_of_them
-    questions.ask_of_judge(before)
+    questions.POOL.ask_of_judge(before)
 
 
 ORDINARY = Example([1, 70, 71], [72, 73, 2], [-60.0] * 3, kind="rehearsal")  # neither reward nor teacher

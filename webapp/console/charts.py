@@ -48,6 +48,7 @@ LOSS_PARTS = {
     "supervised_loss": "rewrites, before w_sft",
     "preference_loss": "preference, before w_dpo",
     "repetition_loss": "what is said again, before w_again",
+    "refrain_loss": "what is rightly said again, before w_again",
     "closed_loss": "closed questions, before w_closed",
     "kl_loss": "KL to the base, before beta",
 }
