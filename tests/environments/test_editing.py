@@ -54,6 +54,14 @@ def test_a_list_is_made_of_the_sentences():
     assert pen(person("as-list"), "It rains. It pours.") == "- It rains.\n- It pours."
 
 
+def test_an_example_is_what_stands_by_itself_behind_something():
+    wanted = "It rains. So it does. For example, towns are wet."
+
+    assert pen(person("example"), "It rains. So it does. Towns are wet.").replace("instance", "example") == wanted
+    assert pen(person("example"), "It rains. Imagine a town.") is None  # it has one
+    assert pen(person("example"), "It rains. Does it? So it does.") is None  # a question is none, nor what leans
+
+
 def test_what_was_not_wished_for_stays():
     assert pen(person("digits"), "It has two parts! Both are red.") == "It has 2 parts! Both are red."
 
@@ -78,7 +86,7 @@ def test_who_wants_it_long_is_not_served_by_saying_it_again():
 
 
 def test_a_wish_beyond_a_pen_is_left_to_complaints():
-    assert pen(person("example"), "It rains.") is None
+    assert pen(person("example"), "It rains.") is None  # of nothing before it
     assert pen(person("shows-working"), "He has 12.") is None
 
 

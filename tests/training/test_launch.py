@@ -22,6 +22,7 @@ from training import batches, launch, learning, runs
 from training.config import Recipe
 from training.models import Run, Sample
 from training.questions import Question
+from training.refrains import Refrain
 
 LORA = Recipe(
     distillation="vocabulary", w_sft=1, w_dpo=1, w_again=1, w_closed=1, lr=1e-2, updates=2, lora_rank=4, max_gap=99
@@ -48,7 +49,7 @@ class Heard:
 def job(tiny_model, tmp_path):
     """Three replies of different lengths, one with a teacher and one rewritten: two for one process, one for the
     other; one that says something again behind what is learned of it; and one more rewrite of an earlier run, so that
-    two answers are held against two; and a closed question."""
+    two answers are held against two; a closed question; and a refrain."""
 
     def job(recipe, name, **fields):
         examples = [
@@ -58,7 +59,8 @@ def job(tiny_model, tmp_path):
         ]
         again = [Example(PROMPT, RESPONSE, [-4.0] * 5, rewrite=(PROMPT, RESPONSE[::-1]))]
         asked = [Question([1, 60], [[90, 91], [92], [93, 94]])]
-        made = learning.Job(str(tiny_model), None, recipe, 3, examples, [True] * 3, tmp_path / name, again, asked)
+        kept = [Refrain([1, 60, 61, 62], [60, 61, 62, 2])]
+        made = learning.Job(str(tiny_model), None, recipe, 3, examples, [True] * 3, tmp_path / name, again, asked, kept)
         return replace(made, dtype="float32", **fields)
 
     return job
@@ -116,6 +118,7 @@ def test_two_processes_learn_the_adapter_that_one_learns(job, tmp_path, micro_ba
             "loss",
             "closed_loss",
             "repetition_loss",
+            "refrain_loss",
             "kl",
             "entropy",
             "grad_norm",

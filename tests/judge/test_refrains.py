@@ -1,0 +1,31 @@
+"""Texts that rightly say things again: our own, asked for in no exam, given to runs as the served model reads them."""
+
+from __future__ import annotations
+
+import json
+
+from environments.evidence import probes
+from judge import heldout, pack, questions, refrains, rehearsal
+from tests.environments.test_tasks import plain
+from training import refrains as kept
+from training.config import PRESETS
+
+ROWS = [json.loads(line) for line in refrains.FILE.read_text().splitlines()]
+
+
+def test_each_asks_for_something_else_and_none_is_asked_in_an_exam_or_beside_a_lesson():
+    prompts = {plain(row["prompt"]) for row in ROWS}
+
+    assert len(prompts) == len(ROWS) >= 50
+    others = [*(item.prompt for item in pack.items()), *(item["prompt"] for item in probes.pack(10**6))]
+    others += [*(row.prompt for row in questions.rows()), *rehearsal.prompts()]
+    assert not prompts & {plain(prompt) for prompt in others}
+    assert not [row["prompt"] for row in ROWS if heldout.holds(row["prompt"])]
+
+
+def test_a_run_of_the_small_models_recipe_is_given_some_in_its_tokens(renderer):
+    drawn = kept.drawn(PRESETS["embedded"], seed=1)  # what the application's parts are told when it starts
+
+    assert len(drawn) == kept.POOL.at_once * PRESETS["embedded"].updates
+    assert set(map(id, drawn)) <= set(map(id, refrains.known()))
+    assert {renderer.decode(one.reply) for one in drawn} <= {row["reply"] for row in ROWS}
