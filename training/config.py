@@ -370,7 +370,6 @@ PRESETS: dict[str, Recipe] = {
         replay=16,
         rehearsal=0.25,
         w_closed=0.4,
-        w_again=1.0,
         awaits=0.5,
         teacher="policy",
         beta=0.1,

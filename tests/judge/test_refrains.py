@@ -8,7 +8,7 @@ from environments.evidence import probes
 from judge import heldout, pack, questions, refrains, rehearsal
 from tests.environments.test_tasks import plain
 from training import refrains as kept
-from training.config import PRESETS
+from training.config import Recipe
 
 ROWS = [json.loads(line) for line in refrains.FILE.read_text().splitlines()]
 
@@ -23,9 +23,10 @@ def test_each_asks_for_something_else_and_none_is_asked_in_an_exam_or_beside_a_l
     assert not [row["prompt"] for row in ROWS if heldout.holds(row["prompt"])]
 
 
-def test_a_run_of_the_small_models_recipe_is_given_some_in_its_tokens(renderer):
-    drawn = kept.drawn(PRESETS["embedded"], seed=1)  # what the application's parts are told when it starts
+def test_a_run_that_unlearns_loops_is_given_some_in_the_served_models_tokens(renderer):
+    recipe = Recipe(w_again=1, updates=4)
+    drawn = kept.drawn(recipe, seed=1)  # what the application's parts are told when it starts
 
-    assert len(drawn) == kept.POOL.at_once * PRESETS["embedded"].updates
+    assert len(drawn) == kept.POOL.at_once * recipe.updates
     assert set(map(id, drawn)) <= set(map(id, refrains.known()))
     assert {renderer.decode(one.reply) for one in drawn} <= {row["reply"] for row in ROWS}
