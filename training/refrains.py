@@ -64,10 +64,10 @@ def tokens(recipe: Recipe) -> int:
 
 def of_update(refrains: Sequence[Refrain], update: int, scale: float) -> list[Answers]:
     """Those of a run's update, counted from 1, as answers whose loss is scale · mean over them of the mean −log-prob of
-    what they say again. None where the run has none."""
+    what they say again. Empty where the run has none."""
     from gpu_workers.answers import Answers
 
-    some = POOL.of_update(refrains, update) if refrains else []
+    some = POOL.of_update(refrains, update)
     if not some:
         return []
     weights = [[is_again / sum(one.marks) for is_again in one.marks] for one in some]
