@@ -14,6 +14,9 @@ from environments.evidence.spans import signed, span
 PROMPT = "prompt-only"
 """An arm that others are held against beside the base."""
 
+AIM = ("combined", "topk")
+"""The arms that are to reach it. Where none of them has learned, the report's own is held to it."""
+
 WANTED = {"style": 0.90, "kept": 0.95, "behind": 0.05, "pack": 0.02}
 """What default recipes are to reach (docs/evidence.md)."""
 
@@ -52,18 +55,23 @@ def headline(findings: Findings) -> str:
 
 def claims(findings: Findings) -> list[Claim]:
     """What default recipes are to reach, one by one; none where no style was measured."""
-    arm = findings.shown_arm
-    if arm is None:
+    if findings.shown_arm is None:
         return []
+    learned = [arm for arm in AIM if arm in findings.arms and findings.last(arm)]
+    each = [claim for arm in learned or [findings.shown_arm] for claim in _of(findings, arm)]
+    middle = min(MIDDLE, findings.marks[-1])
+    return [*each, *(_ahead(findings, arm, "binary", middle) for arm in AIM)] if each else []
+
+
+def _of(findings: Findings, arm: str) -> list[Claim]:
+    """What one arm is to reach; none where its style was not measured."""
     update = findings.last(arm) or 0
     row = findings.row(arm, update)
     if row["style"] is None:
         return []
-    middle = min(MIDDLE, findings.marks[-1])
     return [
         _style(arm, update, row),
         _content(arm, row),
-        *(_ahead(findings, one, "binary", middle) for one in ("combined", "topk")),
         *_against_prompt(findings, arm, update, row),
         _pack(findings, arm, update),
     ]

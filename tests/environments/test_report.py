@@ -141,6 +141,16 @@ def test_content_that_was_not_measured_is_no_claim(plan, rows):
     assert page.count("<figure>") == 1
 
 
+def test_both_arms_that_are_to_reach_it_are_held_to_all_of_it():
+    plan = runs.plan(("base", "combined", "topk"), seeds=(1, 2), probes=12)
+    found, _ = report.report(plan, runs.rows(plan, read=8), runs.rounds(plan))
+
+    texts = [claim["text"] for claim in found["claims"]]
+    told = {arm: [text for text in texts if text.startswith(arm)] for arm in ("combined", "topk")}
+    assert len(told["combined"]) == 6  # style, content, tokens, style beside the prompt, pack, and beside binary
+    assert told["topk"] == [text.replace("combined", "topk") for text in told["combined"]]
+
+
 def test_the_content_that_binary_loses_shows(made):
     """0.05 nats of fluency an update are 0.8 after 16; the floor is about half a nat below the mean."""
     table = next(table for table in made[0]["tables"] if table["update"] == 16)
