@@ -586,8 +586,8 @@ def chosen_dtype(name: str, device: torch.device) -> torch.dtype:
         return known[name]
     if device.type == "cuda":
         return torch.bfloat16
-    is_quick = products.seconds(torch.bfloat16) < 0.8 * products.seconds(torch.float32)
-    return torch.bfloat16 if is_quick else torch.float32
+    taken = products.seconds()
+    return torch.bfloat16 if taken[torch.bfloat16] < 0.8 * taken[torch.float32] else torch.float32
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

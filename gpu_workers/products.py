@@ -6,12 +6,17 @@ costs less than that saves. The wide product adds up in float32, as the narrow o
 
 from __future__ import annotations
 
+import math
 import time
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+T = TypeVar("T")
 
 FEWEST = 64
 """Rows from which on a weight is worth widening."""
@@ -55,15 +60,26 @@ def _is_widened(x: Tensor) -> bool:
 @cache
 def is_wide_faster() -> bool:
     """Whether this machine multiplies float32 so much faster than bfloat16 that widening pays."""
-    return seconds(torch.float32) < 0.75 * seconds(torch.bfloat16)
+    taken = seconds()
+    return taken[torch.float32] < 0.75 * taken[torch.bfloat16]
 
 
-def seconds(dtype: torch.dtype) -> float:
-    """How long this machine takes for a product of a common shape, at best."""
-    left, right = torch.ones(128, 768, dtype=dtype), torch.ones(768, 2048, dtype=dtype)
-    times = []
-    for _ in range(5):
-        began = time.perf_counter()
-        torch.mm(left, right)
-        times.append(time.perf_counter() - began)
-    return min(times)
+def seconds() -> dict[torch.dtype, float]:
+    """How long this machine takes for a product of a common shape in float32 and in bfloat16, at best."""
+
+    def work(dtype: torch.dtype) -> Callable[[], object]:
+        return partial(torch.mm, torch.ones(128, 768, dtype=dtype), torch.ones(768, 2048, dtype=dtype))
+
+    return bests({dtype: work(dtype) for dtype in (torch.float32, torch.bfloat16)}, 5)
+
+
+def bests(works: Mapping[T, Callable[[], object]], times: int) -> dict[T, float]:
+    """Seconds that each takes at best. They take turns: what else a machine does slows all of them alike, and is not to
+    decide what it computes in."""
+    found = dict.fromkeys(works, math.inf)
+    for _ in range(times):
+        for name, work in works.items():
+            began = time.perf_counter()
+            work()
+            found[name] = min(found[name], time.perf_counter() - began)
+    return found

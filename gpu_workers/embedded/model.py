@@ -7,9 +7,9 @@ writes each sequence's own keys and values, and the linear layers, which add eac
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM
 
+from gpu_workers import products
 from gpu_workers.embedded.adapters import Adapter
 from gpu_workers.embedded.cache import KV, Shape
 
@@ -330,23 +331,16 @@ def _pack(weight: Tensor) -> Tensor | None:
 
 
 def pick_dtype(config: Any) -> torch.dtype:
-    """bfloat16 where this machine multiplies it clearly faster than float32, else float32; takes 0.1 s.
-
-    Both take turns and each has its best: what else the machine does is not to decide what an engine computes in.
-    """
+    """bfloat16 where this machine multiplies it clearly faster than float32, else float32; takes 0.1 s."""
     width = int(getattr(config, "hidden_size", 576) or 576)
-    found = {}
+
+    def work(dtype: torch.dtype) -> Callable[[], object]:
+        linear = Linear(nn.Linear(width, 4 * width, bias=False).to(dtype), "probe", Step())
+        return partial(linear, torch.randn(8, width).to(dtype))
+
     with torch.inference_mode():
-        for dtype in (torch.float32, torch.bfloat16):
-            linear = Linear(nn.Linear(width, 4 * width, bias=False).to(dtype), "probe", Step())
-            found[dtype] = (linear, torch.randn(8, width).to(dtype))
-        times: dict[torch.dtype, list[float]] = {dtype: [] for dtype in found}
-        for _ in range(20):
-            for dtype, (linear, x) in found.items():
-                start = time.perf_counter()
-                linear(x)
-                times[dtype].append(time.perf_counter() - start)
-    slow, fast = min(times[torch.float32]), min(times[torch.bfloat16])
+        taken = products.bests({dtype: work(dtype) for dtype in (torch.float32, torch.bfloat16)}, 20)
+    slow, fast = taken[torch.float32], taken[torch.bfloat16]
     log.info("a matrix product takes %.0f us in float32, %.0f us in bfloat16", slow * 1e6, fast * 1e6)
     return torch.bfloat16 if fast < 0.75 * slow else torch.float32
 

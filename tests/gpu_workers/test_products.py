@@ -41,6 +41,18 @@ def test_a_widened_product_is_the_exact_one_rounded_once(wide: None, monkeypatch
     )
 
 
+def test_what_is_timed_takes_turns_and_has_its_best(monkeypatch: pytest.MonkeyPatch):
+    clock, taken, order = [0.0], {"slow": iter([5.0, 3.0]), "quick": iter([1.0, 4.0])}, []
+    monkeypatch.setattr(products.time, "perf_counter", lambda: clock[0])
+
+    def work(name: str) -> None:
+        order.append(name)
+        clock[0] += next(taken[name])
+
+    assert products.bests({name: lambda name=name: work(name) for name in taken}, 2) == {"slow": 3.0, "quick": 1.0}
+    assert order == ["slow", "quick", "slow", "quick"]
+
+
 def test_what_is_begun_is_added_to_in_its_place(wide: None):
     begun = drawn(64, 8)
     assert products.product(drawn(64, 4, seed=1), drawn(4, 8, seed=2), begun) is begun
