@@ -16,6 +16,9 @@ from training.models import SHARED, Checkpoint, Line, Run, Sample
 WRITTEN = Q(rewrite_ids__isnull=False)
 """A person wrote in the reply's place."""
 
+HINTED = Q(teacher_prompt_ids__isnull=False)
+"""A hint says what to do instead; a vote says how good it was, and no more."""
+
 
 class NothingReady(TalkbackError):
     """There is no sample to learn from yet."""
@@ -84,10 +87,10 @@ def filling(recipe: Recipe, line: str = SHARED) -> Filling:
 
 def in_turn(samples: QuerySet[Sample], batch: Filling) -> QuerySet[Sample]:
     """These in the order in which a run claims them: oldest first, or where the line waits for rewrites those first,
-    then what else people said, and of what is of votes alone the newest."""
+    then what else people said, and of what judges alone said the newest, with a hint before those without."""
     if not batch.awaited:
         return samples
-    rank = Case(When(WRITTEN, then=0), When(voted=False, then=1), default=2)
+    rank = Case(When(WRITTEN, then=0), When(voted=False, then=1), When(HINTED, then=2), default=3)
     return samples.order_by(rank.asc(), Case(When(voted=True, then=F("pk"))).desc(), F("pk").asc())
 
 
@@ -232,9 +235,9 @@ def _signal(recipe: Recipe) -> Q:
     if recipe.w_rl:
         signal |= ~Q(reward=0.0) | ~Q(rewards=[])  # good and bad words may balance, and still teach
     if recipe.w_opd:
-        signal |= Q(teacher_prompt_ids__isnull=False)
+        signal |= HINTED
     if recipe.w_sft:
-        signal |= Q(rewrite_ids__isnull=False)
+        signal |= WRITTEN
     return signal
 
 

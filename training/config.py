@@ -133,7 +133,7 @@ WRITTEN = 2
 a rewrite costs no frozen model's pass (decision 8)."""
 
 
-PATIENCE = 3
+PATIENCE = 6
 """How many batches wait before a run begins without the rewrites that its recipe awaits."""
 
 

@@ -86,7 +86,7 @@ def test_of_two_workers_one_gets_the_batch(ready, db):
 
 
 AWAITING = Recipe(batch_size=4, w_sft=1.0, awaits=0.5)
-"""A run waits for two rewrites, or for 3 · 4 samples without."""
+"""A run waits for two rewrites, or for 6 · 4 samples without."""
 
 
 @pytest.fixture
@@ -107,17 +107,17 @@ def keys(run):
 @pytest.mark.parametrize(
     ("waiting", "unwritten", "wanting", "sooner"),
     [
-        ((0, 0, 0), 2, 12, 4),
-        ((3, 0, 0), 2, 9, 2),  # one more would fill it, and two corrections are wanted
-        ((4, 1, 1), 1, 8, 1),
+        ((0, 0, 0), 2, 24, 4),
+        ((3, 0, 0), 2, 21, 2),  # one more would fill it, and two corrections are wanted
+        ((4, 1, 1), 1, 20, 1),
         ((4, 2, 2), 0, 0, 0),
         ((2, 2, 2), 0, 2, 2),
-        ((5, 3, 1), 1, 7, 1),
+        ((5, 3, 1), 1, 19, 1),
         ((5, 4, 1), 0, 0, 0),  # people said something of a whole batch
-        ((12, 1, 1), 1, 0, 1),  # it has waited long enough
+        ((24, 1, 1), 1, 0, 1),  # it has waited long enough
     ],
 )
-def test_a_batch_is_full_with_its_rewrites_or_what_people_said_or_at_three_times_its_size(
+def test_a_batch_is_full_with_its_rewrites_or_what_people_said_or_at_six_times_its_size(
     waiting, unwritten, wanting, sooner
 ):
     batch = batches.Filling(4, *waiting, awaited=2)
@@ -138,7 +138,7 @@ def test_where_people_write_a_run_takes_what_they_wrote_first_and_then_the_newes
 
 def test_what_was_passed_over_counts_for_no_batch_and_learn_now_takes_it_up(liked, rewritten):
     rewritten()
-    passed = [liked() for _ in range(11)][:8]  # with three batches waiting it begins with one rewrite
+    passed = [liked() for _ in range(23)][:20]  # with six batches waiting it begins with one rewrite
 
     run = batches.fill(AWAITING)
 
@@ -168,6 +168,17 @@ def test_what_people_rate_waits_for_no_correction_of_theirs(liked, rewritten):
 
     assert [run.samples.count() for run in Run.objects.all()] == [4] * 8
     assert not Sample.objects.exclude(passed_by=None).exists()
+
+
+def test_what_a_hint_teaches_comes_before_what_votes_alone_say(liked, rewritten):
+    hinted = [liked(teacher_prompt_ids=[1, 9, 2]) for _ in range(2)]
+    newer = [liked() for _ in range(2)]
+    written = [rewritten() for _ in range(2)]
+
+    run = batches.fill(AWAITING)
+
+    assert keys(run) == {sample.pk for sample in [*written, *hinted]}
+    assert set(run.passed_over.all()) == set(newer)
 
 
 def test_where_nobody_writes_the_oldest_come_first(liked):
@@ -202,16 +213,16 @@ def test_what_a_run_that_came_to_nothing_passed_over_counts_again(liked, rewritt
     for make in (liked, rewritten, rewritten, liked):
         make()
     batches.fill(AWAITING)
-    for _ in range(12):
+    for _ in range(24):
         liked()
     run = batches.fill(AWAITING)
     assert batches.filling(AWAITING).ready == 0
 
     runs.fail(run, "Stopped by a person before it began.")
 
-    assert batches.filling(AWAITING) == batches.Filling(4, ready=8, said=0, rewrites=0, awaited=2)
+    assert batches.filling(AWAITING) == batches.Filling(4, ready=20, said=0, rewrites=0, awaited=2)
     assert batches.fill(AWAITING) is None  # and no run begins for what was stopped
-    assert batches.ready(AWAITING).count() == 12
+    assert batches.ready(AWAITING).count() == 24
 
 
 def test_a_recipe_that_awaits_nothing_takes_up_what_one_passed_over(liked, rewritten):
@@ -254,12 +265,12 @@ def test_who_wrote_is_waited_for_once_more_and_then_no_longer(liked, rewritten):
     for make in (rewritten, rewritten, liked, liked):
         make()
     batches.fill(AWAITING)
-    for _ in range(11):
+    for _ in range(23):
         liked()
     assert batches.fill(AWAITING) is None
     liked()
-    assert batches.fill(AWAITING) is not None  # twelve: nobody wrote for three batches
-    assert batches.fill(AWAITING) is None  # and the eight that it passed over are no two more
+    assert batches.fill(AWAITING) is not None  # 24: nobody wrote for six batches
+    assert batches.fill(AWAITING) is None  # and the twenty that it passed over are no five more
     for _ in range(4):
         liked()
     assert batches.fill(AWAITING).samples.count() == 4

@@ -91,7 +91,7 @@ def test_where_people_write_a_full_batch_says_how_many_corrections_it_waits_for(
     assert (told.stage, told.label, told.done, told.total) == ("batch", "waits for corrections", 16, 16)
     assert told.detail.endswith(
         "It is one of 16 that wait, of which 1 are corrections. A run begins once 8 of 16 are, or people rated 16 of "
-        "them, or 48 wait."
+        "them, or 96 wait."
     )
 
 
