@@ -201,7 +201,7 @@ class Line:
         self._sleep, self._clock = sleep, clock
         self._replies: dict[str, bool] = {}  # completion: whether it may teach, of each reply that was heard
         self._stood: dict[str, Mapping[str, Any]] = {}  # completion: what became of it
-        self._spent: set[str] = set()  # completions that runs have had
+        self._spent: set[str] = set()  # completions that runs have had, or passed over
         self._sessions = 0
 
     async def play(
@@ -238,6 +238,8 @@ class Line:
                 found.ready.append(completion)
                 found.is_full |= bool(stood["run"]) or sample["wanting"] == 0
                 found.unwritten = sample["corrections"] or 0  # the last one's is the newest
+            elif _is_passed_over(stood):  # the run that it filled has begun without it
+                found.is_full = True
             elif reason := stood.get("reason"):
                 found.reasons[reason["code"]] = found.reasons.get(reason["code"], 0) + 1
         return found
@@ -248,7 +250,7 @@ class Line:
         claimed = await self._until(lambda: self._claimed(ready), RUN_S, "no run claimed the batch, which is full")
         learnt = await self._until(lambda: self._ended(claimed[0]), RUN_S, "the run did not end")
         run = learnt["run"]["id"]
-        self._spent |= set(claimed)
+        self._spent |= set(claimed) | {one for one, stood in self._stood.items() if _is_passed_over(stood)}
         if learnt["sample"]["status"] != "trained":
             return Learned(None, run, f"Run {run} failed: {await self._said_of_run(run)}")
         number = next(one["number"] for one in learnt["checkpoints"] if one["learned_here"])
@@ -263,7 +265,7 @@ class Line:
         return Learned(number, run)
 
     def forget(self, completions: Sequence[str]) -> None:
-        """These were had by a run that is over: they count no more."""
+        """These were had by a run that is over, or passed over by it: they count no more."""
         self._spent |= set(completions)
 
     @property
@@ -327,3 +329,9 @@ class Line:
                 )
             await self._sleep(POLL_S)
         return found
+
+
+def _is_passed_over(stood: Mapping[str, Any]) -> bool:
+    """Whether a run left this aside. Nobody here takes back what they said, and every recipe learns by what is said."""
+    sample = stood.get("sample")
+    return sample is not None and sample["status"] == "ready" and not stood["run"] and sample["place"] is None

@@ -60,6 +60,7 @@ class FakeTalkback:
         self.fails: set[tuple[str, int]] = set()  # line and run (from 1 on) that fails
         self.turns_away: set[int] = set()
         self.most = SAMPLES  # how many wait before a run begins with the last SAMPLES of them
+        self.takes_first = False  # with the first of them
         self.unwritten = 0  # corrections that it says a run awaits
         self.talking: Counter[str] = Counter()  # sessions that are being answered, by line
         self.late = 0  # the most of them while as many samples as a run takes wait
@@ -118,7 +119,8 @@ class FakeTalkback:
         line = self.lines[name]
         line.waiting.append(completion)
         if len(line.waiting) >= self.most and not self.stuck:
-            line.had |= dict.fromkeys(line.waiting[-SAMPLES:], len(line.runs))
+            taken = line.waiting[:SAMPLES] if self.takes_first else line.waiting[-SAMPLES:]
+            line.had |= dict.fromkeys(taken, len(line.runs))
             line.waiting.clear()
             failed = (name, len(line.runs) + 1) in self.fails
             self.numbers += 1
@@ -470,11 +472,23 @@ async def test_a_candidate_that_is_turned_away_is_on_record(run: Run) -> None:
 async def test_people_talk_until_a_run_begins_however_long_that_waits(run: Run) -> None:
     run.talkback.most = SAMPLES + 3
     journal, rows = await run()
-    # Seven samples of which a run takes four; what two late sessions bring counts for the next one.
+    # Seven samples of which a run takes four and passes over three; what two late sessions bring is of the next one.
     spent = [len(journal[f"round/combined/1/{number}"]["spent"]) for number in (1, 2)]
-    assert spent == [SAMPLES, 2 * SAMPLES]
+    assert spent == [SAMPLES + 3, 2 * (SAMPLES + 3)]
     assert journal["round/combined/1/1"]["interactions"] >= SAMPLES + 3
     assert journal["round/combined/1/2"]["interactions"] >= 2 * (SAMPLES + 3)
+    assert places(rows, set="own")["combined", 1, 2] == 5
+
+
+async def test_a_run_that_passes_over_what_filled_its_batch_is_answered_with_before_the_next_one(run: Run) -> None:
+    run.talkback.most, run.talkback.takes_first = SAMPLES + 3, True
+
+    journal, rows = await run()
+
+    numbers = [journal[f"round/combined/1/{number}"]["checkpoint"] for number in (1, 2)]
+    assert numbers[0] < numbers[1]
+    heard = [journal[f"round/combined/1/{number}"]["interactions"] for number in (1, 2)]
+    assert SAMPLES + 3 <= heard[0] < 2 * (SAMPLES + 3) <= heard[1]
     assert places(rows, set="own")["combined", 1, 2] == 5
 
 
