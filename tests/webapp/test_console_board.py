@@ -55,7 +55,7 @@ def test_the_batch_says_how_many_more_it_waits_for():
 def test_a_batch_that_waits_for_corrections_says_so_though_it_has_more_than_a_run_takes():
     now = station("batch", batch=Filling(16, ready=20, said=3, rewrites=2, awaited=4))
     assert (now.figure, now.mood) == ("20 ready", "waiting")
-    assert now.sentence == "Waiting for 2 more corrections, for 13 that people rated, or for 28 of any kind."
+    assert now.sentence == "Waiting for 2 more corrections, for 13 that people rated, or for 76 of any kind."
 
 
 def test_a_full_batch_waits_for_the_learner_that_is_busy():
