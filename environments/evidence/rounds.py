@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -17,11 +18,6 @@ from environments.users import User
 
 TALKING = 0
 """How sessions rank before probes: they give the learner its work, and a probe can be asked at any time after."""
-
-LATE = 2
-"""Sessions at once, at least, while as many samples as a run takes wait for what somebody writes, and as many as are
-missing where that is more. Any of them may bring it, and what the others bring is of the next round, though these
-weights answered them: so there are the fewer the nearer it is."""
 
 Write = Callable[..., Mapping[str, Any]]
 """A key and its fields, into the journal, with the time; what stands there already stays."""
@@ -119,18 +115,24 @@ class Rounds:
         return row
 
     async def _fill(self, rank: Rank) -> str:
-        """Sessions until a batch is full: never so many at once that they could fill a second one, which would be
-        learned from before the first is answered with. Returns why it could not be filled; empty when it is."""
+        """Sessions until a batch is full: as many at once as it takes at the pace so far, since a token is the cheaper
+        the more are written together, and since what more of them bring is of the next round, though these weights
+        answered it; and never so many that they could fill a second batch, which would be learned from before the
+        first is answered with. Returns why it could not be filled; empty when it is."""
         sizes, line, started = self.plan.sizes, self._line, 0
-        wanted = sizes.samples
+        wanted, before = sizes.samples, self._line.filled()
         under_way: set[asyncio.Task[None]] = set()
         done: set[asyncio.Task[None]] = set()
         try:
             while not (filled := line.filled()).is_full:
-                short = wanted - len(filled.ready)
-                room = min(short, self._house.at_once, max(1, (wanted + short - 1) // (sizes.rewrites + 1)))
-                room = room if short > 0 else min(self._house.at_once, max(LATE, filled.unwritten))
-                while len(under_way) < room and started < sizes.sessions:
+                short, ended = max(0, wanted - len(filled.ready)), started - len(under_way)
+                needed = max(
+                    needed_for(short, len(filled.ready) - len(before.ready), ended),
+                    needed_for(filled.unwritten, filled.written - before.written, ended),
+                )
+                most = (wanted + max(short, 1) - 1) // (sizes.rewrites + 1)  # and the one that fills it
+                room = min(needed, self._house.at_once, most)
+                while len(under_way) < max(1, room) and started < sizes.sessions:
                     under_way.add(asyncio.create_task(self._play(rank)))
                     started += 1
                 if not under_way:
@@ -168,6 +170,16 @@ class Rounds:
     def _rank(self, number: int) -> Rank:
         of_seed, of_arm = self._place
         return TALKING, of_seed, number, of_arm
+
+
+def needed_for(missing: int, brought: int, ended: int) -> int:
+    """About how many sessions bring as many more as are missing, where those that ended brought so many; until they
+    bring one, as if the next did.
+
+    >>> needed_for(16, 0, 0), needed_for(2, 6, 30), needed_for(1, 6, 4), needed_for(3, 0, 5)
+    (16, 10, 1, 15)
+    """
+    return math.ceil(missing * max(1, ended) / max(1, brought))
 
 
 def _unfilled(line: Line, wanted: int, sessions: int) -> str:

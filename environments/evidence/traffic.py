@@ -163,6 +163,8 @@ class Filled:
     """Completions that the next run may claim."""
     is_full: bool = False
     """A run begins with them, by what Talkback said of the last of them or did with one."""
+    written: int = 0
+    """Of these, those in whose place somebody wrote."""
     unwritten: int = 0
     """How many more are to be of what somebody wrote before a run begins with a batch's size of them, by what Talkback
     said of the last of them."""
@@ -200,6 +202,7 @@ class Line:
         self._client, self._operator, self._journal = client, operator, journal
         self._sleep, self._clock = sleep, clock
         self._replies: dict[str, bool] = {}  # completion: whether it may teach, of each reply that was heard
+        self._written: set[str] = set()  # completions in whose place somebody wrote
         self._stood: dict[str, Mapping[str, Any]] = {}  # completion: what became of it
         self._spent: set[str] = set()  # completions that runs have had, or passed over
         self._sessions = 0
@@ -221,6 +224,7 @@ class Line:
             )
         self._sessions += 1
         teaching = [one for one in heard if one.finish_reason != "length" or (one.said and one.said.instead)]
+        self._written |= {one.completion_id for one in heard if one.said and one.said.instead}
         self._replies |= {one.completion_id: one in teaching for one in heard}
         for one in teaching:
             await self._until_judged(one.completion_id)
@@ -236,6 +240,7 @@ class Line:
             sample = stood.get("sample")
             if sample and sample["status"] != "stale" and (stood["run"] or sample["place"]):
                 found.ready.append(completion)
+                found.written += completion in self._written
                 found.is_full |= bool(stood["run"]) or sample["wanting"] == 0
                 found.unwritten = sample["corrections"] or 0  # the last one's is the newest
             elif _is_passed_over(stood):  # the run that it filled has begun without it

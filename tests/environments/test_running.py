@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -234,10 +234,10 @@ class FakeSpeaker:
 
 
 class Editor:
-    """Writes in place of the first reply of a session, and leaves the second."""
+    """Writes in place of the first reply of a session, and leaves the second; or thanks for the first."""
 
-    def __init__(self) -> None:
-        self._wrote = False
+    def __init__(self, *, writes: bool = True) -> None:
+        self._wrote = not writes
 
     def opening(self, task: Task) -> str:
         return task.prompt
@@ -492,14 +492,18 @@ async def test_a_run_that_passes_over_what_filled_its_batch_is_answered_with_bef
     assert places(rows, set="own")["combined", 1, 2] == 5
 
 
-@pytest.mark.parametrize(("unwritten", "at_once"), [(0, 3), (1, 3), (5, 5), (99, 12)])
-async def test_while_a_full_batch_waits_as_many_talk_as_corrections_are_missing(
-    run: Run, unwritten: int, at_once: int
+@pytest.mark.parametrize(("every", "unwritten", "at_once"), [(1, 1, 2), (1, 3, 3), (3, 1, 3), (3, 99, 4)])
+async def test_while_a_full_batch_waits_as_many_talk_as_bring_the_corrections_at_the_pace_so_far(
+    run: Run, every: int, unwritten: int, at_once: int
 ) -> None:
+    sessions = count()
+    run.person = lambda persona, seed: Editor(writes=next(sessions) % every == 0)
     run.talkback.most, run.talkback.unwritten = SAMPLES + 40, unwritten
-    sizes = replace(run.plan.sizes, sessions=40)
+    sizes = replace(run.plan.sizes, sessions=48, rewrites=0, rounds=1)
     await run(replace(run.plan, arms=chosen(["combined"]), seeds=(1,), sizes=sizes))
-    # Three were under way when it became full, and twelve is what the door takes.
+    # Sessions of one reply. Where each brings a correction one brings the last, beside one that nobody has heard of
+    # yet; where a third of them do, three bring it; and five at once could bring the one that fills the batch and four
+    # others, which are a second one.
     assert run.talkback.late == at_once
 
 
