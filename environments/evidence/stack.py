@@ -31,16 +31,15 @@ from gpu_workers.fleet import Fleet
 ROOT = Path(__file__).resolve().parent.parent.parent
 READY_S = 1200.0
 MANAGE_S = 900.0
-STREAMS, PLACES = 28, 32
+STREAMS, PLACES = 48, 56
 """Requests of one engine at a time, of sessions and probes together, and how many it takes: a token is the cheaper the
-more it writes at once, and four places are left to votes."""
+more it writes at once, and eight places are left to votes."""
 MOST_ENGINES = 12
 """Of as many as there are cores: a reply is drawn on one thread, and what the learner leaves idle is theirs."""
 VOTERS = 3
 """Replies that are judged at a time where there are two engines or fewer; where there are more, three for every two."""
 YIELDS = 5
-"""How much nicer engines are than the learner. There is one of it, and each arm's next round waits for it: with equal
-shares three processes on two cores would leave it two thirds of one, and so it has a whole one whenever it works."""
+"""How much nicer engines are than the learner, for which each arm's next round waits, and whatever carries requests."""
 UNREAD_S = 1800.0
 """How long a text may wait to be read. It stands behind all votes, of which there may be some for many minutes, and
 whoever gave up and asked again would stand behind those that came later, too."""
@@ -72,7 +71,7 @@ SETTINGS: dict[str, str] = {
     ),
 }
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
-"""There is an engine a core, and the learner; more threads on shared cores cost far more than they give."""
+"""Engines and the learner have a core each; more threads on shared cores cost far more than they give."""
 
 
 class Stack:
@@ -368,8 +367,9 @@ async def side_by_side(stacks: Sequence[Stack]) -> AsyncIterator[Sequence[Stack]
 
 
 def engines(talkbacks: int = 1) -> int:
-    """How many each starts here: one a core that is its share."""
-    return max(1, min(MOST_ENGINES, cores() // talkbacks))
+    """How many each starts here: one for each core of its share but the learner's, and one at least. Two that share
+    what the learner leaves write half as much as one does, with twice as many requests at a time."""
+    return max(1, min(MOST_ENGINES, cores() // talkbacks - 1))
 
 
 def redis() -> str:
