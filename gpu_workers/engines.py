@@ -23,7 +23,7 @@ def policy() -> Engine:
         return _tinker_engine(service(), settings.MODEL, Path(settings.DATA_DIR) / "tinker" / "held")
     if len(settings.ENGINE_URLS) > 1:
         keys = settings.ENGINE_API_KEY, settings.ENGINE_ADMIN_KEY
-        return _fleet(tuple(settings.ENGINE_URLS), settings.ROUTER_URL, *keys)
+        return _fleet(tuple(settings.ENGINE_URLS), settings.ROUTER_URL, settings.ENGINE_FILL, *keys)
     spare, base = settings.SPARE_ENGINE_URL, settings.MODEL
     return _engine(settings.ENGINE_URL, settings.ENGINE_API_KEY, settings.ENGINE_ADMIN_KEY, spare, base)
 
@@ -74,9 +74,9 @@ def _engine(url: str, api_key: str, admin_key: str, spare: str = "", base: str =
 
 
 @lru_cache
-def _fleet(urls: tuple[str, ...], router: str, api_key: str, admin_key: str) -> Engine:
+def _fleet(urls: tuple[str, ...], router: str, fill: int, api_key: str, admin_key: str) -> Engine:
     engines = {url: _engine(url, api_key, admin_key) for url in urls}
-    return cast(Engine, Fleet(engines, router=Router(router, api_key=api_key) if router else None))
+    return cast(Engine, Fleet(engines, router=Router(router, api_key=api_key) if router else None, fill=fill))
 
 
 @lru_cache

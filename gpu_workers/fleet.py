@@ -64,10 +64,16 @@ class Fleet:
     """
 
     def __init__(
-        self, engines: Mapping[str, Engine], *, router: Engine | None = None, clock: Callable[[], float] = monotonic
+        self,
+        engines: Mapping[str, Engine],
+        *,
+        router: Engine | None = None,
+        fill: int = 0,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
-        """`engines` by address. With a `router` in front (SGLang's own) it, and not the table, picks who generates."""
-        self.table = Table(list(engines), clock=clock)
+        """`engines` by address. With a `router` in front (SGLang's own) it, and not the table, picks who generates;
+        with `fill` an engine has so many requests before the next one gets any."""
+        self.table = Table(list(engines), fill=fill, clock=clock)
         self.url = self.table.workers[0].url
         self.spare = None  # the others are: whoever still serves what is asked for answers it
         self.router = router

@@ -107,7 +107,9 @@ def _marks(ids: Sequence[int], adapter: str | None) -> Iterator[tuple[int, int]]
 class Table:
     """The workers, and the rules by which one is chosen."""
 
-    def __init__(self, urls: Sequence[str], *, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, urls: Sequence[str], *, fill: int = 0, clock: Callable[[], float] = monotonic) -> None:
+        """`fill`: how many requests an engine has before the next one gets any; 0: they are spread."""
+        self._fill = fill
         self.workers = [Worker(number, url.rstrip("/")) for number, url in enumerate(urls, 1)]
         self._clock = clock
         self._prefixes = Prefixes()
@@ -133,11 +135,14 @@ class Table:
         worker.look_at = self._clock() + pause_s
 
     def choose(self, adapter: str | None, prompt_ids: Sequence[int], tried: Collection[Worker] = ()) -> Worker | None:
-        """Who answers this: among those that are up and have the adapter or the full weights of that name, the one
-        that has read this prompt's beginning, else the idlest. None: nobody."""
+        """Who answers this: among those that are up and have the adapter or the full weights of that name, the first
+        that is to be filled, else the one that has read this prompt's beginning, else the idlest. None: nobody."""
         able = [worker for worker in self.up if worker not in tried and worker.has(adapter)]
         if not able:
             return None
+        for worker in able:
+            if worker.busy < self._fill:
+                return worker
         idlest = min(able, key=lambda worker: (worker.busy, worker.number))
         number, share = self._prefixes.find(prompt_ids, adapter)
         if share >= STICKS:

@@ -58,6 +58,9 @@ ENGINE_ADMIN_KEY = env("ENGINE_ADMIN_KEY")
 ENGINE_URLS = [url.strip() for url in env("ENGINE_URLS").split(",") if url.strip()]
 """Several servers of the same model, with the same keys, that answer as one (docs/engine.md)."""
 ENGINE_URL = ENGINE_URLS[0] if ENGINE_URLS else ENGINE_URL
+ENGINE_FILL = int(env("ENGINE_FILL", "0"))
+"""How many requests one of them has before the next one gets any; 0: they are spread. Engines that share cores with a
+learner write more the fewer of them there are that write."""
 ROUTER_URL = env("ROUTER_URL")
 """SGLang's router in front of them: it then picks who generates. All else goes to each of them."""
 SPARE_ENGINE_URL = env("SPARE_ENGINE_URL")

@@ -31,13 +31,17 @@ from gpu_workers.fleet import Fleet
 ROOT = Path(__file__).resolve().parent.parent.parent
 READY_S = 1200.0
 MANAGE_S = 900.0
-STREAMS, PLACES = 48, 56
+STREAMS, PLACES = 28, 48
 """Requests of one engine at a time, of sessions and probes together, and how many it takes: a token is the cheaper the
-more it writes at once, and eight places are left to votes."""
+more it writes at once, and the places that are left are the votes'."""
+FILL = 24
+"""Requests that an engine has before the next one gets any: one that writes four replies takes little more of a core
+than one that writes two, and the learner has what the other would take. Votes come on top."""
 MOST_ENGINES = 12
 """Of as many as there are cores: a reply is drawn on one thread, and what the learner leaves idle is theirs."""
-VOTERS = 3
-"""Replies that are judged at a time where there are two engines or fewer; where there are more, three for every two."""
+VOTERS = 12
+"""Replies that are judged at a time, for each engine: their votes are of a few tokens, and while the engine is full of
+probes each takes many steps. No batch is full before it is judged."""
 YIELDS = 5
 """How much nicer engines are than the learner, for which each arm's next round waits, and whatever carries requests."""
 UNREAD_S = 1800.0
@@ -71,7 +75,7 @@ SETTINGS: dict[str, str] = {
     ),
 }
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
-"""Engines and the learner have a core each; more threads on shared cores cost far more than they give."""
+"""There is an engine a core, and the learner; more threads on shared cores cost far more than they give."""
 
 
 class Stack:
@@ -162,7 +166,7 @@ class Stack:
 
     @property
     def _voters(self) -> int:
-        return max(VOTERS, VOTERS * len(self._engines) // 2)
+        return VOTERS * max(1, len(self._engines))
 
     # The operator
 
@@ -303,6 +307,7 @@ class Stack:
             "PORT": str(self._web),
             "ENGINE_URL": served[0] if served else "",
             "ENGINE_URLS": ",".join(served),
+            "ENGINE_FILL": str(FILL),
             "TMPDIR": str(self.folder / "tmp"),
             MARK: str(self.folder),
             **json.loads(kept.read_text()),
@@ -367,9 +372,8 @@ async def side_by_side(stacks: Sequence[Stack]) -> AsyncIterator[Sequence[Stack]
 
 
 def engines(talkbacks: int = 1) -> int:
-    """How many each starts here: one for each core of its share but the learner's, and one at least. Two that share
-    what the learner leaves write half as much as one does, with twice as many requests at a time."""
-    return max(1, min(MOST_ENGINES, cores() // talkbacks - 1))
+    """How many each starts here: one a core that is its share."""
+    return max(1, min(MOST_ENGINES, cores() // talkbacks))
 
 
 def redis() -> str:

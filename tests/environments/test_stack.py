@@ -97,8 +97,8 @@ async def test_where_one_of_several_is_not_to_be_had_none_is_left_running(tmp_pa
     assert not running
 
 
-def test_several_have_an_equal_share_of_the_cores_one_of_them_the_learners(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_have_an_equal_share_of_the_cores_and_an_engine_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stacks, "cores", lambda: 16)
-    assert stacks.engines(5) == 2  # 16 // 5 - 1
+    assert stacks.engines(5) == 3  # 16 // 5
     monkeypatch.setattr(stacks, "cores", lambda: 2)
-    assert stacks.engines() == stacks.engines(5) == 1
+    assert stacks.engines(5) == 1

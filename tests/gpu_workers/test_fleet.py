@@ -341,6 +341,25 @@ async def test_all_that_died_at_once_come_back_with_what_they_held(scene: Scene)
     assert (await scene.fleet.generate(PROMPT, SAMPLING, adapter="a")).text == "ok"
 
 
+async def test_engines_that_are_to_be_filled_get_requests_one_after_the_other() -> None:
+    scene = Scene(fill=2)
+    workers = scene.fleet.table.workers
+
+    async def asked() -> list[int]:
+        await scene.fleet.generate(PROMPT, SAMPLING)
+        return [len(server.answered) for server in scene.servers]
+
+    assert await asked() == [1, 0, 0]
+    workers[0].busy = 1
+    workers[1].busy = 1
+    assert await asked() == [2, 0, 0]
+    workers[0].busy = 2
+    assert await asked() == [2, 1, 0]
+    workers[1].busy = workers[2].busy = 2
+    workers[0].busy = 3 + MOST_AHEAD  # all are full: where this was read there are too many before it
+    assert await asked() == [2, 2, 0]
+
+
 async def test_a_conversation_stays_where_it_was_read_and_others_go_to_the_idlest() -> None:
     scene = Scene(2)
     first, second = PROMPT, tuple(range(300, 364))
