@@ -62,17 +62,19 @@ class Engine:
         api_key: str = "",
         admin_key: str = "",
         timeout_s: float = 300.0,
+        priorities: bool = True,
         spare: Spare | None = None,
     ) -> None:
-        """`timeout_s` is the longest silence that is borne; the real SGLang has two keys that do not overlap. `spare`
-        answers for the full weights, or the base, that this server does not serve at the time."""
+        """`timeout_s` is the longest silence that is borne; the real SGLang has two keys that do not overlap. Without
+        `priorities` none is sent, and all requests are equal there. `spare` answers for the full weights, or the base,
+        that this server does not serve at the time."""
         self.url = url.rstrip("/")
         self.spare = spare
         self.failures = 0
         """How often nobody answered: behind each may stand a server that was started again, and forgot all."""
         self._weights = ""  # as the last answer was stamped
         self._told_at = -TOLD_S
-        self._api_key = api_key
+        self._priorities, self._api_key = priorities, api_key
         self._admin_key = admin_key or api_key
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=timeout_s)
 
@@ -98,7 +100,7 @@ class Engine:
                 return await other.generate(
                     prompt_ids, sampling, adapter=adapter, request_id=request_id, priority=priority
                 )
-        body = wire.request(prompt_ids, sampling, adapter, request_id or uuid4().hex, priority)
+        body = self._request(prompt_ids, sampling, adapter, request_id, priority)
         answer = await self._post("/generate", body)
         meta = answer["meta_info"]
         finish = wire.finish_reason(meta)
@@ -137,7 +139,7 @@ class Engine:
                     async for delta in deltas:
                         yield delta
             return
-        body = wire.request(prompt_ids, sampling, adapter, request_id or uuid4().hex, priority) | {"stream": True}
+        body = self._request(prompt_ids, sampling, adapter, request_id, priority) | {"stream": True}
         cut = wire.Cut(sampling.stop)
         seen = 0  # tokens handed out so far
         async with aclosing(self._events("/generate", body)) as arrivals:
@@ -208,7 +210,7 @@ class Engine:
             async with spare as other:
                 return await other.score(prompt_ids, response_ids, adapter=adapter, priority=priority, top=top)
         nothing = Sampling(max_new_tokens=0, top_logprobs=top)
-        body = wire.request([*prompt_ids, *response_ids], nothing, adapter, uuid4().hex, priority)
+        body = self._request([*prompt_ids, *response_ids], nothing, adapter, None, priority)
         # The entry at the start position is null: begin one token early, so that the first response token is real.
         body["logprob_start_len"] = len(prompt_ids) - 1
         meta = await self._read(body, adapter)
@@ -342,6 +344,11 @@ class Engine:
                 raise WeightsExchanged(
                     f"The engine answered with {self._weights or 'the base'}, not {wanted or 'the base'}."
                 )
+
+    def _request(
+        self, ids: Sequence[int], sampling: Sampling, adapter: str | None, request_id: str | None, priority: int
+    ) -> dict[str, Any]:
+        return wire.request(ids, sampling, adapter, request_id or uuid4().hex, priority if self._priorities else 0)
 
     async def _read(self, body: Mapping[str, Any], adapter: str | None) -> dict[str, Any]:
         """What the engine says of a prompt; the first entry of each of its lists is of the token before those that were

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from django.conf import settings
 
@@ -22,10 +22,8 @@ def policy() -> Engine:
     if settings.LEARNER == "tinker":
         return _tinker_engine(service(), settings.MODEL, Path(settings.DATA_DIR) / "tinker" / "held")
     if len(settings.ENGINE_URLS) > 1:
-        keys = settings.ENGINE_API_KEY, settings.ENGINE_ADMIN_KEY
-        return _fleet(tuple(settings.ENGINE_URLS), settings.ROUTER_URL, settings.ENGINE_FILL, *keys)
-    spare, base = settings.SPARE_ENGINE_URL, settings.MODEL
-    return _engine(settings.ENGINE_URL, settings.ENGINE_API_KEY, settings.ENGINE_ADMIN_KEY, spare, base)
+        return _fleet(tuple(settings.ENGINE_URLS), settings.ROUTER_URL, settings.ENGINE_FILL, *_manners())
+    return _engine(settings.ENGINE_URL, *_manners(), settings.SPARE_ENGINE_URL, settings.MODEL)
 
 
 def addresses() -> list[str]:
@@ -44,12 +42,17 @@ def service() -> Service:
 
 def at(url: str, api_key: str = "") -> Engine:
     """Another engine of the same interface."""
-    return _engine(url, api_key, api_key)
+    return _engine(url, api_key, api_key, settings.ENGINE_PRIORITIES)
 
 
 def chat(url: str, model: str, api_key: str = "") -> OpenAIChat:
     """A model behind an OpenAI-compatible server."""
     return _chat(url, model, api_key)
+
+
+def _manners() -> tuple[str, str, bool]:
+    """How the engines of the policy are spoken to: the keys, and whether they are told priorities."""
+    return settings.ENGINE_API_KEY, settings.ENGINE_ADMIN_KEY, settings.ENGINE_PRIORITIES
 
 
 @lru_cache
@@ -67,16 +70,17 @@ def _tinker_engine(service: Service, model: str, held: Path) -> Engine:
 
 
 @lru_cache
-def _engine(url: str, api_key: str, admin_key: str, spare: str = "", base: str = "") -> Engine:
+def _engine(url: str, api_key: str, admin_key: str, priorities: bool, spare: str = "", base: str = "") -> Engine:
     """`base` is the folder of the model that `spare` was started with."""
-    second = Spare(Engine(spare, api_key=api_key, admin_key=admin_key), base) if spare else None
-    return Engine(url, api_key=api_key, admin_key=admin_key, spare=second)
+    how: dict[str, Any] = {"api_key": api_key, "admin_key": admin_key, "priorities": priorities}
+    return Engine(url, **how, spare=Spare(Engine(spare, **how), base) if spare else None)
 
 
 @lru_cache
-def _fleet(urls: tuple[str, ...], router: str, fill: int, api_key: str, admin_key: str) -> Engine:
-    engines = {url: _engine(url, api_key, admin_key) for url in urls}
-    return cast(Engine, Fleet(engines, router=Router(router, api_key=api_key) if router else None, fill=fill))
+def _fleet(urls: tuple[str, ...], router: str, fill: int, api_key: str, admin_key: str, priorities: bool) -> Engine:
+    engines = {url: _engine(url, api_key, admin_key, priorities) for url in urls}
+    front = Router(router, api_key=api_key, priorities=priorities) if router else None
+    return cast(Engine, Fleet(engines, router=front, fill=fill))
 
 
 @lru_cache

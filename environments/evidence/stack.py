@@ -62,6 +62,7 @@ SETTINGS: dict[str, str] = {
     "RETAIN_DAYS": "100000",
     "LEARN_GIVES_WAY": "0",  # whoever talks is part of the run, and waits for what is learned
     "LEARN_PROCESSES": "1",
+    "ENGINE_PRIORITIES": "0",  # nobody watches a reply grow here, and no batch is full before votes are cast
     "LOG_LEVEL": "INFO",
     # What a person set for their own Talkback holds there, and not here.
     **dict.fromkeys(

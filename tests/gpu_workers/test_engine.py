@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from gpu_workers import engines
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused, NoRoom
 from gpu_workers.openai_chat import OpenAIChat
@@ -315,6 +316,20 @@ async def test_only_what_is_asked_is_sent() -> None:
     assert (full["lora_path"], full["priority"], full["rid"], full["top_logprobs_num"]) == ("m-1", 10, "r", 5)
     sent = asked | {"stop": ["x"], "stop_token_ids": [3], "sampling_seed": 4}
     assert full["sampling_params"].items() >= sent.items()
+
+
+async def test_where_priorities_are_off_none_is_sent(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.ENGINE_URL, settings.ENGINE_URLS = "http://of-equals", []
+    sent: list[dict[str, Any]] = []
+
+    async def asked(self: Engine, method: str, path: str, headers: Any, body: bytes) -> tuple[int, bytes]:
+        sent.append(json.loads(body))
+        return 200, json.dumps({"text": "", "output_ids": [], "meta_info": meta(0, "length")}).encode()
+
+    monkeypatch.setattr(Engine, "_asked", asked)
+    for settings.ENGINE_PRIORITIES in (True, False):
+        await engines.policy().generate((1, 2), Sampling(), priority=10)
+    assert [body.get("priority") for body in sent] == [10, None]
 
 
 async def test_likely_tokens_that_do_not_match_the_tokens_raise() -> None:
