@@ -34,12 +34,14 @@ MANAGE_S = 900.0
 STREAMS, PLACES = 28, 48
 """Requests of one engine at a time, of sessions and probes together, and how many it takes: a token is the cheaper the
 more it writes at once, and the places that are left are the votes'."""
+READ = 128
+"""Prompt tokens in a step. Nobody watches a reply grow here, and votes wait behind what a teacher reads."""
 FILL = 24
 """Requests that an engine has before the next one gets any: one that writes four replies takes little more of a core
 than one that writes two, and the learner has what the other would take. Votes come on top."""
 MOST_ENGINES = 12
 """Of as many as there are cores: a reply is drawn on one thread, and what the learner leaves idle is theirs."""
-VOTERS = 12
+VOTERS = 6
 """Replies that are judged at a time, for each engine: their votes are of a few tokens, and while the engine is full of
 probes each takes many steps. No batch is full before it is judged."""
 YIELDS = 5
@@ -149,8 +151,7 @@ class Stack:
                     str(self.model),
                     *at,
                     str(port),
-                    "--max-running-requests",
-                    str(PLACES),
+                    *("--max-running-requests", str(PLACES), "--chunked-prefill-size", str(READ)),
                 ]
                 for number, port in enumerate(self._engines, 1)
             },

@@ -30,6 +30,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--dtype", default="auto", choices=("auto", "float32", "bfloat16"))
     parser.add_argument("--max-running-requests", type=int, default=16)
     parser.add_argument("--max-total-tokens", type=int, default=0, help="room for keys and values; 0: by free memory")
+    parser.add_argument(
+        "--chunked-prefill-size", type=int, help="prompt tokens that a step reads; default: few while others write"
+    )
     parser.add_argument("--max-lora-rank", type=int, default=64)
     parser.add_argument("--max-loaded-loras", type=int, default=16)
     parser.add_argument("--weight-version", default="default")
@@ -77,6 +80,7 @@ def main(arguments: list[str]) -> int:
         max_running=options.max_running_requests,
         max_tokens=max_tokens,
         weight_version=options.weight_version,
+        chunk=options.chunked_prefill_size,
         original_logprobs=os.environ.get("SGLANG_RETURN_ORIGINAL_LOGPROB", "") in ("1", "true", "True"),
     )
     shown = {name: value for name, value in vars(options).items() if "key" not in name}

@@ -55,15 +55,17 @@ class Batcher:
         max_running: int,
         max_tokens: int,
         weight_version: str,
+        chunk: int | None = None,
         original_logprobs: bool = False,
     ) -> None:
-        """`max_tokens` bounds the keys and values of running and kept sequences together."""
+        """`max_tokens` bounds the keys and values of running and kept sequences together; `chunk` is how many prompt
+        tokens a step reads, None: as few as let whoever writes keep pace."""
         self.metrics = Metrics()
         self.weight_version = weight_version
         self.max_running, self.max_tokens = max_running, max_tokens
         self._model, self._decode, self._original = model, decode, original_logprobs
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._places = Places(model.new_kv, max_running=max_running, max_tokens=max_tokens)
+        self._places = Places(model.new_kv, max_running=max_running, max_tokens=max_tokens, chunk=chunk)
         self._adapters: dict[str, Adapter] = {}
         self._paused: Literal["abort", "retract", "in_place"] | None = None
         self._updates: list[_Update] = []

@@ -209,34 +209,32 @@ def test_a_long_prompt_does_not_stall_a_stream(make_desk: Callable[..., Desk]) -
         assert sum(len(piece.ids) for piece in pieces if len(piece.ids) > 1) <= CHUNK_BESIDE_EQUAL
 
 
-def test_a_prompt_of_lower_rank_takes_smaller_bites(make_desk: Callable[..., Desk]) -> None:
-    desk = make_desk()
-    low: list[Reader] = []
+def bites(desk: Desk, length: int, **about: Any) -> list[int]:
+    """How a prompt of this length is read beside a reply of priority 10."""
+    read: list[Reader] = []
 
     def ask() -> None:
-        low.append(desk.ask(list(range(60, 360)), max_new_tokens=1, priority=0))
+        read.append(desk.ask(list(range(60, 60 + length)), **about))
 
     desk.meanwhile(ask, [1, 50], max_new_tokens=100, priority=10).wait()
-    low[0].wait()
+    read[0].wait()
+    return [len(p.ids) for pieces in desk.forwards if len(pieces) > 1 for p in pieces if len(p.ids) > 1]
 
-    bites = [len(p.ids) for pieces in desk.forwards if len(pieces) > 1 for p in pieces if len(p.ids) > 1]
-    assert 0 < max(bites) <= CHUNK_BESIDE_HIGHER
+
+def test_a_prompt_of_lower_rank_takes_smaller_bites(make_desk: Callable[..., Desk]) -> None:
+    assert 0 < max(bites(make_desk(), 300, max_new_tokens=1, priority=0)) <= CHUNK_BESIDE_HIGHER
 
 
 def test_what_is_only_scored_takes_smaller_bites_beside_replies_of_its_own_rank(
     make_desk: Callable[..., Desk],
 ) -> None:
-    desk = make_desk()
-    proof: list[Reader] = []
+    assert 0 < max(bites(make_desk(), 200, max_new_tokens=0, priority=10)) <= CHUNK_BESIDE_HIGHER
 
-    def ask() -> None:
-        proof.append(desk.ask(list(range(60, 260)), max_new_tokens=0, priority=10))
 
-    desk.meanwhile(ask, [1, 50], max_new_tokens=100, priority=10).wait()
-    proof[0].wait()
-
-    bites = [len(p.ids) for pieces in desk.forwards if len(pieces) > 1 for p in pieces if len(p.ids) > 1]
-    assert 0 < max(bites) <= CHUNK_BESIDE_HIGHER
+def test_where_nobody_minds_a_slower_stream_a_prompt_of_any_rank_is_read_as_quickly(
+    make_desk: Callable[..., Desk],
+) -> None:
+    assert bites(make_desk(chunk=100), 300, max_new_tokens=0, priority=0) == [100, 100, 100]
 
 
 def test_the_higher_rank_goes_first_and_the_lower_loses_nothing(make_desk: Callable[..., Desk]) -> None:
