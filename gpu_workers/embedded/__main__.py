@@ -30,9 +30,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--dtype", default="auto", choices=("auto", "float32", "bfloat16"))
     parser.add_argument("--max-running-requests", type=int, default=16)
     parser.add_argument("--max-total-tokens", type=int, default=0, help="room for keys and values; 0: by free memory")
-    parser.add_argument(
-        "--chunked-prefill-size", type=int, help="prompt tokens that a step reads; default: few while others write"
-    )
+    parser.add_argument("--chunked-prefill-size", type=int, default=0, help="prompt tokens beside replies; 0: few")
     parser.add_argument("--max-lora-rank", type=int, default=64)
     parser.add_argument("--max-loaded-loras", type=int, default=16)
     parser.add_argument("--weight-version", default="default")

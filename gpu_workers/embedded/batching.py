@@ -55,11 +55,11 @@ class Batcher:
         max_running: int,
         max_tokens: int,
         weight_version: str,
-        chunk: int | None = None,
+        chunk: int = 0,
         original_logprobs: bool = False,
     ) -> None:
         """`max_tokens` bounds the keys and values of running and kept sequences together; `chunk` is how many prompt
-        tokens a step reads, None: as few as let whoever writes keep pace."""
+        tokens a step reads at least, 0: as few as let whoever writes keep pace."""
         self.metrics = Metrics()
         self.weight_version = weight_version
         self.max_running, self.max_tokens = max_running, max_tokens

@@ -20,11 +20,9 @@ class Places:
     """Strands that run, strands that wait, and the keys and values of both and of what is kept for whoever begins
     alike. Changed by one thread alone; others may read how many there are."""
 
-    def __init__(
-        self, new_kv: Callable[[int], KV], *, max_running: int, max_tokens: int, chunk: int | None = None
-    ) -> None:
-        """`new_kv` makes the buffer of a strand of so many tokens; `max_tokens` bounds all buffers together. With
-        `chunk` a step reads so many prompt tokens whoever writes beside them, where nobody minds a slower stream."""
+    def __init__(self, new_kv: Callable[[int], KV], *, max_running: int, max_tokens: int, chunk: int = 0) -> None:
+        """`new_kv` makes the buffer of a strand of so many tokens; `max_tokens` bounds all buffers together. A step
+        reads `chunk` prompt tokens at least, whoever writes beside them, where nobody minds a slower stream."""
         self._chunk = chunk
         self.running: list[Strand] = []
         self.waiting: list[Strand] = []
@@ -117,7 +115,7 @@ class Places:
         top = max((strand.ask.priority for strand in writing), default=None)
         room = None
         for strand in reading:
-            share = self._chunk or _chunk(strand, top)
+            share = max(self._chunk, _chunk(strand, top))
             room = share if room is None else min(room, share)
             if room <= 0:
                 break
