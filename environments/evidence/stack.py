@@ -35,7 +35,7 @@ STREAMS, PLACES = 28, 48
 """Requests of one engine at a time, of sessions and probes together, and how many it takes: a token is the cheaper the
 more it writes at once, and the places that are left are the votes'."""
 READ = 128
-"""Prompt tokens that a step reads beside replies: nobody watches these grow, and votes wait behind what teachers read."""
+"""Prompt tokens that a step reads beside replies: nobody watches these, and votes wait behind what teachers read."""
 FILL = 24
 """Requests that an engine has before the next one gets any: one that writes four replies takes little more of a core
 than one that writes two, and the learner has what the other would take. Votes come on top."""
