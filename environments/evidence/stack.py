@@ -27,16 +27,19 @@ from environments.evidence.probes import NAME
 from environments.evidence.reader import EngineReader
 from gpu_workers.engine import Engine
 from gpu_workers.fleet import Fleet
+from gpu_workers.processes import embedded_command
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 READY_S = 1200.0
 MANAGE_S = 900.0
-STREAMS, PLACES = 28, 48
+STREAMS, PLACES = 36, 56
 """Requests of one engine at a time, of sessions and probes together, and how many it takes: a token is the cheaper the
 more it writes at once, and the places that are left are the votes'."""
 READ = 128
 """Prompt tokens that a step reads beside replies: nobody watches these, and votes wait behind what teachers read."""
-FILL = 24
+SAID = 16
+"""Tokens of a reply that are said at once, for the same reason: each saying costs the engine and the web a little."""
+FILL = 28
 """Requests that an engine has before the next one gets any: one that writes four replies takes little more of a core
 than one that writes two, and the learner has what the other would take. Votes come on top."""
 MOST_ENGINES = 12
@@ -143,16 +146,14 @@ class Stack:
                 str(self.folder),
             ],
             **{
-                f"engine{number if number > 1 else ''}": [
-                    sys.executable,
-                    "-m",
-                    "gpu_workers.embedded",
-                    "--model",
+                f"engine{number if number > 1 else ''}": embedded_command(
                     str(self.model),
-                    *at,
-                    str(port),
-                    *("--max-running-requests", str(PLACES), "--chunked-prefill-size", str(READ)),
-                ]
+                    port,
+                    more=[
+                        *("--max-running-requests", str(PLACES), "--chunked-prefill-size", str(READ)),
+                        *("--stream-interval", str(SAID)),
+                    ],
+                )
                 for number, port in enumerate(self._engines, 1)
             },
             "web": [sys.executable, "-m", "uvicorn", "webapp.asgi:application", *at, str(self._web), "--no-access-log"],

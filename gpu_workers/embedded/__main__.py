@@ -35,6 +35,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--max-loaded-loras", type=int, default=16)
     parser.add_argument("--weight-version", default="default")
     parser.add_argument("--incremental-streaming-output", action="store_true", help="stream only what is new")
+    parser.add_argument("--stream-interval", type=int, default=1, help="tokens from one event of a stream to the next")
     parser.add_argument("--log-level", default="info")
     return parser.parse_args(arguments)
 
@@ -89,6 +90,7 @@ def main(arguments: list[str]) -> int:
         max_lora_rank=options.max_lora_rank,
         max_loaded_loras=options.max_loaded_loras,
         incremental=options.incremental_streaming_output,
+        stream_interval=max(1, options.stream_interval),
         arguments=shown,
     )
     config = uvicorn.Config(

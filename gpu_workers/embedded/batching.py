@@ -325,13 +325,14 @@ class Batcher:
             strand.length += 1
             strand.counts[token] += 1
             strand.stamp(self.weight_version)
-            news = News(ids=[token], weight_version=self.weight_version)
+            news = strand.news
+            news.ids.append(token)
             if ask.return_logprob:
-                news.logprobs = [(float(logprobs[n, token]), token)]
+                news.logprobs.append((float(logprobs[n, token]), token))
                 if ask.top_logprobs:
-                    news.tops = tops(logprobs[n : n + 1], ask.top_logprobs)
+                    news.tops += tops(logprobs[n : n + 1], ask.top_logprobs)
                 if ask.token_ids_logprob:
-                    news.chosen = chosen(logprobs[n : n + 1], ask.token_ids_logprob)
+                    news.chosen += chosen(logprobs[n : n + 1], ask.token_ids_logprob)
             finish = self._finish(strand, token)
             if strand.grammar is not None and finish is None:
                 try:
@@ -339,10 +340,9 @@ class Batcher:
                 except ValueError as error:
                     finish = beyond(error)
             if finish is not None:
-                self._end(strand, finish, news)
-            else:
-                news.text = strand.text.so_far
-                strand.sink(news)
+                self._end(strand, finish)
+            elif strand.is_due:
+                self._say(strand)
 
     def _finish(self, strand: Strand, token: int) -> Finish | None:
         """A stop string comes before a stop token, and that before the length: SGLang's order."""
@@ -359,16 +359,19 @@ class Batcher:
             return {"type": "length", "length": p.max_new_tokens}
         return None
 
-    def _end(self, strand: Strand, finish: Finish, news: News | None = None) -> None:
+    def _say(self, strand: Strand, finish: Finish | None = None) -> None:
+        news, strand.news = strand.news, News()
+        news.text, news.finish, news.weight_version = strand.text.so_far, finish, self.weight_version
+        strand.sink(news)
+
+    def _end(self, strand: Strand, finish: Finish) -> None:
         """Say the last word, give the place back, and keep what was computed for those who begin alike."""
         self._places.leave(strand, keeps=not self._is_unloading(strand.adapter))
         if finish.get("type") != "stop" or not isinstance(finish.get("matched"), str):
             strand.text.finish()
         strand.finished = time.time()
-        news = news or News(weight_version=self.weight_version)
-        news.text, news.finish = strand.text.so_far, finish
         self.metrics.request(finish["type"], strand.finished - strand.arrived)
-        strand.sink(news)
+        self._say(strand, finish)
 
     def _is_unloading(self, adapter: Adapter | None) -> bool:
         return adapter is not None and self._adapters.get(adapter.name) is not adapter

@@ -46,6 +46,7 @@ class Ask:
     token_ids_logprob: tuple[int, ...] = ()
     text_in_logprobs: bool = False
     priority: int = 0
+    interval: int = 1  # tokens from one word of it to the next; 0: nothing is said before the end
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,9 @@ class Body:
     stream: bool
 
 
-def read_body(body: Any, limits: Limits, encode: Callable[[str], Sequence[int]]) -> Body:
-    """Check a parsed JSON body. Raises Malformed, or ValueError with a sentence for the client."""
+def read_body(body: Any, limits: Limits, encode: Callable[[str], Sequence[int]], *, interval: int = 1) -> Body:
+    """Check a parsed JSON body; `interval` is that of streams that name none. Raises Malformed, or ValueError with a
+    sentence for the client."""
     if not isinstance(body, dict):
         raise Malformed("the body must be a JSON object")
     text, input_ids = body.get("text"), body.get("input_ids")
@@ -96,9 +98,9 @@ def read_body(body: Any, limits: Limits, encode: Callable[[str], Sequence[int]])
     tops, listed = each("top_logprobs_num", 0), each("token_ids_logprob", [])
     priorities = each("priority", 0)
 
-    asks = []
+    asks, stream = [], bool(body.get("stream", False))
     for n, ids in enumerate(prompts):
-        param, copies = params[n]
+        param, copies, own = params[n]
         _check(ids, param, limits)
         start = int(starts[n]) if wants[n] else -1
         if start >= len(ids):
@@ -121,9 +123,10 @@ def read_body(body: Any, limits: Limits, encode: Callable[[str], Sequence[int]])
                     token_ids_logprob=tuple(listed[n]) if wants[n] else (),
                     text_in_logprobs=bool(body.get("return_text_in_logprobs", False)),
                     priority=int(priorities[n]),
+                    interval=(own or interval) if stream else 0,
                 )
             )
-    return Body(tuple(asks), is_list or len(asks) > 1, bool(body.get("stream", False)))
+    return Body(tuple(asks), is_list or len(asks) > 1, stream)
 
 
 def _prompts(text: Any, input_ids: Any, encode: Callable[[str], Sequence[int]]) -> tuple[list[tuple[int, ...]], bool]:
@@ -146,8 +149,8 @@ def _ids(ids: Any) -> tuple[int, ...]:
     return tuple(ids)
 
 
-def _params(given: Any) -> tuple[Params, int]:
-    """The checked parameters and how many replies are wanted."""
+def _params(given: Any) -> tuple[Params, int, int | None]:
+    """The checked parameters, how many replies are wanted, and the stream's own interval."""
     if not isinstance(given, dict):
         raise UnknownParameter("invalid type: sampling_params must be an object")
     for name in UNSERVED:
@@ -157,7 +160,9 @@ def _params(given: Any) -> tuple[Params, int]:
     if unknown := sorted(given.keys() - allowed):
         raise UnknownParameter(f"unknown field `{unknown[0]}`, expected one of {', '.join(sorted(allowed))}")
     values = {name: value for name, value in given.items() if value is not None and name in KNOWN_PARAMS}
-    values.pop("stream_interval", None)
+    interval = values.pop("stream_interval", None)
+    if interval is not None and (type(interval) is not int or interval < 1):
+        raise ValueError(f"stream_interval must be a whole number of at least 1, got {interval}.")
     values.pop("custom_params", None)
     copies = values.pop("n", 1)
     if type(copies) is not int or not 1 <= copies <= 64:
@@ -183,7 +188,7 @@ def _params(given: Any) -> tuple[Params, int]:
             raise UnknownParameter(f"invalid type: {name} must be a number")
     params = Params(**values)
     _verify(params)
-    return params, copies
+    return params, copies, interval
 
 
 def _verify(params: Params) -> None:

@@ -39,6 +39,7 @@ class Settings:
     max_lora_rank: int = 64
     max_loaded_loras: int = 16
     incremental: bool = False
+    stream_interval: int = 1
     arguments: Mapping[str, Any] | None = None
 
 
@@ -84,7 +85,12 @@ class Server:
         try:
             content = await _json(request)
             streams = isinstance(content, dict) and bool(content.get("stream"))
-            body = read_body(content, self.limits, lambda text: self.tokenizer.encode(text, add_special_tokens=True))
+            body = read_body(
+                content,
+                self.limits,
+                lambda text: self.tokenizer.encode(text, add_special_tokens=True),
+                interval=self.settings.stream_interval,
+            )
             replies = self._start(body, await self._grammars(body))
         except UnknownParameter as error:
             return JSONResponse({"error": str(error)}, 400)

@@ -25,7 +25,7 @@ Entry = tuple[float | None, int]  # log-prob and token
 
 @dataclass
 class News:
-    """What a step brought to one strand. `finish` is set on the last."""
+    """What steps brought to one strand since it last said something. `finish` is set on the last."""
 
     ids: list[int] = field(default_factory=list)
     text: str = ""  # all text so far
@@ -58,6 +58,7 @@ class Strand:
     prompt_tops: list[list[Entry] | None] = field(default_factory=list)
     prompt_chosen: list[list[Entry] | None] = field(default_factory=list)
     versions: list[dict[str, Any]] = field(default_factory=list)
+    news: News = field(default_factory=News)  # not said yet
     arrived: float = field(default_factory=time.time)
     started: float | None = None
     prompt_done: float | None = None
@@ -79,6 +80,12 @@ class Strand:
     def is_reading(self) -> bool:
         """True until nothing but its newest token is left to compute."""
         return self.length - self.computed > 1 or self.output_length == 0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the news are said now: with the first token, and with every so many behind it."""
+        every = self.ask.interval
+        return every > 0 and (self.output_length - 1) % every == 0
 
     @property
     def ids(self) -> np.ndarray:

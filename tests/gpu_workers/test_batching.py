@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ class Reader:
 
     def __init__(self) -> None:
         self.ids: list[int] = []
+        self.heard: list[News] = []
         self.finish: dict[str, Any] | None = None
         self.begun, self.ended = threading.Event(), threading.Event()
         self.strand: Strand | None = None
@@ -34,6 +36,7 @@ class Reader:
 
     def __call__(self, news: News) -> None:
         self.ids += news.ids
+        self.heard.append(news)
         if news.ids:
             self.begun.set()
             self.on_token()
@@ -414,3 +417,34 @@ def test_a_grammar_that_fails_ends_its_own_reply_alone(make_desk: Callable[..., 
     assert "too many items" in failed.ending["message"]
     assert len(other.wait()) == 8
     assert desk.batcher.failed is None
+
+
+@pytest.mark.parametrize(
+    ("interval", "said"),
+    [(1, [1] * 9), (4, [1, 4, 4]), (7, [1, 7, 1]), (0, [9])],  # the first at once, then so many, then what is left
+)
+def test_a_reply_is_said_so_many_tokens_at_a_time_and_none_is_left_out(
+    make_desk: Callable[..., Desk], interval: int, said: list[int]
+) -> None:
+    reader = Reader()
+    params = Params(max_new_tokens=9, ignore_eos=True)
+    ask = Ask("it", (5, 6, 7), params, return_logprob=True, top_logprobs=2, interval=interval)
+    make_desk().batcher.submit([(ask, reader)])
+    reader.wait()
+
+    assert [len(news.ids) for news in reader.heard] == said
+    assert [len(news.logprobs) for news in reader.heard] == said
+    assert [len(news.tops) for news in reader.heard] == said
+
+
+def test_what_was_not_said_yet_is_said_when_a_reply_is_aborted(make_desk: Callable[..., Desk]) -> None:
+    batcher, reader = make_desk().batcher, Reader()
+    params = Params(max_new_tokens=2000, ignore_eos=True)
+    (strand,) = batcher.submit([(Ask("it", (5, 6, 7), params, interval=1500), reader)])
+    while strand.output_length <= 3:
+        time.sleep(0.001)
+    batcher.abort([strand])
+
+    # The first was said at once, and 1,500 more were never drawn.
+    assert len(reader.wait()) == strand.output_length < 1500
+    assert len(reader.heard) == 2

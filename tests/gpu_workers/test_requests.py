@@ -23,6 +23,8 @@ LIMITS = Limits(vocabulary=10, context_length=1000, max_tokens=1000)
         ({"sampling_params": {"ebnf": "a", "max_new_tokens": 4}}, "ebnf is not served"),
         ({"sampling_params": {"stop": [1], "max_new_tokens": 4}}, "stop must be"),
         ({"sampling_params": {"stop": 1, "max_new_tokens": 4}}, "stop must be"),
+        ({"sampling_params": {"stream_interval": 0, "max_new_tokens": 4}}, "stream_interval must be"),
+        ({"sampling_params": {"stream_interval": True, "max_new_tokens": 4}}, "stream_interval must be"),
         ({"sampling_params": {"stop_token_ids": [10], "max_new_tokens": 4}}, "stop_token_ids must lie"),
         ({"sampling_params": {"stop_token_ids": [-1], "max_new_tokens": 4}}, "stop_token_ids must lie"),
         ({"sampling_params": {"stop_token_ids": ["x"], "max_new_tokens": 4}}, "stop_token_ids must be"),
@@ -42,3 +44,19 @@ def test_the_same_within_bounds_is_taken() -> None:
     )
     (ask,) = body.asks
     assert (ask.top_logprobs, ask.params.stop, ask.params.stop_token_ids) == (10, ("a",), frozenset({9}))
+
+
+@pytest.mark.parametrize(
+    ("stream", "params", "interval"),
+    [
+        (True, {}, 16),  # the server's
+        (True, {"stream_interval": 4}, 4),
+        (False, {}, 0),  # nobody reads it before the end
+        (False, {"stream_interval": 4}, 0),
+    ],
+)
+def test_a_stream_names_its_own_interval_and_what_is_no_stream_has_none(
+    stream: bool, params: dict[str, Any], interval: int
+) -> None:
+    asked = {"input_ids": [1], "stream": stream, "sampling_params": params | {"max_new_tokens": 4}}
+    assert read_body(asked, LIMITS, lambda text: [], interval=16).asks[0].interval == interval

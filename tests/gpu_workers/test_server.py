@@ -103,3 +103,11 @@ async def test_without_keys_every_door_is_open(http: httpx.AsyncClient) -> None:
     assert (await http.get("/v1/models")).json()["data"][0]["id"] == "tiny"
     assert (await http.post("/flush_cache")).status_code == 200
     assert (await http.post("/flush_cache?timeout=soon")).status_code == 400
+
+
+async def test_a_stream_is_said_so_many_tokens_at_a_time_where_it_asks_for_that(http: httpx.AsyncClient) -> None:
+    asked = body([1, 362, 201], stream=True)
+    asked["sampling_params"]["stream_interval"] = 3
+    chunks = events(await http.post("/generate", json=asked))
+
+    assert [len(chunk["output_ids"]) for chunk in chunks] == [1, 4, 5]
