@@ -36,7 +36,8 @@ class EngineReader:
 
         self._engine, self._folder, self._sleep = engine, folder, sleep
         self._reading = Counter[int]()  # checkpoints, by the texts that are being read under them
-        self._loading = asyncio.Lock()  # of several who find no place, one makes room at a time
+        self._names = dict[int, str]()  # of adapters, by checkpoint, as far as they were held when last looked at
+        self._looking = asyncio.Lock()  # of several who find no place, one makes room at a time
         self._tokenizer = AutoTokenizer.from_pretrained(str(model))
 
     async def logprobs(self, messages: Sequence[Mapping[str, Any]], reply: str, number: int = BASE) -> list[float]:
@@ -69,9 +70,21 @@ class EngineReader:
             await self._engine.unload_adapter(numbers[idle[0]])
 
     async def _read(self, prompt: Sequence[int], said: Sequence[int], number: int) -> list[float]:
-        adapter = await self._held(number) if number else None
-        scored = await self._engine.score(prompt, said, adapter=adapter, priority=self.PRIORITY)
-        return list(scored.logprobs)
+        if not number:
+            return await self._score(prompt, said, None)
+        # To ask what is held costs a busy engine more than to read a few tokens, and there are hundreds to read.
+        if number in self._names:
+            try:
+                return await self._score(prompt, said, self._names[number])
+            except AdapterMissing:
+                self._names.pop(number, None)
+        async with self._looking:
+            if number not in self._names:
+                self._names[number] = await self._held(number)
+        return await self._score(prompt, said, self._names[number])
+
+    async def _score(self, prompt: Sequence[int], said: Sequence[int], adapter: str | None) -> list[float]:
+        return list((await self._engine.score(prompt, said, adapter=adapter, priority=self.PRIORITY)).logprobs)
 
     async def aclose(self) -> None:
         await self._engine.aclose()
@@ -83,12 +96,11 @@ class EngineReader:
             if name.startswith(begins):
                 return name
         for folder in sorted((self._folder / "checkpoints").glob(f"{begins}*")):
-            async with self._loading:
-                try:
-                    await self._engine.load_adapter(folder.name, str(folder))
-                except NoRoom:
-                    await self._make_room()
-                    await self._engine.load_adapter(folder.name, str(folder))
+            try:
+                await self._engine.load_adapter(folder.name, str(folder))
+            except NoRoom:
+                await self._make_room()
+                await self._engine.load_adapter(folder.name, str(folder))
             return folder.name
         raise StackFailed(f"The weights of checkpoint {number} are not in {self._folder / 'checkpoints'}.")
 

@@ -88,3 +88,25 @@ async def test_an_engine_that_stays_away_is_told(tiny_model: Path, checkpoint: P
 
     with pytest.raises(EngineUnavailable, match="did not follow"):
         await reader.logprobs(ASKED, "Because.", 3)
+
+
+class Asked(FakeEngine):
+    """Counts how often it is asked what it holds."""
+
+    asked = 0
+
+    async def adapters(self) -> dict[str, str]:
+        self.asked += 1
+        return await super().adapters()
+
+
+@pytest.mark.asyncio
+async def test_what_is_held_is_asked_once_and_again_where_it_is_gone(tiny_model: Path, checkpoint: Path) -> None:
+    engine = Asked(tiny_model)
+    reader = EngineReader(engine, tiny_model, checkpoint, sleep=no_sleep)
+    await asyncio.gather(*(reader.logprobs(ASKED, "Because.", 3) for _ in range(5)))
+    assert engine.asked == 1
+
+    await engine.unload_adapter("talkback-3-abc")
+    assert await reader.logprobs(ASKED, "Because.", 3)
+    assert engine.asked == 2
