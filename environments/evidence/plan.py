@@ -82,16 +82,16 @@ SHOTS_S = 20.0
 READ_S = 0.2
 """The base reads one reply."""
 ITEM_S = 0.15
-SAMPLE_S = 10.0
+SAMPLE_S = 8.2
 """A sample, with the replies that came to none and the judge's votes."""
-UPDATE_S = 4.0
+UPDATE_S = 3.15
 """The learner, an update and sample, with what is rewritten, replayed and rehearsed beside it."""
-REPLIES_ALONE_S = {"binary": 1.2, "opd": 1.2}
+REPLIES_ALONE_S = {"binary": 0.9, "opd": 0.9}
 """The same of presets that learn replies and nothing beside them."""
 ROUND_S = 8.0
 """The learner, a run: it starts, saves, is proven."""
 CORES = 2
-BESIDE = 0.15
+BESIDE = 0.07
 """Of the time that engines and learner take, so much again all else takes, waiting too: an arm's next round waits for
 its last run."""
 
