@@ -9,17 +9,18 @@ VENV = .venv/bin
 ONE_THREAD = OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
 PYTEST = $(ONE_THREAD) $(VENV)/python -m pytest -q
 APART = not real_model and not processes and not sglang and not openclaw
+ROOMS = not browser and $(APART)
+# A page mostly waits, so browsers run two at a time, too.
+BROWSERS = browser and $(APART)
 # The files that name a marker: where few do, reading the others takes longer than their tests. ARGS may name its own.
 NAMING = $(if $(ARGS),,$$(grep -rl 'mark\.$(1)' tests --include='test_*.py'))
 # Those in which the real model computes, each on one core; nothing else may be busy beside them.
 ALONE = real_model and not openclaw
 # A test that fails is tried once more, and named in the end (-r R): a busy machine must not hide what did break.
 ONCE_MORE = --reruns 1 -r R
-# Most tests wait half of their time, for pages, processes and clocks: more of them than there are cores keep these busy.
-AT_A_TIME ?= 4
-MANY = $(ONCE_MORE) --durations=30 -n $(AT_A_TIME)
-ON_POSTGRES = $(ONE_THREAD) $(VENV)/python -m tests.postgres -q $(MANY) -m "not browser and $(APART)"
-ON_SQLITE = $(PYTEST) $(MANY) -m "$(APART)"
+TWO_AT_A_TIME = $(ONCE_MORE) --durations=30 -n 2 -m "$(ROOMS)"
+WITH_BROWSERS = $(PYTEST) $(ONCE_MORE) --durations=8 -n 2 -m "$(BROWSERS)" $(call NAMING,browser)
+ON_POSTGRES = $(ONE_THREAD) $(VENV)/python -m tests.postgres -q $(TWO_AT_A_TIME)
 ARGS ?=
 OUT ?= var/evidence
 SEEDS ?= 1,2,3
@@ -54,13 +55,13 @@ test: install ## the tests, on SQLite and (pages apart) PostgreSQL; the last lin
 	@$(INSTALLATION) packages
 	@-$(INSTALLATION) model
 	@-$(VENV)/python tests/clients/javascript/install.py
-	@status=0; $(ON_POSTGRES) $(ARGS) || status=1; $(ON_SQLITE) $(ARGS) || status=1; $(PYTEST) $(ONCE_MORE) --durations=8 -n 2 -m "$(ALONE) and not processes and not sglang" $(call NAMING,real_model) $(ARGS) || status=1; exit $$status
+	@status=0; $(ON_POSTGRES) $(ARGS) || status=1; $(PYTEST) $(TWO_AT_A_TIME) $(ARGS) || status=1; $(WITH_BROWSERS) $(ARGS) || status=1; $(PYTEST) $(ONCE_MORE) --durations=8 -n 2 -m "$(ALONE) and not processes and not sglang" $(call NAMING,real_model) $(ARGS) || status=1; exit $$status
 
 test-all: install ## the tests, those that start and kill real processes, and those against the real SGLang
 	@$(INSTALLATION) packages
 	@-$(INSTALLATION) model
 	@-$(VENV)/python tests/clients/javascript/install.py
-	@status=0; $(ON_POSTGRES) --pages $(ARGS) || status=1; $(ON_SQLITE) $(ARGS) || status=1; $(PYTEST) $(ONCE_MORE) -m "$(ALONE) or processes or sglang" $(ARGS) || status=1; exit $$status
+	@status=0; $(ON_POSTGRES) --pages $(ARGS) || status=1; $(PYTEST) $(TWO_AT_A_TIME) $(ARGS) || status=1; $(WITH_BROWSERS) $(ARGS) || status=1; $(PYTEST) $(ONCE_MORE) -m "$(ALONE) or processes or sglang" $(ARGS) || status=1; exit $$status
 
 test-sglang: install ## the engine's contract, held by the real SGLang on the CPU and by ours
 	@$(INSTALLATION) model
