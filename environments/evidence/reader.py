@@ -37,7 +37,7 @@ class EngineReader:
         self._engine, self._folder, self._sleep = engine, folder, sleep
         self._reading = Counter[int]()  # checkpoints, by the texts that are being read under them
         self._names = dict[int, str]()  # of adapters, by checkpoint, as far as they were held when last looked at
-        self._looking = asyncio.Lock()  # of several who find no place, one makes room at a time
+        self._looking = asyncio.Lock()  # of many who read one checkpoint, one asks or makes room for all
         self._tokenizer = AutoTokenizer.from_pretrained(str(model))
 
     async def logprobs(self, messages: Sequence[Mapping[str, Any]], reply: str, number: int = BASE) -> list[float]:

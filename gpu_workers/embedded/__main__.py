@@ -37,7 +37,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--incremental-streaming-output", action="store_true", help="stream only what is new")
     parser.add_argument("--stream-interval", type=int, default=1, help="tokens from one event of a stream to the next")
     parser.add_argument("--log-level", default="info")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.stream_interval < 1:
+        parser.error("--stream-interval must be at least 1")
+    return options
 
 
 def room_for_tokens(bytes_per_token: int, share: float = 0.25, ceiling: int = 65536) -> int:
@@ -90,7 +93,7 @@ def main(arguments: list[str]) -> int:
         max_lora_rank=options.max_lora_rank,
         max_loaded_loras=options.max_loaded_loras,
         incremental=options.incremental_streaming_output,
-        stream_interval=max(1, options.stream_interval),
+        stream_interval=options.stream_interval,
         arguments=shown,
     )
     config = uvicorn.Config(
