@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from installation.findings import chromium, has_gpu, postgres_programs, uses_default_model
+from installation.installers import CONSTRAINTS, bring, bring_uv, pip, uv
 from installation.places import DATA_DIR, DEFAULT_MODEL, PYTHON, ROOT, STAMP, VENV
 from installation.speech import Trouble, run, say
 
@@ -27,7 +28,7 @@ def install(extras: set[str]) -> None:
         if not locked(pyproject):
             say("  waiting for another installation in this folder to end")
             fcntl.flock(pyproject, fcntl.LOCK_EX)
-        inputs = hashlib.sha256(pyproject.read() + (ROOT / "constraints.txt").read_bytes()).hexdigest()
+        inputs = hashlib.sha256(pyproject.read() + CONSTRAINTS.read_bytes()).hexdigest()
         stamp = json.loads(STAMP.read_text()) if STAMP.exists() else {"inputs": "", "extras": []}
         have = set(stamp["extras"])
         if stamp["inputs"] == inputs and extras <= have:
@@ -36,15 +37,8 @@ def install(extras: set[str]) -> None:
         make_environment()
         install_torch()
         wanted = f"{ROOT}[{','.join(sorted(extras))}]" if extras else str(ROOT)
-        run(
-            "packages",
-            [*pip("install", "--progress-bar=off"), "--constraint", ROOT / "constraints.txt", "--editable", wanted],
-        )
+        bring("packages", "--constraint", CONSTRAINTS, "--editable", wanted)
         STAMP.write_text(json.dumps({"inputs": inputs, "extras": sorted(extras)}))
-
-
-def pip(*arguments: str) -> list[str | Path]:
-    return [PYTHON, "-m", "pip", "--disable-pip-version-check", "--no-input", *arguments]
 
 
 def make_environment() -> None:
@@ -67,17 +61,17 @@ def install_torch() -> None:
     if subprocess.run([PYTHON, "-c", suits], capture_output=True).returncode == 0:
         return
     if has_gpu():
-        run("torch for the GPU", [*pip("install", "--progress-bar=off"), "torch>=2.6,<3"])
+        bring("torch for the GPU", "torch>=2.6,<3")
     elif sys.platform != "linux" or f"{TORCH.partition('==')[2]}+cpu" in offered_versions("torch"):
-        run("torch", [*pip("install", "--progress-bar=off"), TORCH])
+        bring("torch", TORCH)
     else:
         try:
-            run("uv", [*pip("install", "--progress-bar=off"), "uv"])
-            run("torch (CPU)", [PYTHON, "-m", "uv", "pip", "install", "--python", PYTHON, "--torch-backend=cpu", TORCH])
+            bring_uv()
+            run("torch (CPU)", uv("--torch-backend=cpu", TORCH))
         except Trouble as trouble:
             say(f"  {trouble}")
             say("  taking torch's plain build instead: it brings several GB of CUDA, and runs on a CPU as well")
-            run("torch", [*pip("install", "--progress-bar=off"), TORCH])
+            bring("torch", TORCH)
 
 
 def offered_versions(package: str) -> set[str]:
