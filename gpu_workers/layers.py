@@ -104,8 +104,8 @@ class Linear(NamedTuple):
         y = products.linear(x, self.weight, self.bias)
         if self.down is None or self.up is None:
             return y, None
-        low = F.linear(x, self.down.to(x.dtype))
-        return y.addmm_(low, (self.up * self.scale).to(x.dtype).t()), low
+        low = x @ _laid_out(self.down.t(), x.dtype)
+        return y.addmm_(low, _laid_out(self.up.t() * self.scale, x.dtype)), low
 
     def back(self, grad: Tensor, into: Tensor | None = None) -> Tensor:
         """The gradient of x without the adapter's share, (N, D), added to `into` where that is begun."""
@@ -118,10 +118,16 @@ class Linear(NamedTuple):
         if self.down is None or self.up is None or low is None:
             return None, None
         d_up = (low.t() @ grad).t().to(self.up.dtype).mul_(self.scale)  # (O, R)
-        d_low = grad @ (self.up * self.scale).to(grad.dtype)  # (N, R)
+        d_low = F.linear(grad, _laid_out(self.up.t() * self.scale, grad.dtype))  # (N, R)
         if into is not None:
             into.addmm_(d_low, self.down.to(grad.dtype))
         return (d_low.t() @ x).to(self.down.dtype), d_up
+
+
+def _laid_out(half: Tensor, dtype: torch.dtype) -> Tensor:
+    """A half of an adapter, row after row: a core multiplies many rows by a narrow matrix that lies across in twice the
+    time, and to lay it out anew is nothing beside that."""
+    return half.to(dtype).contiguous()
 
 
 class Adapted(torch.autograd.Function):
