@@ -16,15 +16,14 @@ from installation.speech import Trouble, run, say
 
 CONSTRAINTS = ROOT / "constraints.txt"
 
-ONE = {"index-url": "--default-index"}
-MANY = {
-    "extra-index-url": "--index",
-    "find-links": "--find-links",
-    "constraint": "--constraint",
-    "trusted-host": "--allow-insecure-host",
-}
+MANY = {"constraint": "--constraint", "trusted-host": "--allow-insecure-host"}
 SWITCHES = {"no-index": "--no-index", "pre": "--prerelease=allow", "no-cache-dir": "--no-cache"}
-SETTINGS = {"cert": "SSL_CERT_FILE", "timeout": "UV_HTTP_TIMEOUT", "default-timeout": "UV_HTTP_TIMEOUT"}
+SETTINGS = {
+    **{"index-url": "UV_DEFAULT_INDEX", "extra-index-url": "UV_INDEX", "find-links": "UV_FIND_LINKS"},
+    **{"cert": "SSL_CERT_FILE", "timeout": "UV_HTTP_TIMEOUT", "default-timeout": "UV_HTTP_TIMEOUT"},
+}
+"""An address may hold a password, and a command line is for everybody to read, and stands in the log."""
+LISTED_BY = {"extra-index-url": " ", "find-links": ","}
 NOTHING_TO_UV = {
     *("disable-pip-version-check", "no-input", "progress-bar", "quiet", "verbose", "no-color", "log", "cache-dir"),
     *("retries", "root-user-action", "no-warn-script-location", "require-virtualenv", "break-system-packages"),
@@ -91,22 +90,21 @@ class Told:
 def as_uv(configured: Mapping[str, str]) -> Told | None:
     """The same in uv's words; None where it says something that uv has no word for.
 
-    >>> as_uv({"find-links": "/wheels /more", "timeout": "60"}).options[1:]
-    ['--find-links', '/wheels', '--find-links', '/more']
+    >>> told = as_uv({"find-links": "/wheels /more", "constraint": "/all.txt"})
+    >>> told.options[1:], told.environment
+    (['--constraint', '/all.txt'], {'UV_FIND_LINKS': '/wheels,/more'})
     >>> as_uv({"proxy": "http://localhost:3128"}) is None
     True
     """
     told = Told()
     for option, value in configured.items():
-        if option in ONE:
-            told.options += [ONE[option], value]
-        elif option in MANY:
+        if option in MANY:
             for each in value.split():
                 told.options += [MANY[option], each]
         elif option in SWITCHES:
             told.options += [SWITCHES[option]] * (value.lower() in ("1", "true", "yes", "on"))
         elif option in SETTINGS:
-            told.environment[SETTINGS[option]] = value
+            told.environment[SETTINGS[option]] = LISTED_BY[option].join(value.split()) if option in LISTED_BY else value
         elif option not in NOTHING_TO_UV:
             return None
     return told

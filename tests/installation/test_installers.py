@@ -16,7 +16,7 @@ echo "$*" >> {folder}/asked
 case "$*" in
   *"-m uv --version") [ -e {folder}/has-uv ] ;;
   *"-m pip"*"install"*" uv") [ -e {folder}/offers-uv ] && touch {folder}/has-uv ;;
-  *"-m uv pip install"*) echo "SSL_CERT_FILE=$SSL_CERT_FILE" >> {folder}/asked; [ -e {folder}/uv-can ] ;;
+  *"-m uv pip install"*) env >> {folder}/environment; [ -e {folder}/uv-can ] ;;
   *"config list") cat {folder}/configured ;;
   *) [ -e {folder}/pip-can ] ;;
 esac
@@ -41,8 +41,7 @@ class Machine:
     @property
     def asked(self) -> list[str]:
         """What was installed by whom, in order."""
-        lines = (self.folder / "asked").read_text().splitlines()
-        return [line for line in lines if "install" in line or line.startswith("SSL")]
+        return [line for line in (self.folder / "asked").read_text().splitlines() if "install" in line]
 
 
 @pytest.fixture
@@ -50,27 +49,31 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine(tmp_path)
     monkeypatch.setattr(installers, "PYTHON", tmp_path / "python")
     monkeypatch.setattr(speech, "LOGS", tmp_path / "log")
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     return made
 
 
-def test_uv_is_brought_by_pip_and_told_what_pip_is_told(machine: Machine):
+def test_uv_is_brought_by_pip_and_told_what_pip_is_told_and_no_password_in_its_command_line(machine: Machine):
     machine.has(*ALL)
     machine.configured(
-        ":env:.find-links='/wheels'\n:env:.cert='/ca.pem'\nglobal.find-links='/other'\nglobal.timeout='9'\n"
-        "global.index-url='http://localhost/simple'\ninstall.extra-index-url='file:///a file:///b'\ndownload.dest='x'\n"
+        ":env:.find-links='/wheels /more'\n:env:.cert='/ca.pem'\nglobal.find-links='/other'\nglobal.timeout='9'\n"
+        "global.index-url='http://me:secret@localhost/simple'\ninstall.extra-index-url='\\nfile:///a\\nfile:///b'\n"
+        "global.constraint='/all.txt'\ndownload.dest='x'\n"
     )
 
     bring("packages", "left-pad")
 
-    by_pip, by_uv, certificates = machine.asked
+    by_pip, by_uv = machine.asked
     assert by_pip.endswith(" uv")
     assert "-m uv pip install" in by_uv
-    assert by_uv.endswith("left-pad")
-    assert "--find-links /wheels" in by_uv
-    assert "--default-index http://localhost/simple --index file:///a --index file:///b" in by_uv
-    assert "/other" not in by_uv  # the variable holds, and not the file
-    assert certificates == "SSL_CERT_FILE=/ca.pem"
+    assert by_uv.endswith("--constraint /all.txt left-pad")
+    assert "secret" not in by_uv + (machine.folder / "log" / "setup.log").read_text()
+    assert set((machine.folder / "environment").read_text().splitlines()) >= {
+        "UV_DEFAULT_INDEX=http://me:secret@localhost/simple",
+        "UV_INDEX=file:///a file:///b",
+        "UV_FIND_LINKS=/wheels,/more",  # the variable holds, and not the file
+        "SSL_CERT_FILE=/ca.pem",
+        "UV_HTTP_TIMEOUT=9",
+    }
 
 
 def test_uv_that_is_there_is_not_brought_again(machine: Machine):
