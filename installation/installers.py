@@ -9,12 +9,11 @@ import ast
 import os
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from installation.places import PYTHON, ROOT
+from installation.places import CONSTRAINTS, PYTHON, ROOT
 from installation.speech import Trouble, run, say
-
-CONSTRAINTS = ROOT / "constraints.txt"
 
 MANY = {"constraint": "--constraint", "trusted-host": "--allow-insecure-host"}
 SWITCHES = {"no-index": "--no-index", "pre": "--prerelease=allow", "no-cache-dir": "--no-cache"}
@@ -79,12 +78,13 @@ def in_force(listed: str) -> dict[str, str]:
     return {option: value for section in found.values() for option, value in section.items()}
 
 
+@dataclass
 class Told:
-    """What uv is told: options, and what it takes from its environment alone."""
+    """What uv is told: options, and what goes by its environment."""
 
-    def __init__(self) -> None:
-        self.options: list[str] = ["--index-strategy=unsafe-best-match"]  # pip takes the best of all its sources
-        self.environment: dict[str, str] = {}
+    # pip takes the best of all its sources
+    options: list[str] = field(default_factory=lambda: ["--index-strategy=unsafe-best-match"])
+    environment: dict[str, str] = field(default_factory=dict)
 
 
 def as_uv(configured: Mapping[str, str]) -> Told | None:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from installation.findings import chromium, has_gpu, postgres_programs, uses_default_model
-from installation.installers import CONSTRAINTS, bring, bring_uv, pip, uv
-from installation.places import DATA_DIR, DEFAULT_MODEL, PYTHON, ROOT, STAMP, VENV
+from installation.installers import bring, bring_uv, pip, uv
+from installation.places import CONSTRAINTS, DATA_DIR, DEFAULT_MODEL, PYTHON, ROOT, STAMP, VENV
 from installation.speech import Trouble, run, say
 
 TORCH = "torch==2.13.0"
