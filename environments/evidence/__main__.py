@@ -21,7 +21,7 @@ from core.errors import TalkbackError
 from environments.actor import KEY as ACTOR_KEY
 from environments.actor import Actor
 from environments.errors import Unplayable
-from environments.evidence.arms import ARMS, chosen
+from environments.evidence.arms import ALL, ARMS, USUAL, chosen
 from environments.evidence.homes import folders
 from environments.evidence.journal import Journal
 from environments.evidence.plan import FULL, QUICK, Plan, made
@@ -51,7 +51,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m environments.evidence", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--out", type=Path, default=Path("var/evidence"), help="journal, replies, report (%(default)s)")
-    parser.add_argument("--arms", default=",".join(ARMS), help="of %(default)s")
+    parser.add_argument("--arms", default=",".join(USUAL), help=f"of {', '.join(ARMS)}, or {ALL} of them (%(default)s)")
     parser.add_argument("--seeds", default="", help="whole numbers with commas between (1; make evidence: 1,2,3)")
     parser.add_argument("--model", type=Path, default=Path("var/models/smollm2-135m-instruct"), help="its folder")
     parser.add_argument("--personas", type=Path, help="a file of your own people, JSON lines")

@@ -43,6 +43,9 @@ class Arm:
         return self.kind == "trained"
 
 
+ALL = "all"
+"""Every arm there is, where arms are named, and every one that learns, before a knob."""
+
 # The table that recipe research edits. Updates a run and samples a batch are the plan's, the same for all arms.
 ARMS: dict[str, Arm] = {
     arm.name: arm
@@ -57,11 +60,15 @@ ARMS: dict[str, Arm] = {
     )
 }
 
+USUAL = tuple(name for name, arm in ARMS.items() if arm.kind != "shown")
+"""Who is compared where nobody says: few-shot's prompts are twenty times as long, and a minute in twenty is its own."""
+
 
 def chosen(names: Iterable[str], settings: Iterable[str] = ()) -> tuple[Arm, ...]:
-    """The arms of these names, in this order, with ARM.knob=value laid over their recipes; "gate.kl" is a knob too.
-    `all.knob=value` is for every arm that learns. Raises Unplayable."""
+    """The arms of these names, in this order, or "all", with ARM.knob=value laid over their recipes; "gate.kl" is a
+    knob too. `all.knob=value` is for every arm that learns. Raises Unplayable."""
     wanted = [name.strip() for name in names if name.strip()]
+    wanted = list(ARMS) if wanted == [ALL] else wanted
     if not wanted:
         raise Unplayable(f"No arm is named. There are {', '.join(ARMS)}.")
     for name in wanted:
@@ -72,7 +79,7 @@ def chosen(names: Iterable[str], settings: Iterable[str] = ()) -> tuple[Arm, ...
     laid = {name: dict(ARMS[name].recipe) for name in wanted}
     for setting in settings:
         arm, knob, value = _read(setting)
-        over = [name for name in wanted if ARMS[name].learns and arm in (name, "all")]
+        over = [name for name in wanted if ARMS[name].learns and arm in (name, ALL)]
         if not over:
             raise Unplayable(f"--set {setting}: {arm} is no arm of this run that learns.")
         for name in over:

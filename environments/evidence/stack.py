@@ -32,23 +32,24 @@ from gpu_workers.processes import embedded_command
 ROOT = Path(__file__).resolve().parent.parent.parent
 READY_S = 1200.0
 MANAGE_S = 900.0
-STREAMS, PLACES = 36, 56
+STREAMS, PLACES = 48, 96
 """Requests of one engine at a time, of sessions and probes together, and how many it takes: a token is the cheaper the
 more it writes at once, and the places that are left are the votes'."""
 READ = 128
 """Prompt tokens that a step reads beside replies: nobody watches these, and votes wait behind what teachers read."""
 SAID = 16
 """Tokens of a reply that are said at once, for the same reason: each saying costs the engine and the web a little."""
-FILL = 28
-"""Requests that an engine has before the next one gets any: one that writes four replies takes little more of a core
-than one that writes two, and the learner has what the other would take. Votes come on top."""
+FILL = 56
+"""Requests that an engine has before the next one gets any. Votes come on top."""
 MOST_ENGINES = 12
 """Of as many as there are cores: a reply is drawn on one thread, and what the learner leaves idle is theirs."""
 VOTERS = 6
 """Replies that are judged at a time, for each engine: their votes are of a few tokens, and while the engine is full of
 probes each takes many steps. No batch is full before it is judged."""
-YIELDS = 5
-"""How much nicer engines are than the learner, for which each arm's next round waits, and whatever carries requests."""
+YIELDS, LAST_YIELDS = 5, 12
+"""How much nicer engines are than the learner, for which each arm's next round waits, and whatever carries requests;
+and how much nicer the last of several is. While the learner works there is a core less, and one engine that writes 56
+replies does more with what is left than two that write half of them each; while it does not, the last has its core."""
 UNREAD_S = 1800.0
 """How long a text may wait to be read. It stands behind all votes, of which there may be some for many minutes, and
 whoever gave up and asked again would stand behind those that came later, too."""
@@ -331,7 +332,9 @@ class Stack:
             process_group=0,  # Ctrl-C is ours: we stop them in our order. In one session, or niceness would not count
         )
         if name.startswith("engine"):
-            os.setpriority(os.PRIO_PROCESS, self._running[name].pid, os.getpriority(os.PRIO_PROCESS, 0) + YIELDS)
+            *others, last = [one for one in self.commands if one.startswith("engine")]
+            yields = LAST_YIELDS if others and name == last else YIELDS
+            os.setpriority(os.PRIO_PROCESS, self._running[name].pid, os.getpriority(os.PRIO_PROCESS, 0) + yields)
 
     async def _until_ready(self) -> None:
         end, said = monotonic() + READY_S, "nothing yet"
