@@ -21,6 +21,8 @@ ONCE_MORE = --reruns 1 -r R
 TWO_AT_A_TIME = $(ONCE_MORE) --durations=30 -n 2 -m "$(ROOMS)"
 WITH_BROWSERS = $(PYTEST) $(ONCE_MORE) --durations=8 -n 2 -m "$(BROWSERS)" $(call NAMING,browser)
 ON_POSTGRES = $(ONE_THREAD) $(VENV)/python -m tests.postgres -q $(TWO_AT_A_TIME)
+# Where this is set, as in many containers, each process compiles all that it imports: 12 s before torch is there.
+unexport PYTHONDONTWRITEBYTECODE
 ARGS ?=
 OUT ?= var/evidence
 SEEDS ?= 1,2,3
