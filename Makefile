@@ -18,9 +18,11 @@ NAMING = $(if $(ARGS),,$$(grep -rl 'mark\.$(1)' tests --include='test_*.py'))
 ALONE = real_model and not openclaw
 # A test that fails is tried once more, and named in the end (-r R): a busy machine must not hide what did break.
 ONCE_MORE = --reruns 1 -r R
-TWO_AT_A_TIME = $(ONCE_MORE) --durations=30 -n 2 -m "$(ROOMS)"
-WITH_BROWSERS = $(PYTEST) $(ONCE_MORE) --durations=8 -n 2 -m "$(BROWSERS)" $(call NAMING,browser)
-ON_POSTGRES = $(ONE_THREAD) $(VENV)/python -m tests.postgres -q $(TWO_AT_A_TIME)
+# One in four waits for a process, a clock or a database: three fill two cores. Whoever is through takes from the rest.
+SIDE_BY_SIDE = $(ONCE_MORE) --dist worksteal -n
+THREE_AT_A_TIME = $(SIDE_BY_SIDE) 3 --durations=30 -m "$(ROOMS)"
+WITH_BROWSERS = $(PYTEST) $(SIDE_BY_SIDE) 2 --durations=8 -m "$(BROWSERS)" $(call NAMING,browser)
+ON_POSTGRES = $(ONE_THREAD) $(VENV)/python -m tests.postgres -q $(THREE_AT_A_TIME)
 # Where this is set, as in many containers, each process compiles all that it imports: 12 s before torch is there.
 unexport PYTHONDONTWRITEBYTECODE
 ARGS ?=
@@ -57,13 +59,13 @@ test: install ## the tests, on SQLite and (pages apart) PostgreSQL; the last lin
 	@$(INSTALLATION) packages
 	@-$(INSTALLATION) model
 	@-$(VENV)/python tests/clients/javascript/install.py
-	@status=0; $(ON_POSTGRES) $(ARGS) || status=1; $(PYTEST) $(TWO_AT_A_TIME) $(ARGS) || status=1; $(WITH_BROWSERS) $(ARGS) || status=1; $(PYTEST) $(ONCE_MORE) --durations=8 -n 2 -m "$(ALONE) and not processes and not sglang" $(call NAMING,real_model) $(ARGS) || status=1; exit $$status
+	@status=0; $(ON_POSTGRES) $(ARGS) || status=1; $(PYTEST) $(THREE_AT_A_TIME) $(ARGS) || status=1; $(WITH_BROWSERS) $(ARGS) || status=1; $(PYTEST) $(SIDE_BY_SIDE) 2 --durations=8 -m "$(ALONE) and not processes and not sglang" $(call NAMING,real_model) $(ARGS) || status=1; exit $$status
 
 test-all: install ## the tests, those that start and kill real processes, and those against the real SGLang
 	@$(INSTALLATION) packages
 	@-$(INSTALLATION) model
 	@-$(VENV)/python tests/clients/javascript/install.py
-	@status=0; $(ON_POSTGRES) --pages $(ARGS) || status=1; $(PYTEST) $(TWO_AT_A_TIME) $(ARGS) || status=1; $(WITH_BROWSERS) $(ARGS) || status=1; $(PYTEST) $(ONCE_MORE) -m "$(ALONE) or processes or sglang" $(ARGS) || status=1; exit $$status
+	@status=0; $(ON_POSTGRES) --pages $(ARGS) || status=1; $(PYTEST) $(THREE_AT_A_TIME) $(ARGS) || status=1; $(WITH_BROWSERS) $(ARGS) || status=1; $(PYTEST) $(ONCE_MORE) -m "$(ALONE) or processes or sglang" $(ARGS) || status=1; exit $$status
 
 test-sglang: install ## the engine's contract, held by the real SGLang on the CPU and by ours
 	@$(INSTALLATION) model

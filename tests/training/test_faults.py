@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import threading
+import time
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -132,9 +134,9 @@ def is_beat(sql):
 
 @pytest.fixture
 def waits(monkeypatch):
-    """How often a worker waited, in place of the waiting."""
-    waits = []
-    monkeypatch.setattr(runs.time, "sleep", waits.append)
+    """How often a worker waited, in place of the waiting. Whoever else sleeps meanwhile still does."""
+    waits, worker, sleep = [], threading.get_ident(), time.sleep
+    monkeypatch.setattr(runs.time, "sleep", lambda s: waits.append(s) if threading.get_ident() == worker else sleep(s))
     return waits
 
 

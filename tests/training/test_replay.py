@@ -86,10 +86,11 @@ def test_where_nobody_wrote_now_they_weigh_what_one_rewrite_would(tiny_model, se
 
 
 def test_a_run_in_which_nobody_wrote_learns_again_too(ready, home):
-    learned(ready, FIRST, SECOND)
+    slow = RECIPE.model_copy(update={"lr": 1e-3})  # what comes next was drawn from weights that are nearly the base's
+    learned(ready, FIRST, SECOND, recipe=slow)
 
     ready(teacher_prompt_ids=None, reward=1.0), ready(teacher_prompt_ids=None, reward=-1.0)
-    run = batches.learn_now(RECIPE.model_copy(update={"w_rl": 1.0}))
+    run = batches.learn_now(slow.model_copy(update={"w_rl": 1.0}))
     runs.train(run)
 
     run.refresh_from_db()
