@@ -55,7 +55,7 @@ model: ## download and convert the small model, and nothing else
 install: ## the environment with all that developers need
 	@$(INSTALLATION) install dev browser postgres
 
-test: install ## the tests, on SQLite and (pages apart) PostgreSQL; the last lines name what was left out
+test: install ## the tests, on SQLite and (what commits for good) PostgreSQL; the last lines name what was left out
 	@$(INSTALLATION) packages
 	@-$(INSTALLATION) model
 	@-$(VENV)/python tests/clients/javascript/install.py
@@ -65,7 +65,7 @@ test-all: install ## the tests, those that start and kill real processes, and th
 	@$(INSTALLATION) packages
 	@-$(INSTALLATION) model
 	@-$(VENV)/python tests/clients/javascript/install.py
-	@status=0; $(ON_POSTGRES) --pages $(ARGS) || status=1; $(PYTEST) $(THREE_AT_A_TIME) $(ARGS) || status=1; $(WITH_BROWSERS) $(ARGS) || status=1; $(PYTEST) $(ONCE_MORE) -m "$(ALONE) or processes or sglang" $(ARGS) || status=1; exit $$status
+	@status=0; $(ON_POSTGRES) --all $(ARGS) || status=1; $(PYTEST) $(THREE_AT_A_TIME) $(ARGS) || status=1; $(WITH_BROWSERS) $(ARGS) || status=1; $(PYTEST) $(ONCE_MORE) -m "$(ALONE) or processes or sglang" $(ARGS) || status=1; exit $$status
 
 test-sglang: install ## the engine's contract, held by the real SGLang on the CPU and by ours
 	@$(INSTALLATION) model

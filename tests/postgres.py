@@ -1,9 +1,9 @@
 """The rooms' tests that ask a database, once more on PostgreSQL: a temporary cluster, gone after the run.
 
-python -m tests.postgres [--pages] [pytest's arguments]
+python -m tests.postgres [--all] [pytest's arguments]
 
-Pages only show what the rooms below them say, and what an answer looks like is no matter of the database: theirs are
-left to `make test-all`, which asks for them with `--pages`.
+Where several write at once a database is most itself, so without `--all` it is those that commit for good. The others,
+pages with them, are left to `make test-all`. What an answer looks like is no matter of the database.
 """
 
 from __future__ import annotations
@@ -99,12 +99,18 @@ def unprivileged() -> pwd.struct_passwd | None:
     return users.get("postgres") or users["nobody"]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--commits", action="store_true", help="only tests whose transactions are real ones")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what no database can change: it was run on SQLite's side already."""
 
     def asks(item: pytest.Item) -> bool:
-        fixtures = set(getattr(item, "fixturenames", ()))
-        return bool(fixtures & {"db", "transactional_db"}) or item.get_closest_marker("django_db") is not None
+        fixtures, marker = set(getattr(item, "fixturenames", ())), item.get_closest_marker("django_db")
+        if config.getoption("--commits"):
+            return "transactional_db" in fixtures or (marker is not None and marker.kwargs.get("transaction", False))
+        return bool(fixtures & {"db", "transactional_db"}) or marker is not None
 
     config.hook.pytest_deselected(items=[item for item in items if not asks(item)])
     items[:] = [item for item in items if asks(item)]
@@ -115,10 +121,10 @@ def main(arguments: list[str]) -> int:
         print("No PostgreSQL here: its tests are left out.")
         return 0
     tests = Path(__file__).parent
-    with_pages = "--pages" in arguments
-    arguments = [argument for argument in arguments if argument != "--pages"]
-    rooms = [str(tests / room) for room in (ROOMS + PAGES if with_pages else ROOMS)]
-    left = [] if with_pages else [f"--ignore={tests / SHAPES}"]
+    is_all = "--all" in arguments
+    arguments = [argument for argument in arguments if argument != "--all"]
+    rooms = [str(tests / room) for room in (ROOMS + PAGES if is_all else ROOMS)]
+    left = [] if is_all else [f"--ignore={tests / SHAPES}", "--commits"]
     if any(Path(argument.partition("::")[0]).exists() for argument in arguments):
         rooms, left = [], []  # somebody named the tests they want
     with cluster() as url:
@@ -127,8 +133,8 @@ def main(arguments: list[str]) -> int:
         # The database goes with its cluster: to drop it first would wait for whoever still has it open.
         command = [sys.executable, "-m", "pytest", "--reuse-db", *plugins, *left, *rooms, *arguments]
         status = subprocess.run(command, env={**os.environ, "DATABASE_URL": url}, check=False).returncode
-    if rooms and not with_pages:
-        print("Left to another command: pages, and the API's shapes, on PostgreSQL. `make test-all` runs them.")
+    if rooms and not is_all:
+        print("Left to another command: what commits nothing, on PostgreSQL. `make test-all` runs it.")
     return status
 
 
