@@ -18,8 +18,9 @@ NAMING = $(if $(ARGS),,$$(grep -rl 'mark\.$(1)' tests --include='test_*.py'))
 ALONE = real_model and not openclaw
 # A test that fails is tried once more, and named in the end (-r R): a busy machine must not hide what did break.
 ONCE_MORE = --reruns 1 -r R
-# One in four waits for a process, a clock or a database: three fill two cores. Whoever is through takes from the rest.
-SIDE_BY_SIDE = $(ONCE_MORE) --dist worksteal -n
+# One in four waits for a process, a clock or a database: three fill two cores. Not worksteal, which has a worker go back
+# to tests before those that empty the database.
+SIDE_BY_SIDE = $(ONCE_MORE) -n
 THREE_AT_A_TIME = $(SIDE_BY_SIDE) 3 --durations=30 -m "$(ROOMS)"
 WITH_BROWSERS = $(PYTEST) $(SIDE_BY_SIDE) 2 --durations=8 -m "$(BROWSERS)" $(call NAMING,browser)
 ON_POSTGRES = $(ONE_THREAD) $(VENV)/python -m tests.postgres -q $(THREE_AT_A_TIME)
