@@ -45,6 +45,12 @@ def test_arms_learn_from_what_their_names_say() -> None:
     assert config.read(arms.recipe(ARMS["topk"], updates=4, samples=16)).distillation == "topk"
 
 
+def test_few_shot_is_asked_by_name_or_with_all_of_them() -> None:
+    assert [arm.name for arm in chosen(arms.USUAL)] == ["base", "prompt-only", "binary", "opd", "topk", "combined"]
+    assert [arm.name for arm in chosen([arms.ALL])] == list(ARMS)
+    assert "few-shot" in ARMS
+
+
 def test_a_knob_is_set_over_one_arm_over_all_that_learn_and_in_the_gate() -> None:
     base, binary, topk = chosen(
         ["base", "binary", "topk"], ["binary.lr=3e-4", "all.beta=0.5", "topk.gate.kl=2", "topk.support=union"]
