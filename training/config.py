@@ -377,6 +377,7 @@ PRESETS: dict[str, Recipe] = {
         epsilon=1e-3,
         updates=4,
         max_tokens=128,
+        micro_batch=4,
         gate=Gate(pack=32),
     ),
     "24gb": Recipe(base_bits=4, micro_batch=1, max_tokens=1024),

@@ -25,8 +25,9 @@ LEAST_GATE: dict[str, float] = {
 """The gate at its least: whether the engine answers with the adapter at all. What it would ask besides, the probes ask,
 of many more prompts; and an arm whose worst checkpoints were turned away could not be seen going wrong."""
 
-COMMON: dict[str, Any] = {"holdout": 0, "gate": LEAST_GATE}
-"""Of every recipe here. Nothing is kept from training for the gate's sake: the exam has prompts of its own."""
+COMMON: dict[str, Any] = {"holdout": 0, "gate": LEAST_GATE, "micro_batch": 4}
+"""Of every recipe here. Nothing is kept from training for the gate's sake: the exam has prompts of its own. Of samples
+as short as these a core takes several at once in four fifths of the time, and what they teach is the same."""
 
 
 @dataclass(frozen=True)

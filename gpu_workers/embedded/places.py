@@ -21,8 +21,9 @@ class Places:
     alike. Changed by one thread alone; others may read how many there are."""
 
     def __init__(self, new_kv: Callable[[int], KV], *, max_running: int, max_tokens: int, chunk: int = 0) -> None:
-        """`new_kv` makes the buffer of a strand of so many tokens; `max_tokens` bounds all buffers together. A step
-        reads `chunk` prompt tokens at least, whoever writes beside them, where nobody minds a slower stream."""
+        """`new_kv` makes the buffer of a strand of so many tokens; `max_tokens` bounds all buffers together. Where
+        nobody minds a slower stream a step reads `chunk` prompt tokens at least, and a quarter of it beside writers of
+        a higher rank: somebody waits for those, and for what is read nobody does."""
         self._chunk = chunk
         self.running: list[Strand] = []
         self.waiting: list[Strand] = []
@@ -115,7 +116,8 @@ class Places:
         top = max((strand.ask.priority for strand in writing), default=None)
         room = None
         for strand in reading:
-            share = max(self._chunk, _chunk(strand, top))
+            is_outranked = top is not None and strand.ask.priority < top
+            share = max(self._chunk // 4 if is_outranked else self._chunk, _chunk(strand, top))
             room = share if room is None else min(room, share)
             if room <= 0:
                 break

@@ -233,10 +233,11 @@ def test_what_is_only_scored_takes_smaller_bites_beside_replies_of_its_own_rank(
     assert 0 < max(bites(make_desk(), 200, max_new_tokens=0, priority=10)) <= CHUNK_BESIDE_HIGHER
 
 
-def test_where_nobody_minds_a_slower_stream_a_prompt_of_any_rank_is_read_as_quickly(
+def test_where_nobody_minds_a_slower_stream_a_prompt_is_read_quickly_and_one_of_lower_rank_at_a_quarter(
     make_desk: Callable[..., Desk],
 ) -> None:
-    assert bites(make_desk(chunk=100), 300, max_new_tokens=0, priority=0) == [100, 100, 100]
+    assert bites(make_desk(chunk=100), 300, max_new_tokens=0, priority=10) == [100, 100, 100]
+    assert bites(make_desk(chunk=100), 100, max_new_tokens=0, priority=0) == [25, 25, 25, 25]
 
 
 def test_the_higher_rank_goes_first_and_the_lower_loses_nothing(make_desk: Callable[..., Desk]) -> None:
