@@ -28,7 +28,7 @@ ATTENTION = "talkback"
 CHUNK = 64
 """How many queries the way back through attention takes at once, on a CPU."""
 
-FEW = 256
+FEW = 512
 """Rows of which the gated layer keeps its products whatever the dtype: little beside the weights."""
 
 NORMS = ("LlamaRMSNorm", "MistralRMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm", "Qwen3MoeRMSNorm")

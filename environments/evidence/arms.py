@@ -27,7 +27,7 @@ of many more prompts; and an arm whose worst checkpoints were turned away could 
 
 COMMON: dict[str, Any] = {"holdout": 0, "gate": LEAST_GATE, "micro_batch": 4}
 """Of every recipe here. Nothing is kept from training for the gate's sake: the exam has prompts of its own. Of samples
-as short as these a core takes several at once in four fifths of the time, and what they teach is the same."""
+as short as these a core takes several at once in three quarters of the time, and what they teach is the same."""
 
 
 @dataclass(frozen=True)
