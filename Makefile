@@ -10,7 +10,7 @@ ONE_THREAD = OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
 PYTEST = $(ONE_THREAD) $(VENV)/python -m pytest -q
 APART = not real_model and not processes and not sglang and not openclaw
 ROOMS = not browser and $(APART)
-# A page mostly waits, so browsers run two at a time, too.
+# A page mostly waits, so browsers run three at a time, too.
 BROWSERS = browser and $(APART)
 # The files that name a marker: where few do, reading the others takes longer than their tests. ARGS may name its own.
 NAMING = $(if $(ARGS),,$$(grep -rl 'mark\.$(1)' tests --include='test_*.py'))
@@ -22,7 +22,7 @@ ONCE_MORE = --reruns 1 -r R
 # to tests before those that empty the database.
 SIDE_BY_SIDE = $(ONCE_MORE) -n
 THREE_AT_A_TIME = $(SIDE_BY_SIDE) 3 --durations=30 -m "$(ROOMS)"
-WITH_BROWSERS = $(PYTEST) $(SIDE_BY_SIDE) 2 --durations=8 -m "$(BROWSERS)" $(call NAMING,browser)
+WITH_BROWSERS = $(PYTEST) $(SIDE_BY_SIDE) 3 --durations=8 -m "$(BROWSERS)" $(call NAMING,browser)
 ON_POSTGRES = $(ONE_THREAD) $(VENV)/python -m tests.postgres -q $(THREE_AT_A_TIME)
 # Where this is set, as in many containers, each process compiles all that it imports: 12 s before torch is there.
 unexport PYTHONDONTWRITEBYTECODE

@@ -72,7 +72,8 @@ def spelled(answer: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("scene", [path.stem for path in SCENES])
-def test_the_clients_requests_are_sorted_and_paired_as_a_reader_would(replay, scene: str) -> None:
+def test_the_clients_requests_are_sorted_paired_and_judged_as_a_reader_would(replay, scene: str) -> None:
+    """Every main reply by what followed it, and by nothing else. One replay for all of it: the longest takes seconds."""
     played = replay(scene)
 
     read = [(n, request["kind"], request["continues"]) for n, (request, _) in enumerate(played)]
@@ -83,11 +84,6 @@ def test_the_clients_requests_are_sorted_and_paired_as_a_reader_would(replay, sc
     assert [seen[n] for n in main] == [read[n] for n in main]
     assert {turn.line for _, turn in played if turn.kind == "main"} <= {Turn.Line.MAIN}
     assert {turn.line for _, turn in played if turn.kind != "main"} <= {Turn.Line.SIDE}
-
-
-@pytest.mark.parametrize("scene", [path.stem for path in SCENES])
-def test_every_main_reply_is_judged_by_what_followed_it_and_by_nothing_else(replay, scene: str) -> None:
-    played = replay(scene)
 
     came_back: dict[int, list[str]] = {n: [] for n in range(len(played))}
     for request, _ in played:
