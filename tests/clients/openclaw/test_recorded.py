@@ -73,7 +73,7 @@ def spelled(answer: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("scene", [path.stem for path in SCENES])
 def test_the_clients_requests_are_sorted_paired_and_judged_as_a_reader_would(replay, scene: str) -> None:
-    """Every main reply by what followed it, and by nothing else. One replay for all of it: the longest takes seconds."""
+    """Every main reply by what followed it, and by nothing else. One replay for all: the longest takes seconds."""
     played = replay(scene)
 
     read = [(n, request["kind"], request["continues"]) for n, (request, _) in enumerate(played)]
