@@ -84,9 +84,9 @@ READ_S = 0.2
 ITEM_S = 0.15
 SAMPLE_S = 8.2
 """A sample, with the replies that came to none and the judge's votes."""
-UPDATE_S = 3.15
+UPDATE_S = 2.45
 """The learner, an update and sample, with what is rewritten, replayed and rehearsed beside it."""
-REPLIES_ALONE_S = {"binary": 0.9, "opd": 0.9}
+REPLIES_ALONE_S = {"binary": 0.75, "opd": 0.75}
 """The same of presets that learn replies and nothing beside them."""
 ROUND_S = 8.0
 """The learner, a run: it starts, saves, is proven."""
