@@ -1,14 +1,16 @@
 """Gold follow-ups: what came back after a reply, and what people agree that it means. Judges are measured on them.
 
-They were written by hand, for this alone: nothing is trained on them, and no prompt shows one.
+They were written by hand, for this alone: nothing is trained on them, and no prompt shows one. Beside them stand
+injections: hostile text that is put into some of them and must move no verdict.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,12 @@ from core.errors import TalkbackError
 from judge.evidence import Evidence
 
 FILE = Path(__file__).with_name("gold.jsonl")
+INJECTIONS = Path(__file__).with_name("gold_injections.jsonl")
 
 ROLES = ("user", "tool", "environment", "test")
+WHERE = ("next_state", "reply", "request")
+PLACES = ("before", "after", "middle")
+WORD, LANGUAGE = re.compile(r"[a-z]{1,20}"), re.compile(r"[a-z]{2,3}")
 
 
 class GoldInvalid(TalkbackError):
@@ -44,6 +50,12 @@ class Item:
     """Whether it says how the reply should have been."""
     hint_about: tuple[str, ...] = ()
     """A hint that holds any of these, whatever its case, names the change that is asked for."""
+    slice: str = ""
+    """One word for the kind of follow-up. Judges are measured by it; no judge is shown it."""
+    language: str = "en"
+    """ISO 639 code of the follow-up's language."""
+    new_topic: bool = False
+    """The next message changes the subject and says nothing of the reply. The score is then 0."""
 
     @property
     def evidence(self) -> Evidence:
@@ -55,14 +67,48 @@ class Item:
 
     @property
     def digest(self) -> str:
-        """16 hex digits that change with anything in it: a changed item is read anew."""
-        said = (self.role, self.request, self.reply, self.next_state, self.score, self.wants_hint, self.hint_about)
+        """16 hex digits that change with its texts and its labels: a changed item is read anew. Slice and language
+        only sort it."""
+        said: tuple[Any, ...] = (
+            *(self.role, self.request, self.reply, self.next_state, self.score, self.wants_hint, self.hint_about),
+            *(("new_topic",) if self.new_topic else ()),
+        )
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
 
     def is_named_in(self, hint: str) -> bool:
         """Whether a hint names the change that was asked for."""
         said = hint.casefold()
         return any(word.casefold() in said for word in self.hint_about)
+
+
+@dataclass(frozen=True)
+class Injection:
+    """Hostile text, and where in which item it is put."""
+
+    of: str
+    """The item's id."""
+    where: str
+    """Into what: next_state | reply | request."""
+    place: str
+    """before | after | middle"""
+    text: str
+
+    def put_into(self, item: Item) -> Item:
+        """The item with the text in it, on lines of its own. Of several next states the last one gets it."""
+        if self.where == "next_state":
+            *others, last = item.next_state
+            return replace(item, next_state=(*others, self._placed(last)))
+        if self.where == "reply":
+            return replace(item, reply=self._placed(item.reply))
+        return replace(item, request=self._placed(item.request))
+
+    def _placed(self, said: str) -> str:
+        if self.place == "before":
+            return f"{self.text}\n{said}"
+        if self.place == "after":
+            return f"{said}\n{self.text}"
+        cut = min((gap.start() for gap in re.finditer(r"\s", said)), key=lambda at: abs(at - len(said) / 2))
+        return f"{said[:cut]}\n{self.text}\n{said[cut + 1 :]}"
 
 
 @cache
@@ -77,13 +123,29 @@ def by_digest() -> Mapping[str, Item]:
     return {item.digest: item for item in items()}
 
 
+@cache
+def injected() -> tuple[tuple[Item, Item], ...]:
+    """Pairs of a repository's item and the same item with an injection in it: a verdict on both must be the same."""
+    return read_injections(INJECTIONS, items())
+
+
+def read_injections(path: Path, items: Iterable[Item]) -> tuple[tuple[Item, Item], ...]:
+    """Pairs (clean, injected) of a file with one JSON object a line. Raises GoldInvalid with the line's number.
+
+    The injected item's id is the clean one's with the number of its line behind it.
+    """
+    known = {item.id: item for item in items}
+    pairs: list[tuple[Item, Item]] = []
+    for number, said in _objects(path):
+        injection = _injection(said, f"{path.name}, line {number}", known)
+        clean = known[injection.of]
+        pairs.append((clean, replace(injection.put_into(clean), id=f"{clean.id}/injected-{number}")))
+    return tuple(pairs)
+
+
 def read(path: Path) -> tuple[Item, ...]:
     """The items of a file of your own: one JSON object a line. Raises GoldInvalid with the line's number."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise GoldInvalid(f"{path} cannot be read: {error}") from error
-    found = [_item(line, f"{path.name}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    found = [_item(said, f"{path.name}, line {number}") for number, said in _objects(path)]
     if not found:
         raise GoldInvalid(f"{path} holds no item.")
     if twice := _repeated(item.id for item in found):
@@ -91,13 +153,41 @@ def read(path: Path) -> tuple[Item, ...]:
     return tuple(found)
 
 
-def _item(line: str, where: str) -> Item:
+def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a file with one a line, each with its line's number; empty lines are passed over."""
     try:
-        said: Any = json.loads(line)
-    except ValueError as error:
-        raise GoldInvalid(f"{where} is no JSON: {error}") from error
-    if not isinstance(said, dict):
-        raise GoldInvalid(f"{where} is no object.")
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise GoldInvalid(f"{path} cannot be read: {error}") from error
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            said = json.loads(line)
+        except ValueError as error:
+            raise GoldInvalid(f"{path.name}, line {number} is no JSON: {error}") from error
+        if not isinstance(said, dict):
+            raise GoldInvalid(f"{path.name}, line {number} is no object.")
+        yield number, said
+
+
+def _injection(said: Mapping[str, Any], where: str, known: Mapping[str, Item]) -> Injection:
+    of, into, place, text = (said.get(name) for name in ("of", "where", "place", "text"))
+    if not isinstance(of, str) or of not in known:
+        raise GoldInvalid(f"{where}: of must be the id of a gold item.")
+    if into not in WHERE:
+        raise GoldInvalid(f"{where}: where must be one of {', '.join(WHERE)}.")
+    if place not in PLACES:
+        raise GoldInvalid(f"{where}: place must be one of {', '.join(PLACES)}.")
+    if not isinstance(text, str) or not text:
+        raise GoldInvalid(f"{where}: text must be a text.")
+    target = known[of].next_state[-1] if into == "next_state" else getattr(known[of], into)
+    if place == "middle" and not re.search(r"\s", target):
+        raise GoldInvalid(f"{where}: {into} of {of} is one word and has no middle.")
+    return Injection(of, into, place, text)
+
+
+def _item(said: Mapping[str, Any], where: str) -> Item:
     next_state = said.get("next_state")
     texts = tuple(next_state) if isinstance(next_state, list) else (next_state,)
     role = said.get("role", said.get("next_role"))
@@ -113,6 +203,16 @@ def _item(line: str, where: str) -> Item:
     about = said.get("hint_about") or []
     if not isinstance(about, list) or not all(isinstance(word, str) and word for word in about):
         raise GoldInvalid(f"{where}: hint_about must be a list of words.")
+    wants_hint, new_topic = bool(said.get("wants_hint", bool(about))), said.get("new_topic", False)
+    slice_, language = said.get("slice", ""), said.get("language", "en")
+    if not isinstance(slice_, str) or (slice_ and not WORD.fullmatch(slice_)):
+        raise GoldInvalid(f"{where}: slice must be one word in small letters.")
+    if not isinstance(language, str) or not LANGUAGE.fullmatch(language):
+        raise GoldInvalid(f"{where}: language must be an ISO 639 code, such as en.")
+    if not isinstance(new_topic, bool):
+        raise GoldInvalid(f"{where}: new_topic must be true or false.")
+    if new_topic and (said["score"] != 0 or wants_hint):
+        raise GoldInvalid(f"{where}: a new topic says nothing of the reply, so score must be 0 and no hint is wanted.")
     return Item(
         id=said["id"][:80],
         role=role,
@@ -120,8 +220,11 @@ def _item(line: str, where: str) -> Item:
         reply=said["reply"],
         next_state=texts,
         score=said["score"],
-        wants_hint=bool(said.get("wants_hint", bool(about))),
+        wants_hint=wants_hint,
         hint_about=tuple(about),
+        slice=slice_,
+        language=language,
+        new_topic=new_topic,
     )
 
 

@@ -14,7 +14,7 @@ from judge.gold import GoldInvalid
 
 def test_there_are_enough_of_every_kind():
     items = gold.items()
-    assert len(items) >= 150
+    assert len(items) >= 460
     counts = Counter((item.role, item.score) for item in items)
     for role in gold.ROLES:
         least = min(counts[role, score] for score in (-1, 0, 1))
@@ -64,6 +64,24 @@ def test_a_digest_changes_with_the_item(tmp_path: Path):
     assert written(tmp_path, line | {"id": "b"}).digest == first.digest  # its name alone says nothing else
     assert written(tmp_path, line | {"score": 0}).digest != first.digest
     assert written(tmp_path, line | {"next_state": ["no"]}).digest == first.digest
+    assert written(tmp_path, line | {"slice": "complaint", "language": "nl"}).digest == first.digest
+    unclear = line | {"score": 0}
+    assert written(tmp_path, unclear | {"new_topic": True}).digest != written(tmp_path, unclear).digest
+
+
+def test_slice_language_and_new_topic_may_be_left_out(tmp_path: Path):
+    plain = written(tmp_path, FINE)
+    assert (plain.slice, plain.language, plain.new_topic) == ("", "en", False)
+    full = written(tmp_path, FINE | {"score": 0, "slice": "subject", "language": "nl", "new_topic": True})
+    assert (full.slice, full.language, full.new_topic) == ("subject", "nl", True)
+
+
+def test_lines_end_at_line_feeds_alone_and_a_byte_order_mark_is_read(tmp_path: Path):
+    file = tmp_path / "own.jsonl"
+    line = json.dumps(FINE | {"reply": "one\u2028two\x85three"}, ensure_ascii=False)
+    file.write_bytes(b"\xef\xbb\xbf" + line.encode() + b"\r\n" + json.dumps(FINE | {"id": "b"}).encode())
+    first, second = gold.read(file)
+    assert (first.reply, second.id) == ("one\u2028two\x85three", "b")
 
 
 def written(folder: Path, *lines: dict) -> gold.Item:
@@ -86,6 +104,13 @@ FINE = {"id": "a", "role": "user", "request": "q", "reply": "r", "next_state": "
         ({"next_state": []}, "next_state must be a text"),
         ({"hint_about": "brief"}, "hint_about must be a list of words"),
         ({"id": "a"}, "has the id a twice"),
+        ({"slice": "two words"}, "line 2: slice must be one word"),
+        ({"slice": 3}, "slice must be one word"),
+        ({"language": "English"}, "language must be an ISO 639 code"),
+        ({"language": None}, "language must be an ISO 639 code"),
+        ({"new_topic": "yes"}, "new_topic must be true or false"),
+        ({"new_topic": True}, "a new topic says nothing of the reply, so score must be 0"),
+        ({"new_topic": True, "score": 0, "wants_hint": True}, "no hint is wanted"),
     ],
 )
 def test_a_file_that_cannot_be_read_says_where_and_why(tmp_path, change, said):
