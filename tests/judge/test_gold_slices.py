@@ -145,6 +145,13 @@ def test_gold_hint_words_do_not_fit_a_hint_that_names_nothing():
     assert found == set()
 
 
+def test_gold_hint_words_stand_in_what_the_person_said():
+    """A hint that is a span of the message names the change too."""
+    for item in gold.items():
+        if item.role == "user" and item.wants_hint:
+            assert item.is_named_in(" ".join(item.next_state)), item.id
+
+
 def test_gold_follow_ups_of_tools_are_decided_by_no_rule_so_that_judges_are_measured():
     assert all(rules.decided(item.evidence) is None for item in gold.items() if item.slice == "exit")
 
