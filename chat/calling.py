@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.errors import TalkbackError
+from gpu_workers import schemas
+from gpu_workers.schemas import SchemaRefused
 
 THINK, UNTHINK = "<think>", "</think>"
 FUNCTION = "<function="
@@ -116,7 +118,8 @@ class Form:
 
 
 def form(style: str, opening: str, tools: Sequence[dict[str, Any]], asked: Mapping[str, Any]) -> Form:
-    """The form that `asked` (tool_choice, schema, parallel_tool_calls) means for a model. Raises ToolMissing.
+    """The form that `asked` (tool_choice, schema, parallel_tool_calls) means for a model. Raises ToolMissing and
+    SchemaRefused.
 
     A schema holds only where no tool may be called: what is a call and what an answer is the model's choice then.
     """
@@ -125,15 +128,15 @@ def form(style: str, opening: str, tools: Sequence[dict[str, Any]], asked: Mappi
     if choice == "required" or choice.startswith("="):
         opened, schema = forced(style, shown, choice, opening)
         return Form(shown, style, opening, opened, schema)
-    if asked.get("schema") and not shown:
-        return Form(shown, style, opening, unthought(opening), json.dumps(asked["schema"], ensure_ascii=False))
+    if asked.get("schema") is not None and not shown:
+        return Form(shown, style, opening, unthought(opening), schemas.held(asked["schema"]).text())
     closer = STYLES[style].closer if shown and asked.get("parallel_tool_calls") is False else ""
     return Form(shown, style, opening, stop=(closer,) if closer else ())
 
 
 def forced(style: str, tools: Sequence[Mapping[str, Any]], choice: str, opening: str = "") -> tuple[str, str]:
     """For tool_choice `required` or `=NAME`: how the prompt opens the reply, after the template's own `opening`,
-    and the JSON schema that the reply's text must satisfy. Raises ToolMissing."""
+    and the JSON schema that the reply's text must satisfy. Raises ToolMissing and SchemaRefused."""
     functions = [tool["function"] for tool in tools]
     if choice.startswith("="):
         functions = [function for function in functions if function["name"] == choice[1:]]
@@ -144,14 +147,15 @@ def forced(style: str, tools: Sequence[Mapping[str, Any]], choice: str, opening:
     definitions: dict[str, Any] = {}
     calls = []
     for n, function in enumerate(functions):
-        arguments = parameters(function)
-        if refers(arguments):  # its references are from its own root
-            definitions[str(n)] = moved(arguments, f"#/$defs/{n}")
-            arguments = {"$ref": f"#/$defs/{n}"}
+        try:
+            arguments = schemas.held(parameters(function), f"{n}_")
+        except SchemaRefused as refusal:
+            raise refusal.of_tool(function["name"]) from None
+        definitions |= arguments.definitions
         calls.append(
             {
                 "type": "object",
-                "properties": {"name": {"const": function["name"]}, kind.arguments: arguments},
+                "properties": {"name": {"const": function["name"]}, kind.arguments: arguments.schema},
                 "required": ["name", kind.arguments],
                 "additionalProperties": False,
             }
@@ -159,38 +163,25 @@ def forced(style: str, tools: Sequence[Mapping[str, Any]], choice: str, opening:
     schema: dict[str, Any] = calls[0] if len(calls) == 1 else {"anyOf": calls}
     if kind.is_listed:
         schema = {"type": "array", "items": schema, "minItems": 1, "maxItems": 1}
-    if definitions:
-        schema = {"$defs": definitions} | schema
     opened = "" if kind.is_bare else kind.opener if kind.is_listed else kind.opener + "\n"
-    return unthought(opening) + opened, json.dumps(schema, ensure_ascii=False)
+    return unthought(opening) + opened, schemas.Held(schema, definitions).text()
 
 
 def parameters(function: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of a function's arguments: an object whatever the client left out, and one that comes to an end."""
-    given = function.get("parameters")
-    schema = {"properties": {}} | (dict(given) if isinstance(given, Mapping) else {}) | {"type": "object"}
-    if not schema.keys() & {"anyOf", "oneOf", "allOf", "$ref", "patternProperties"}:
+    """The schema of a function's arguments: an object whatever the client left out, and one that comes to an end.
+    Raises SchemaRefused where they could be no object."""
+    given = {key: value for key, value in mapping(function.get("parameters")).items() if value is not None}
+    if "object" not in (listed(given.get("type")) or [given.get("type", "object")]):
+        raise SchemaRefused("a function's arguments are an object", ("type",))
+    schema: dict[str, Any] = {"properties": {}} | given | {"type": "object"}
+    needed = [name for name in listed(schema.get("required")) if isinstance(name, str)]
+    if schema.keys().isdisjoint(OPEN) and all(name in mapping(schema["properties"]) for name in needed):
         schema.setdefault("additionalProperties", False)
     return schema
 
 
-def refers(schema: Any) -> bool:
-    """Whether a schema points to a part of itself."""
-    if isinstance(schema, Mapping):
-        return isinstance(schema.get("$ref"), str) or any(map(refers, schema.values()))
-    return isinstance(schema, list) and any(map(refers, schema))
-
-
-def moved(schema: Any, root: str) -> Any:
-    """The schema as it points to its parts when it stands at `root`."""
-    if isinstance(schema, Mapping):
-        return {
-            key: root + value[1:]
-            if key == "$ref" and isinstance(value, str) and value.startswith("#")
-            else moved(value, root)
-            for key, value in schema.items()
-        }
-    return [moved(inner, root) for inner in schema] if isinstance(schema, list) else schema
+OPEN = ("anyOf", "oneOf", "allOf", "$ref", "$dynamicRef", "$recursiveRef", "patternProperties", "minProperties")
+"""Keywords by which an object may need members that its `properties` do not name."""
 
 
 def kinds(function: Mapping[str, Any]) -> dict[str, str]:

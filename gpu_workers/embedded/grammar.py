@@ -12,8 +12,7 @@ import torch
 from llguidance import LLMatcher, LLTokenizer
 from torch import Tensor
 
-BLANKS = r"\n {0,32}| "
-"""What may stand between the parts of a JSON text: enough for an indented one, too little to go on for ever."""
+from gpu_workers.schemas import BLANKS
 
 KEPT = 64
 """Grammars that are kept compiled."""
@@ -55,13 +54,13 @@ class Grammars:
         self._lock = threading.Lock()
 
     def start(self, *, json_schema: str = "", regex: str = "") -> Grammar:
-        """A grammar at its beginning. Keywords of JSON Schema that cannot be enforced are passed over. Raises
-        ValueError with a sentence when the schema or the expression is none."""
+        """A grammar at its beginning. Raises ValueError with a sentence when the schema or the expression is none, and
+        for a keyword of JSON Schema that cannot be enforced."""
         what = "JSON schema" if json_schema else "regular expression"
         try:
             source = (
                 LLMatcher.grammar_from_json_schema(
-                    json_schema, overrides={"whitespace_pattern": BLANKS, "lenient": True}
+                    json_schema, overrides={"whitespace_pattern": BLANKS, "lenient": False}
                 )
                 if json_schema
                 else LLMatcher.grammar_from_regex(regex)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from chat.calling import STYLES, ToolMissing, forced, form, style_of
 from chat.reading import Reader
 from chat.rendering import MessagesRefused, Renderer
+from gpu_workers.schemas import SchemaRefused
 from tests.chat.templates import DEEPSEEK, GEMMA, LLAMA3, MISTRAL, QWEN3, QWEN35
 from tests.tiny import TEMPLATE, write_tiny_model
 
@@ -243,10 +245,54 @@ def test_a_schema_that_points_to_its_own_parts_still_does():
     }
     tools = [*TOOLS, {"type": "function", "function": {"name": "count", "parameters": parameters}}]
     schema = json.loads(forced("hermes", tools, "required")[1])
-    assert schema["anyOf"][2]["properties"]["arguments"] == {"$ref": "#/$defs/2"}
-    held = schema["$defs"]["2"]
-    assert held["properties"] == {"n": {"$ref": "#/$defs/2/$defs/N"}, "more": {"$ref": "#/$defs/2"}}
-    assert held["$defs"] == parameters["$defs"]
+    arguments = schema["anyOf"][2]["properties"]["arguments"]
+    part, whole = (arguments["properties"][name]["$ref"].removeprefix("#/$defs/") for name in ("n", "more"))
+    assert schema["$defs"][part] == parameters["$defs"]["N"]
+    assert schema["$defs"][whole] == arguments
+
+
+def test_two_tools_may_call_their_parts_alike():
+    tools = [
+        {
+            "type": "function",
+            "function": {
+                "name": kind,
+                "parameters": {
+                    "$id": "https://example.org/same",
+                    "$defs": {"x": {"$anchor": "x", "type": kind}},
+                    "properties": {"a": {"$ref": "#x"}},
+                },
+            },
+        }
+        for kind in ("integer", "string")
+    ]
+    schema = json.loads(forced("hermes", tools, "required")[1])
+    parts = [one["properties"]["arguments"]["properties"]["a"]["$ref"] for one in schema["anyOf"]]
+    assert [schema["$defs"][part.removeprefix("#/$defs/")] for part in parts] == [
+        {"type": "integer"},
+        {"type": "string"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"type": "string"}, "The parameters of tool 'x' cannot be held: at '#/type', a function's arguments are an"),
+        ({"properties": {"a/b": {"not": {}}}}, "The parameters of tool 'x' cannot be held: at '#/properties/a~1b/not'"),
+        ({"properties": {"a": {"$ref": "#/$defs/y"}}}, "at '#/properties/a/$ref', '#/$defs/y' points to nothing"),
+    ],
+)
+def test_what_is_wrong_with_a_forced_calls_schema_is_said_in_the_clients_own_words(parameters, said):
+    with pytest.raises(SchemaRefused) as refusal:
+        forced("hermes", [*TOOLS, {"type": "function", "function": {"name": "x", "parameters": parameters}}], "=x")
+    assert said in str(refusal.value)
+    assert refusal.value.tool == "x"
+
+
+def test_a_member_that_is_needed_and_not_described_may_be_anything():
+    tool = {"type": "function", "function": {"name": "x", "parameters": {"required": ["a"]}}}
+    arguments = json.loads(forced("hermes", [tool], "=x")[1])["properties"]["arguments"]
+    assert arguments == {"properties": {}, "required": ["a"], "type": "object"}
 
 
 @given(
@@ -262,7 +308,8 @@ def test_a_schema_that_points_to_its_own_parts_still_does():
 )
 def test_whatever_a_client_says_of_its_parameters_is_borne(parameters):
     tools = [{"type": "function", "function": {"name": "x", "parameters": parameters}}]
-    json.loads(forced("xml", tools, "=x")[1])
+    with suppress(SchemaRefused):
+        json.loads(forced("xml", tools, "=x")[1])
     Reader(style="xml", tools=tools).feed("<tool_call><function=x><parameter=a>1</parameter></function>")
 
 

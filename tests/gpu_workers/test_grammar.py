@@ -71,8 +71,10 @@ def test_a_schema_may_point_to_its_parts(words: Words) -> None:
     assert not words.takes('{"n": "x"}', json_schema=schema)
 
 
-def test_what_cannot_be_enforced_is_passed_over(words: Words) -> None:
-    assert words.takes('"x"', json_schema='{"type": "string", "format": "of-my-own", "not": {"const": "y"}}')
+@pytest.mark.parametrize("keyword", [{"not": {"const": "y"}}, {"format": "of-my-own"}])
+def test_what_cannot_be_enforced_is_refused(words: Words, keyword: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"not|of-my-own"):
+        words.grammars.start(json_schema=json.dumps({"type": "string"} | keyword))
 
 
 @pytest.mark.parametrize(
