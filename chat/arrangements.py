@@ -118,6 +118,14 @@ def without_system(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return alternating(messages)
 
 
+def begun(messages: Sequence[Message]) -> list[Message]:
+    """For templates that want the user to speak first, where a client has cut off what they said."""
+    start = next((n for n, message in enumerate(messages) if message["role"] not in ("system", "developer")), 0)
+    if messages[start]["role"] != "assistant":
+        return list(messages)
+    return [*messages[:start], {"role": "user", "content": ""}, *messages[start:]]
+
+
 def in_words(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """For templates that want a call's arguments as JSON text."""
 
@@ -148,5 +156,7 @@ ARRANGEMENTS: tuple[Callable[[Sequence[Message]], Sequence[Message]], ...] = (
     without_system,
     in_words,
     lambda messages: in_words(without_system(messages)),
+    lambda messages: without_system(begun(messages)),
+    lambda messages: without_system(begun(spelled_out(messages, ()))),  # a call that nothing answered
 )
 """Ways of laying messages out, tried in this order until the template takes one."""

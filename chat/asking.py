@@ -13,6 +13,7 @@ from chat import clients, retries, sessions, turns
 from chat.clients.sorting import Sorted
 from chat.models import ApiKey, Turn
 from chat.stories import Message, Story
+from gpu_workers.schemas import SchemaRefused
 from gpu_workers.types import Sampling
 from training.models import Checkpoint
 
@@ -33,7 +34,7 @@ class Ask:
     tool_choice: str = "auto"
     """auto | none | required | =NAME, the one function that must be called"""
     parallel_tool_calls: bool = True
-    schema: Mapping[str, Any] | None = None
+    schema: Mapping[str, Any] | bool | None = None
     """A JSON schema that the reply's text must satisfy."""
     n: int = 1
     prefix: str = "chatcmpl-"
@@ -52,18 +53,28 @@ class Ask:
     learns: bool = True
     body: bytes = b""
     """The request as it came, by which a retry is known."""
+    places: Mapping[str, str] = field(default_factory=dict)
+    """Where in the request the messages stand, the reply's schema, and those of the tools, as `tool NAME`."""
 
 
 def begin(key: ApiKey, ask: Ask) -> list[Turn]:
     """Store the request as turns of the session it belongs to, one a choice (`ask.n`), ready to be answered.
 
     A retry gives the turns that it made the first time: opened anew, or `repeated`. Raises what turns.lay_out
-    raises, and retries.KeyReused; nothing is stored then, no empty session either.
+    raises, with the place in the request, and retries.KeyReused; nothing is stored then, no empty session either.
     """
     sorted_ = clients.sort(ask)
-    prompt = turns.lay_out(
-        ask.messages, sampling=ask.sampling, tools=ask.tools, asked=noted(ask, sorted_)
-    )  # no lock is held
+    try:
+        prompt = turns.lay_out(
+            ask.messages, sampling=ask.sampling, tools=ask.tools, asked=noted(ask, sorted_)
+        )  # no lock is held
+    except SchemaRefused as refusal:
+        at = ask.places.get(f"tool {refusal.tool}" if refusal.tool else "schema", "")
+        refusal.param = ".".join([at, *map(str, refusal.steps)])
+        raise
+    except turns.ReplyBegun as refusal:
+        refusal.param = ask.places.get("messages", "messages")
+        raise
     story = Story(ask.messages, sorted_.client)
     with transaction.atomic():
         if made := retries.again(key, ask, sorted_, prompt, ask.checkpoint):
@@ -98,7 +109,7 @@ def noted(ask: Ask, sorted_: Sorted) -> dict[str, Any]:
     headers = {name: ask.headers[name][:200] for name in clients.headers() if ask.headers.get(name)}
     everything = {
         "tool_choice": ask.tool_choice if ask.tool_choice != "auto" else "",
-        "schema": dict(ask.schema) if ask.schema else None,
+        "schema": dict(ask.schema) if isinstance(ask.schema, Mapping) else ask.schema,
         "metadata": dict(ask.metadata),
         "user": ask.user,
         "prompt_cache_key": ask.prompt_cache_key,
@@ -109,5 +120,5 @@ def noted(ask: Ask, sorted_: Sorted) -> dict[str, Any]:
         "n": ask.n if ask.n > 1 else None,
         "body": retries.body_key(ask, sorted_) if ask.headers.get("idempotency-key") else "",
     }
-    asked = {name: value for name, value in everything.items() if value}
+    asked = {name: value for name, value in everything.items() if value or (name == "schema" and value is not None)}
     return asked | ({} if ask.parallel_tool_calls else {"parallel_tool_calls": False})

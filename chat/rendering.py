@@ -108,10 +108,11 @@ class Renderer:
         tools: Sequence[Mapping[str, Any]] | None = None,
         opened: str = "",
         *,
+        reply: bool = True,
         most: int | None = None,
     ) -> list[int]:
         """Token ids of the conversation, up to where the reply begins, or goes on from `opened`, which is ours and
-        may hold control tokens. Raises MessagesRefused.
+        may hold control tokens; without `reply`, up to the end of its last message. Raises MessagesRefused.
 
         With `most`, raises Overlong as soon as it is clear that there would be more ids than that; for what is far
         too long this takes no longer than for what is twice too long.
@@ -124,7 +125,7 @@ class Renderer:
             tools = [self._shielded(tool, self._controls, mark) for tool in tools] if tools else None
             if not self.takes_tools:
                 shielded, tools = spelled_out(shielded, tools or ()), None
-            text = self._laid_out(shielded, tools) + opened
+            text = self._laid_out(shielded, tools, reply=reply) + opened
         except RecursionError as error:
             raise MessagesRefused("Lists and objects in these messages are nested too deeply.") from error
         if most is None:

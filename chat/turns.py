@@ -60,6 +60,13 @@ class NothingSaid(TalkbackError):
     code, status = "invalid_messages", 400
 
 
+class ReplyBegun(TalkbackError):
+    """The reply was begun for the model. What it would go on with is not its own: it could be neither told apart from
+    the reply in a later history, nor learned from."""
+
+    code, status = "invalid_messages", 400
+
+
 @dataclass(frozen=True)
 class Prompt:
     """A request as the engine will get it. Nothing of it is stored yet, and no lock is held while it is made."""
@@ -78,10 +85,13 @@ def lay_out(
     tools: Sequence[dict[str, Any]] = (),
     asked: Mapping[str, Any] | None = None,
 ) -> Prompt:
-    """Render and tokenise. Raises ContextTooLong, MessagesRefused, NothingSaid or ToolMissing."""
+    """Render and tokenise. Raises ContextTooLong, MessagesRefused, NothingSaid, ReplyBegun, SchemaRefused or
+    ToolMissing."""
     given = [dict(message) for message in messages]
     if not any(message["role"] in stories.NEXT_STATE for message in given):
         raise NothingSaid("There is nothing to reply to: give at least one message of a user.")
+    if given[-1]["role"] == "assistant":
+        raise ReplyBegun("A reply cannot be begun for the model: the last message must not be the assistant's.")
     renderer = Renderer.for_model(settings.MODEL)
     form = calling.form(renderer.style, renderer.opening, tools, asked or {})
     window = renderer.context_length
@@ -113,8 +123,8 @@ def open_turn(
 
     The turn this continues (`follows`, or the one whose history the messages extend) is observed. Asking again
     with the same `completion_id` gives the turn that is there already, `repeated`. `alone` refuses a second reply
-    while one is being written. Raises ContextTooLong, MessagesRefused, NothingSaid or TurnUnfinished; nothing is
-    stored then.
+    while one is being written. Raises ContextTooLong, MessagesRefused, NothingSaid, ReplyBegun or TurnUnfinished;
+    nothing is stored then.
     """
     prompt = lay_out(messages, sampling=sampling, tools=tools)
     completion_id = completion_id or f"chatcmpl-{uuid.uuid4().hex}"

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.http import HttpRequest
 from ninja import Router
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AliasChoices, ConfigDict, Field, field_validator, model_validator
 
 from chat import turns
 from chat.api.access import Bearer, key_of
+from chat.api.sent import Sent
 from chat.api.wire import Quick, storable
 from chat.models import ApiKey, Turn
 from core.errors import TalkbackError
@@ -39,7 +40,7 @@ class ThumbMissing(TalkbackError):
     code, status = "thumb_missing", 400
 
 
-class Marking(BaseModel):
+class Marking(Sent):
     """Words of the reply: from `start` up to and without `end`, or the `occurrence`-th place where it says `text`."""
 
     model_config = ConfigDict(extra="forbid")
@@ -69,10 +70,13 @@ class Marking(BaseModel):
         return (*spans.checked(self.start, self.end, len(text)), sign)
 
 
-class Saying(BaseModel):
+class Saying(Sent):
     """What is left out stays as it stands; null (or "none", or an empty text) takes it back."""
 
     model_config = ConfigDict(extra="forbid")
+    null_says: ClassVar = frozenset(
+        ("thumb", "tags", "comment", "marks", "correction", "guidance", "verdict", "exit_code", "output")
+    )
 
     completion_id: str = Field(validation_alias=AliasChoices("completion_id", "id"))
     """The id of the answer it is about; `id` means the same."""

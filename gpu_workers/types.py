@@ -6,6 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+NARROWEST = 1e-9
+"""The `top_p` that leaves nothing but the likeliest token."""
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -30,6 +33,11 @@ class Sampling:
     """A regular expression that the whole reply must match."""
     top_logprobs: int = 0
     """How many of the likeliest tokens are wanted beside each one that is drawn."""
+
+    @property
+    def nucleus(self) -> float:
+        """`top_p` as engines take it: above 0. Where it is 0, the likeliest token alone is left."""
+        return max(self.top_p, NARROWEST)
 
 
 Top = tuple[tuple[tuple[int, float], ...], ...]

@@ -21,7 +21,7 @@ def request(
     params: dict[str, Any] = {
         "max_new_tokens": sampling.max_new_tokens,
         "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
+        "top_p": sampling.nucleus,
         "top_k": sampling.top_k,
         "frequency_penalty": sampling.frequency_penalty,
         "presence_penalty": sampling.presence_penalty,

@@ -7,16 +7,17 @@ from urllib.parse import quote
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import ConfigDict, model_validator
 
 from chat.api.access import CREDENTIALS
+from chat.api.sent import Sent
 from chat.api.wire import storable
 from chat.models import Session
 
 Answer = TypeVar("Answer", bound=HttpResponseBase)
 
 
-class Addressed(BaseModel):
+class Addressed(Sent):
     """The body of a request for a reply."""
 
     model_config = ConfigDict(extra="allow")

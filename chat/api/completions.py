@@ -14,11 +14,9 @@ from chat.api.addressing import addressed
 from chat.api.aside import Router
 from chat.api.catalog import chosen
 from chat.api.chunks import Chunks, answer, counts
-from chat.api.request import ChatRequest, NotOffered
+from chat.api.request import ChatRequest
 from chat.api.shapes import STREAMED, Answer
 from chat.models import Turn
-
-__all__ = ["NotOffered", "router"]
 
 router = Router(auth=Bearer(), tags=["chat"])
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from django.conf import settings
 from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from chat import asking, calling
 from chat.api import streaming
@@ -22,7 +22,8 @@ from chat.api.anthropic_events import PING, MessageEvents, answer
 from chat.api.aside import Router
 from chat.api.catalog import chosen
 from chat.api.protocol_shapes import MessageAnswer, TokensCounted, events_of
-from chat.api.request import MOST_TOOLS, NotOffered
+from chat.api.request import MOST_TOOLS, Schema, as_text
+from chat.api.sent import NotOffered, Sent, check_not_begun, told
 from chat.api.wire import Quick
 from chat.asking import Ask
 from chat.models import ApiKey, Turn
@@ -33,9 +34,6 @@ from gpu_workers.types import Sampling
 
 COUNTED = 4
 """How many times what the model's window holds is counted."""
-
-NEEDED = {"text": "text", "thinking": "thinking", "tool_use": "name", "tool_result": "tool_use_id"}
-"""What a block of each kind must hold; blocks of other kinds are refused by name, or left out."""
 
 LEFT_OUT = ("redacted_thinking",)
 
@@ -61,84 +59,98 @@ EXAMPLES: list[Any] = [
 ]
 
 
-class AnthropicBlock(BaseModel):
+class AnthropicBlock(Sent):
     """One block of a message's content."""
 
     model_config = ConfigDict(extra="allow")
 
     type: str
-    text: str | None = None
+    text: str | None = Field(None, validate_default=True)
     thinking: str | None = None
     id: str | None = None
     name: str | None = None
-    input: dict[str, Any] | None = None
+    input: Any = None
     tool_use_id: str | None = None
     content: str | Quick[AnthropicBlock] | None = None
     is_error: bool | None = None
 
-    @model_validator(mode="after")
-    def _whole(self) -> AnthropicBlock:
-        needed = NEEDED.get(self.type)
-        if needed and getattr(self, needed) is None:
-            raise ValueError(f"a block of type {self.type!r} needs {needed}")
-        return self
+    @field_validator("text")
+    @classmethod
+    def _is_told(cls, words: str | None, field: ValidationInfo) -> str | None:
+        return told(words, field, ("text",))
 
-    def words(self) -> str:
+    def words(self, at: str) -> str:
         """The text of a text block. Raises NotOffered for images and documents."""
         if self.type != "text":
-            raise NotOffered(f"This model reads text only: a content block of type {self.type!r} cannot be used.")
+            raise NotOffered(
+                f"This model reads text only: a content block of type {self.type!r} cannot be used.", f"{at}.type"
+            )
         return self.text or ""
 
 
-def joined(content: str | Sequence[AnthropicBlock] | None) -> str:
-    return content if isinstance(content, str) else "\n".join(block.words() for block in content or ())
+def joined(content: str | Sequence[AnthropicBlock] | None, at: str) -> str:
+    """The words at this place of the request."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(block.words(f"{at}.{n}") for n, block in enumerate(content or ()))
 
 
-class AnthropicMessage(BaseModel):
+class AnthropicMessage(Sent):
     model_config = ConfigDict(extra="ignore")
 
     role: Literal["user", "assistant", "system"]
-    content: str | Quick[AnthropicBlock]
+    content: str | Quick[AnthropicBlock] | None = Field(None, validate_default=True)
 
-    def plain(self) -> list[dict[str, Any]]:
+    @field_validator("content")
+    @classmethod
+    def _says_something(cls, content: Any, field: ValidationInfo) -> Any:
+        role = field.data.get("role")
+        if content is None and role in ("user", "system"):
+            raise ValueError(f"a {role} message needs content")
+        return content
+
+    def plain(self, at: str) -> list[dict[str, Any]]:
         """The same in chat completions' shape: a user's message may hold several tools' results."""
-        if isinstance(self.content, str):
-            return [{"role": self.role, "content": self.content}]
-        return [reply(self.content)] if self.role == "assistant" else list(heard(self.role, self.content))
+        if self.content is None or isinstance(self.content, str):
+            return [{"role": self.role, "content": self.content or ""}]
+        at = f"{at}.content"
+        return [reply(self.content, at)] if self.role == "assistant" else heard(self.role, self.content, at)
 
 
-def reply(blocks: Sequence[AnthropicBlock]) -> dict[str, Any]:
-    """An assistant's message. What the model wrote in one piece comes back in blocks: they are put together again."""
+def reply(blocks: Sequence[AnthropicBlock], at: str) -> dict[str, Any]:
+    """An assistant's message. What the model wrote in one piece comes back in blocks: they are put together again.
+    A past call is taken as it was."""
     said: dict[str, Any] = {"role": "assistant", "content": ""}
     calls: list[dict[str, Any]] = []
-    for block in blocks:
+    for n, block in enumerate(blocks):
         if block.type == "thinking":
             said["reasoning_content"] = said.get("reasoning_content", "") + (block.thinking or "")
         elif block.type == "tool_use":
-            function = {"name": block.name, "arguments": json.dumps(block.input or {}, ensure_ascii=False)}
+            arguments = as_text({} if block.input is None else block.input)
+            function = {"name": block.name or "", "arguments": arguments}
             calls.append({"id": block.id or "", "type": "function", "function": function})
         elif block.type not in LEFT_OUT:
-            said["content"] += block.words()
+            said["content"] += block.words(f"{at}.{n}")
     return said | ({"tool_calls": calls} if calls else {})
 
 
-def heard(role: str, blocks: Sequence[AnthropicBlock]) -> list[dict[str, Any]]:
+def heard(role: str, blocks: Sequence[AnthropicBlock], at: str) -> list[dict[str, Any]]:
     """What a user and the tools said, in its order; texts side by side are one message."""
     messages: list[dict[str, Any]] = []
-    for block in blocks:
+    for n, block in enumerate(blocks):
         if block.type == "tool_result":
-            said = joined(block.content)
+            said = joined(block.content, f"{at}.{n}.content")
             if block.is_error and not said.lower().startswith("error"):
                 said = f"Error: {said}"  # chat completions have no flag for it, and a model reads only words
-            messages.append({"role": "tool", "tool_call_id": block.tool_use_id, "content": said})
+            messages.append({"role": "tool", "tool_call_id": block.tool_use_id or "", "content": said})
         elif messages and messages[-1]["role"] == role:
-            messages[-1]["content"] += "\n" + block.words()
+            messages[-1]["content"] += "\n" + block.words(f"{at}.{n}")
         else:
-            messages.append({"role": role, "content": block.words()})
-    return messages
+            messages.append({"role": role, "content": block.words(f"{at}.{n}")})
+    return messages or [{"role": role, "content": ""}]
 
 
-class AnthropicTool(BaseModel):
+class AnthropicTool(Sent):
     model_config = ConfigDict(extra="ignore")
 
     name: str = Field(min_length=1, max_length=128)
@@ -146,17 +158,17 @@ class AnthropicTool(BaseModel):
     description: str | None = None
     input_schema: dict[str, Any] | None = None
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self, at: str) -> dict[str, Any]:
         """As a function. Raises NotOffered for a tool that Anthropic's own servers or models bring."""
         if self.type not in (None, "custom"):
-            raise NotOffered(f"Tool {self.name!r} is of type {self.type!r}: it is not offered here.")
+            raise NotOffered(f"Tool {self.name!r} is of type {self.type!r}: it is not offered here.", f"{at}.type")
         function: dict[str, Any] = {"name": self.name, "parameters": self.input_schema or {"type": "object"}}
         if self.description:
             function["description"] = self.description
         return {"type": "function", "function": function}
 
 
-class AnthropicToolChoice(BaseModel):
+class AnthropicToolChoice(Sent):
     model_config = ConfigDict(extra="ignore")
 
     type: Literal["auto", "any", "tool", "none"] = "auto"
@@ -173,20 +185,20 @@ class AnthropicToolChoice(BaseModel):
         return {"any": "required", "tool": f"={self.name}"}.get(self.type, self.type)
 
 
-class AnthropicMetadata(BaseModel):
+class AnthropicMetadata(Sent):
     model_config = ConfigDict(extra="allow")
 
     user_id: str | None = Field(None, max_length=LONGEST_USER)
 
 
-class AnthropicFormat(BaseModel):
+class AnthropicFormat(Sent):
     model_config = ConfigDict(extra="ignore")
 
-    type: Literal["json_schema"]
-    schema_: dict[str, Any] = Field(alias="schema")
+    type: Literal["json_schema"] = "json_schema"
+    schema_: Schema = Field(alias="schema")
 
 
-class AnthropicOutput(BaseModel):
+class AnthropicOutput(Sent):
     model_config = ConfigDict(extra="ignore")
 
     format: AnthropicFormat | None = None
@@ -203,8 +215,6 @@ class AnthropicPrompt(Addressed):
 
     @model_validator(mode="after")
     def _sensible(self) -> AnthropicPrompt:
-        if self.messages[-1].role == "assistant":
-            raise ValueError("a reply cannot be begun for the model: the last message must be a user's")
         if self.tool_choice.type == "any" and not self.tools:
             raise ValueError("a tool must be called, and no tools are given")
         if self.tool_choice.type == "tool" and all(tool.name != self.tool_choice.name for tool in self.tools or ()):
@@ -213,12 +223,12 @@ class AnthropicPrompt(Addressed):
 
     def plain(self) -> list[dict[str, Any]]:
         """The whole conversation in chat completions' shape."""
-        system = joined(self.system)
+        system = joined(self.system, "system")
         before = [{"role": "system", "content": system}] if system else []
-        return before + [said for message in self.messages for said in message.plain()]
+        return before + [said for n, message in enumerate(self.messages) for said in message.plain(f"messages.{n}")]
 
     def functions(self) -> list[dict[str, Any]]:
-        return [tool.plain() for tool in self.tools or ()]
+        return [tool.plain(f"tools.{n}") for n, tool in enumerate(self.tools or ())]
 
 
 class AnthropicRequest(AnthropicPrompt):
@@ -229,11 +239,13 @@ class AnthropicRequest(AnthropicPrompt):
     max_tokens: int = Field(ge=1)
     stream: bool = False
     temperature: float | None = Field(None, ge=0, le=2)
-    top_p: float | None = Field(None, gt=0, le=1)
+    top_p: float | None = Field(None, ge=0, le=1)
     top_k: int | None = Field(None, ge=0)
     stop_sequences: Quick[str] | None = None
     metadata: AnthropicMetadata | None = None
     output_config: AnthropicOutput | None = None
+    output_format: AnthropicFormat | None = None
+    """What output_config.format was called before."""
 
     @field_validator("stop_sequences")
     @classmethod
@@ -242,6 +254,13 @@ class AnthropicRequest(AnthropicPrompt):
         if len(stops) > 16 or any(not 0 < len(one) <= 200 for one in stops):
             raise ValueError("stop_sequences takes up to 16 strings of 1 to 200 characters")
         return stops
+
+    @property
+    def held(self) -> tuple[AnthropicFormat | None, str]:
+        """The format that the reply is held to, and where it stands."""
+        if self.output_config and self.output_config.format:
+            return self.output_config.format, "output_config.format"
+        return self.output_format, "output_format"
 
     def sampling(self) -> Sampling:
         given: dict[str, Any] = {
@@ -255,13 +274,15 @@ class AnthropicRequest(AnthropicPrompt):
 
     def ask(self, request: HttpRequest, key: ApiKey) -> Ask:
         """The request in every protocol's terms. Raises ModelNotFound and NotOffered."""
-        format = self.output_config.format if self.output_config else None
+        check_not_begun(self.model_extra)
+        format, place = self.held
         if format and self.tools and self.tool_choice.type != "none":
             raise NotOffered(
-                "A reply cannot be held to a schema while it may call tools: leave output_config.format out, or send "
+                f"A reply cannot be held to a schema while it may call tools: leave {place} out, or send "
                 "tool_choice none.",
-                "output_config.format",
+                place,
             )
+        tools = {f"tool {tool.name}": f"tools.{n}.input_schema" for n, tool in enumerate(self.tools or ())}
         return Ask(
             messages=self.plain(),
             sampling=self.sampling(),
@@ -274,6 +295,7 @@ class AnthropicRequest(AnthropicPrompt):
             schema=format.schema_ if format else None,
             user=conversation((self.metadata and self.metadata.user_id) or ""),
             metadata=self.metadata.model_dump(exclude_none=True) if self.metadata else {},
+            places=tools | {"schema": f"{place}.schema"},
             **self.address(request),
         )
 
@@ -327,15 +349,19 @@ def begin(request: HttpRequest, body: AnthropicRequest) -> list[Turn]:
 
 @router.post("/messages/count_tokens", summary="How long a prompt is", response=TokensCounted)
 async def count(request: HttpRequest, body: AnthropicPrompt) -> dict[str, int]:
-    """Nothing is stored, and no engine is asked. What is many times too long is not counted to its end: 400 then."""
+    """Any conversation is counted, also one that nothing is to be replied to. Nothing is stored, and no engine is
+    asked. What is many times too long is not counted to its end: 400 then."""
 
     def counted() -> int:
         renderer = Renderer.for_model(settings.MODEL)
         asked = {"tool_choice": body.tool_choice.plain()}
         form = calling.form(renderer.style, renderer.opening, body.functions(), asked)
-        window = renderer.context_length
+        window, said = renderer.context_length, body.plain()
+        is_ended = said[-1]["role"] == "assistant"
+        opened = "" if is_ended else form.opened
         try:
-            return len(renderer.prompt_ids(body.plain(), form.tools or None, form.opened, most=COUNTED * window))
+            ids = renderer.prompt_ids(said, form.tools or None, opened, reply=not is_ended, most=COUNTED * window)
+            return len(ids)
         except Overlong as much:
             raise ContextTooLong(window, much.tokens) from None
 

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal
 
 from django.conf import settings
 from django.http import HttpRequest
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from chat import turns
 from chat.api.addressing import Addressed
+from chat.api.sent import NotOffered, Sent, check_not_begun, told
 from chat.api.wire import Notes, Quick
 from chat.asking import Ask
-from core.errors import TalkbackError
 from gpu_workers.types import Sampling
 from training.models import Checkpoint
 
@@ -23,78 +23,115 @@ NAME = r"^[A-Za-z0-9_-]{1,64}$"
 
 Name = Annotated[str, Field(pattern=NAME)]
 
-
-class NotOffered(TalkbackError):
-    """A parameter that is understood and cannot be honoured: saying so beats pretending."""
-
-    code, status = "unsupported_parameter", 400
-
-    def __init__(self, sentence: str, param: str | None = None) -> None:
-        super().__init__(sentence)
-        self.param = param
+Schema = dict[str, Any] | bool
+"""A JSON schema; true and {} allow any JSON."""
 
 
-class ChatPart(BaseModel):
+TEXTS = ("text", "input_text", "output_text")
+"""What a part is called that is text."""
+
+
+class ChatPart(Sent):
     model_config = ConfigDict(extra="allow")
 
     type: str
-    text: str | None = None
-    refusal: str | None = None
+    text: str | None = Field(None, validate_default=True)
+    refusal: str | None = Field(None, validate_default=True)
+
+    @field_validator("text", "refusal")
+    @classmethod
+    def _is_told(cls, words: str | None, field: ValidationInfo) -> str | None:
+        return told(words, field, TEXTS if field.field_name == "text" else ("refusal",))
 
     @property
     def words(self) -> str | None:
         """What it says, where it says something in words."""
-        return self.text if self.type in ("text", "input_text", "output_text") else self.refusal
+        return self.text if self.type in TEXTS else self.refusal
 
 
-class ChatCalled(BaseModel):
-    """The function of a tool call in the history; arguments that are no text yet become JSON text."""
+class ChatCalled(Sent):
+    """The function of a tool call in the history, which is taken as it was; arguments that are no text become JSON."""
 
     model_config = ConfigDict(extra="allow")
 
-    name: str = Field(min_length=1, max_length=256)
+    name: str = ""
     arguments: str = ""
 
     @field_validator("arguments", mode="before")
     @classmethod
     def _text(cls, arguments: Any) -> Any:
-        return json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, dict) else arguments or ""
+        return as_text(arguments)
 
 
-class ChatCall(BaseModel):
+def as_text(arguments: Any) -> str:
+    """A past call's arguments as JSON text, whatever they are."""
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+
+
+class ChatCall(Sent):
+    """A tool call in the history: nothing is called any more, so any id, type and name will do."""
+
     model_config = ConfigDict(extra="allow")
 
-    id: str = Field("", max_length=256)
-    type: Literal["function"] = "function"
-    function: ChatCalled
+    id: str = ""
+    type: str = "function"
+    function: ChatCalled = ChatCalled()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_function(cls, call: Any) -> Any:
+        """OpenAI's custom tools are called with one text."""
+        if not isinstance(call, dict):
+            return call
+        custom = call.get("custom")
+        if isinstance(custom, dict) and call.get("function") is None:
+            call = call | {"function": {"name": custom.get("name"), "arguments": {"input": custom.get("input")}}}
+        return {name: value for name, value in call.items() if name != "custom"} | {"type": "function"}
 
 
-class ChatMessage(BaseModel):
+class ChatMessage(Sent):
     """One message of the conversation; content as text or as a list of text parts."""
 
     model_config = ConfigDict(extra="allow")
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | Quick[ChatPart] | None = None
+    content: str | Quick[ChatPart] | None = Field(None, validate_default=True)
     name: str | None = None
     reasoning_content: str | None = None
     tool_calls: Quick[ChatCall] | None = None
     tool_call_id: str | None = None
 
-    @model_validator(mode="after")
-    def _says_something(self) -> ChatMessage:
-        if self.content is None and self.role in ("system", "developer", "user"):
-            raise ValueError(f"a {self.role} message needs content")
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _of_old(cls, message: Any) -> Any:
+        """OpenAI's old words for a call and its result."""
+        if not isinstance(message, dict):
+            return message
+        if message.get("role") == "function":
+            message = message | {"role": "tool"}
+        if message.get("function_call") and not message.get("tool_calls"):
+            message = message | {"tool_calls": [{"function": message["function_call"]}]}
+        return message
 
-    def plain(self) -> dict[str, Any]:
-        """As it is stored: the content is one text. Raises NotOffered for images and sound."""
-        said = self.model_dump(exclude_none=True)
+    @field_validator("content")
+    @classmethod
+    def _says_something(cls, content: Any, field: ValidationInfo) -> Any:
+        role = field.data.get("role")
+        if content is None and role in ("system", "developer", "user"):
+            raise ValueError(f"a {role} message needs content")
+        return content
+
+    def plain(self, at: str) -> dict[str, Any]:
+        """As it is stored: the content is one text. Raises NotOffered for images and sound, by their place behind
+        `at`."""
+        said = self.model_dump(exclude_none=True, exclude={"function_call"})
         if isinstance(self.content, list):
-            if other := next((part.type for part in self.content if part.words is None), None):
-                raise NotOffered(
-                    f"This model reads text only: a content part of type {other!r} cannot be used.", "messages"
-                )
+            for n, part in enumerate(self.content):
+                if part.words is None:
+                    raise NotOffered(
+                        f"This model reads text only: a content part of type {part.type!r} cannot be used.",
+                        f"{at}.content.{n}.type",
+                    )
             said["content"] = "\n".join(part.words or "" for part in self.content)
         if self.content is None and not self.tool_calls:
             said["content"] = ""
@@ -103,7 +140,7 @@ class ChatMessage(BaseModel):
         return said
 
 
-class ChatFunction(BaseModel):
+class ChatFunction(Sent):
     model_config = ConfigDict(extra="allow")
 
     name: Name
@@ -113,10 +150,10 @@ class ChatFunction(BaseModel):
     strict: bool | None = None
 
 
-class ChatTool(BaseModel):
+class ChatTool(Sent):
     model_config = ConfigDict(extra="allow")
 
-    type: Literal["function"]
+    type: Literal["function"] = "function"
     function: ChatFunction
 
     @field_validator("type", mode="before")
@@ -127,44 +164,51 @@ class ChatTool(BaseModel):
         return type
 
 
-class ChatNamed(BaseModel):
+class ChatNamed(Sent):
     name: Name
 
 
-class ChatToolChoice(BaseModel):
+class ChatToolChoice(Sent):
     """The one function that must be called."""
 
-    type: Literal["function"]
+    type: Literal["function"] = "function"
     function: ChatNamed
 
 
-class ChatSchema(BaseModel):
+class ChatSchema(Sent):
     """The outer shape of OpenAI's json_schema; the schema itself is the engine's to understand."""
 
     name: Name
     description: str | None = None
-    schema_: dict[str, Any] = Field(alias="schema")
+    schema_: Schema = Field(alias="schema")
     strict: bool | None = None
 
 
-class ResponseFormat(BaseModel):
-    type: Literal["text", "json_object", "json_schema"]
+class ResponseFormat(Sent):
+    type: Literal["text", "json_object", "json_schema"] = "text"
     json_schema: ChatSchema | None = None
+    schema_: Schema | None = Field(None, alias="schema")
+    """With `json_object`, as other servers have it."""
 
     @model_validator(mode="after")
     def _has_its_schema(self) -> ResponseFormat:
         if (self.type == "json_schema") != (self.json_schema is not None):
             raise ValueError("json_schema belongs to type 'json_schema', and is needed there")
+        if self.schema_ is not None and self.type != "json_object":
+            raise ValueError("schema belongs to type 'json_object'; type 'json_schema' has it in json_schema")
         return self
 
     @property
-    def schema_(self) -> dict[str, Any] | None:
+    def held(self) -> tuple[Schema | None, str]:
+        """The schema that the reply's text must satisfy, and where it stands."""
         if self.json_schema is not None:
-            return self.json_schema.schema_
-        return {"type": "object"} if self.type == "json_object" else None
+            return self.json_schema.schema_, "response_format.json_schema.schema"
+        if self.schema_ is not None:
+            return self.schema_, "response_format.schema"
+        return ({"type": "object"} if self.type == "json_object" else None), "response_format"
 
 
-class StreamOptions(BaseModel):
+class StreamOptions(Sent):
     model_config = ConfigDict(extra="ignore")
 
     include_usage: bool | None = False
@@ -211,7 +255,7 @@ class ChatRequest(Addressed):
     max_tokens: int | None = Field(None, ge=1)
     max_completion_tokens: int | None = Field(None, ge=1)
     temperature: float | None = Field(None, ge=0, le=2)
-    top_p: float | None = Field(None, gt=0, le=1)
+    top_p: float | None = Field(None, ge=0, le=1)
     top_k: int | None = Field(None, ge=-1)
     frequency_penalty: float | None = Field(None, ge=-2, le=2)
     presence_penalty: float | None = Field(None, ge=-2, le=2)
@@ -259,12 +303,14 @@ class ChatRequest(Addressed):
 
     def check_offered(self) -> None:
         """Raises NotOffered for what would silently be something else than was asked for."""
+        more = self.model_extra or {}
         for name, instead in NOT_OFFERED.items():
-            if (self.model_extra or {}).get(name):
+            if more.get(name):
                 raise NotOffered(f"{name} cannot be honoured here: {instead}.", name)
-        if set((self.model_extra or {}).get("modalities") or ["text"]) != {"text"}:
+        check_not_begun(more)
+        if more.get("modalities") not in (None, [], ["text"]):
             raise NotOffered("modalities other than text cannot be honoured here: leave it out.", "modalities")
-        if self.schema_ and self.tools and self.chosen_tool != "none":
+        if self.schema_ is not None and self.tools and self.chosen_tool != "none":
             raise NotOffered(
                 "A reply cannot be held to a schema while it may call tools: leave response_format out, or send "
                 "tool_choice none.",
@@ -272,9 +318,16 @@ class ChatRequest(Addressed):
             )
 
     @property
-    def schema_(self) -> dict[str, Any] | None:
+    def schema_(self) -> Schema | None:
         """What the reply's text must satisfy."""
-        return self.response_format.schema_ if self.response_format else None
+        return self.response_format.held[0] if self.response_format else None
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Where what an Ask holds stands in this request."""
+        named = [tool.function.name for tool in self.tools or ()]
+        tools = {f"tool {name}": f"tools.{n}.function.parameters" for n, name in enumerate(named)}
+        return tools | {"schema": self.response_format.held[1] if self.response_format else ""}
 
     @property
     def chosen_tool(self) -> str:
@@ -287,7 +340,7 @@ class ChatRequest(Addressed):
         """The request in every protocol's terms. Raises NotOffered."""
         self.check_offered()
         return Ask(
-            messages=[message.plain() for message in self.messages],
+            messages=[message.plain(f"messages.{n}") for n, message in enumerate(self.messages)],
             sampling=self.sampling(),
             checkpoint=checkpoint,
             tools=[tool.model_dump(exclude_none=True) for tool in self.tools or ()],
@@ -299,6 +352,7 @@ class ChatRequest(Addressed):
             prompt_cache_key=self.prompt_cache_key or "",
             metadata=self.metadata or {},
             learns=self.store is not False,
+            places=self.places,
             **self.address(request),
         )
 
@@ -324,4 +378,8 @@ NOT_OFFERED = {
     "logit_bias": "leave it out",
     "audio": "this model writes text only",
     "web_search_options": "offer a search tool in tools",
+    **dict.fromkeys(
+        ("guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "grammar"),
+        "send response_format",
+    ),
 }

@@ -5,77 +5,96 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from chat.api.request import NotOffered
+from chat.api.request import as_text
+from chat.api.sent import NotOffered, Sent, told
 from chat.api.wire import Quick
 from chat.models import Turn
 
 TEXTS = ("input_text", "output_text", "text", "reasoning_text", "summary_text")
 
-NEEDED = {
-    "message": ("role", "content"),
-    "function_call": ("call_id", "name", "arguments"),
-    "function_call_output": ("call_id", "output"),
-    "reasoning": (),
-    "item_reference": ("id",),
-}
-"""The kinds of items that are read, and what each must hold."""
+READ = ("message", "function_call", "function_call_output", "reasoning", "item_reference")
+"""The kinds of items that are read."""
+
+CUSTOM = {"custom_tool_call": "function_call", "custom_tool_call_output": "function_call_output"}
+"""Calls of tools that take one text, and their results, are read as those of functions."""
 
 
-class ResponsesPart(BaseModel):
+class ResponsesPart(Sent):
     model_config = ConfigDict(extra="allow")
 
     type: str
-    text: str | None = None
-    refusal: str | None = None
+    text: str | None = Field(None, validate_default=True)
+    refusal: str | None = Field(None, validate_default=True)
 
-    @property
-    def words(self) -> str:
+    @field_validator("text", "refusal")
+    @classmethod
+    def _is_told(cls, words: str | None, field: ValidationInfo) -> str | None:
+        return told(words, field, TEXTS if field.field_name == "text" else ("refusal",))
+
+    def words(self, at: str) -> str:
         """Raises NotOffered for images, files and sound."""
         said = self.refusal if self.type == "refusal" else self.text if self.type in TEXTS else None
         if said is None:
-            raise NotOffered(f"This model reads text only: a part of type {self.type!r} cannot be used.", "input")
+            raise NotOffered(f"This model reads text only: a part of type {self.type!r} cannot be used.", f"{at}.type")
         return said
 
 
 Content = str | Quick[ResponsesPart]
 
 
-class ResponsesItem(BaseModel):
+class ResponsesItem(Sent):
     """One item of the input."""
 
     model_config = ConfigDict(extra="allow")
 
     type: str = "message"
-    id: str | None = None
-    role: str | None = None
-    content: Content | None = None
+    id: str | None = Field(None, validate_default=True)
+    role: str | None = Field(None, validate_default=True)
+    content: Content | None = Field(None, validate_default=True)
     summary: Quick[ResponsesPart] | None = None
-    call_id: str | None = Field(None, max_length=256)
-    name: str | None = Field(None, min_length=1, max_length=256)
-    arguments: str | None = None
+    call_id: str = ""
+    name: str = ""
+    arguments: str = ""
     output: Content | None = None
 
     @model_validator(mode="before")
     @classmethod
-    def _untyped(cls, item: Any) -> Any:
+    def _typed(cls, item: Any) -> Any:
         """A reference may come as nothing but its id, a message without its type."""
-        if isinstance(item, dict) and item.get("type") is None:
+        if not isinstance(item, dict):
+            return item
+        if item.get("type") is None:
             return item | {"type": "message" if "role" in item or "content" in item else "item_reference"}
-        return item
+        if item["type"] == "custom_tool_call":
+            item = item | {"arguments": {"input": item.get("input")}}
+        kind = item["type"]
+        return item | {"type": CUSTOM.get(kind, kind) if isinstance(kind, str) else kind}
 
-    @model_validator(mode="after")
-    def _whole(self) -> ResponsesItem:
-        if missing := next((name for name in NEEDED.get(self.type, ()) if getattr(self, name) is None), None):
-            raise ValueError(f"an item of type {self.type!r} needs {missing}")
-        if self.type == "message" and self.role not in ("system", "developer", "user", "assistant"):
-            raise ValueError(f"a message's role is system, developer, user or assistant, not {self.role!r}")
-        return self
+    @field_validator("arguments", mode="before")
+    @classmethod
+    def _text(cls, arguments: Any) -> Any:
+        return as_text(arguments)
+
+    @field_validator("id", "role", "content")
+    @classmethod
+    def _whole(cls, value: Any, field: ValidationInfo) -> Any:
+        kind, name, role = field.data.get("type"), field.field_name, field.data.get("role")
+        if kind == "item_reference" and name == "id" and value is None:
+            raise ValueError("an item of type 'item_reference' needs id")
+        if kind == "message" and name == "role" and value not in ("system", "developer", "user", "assistant"):
+            raise ValueError(f"a message's role is system, developer, user or assistant, not {value!r}")
+        if kind == "message" and name == "content" and value is None and role != "assistant":
+            raise ValueError("an item of type 'message' needs content")
+        return value
 
 
-def text(content: Content | None, between: str) -> str:
-    return content if isinstance(content, str) else between.join(part.words for part in content or ())
+def text(content: Content | None, between: str, at: str) -> str:
+    """The words at this place of the request."""
+    if isinstance(content, str):
+        return content
+    return between.join(part.words(f"{at}.{n}") for n, part in enumerate(content or ()))
 
 
 def messages(items: Iterable[ResponsesItem], referred: Callable[[str], list[ResponsesItem]]) -> list[dict[str, Any]]:
@@ -84,27 +103,28 @@ def messages(items: Iterable[ResponsesItem], referred: Callable[[str], list[Resp
     `referred` finds the items that an id stands for. Raises NotOffered for items of other kinds.
     """
     said: list[dict[str, Any]] = []
-    for item in items:
+    for n, item in enumerate(items):
+        at = f"input.{n}"
         if item.type == "item_reference":
             for kept in referred(item.id or ""):
-                tell(said, kept)
-        elif item.type in NEEDED:
-            tell(said, item)
+                tell(said, kept, at)
+        elif item.type in READ:
+            tell(said, item, at)
         else:
-            raise NotOffered(f"Items of type {item.type!r} are not understood here.", "input")
+            raise NotOffered(f"Items of type {item.type!r} are not understood here.", f"{at}.type")
     return said
 
 
-def tell(said: list[dict[str, Any]], item: ResponsesItem) -> None:
-    """Add what an item says to the messages so far."""
+def tell(said: list[dict[str, Any]], item: ResponsesItem, at: str) -> None:
+    """Add what the item at this place of the request says to the messages so far."""
     if item.type == "function_call_output":
-        output = text(item.output, "\n")
+        output = text(item.output, "\n", f"{at}.output")
         said.append({"role": "tool", "tool_call_id": item.call_id, "content": output})
         return
     if item.type == "message" and item.role != "assistant":
         # `instructions` alone become the system message: those of a request do not outlast it.
         role = "developer" if item.role == "system" else item.role
-        said.append({"role": role, "content": text(item.content, "\n")})
+        said.append({"role": role, "content": text(item.content, "\n", f"{at}.content")})
         return
     if not said or said[-1]["role"] != "assistant":
         said.append({"role": "assistant", "content": ""})
@@ -113,11 +133,11 @@ def tell(said: list[dict[str, Any]], item: ResponsesItem) -> None:
         function = {"name": item.name, "arguments": item.arguments}
         reply.setdefault("tool_calls", []).append({"id": item.call_id, "type": "function", "function": function})
     elif item.type == "reasoning":
-        thought = text(item.content, "") or text(item.summary, "\n\n")
+        thought = text(item.content, "", f"{at}.content") or text(item.summary, "\n\n", f"{at}.summary")
         if thought:
             reply["reasoning_content"] = reply.get("reasoning_content", "") + thought
     else:
-        reply["content"] += text(item.content, "")
+        reply["content"] += text(item.content, "", f"{at}.content")
 
 
 def core(turn: Turn) -> str:

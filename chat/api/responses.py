@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from chat import asking, replies, turns
 from chat.api import response_items, streaming
@@ -17,9 +17,10 @@ from chat.api.addressing import Addressed, addressed
 from chat.api.aside import Router
 from chat.api.catalog import chosen
 from chat.api.protocol_shapes import ResponseAnswer, events_of
-from chat.api.request import MOST_TOOLS, NAME, NotOffered
+from chat.api.request import MOST_TOOLS, NAME, Schema
 from chat.api.response_events import ResponseEvents, ending, response, usage
 from chat.api.response_items import ResponsesItem
+from chat.api.sent import NotOffered, Sent, check_not_begun
 from chat.api.streaming import named
 from chat.api.wire import Quick, few
 from chat.asking import Ask
@@ -43,10 +44,10 @@ class PreviousNotFound(TalkbackError):
     code, status, param = "previous_response_not_found", 400, "previous_response_id"
 
 
-class ResponsesTool(BaseModel):
+class ResponsesTool(Sent):
     model_config = ConfigDict(extra="allow")
 
-    type: str
+    type: str = "function"
     name: str | None = Field(None, pattern=NAME)
     description: str | None = None
     parameters: dict[str, Any] | None = None
@@ -58,17 +59,17 @@ class ResponsesTool(BaseModel):
             raise ValueError("a function needs a name")
         return self
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self, at: str) -> dict[str, Any]:
         """In chat completions' shape. Raises NotOffered for what OpenAI's own servers bring."""
         if self.type != "function":
-            raise NotOffered(f"Tools of type {self.type!r} are not offered here: only functions are.", "tools")
+            raise NotOffered(f"Tools of type {self.type!r} are not offered here: only functions are.", f"{at}.type")
         return {"type": "function", "function": self.model_dump(exclude_none=True, exclude={"type"})}
 
 
-class ResponsesAllowed(BaseModel):
+class ResponsesAllowed(Sent):
     model_config = ConfigDict(extra="ignore")
 
-    type: str
+    type: str = "function"
     name: str | None = None
 
 
@@ -85,26 +86,29 @@ class ResponsesToolChoice(ResponsesAllowed):
         return self
 
 
-class TextFormat(BaseModel):
+class TextFormat(Sent):
     model_config = ConfigDict(extra="allow")
 
     type: Literal["text", "json_object", "json_schema"] = "text"
-    schema_: dict[str, Any] | None = Field(None, alias="schema")
+    schema_: Schema | None = Field(None, alias="schema")
+    """With `json_object` too, as other servers have it."""
 
     @model_validator(mode="after")
     def _has_its_schema(self) -> TextFormat:
         if self.type == "json_schema" and self.schema_ is None:
             raise ValueError("a format of type 'json_schema' needs a schema")
+        if self.type == "text" and self.schema_ is not None:
+            raise ValueError("schema belongs to type 'json_schema' or 'json_object'")
         return self
 
 
-class ResponsesText(BaseModel):
+class ResponsesText(Sent):
     model_config = ConfigDict(extra="allow")
 
     format: TextFormat | None = None
 
 
-class ResponsesReasoning(BaseModel):
+class ResponsesReasoning(Sent):
     model_config = ConfigDict(extra="allow")
 
     effort: str | None = None
@@ -123,7 +127,7 @@ class ResponsesRequest(Addressed):
     parallel_tool_calls: bool | None = True
     max_output_tokens: int | None = Field(None, ge=1)
     temperature: float | None = Field(None, ge=0, le=2)
-    top_p: float | None = Field(None, gt=0, le=1)
+    top_p: float | None = Field(None, ge=0, le=1)
     text: ResponsesText | None = None
     reasoning: ResponsesReasoning | None = None
     stream: bool | None = False
@@ -148,6 +152,7 @@ class ResponsesRequest(Addressed):
         for name, instead in NOT_OFFERED.items():
             if (self.model_extra or {}).get(name):
                 raise NotOffered(f"{name} cannot be honoured here: {instead}.", name)
+        check_not_begun(self.model_extra)
         if self.truncation == "auto":
             raise NotOffered(
                 "truncation 'auto' cannot be honoured here, since nothing is dropped unseen: leave it out, and shorten "
@@ -158,9 +163,9 @@ class ResponsesRequest(Addressed):
             "function",
             "allowed_tools",
         ):
-            raise NotOffered(f"tool_choice of type {self.tool_choice.type!r} is not offered here.", "tool_choice")
+            raise NotOffered(f"tool_choice of type {self.tool_choice.type!r} is not offered here.", "tool_choice.type")
         tools = self.functions()
-        if self.schema_ and tools and self.chosen_tool != "none":
+        if self.schema_ is not None and tools and self.chosen_tool != "none":
             raise NotOffered(
                 "A reply cannot be held to a schema while it may call tools: leave text.format out, or send "
                 "tool_choice none.",
@@ -168,12 +173,12 @@ class ResponsesRequest(Addressed):
             )
 
     @property
-    def schema_(self) -> dict[str, Any] | None:
+    def schema_(self) -> Schema | None:
         """What the reply's text must satisfy."""
         format = self.text.format if self.text else None
         if format is None or format.type == "text":
             return None
-        return format.schema_ if format.type == "json_schema" else {"type": "object"}
+        return {"type": "object"} if format.schema_ is None else format.schema_
 
     @property
     def chosen_tool(self) -> str:
@@ -191,7 +196,8 @@ class ResponsesRequest(Addressed):
         allowed = None
         if isinstance(self.tool_choice, ResponsesToolChoice) and self.tool_choice.type == "allowed_tools":
             allowed = {tool.name for tool in self.tool_choice.tools or ()}
-        return [tool.plain() for tool in self.tools or () if allowed is None or tool.name in allowed]
+        shown = enumerate(self.tools or ())
+        return [tool.plain(f"tools.{n}") for n, tool in shown if allowed is None or tool.name in allowed]
 
     def ask(self, request: HttpRequest, key: ApiKey) -> Ask:
         """The request in every protocol's terms. Raises NotOffered, PreviousNotFound and TurnUnfinished."""
@@ -199,6 +205,7 @@ class ResponsesRequest(Addressed):
         items = [ResponsesItem(role="user", content=self.input)] if isinstance(self.input, str) else self.input
         before = [{"role": "system", "content": self.instructions}] if self.instructions else []
         told = response_items.messages(items, partial(referred, key))
+        tools = {f"tool {tool.name}": f"tools.{n}.parameters" for n, tool in enumerate(self.tools or ())}
         return Ask(
             messages=[*before, *history(key, self.previous_response_id), *told],
             sampling=self.sampling(),
@@ -213,6 +220,7 @@ class ResponsesRequest(Addressed):
             prompt_cache_key=self.prompt_cache_key or "",
             previous=self.previous_response_id or "",
             metadata=self.metadata or {},
+            places=tools | {"messages": "input", "schema": "text.format.schema"},
             **self.address(request),
         )
 
@@ -296,7 +304,7 @@ def remembered(turn: Turn) -> dict[str, Any]:
     asked: Mapping[str, Any] = turn.asked
     first: Iterable[Mapping[str, Any]] = turn.messages[:1]
     choice = str(asked.get("tool_choice") or "auto")
-    format = {"type": "json_schema", "name": "reply", "schema": asked["schema"]} if asked.get("schema") else None
+    format = {"type": "json_schema", "name": "reply", "schema": asked["schema"]} if "schema" in asked else None
     return {
         "instructions": next((said["content"] for said in first if said["role"] == "system"), None),
         "max_output_tokens": turn.sampling.get("max_new_tokens"),

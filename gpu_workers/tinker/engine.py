@@ -242,7 +242,7 @@ class TinkerEngine:
         return self.service.package.SamplingParams(
             max_tokens=sampling.max_new_tokens,
             temperature=sampling.temperature,
-            top_p=sampling.top_p,
+            top_p=sampling.nucleus,
             top_k=sampling.top_k,
             seed=sampling.seed,
             stop=sorted({*stops, *sampling.stop_token_ids}),

@@ -379,7 +379,7 @@ async def test_a_failure_names_the_field_that_is_at_fault(ask):
     for body, param in (
         ({"temperature": 3}, "temperature"),
         ({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": 5}]}]}, PART),
-        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages.0.content.0.type"),
         ({"logit_bias": {"5": 1}}, "logit_bias"),
         ({"tools": [TOOL, {"type": "function"}]}, "tools.1.function"),
     ):

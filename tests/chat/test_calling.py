@@ -180,6 +180,39 @@ def test_arguments_of_any_shape_can_be_laid_out(renderers, name, arguments):
     assert renderers[name].prompt_ids(messages)
 
 
+HI, HELLO = {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}
+UNNAMED = {"role": "assistant", "content": "", "tool_calls": [call("", "", "")]}
+RAIN = {"role": "tool", "tool_call_id": "", "content": "Rain."}
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [HELLO],
+        [HELLO, HI],
+        [{"role": "system", "content": "You help."}],
+        [{"role": "system", "content": "You help."}, HELLO],
+        [HI, HELLO],
+        [HI, HELLO, HELLO],
+        [HI, UNNAMED],
+        [HI, UNNAMED, HI],
+        [HI, UNNAMED, RAIN],
+        [UNNAMED, RAIN, HI],
+        [RAIN],
+        [RAIN, HI],
+        [{"role": "user", "content": ""}],
+    ],
+)
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_any_part_of_a_conversation_can_be_laid_out_for_any_model(renderers, name, messages):
+    """Clients cut histories anywhere, and count what is left."""
+    ids = renderers[name].prompt_ids(messages, reply=messages[-1]["role"] != "assistant")
+    text = renderers[name]._tokenizer.decode(ids, skip_special_tokens=False)
+    places = [text.find(message["content"]) for message in messages if message["content"]]
+    assert -1 not in places
+    assert places == sorted(places)
+
+
 @pytest.mark.parametrize("broken", [{}, {"function": {}}, "read", {"function": {"name": 3}}])
 def test_a_call_without_a_name_is_refused(renderers, broken):
     with pytest.raises(MessagesRefused, match="no function with a name"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from tests.stack import free_port
 
 pytestmark = pytest.mark.real_model
 
-TOOLS = [
+TOOLS: list[dict[str, Any]] = [
     {
         "type": "function",
         "function": {
@@ -65,11 +66,13 @@ def engine(smol_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield Engine(process.url, timeout_s=120)
 
 
-async def answered(engine: Engine, model: Path, asked: dict[str, object], **sampling: object) -> tuple[Reader, str]:
+async def answered(
+    engine: Engine, model: Path, asked: dict[str, object], tools: list[dict[str, Any]] = TOOLS, **sampling: object
+) -> tuple[Reader, str]:
     renderer = Renderer.for_model(model)
-    held = form(renderer.style, renderer.opening, TOOLS, asked)
+    held = form(renderer.style, renderer.opening, tools, asked)
     ids = renderer.prompt_ids(ASKED, held.tools or None, held.opened)
-    reader = Reader.of(TOOLS, asked | held.asked)
+    reader = Reader.of(tools, asked | held.asked)
     settings = Sampling(**{"max_new_tokens": 120, "temperature": 0, **held.sampling, **sampling})  # type: ignore[arg-type]
     finish = ""
     async for delta in engine.stream(ids, settings):
@@ -102,3 +105,45 @@ async def test_a_reply_to_tools_that_may_be_called_is_whole(engine: Engine, smol
     assert message.get("tool_calls") or message["content"]
     for call in message.get("tool_calls", ()):
         json.loads(call["function"]["arguments"])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "wanted"),
+    [
+        (
+            {
+                "$id": "https://example.org/s",
+                "type": "object",
+                "properties": {"a": {"$ref": "#/$defs/x"}},
+                "$defs": {"x": {"enum": [1]}},
+                "required": ["a"],
+                "additionalProperties": False,
+            },
+            {"a": 1},
+        ),
+        (
+            {
+                "type": "object",
+                "properties": {"a": {"const": {"$ref": "#/x"}}},
+                "required": ["a"],
+                "additionalProperties": False,
+            },
+            {"a": {"$ref": "#/x"}},  # data, and no reference
+        ),
+    ],
+)
+async def test_a_call_is_what_its_schema_says_where_that_has_ids_and_references(
+    engine: Engine, smol_model: Path, parameters: dict[str, object], wanted: object
+) -> None:
+    tools = [{"type": "function", "function": {"name": "look", "parameters": parameters}}]
+    reader, finish = await answered(engine, smol_model, {"tool_choice": "required"}, tools=tools)
+    (call,) = reader.message["tool_calls"]
+    assert finish == "stop"
+    assert json.loads(call["function"]["arguments"]) == wanted
+
+
+async def test_a_reply_to_a_schema_of_anything_is_json(engine: Engine, smol_model: Path) -> None:
+    reader, finish = await answered(engine, smol_model, {"schema": {}}, tools=[])
+    assert reader.message["content"][0] in '{["-0123456789tfn'
+    if finish == "stop":
+        json.loads(reader.message["content"])

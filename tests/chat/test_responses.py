@@ -10,10 +10,10 @@ from asgiref.sync import sync_to_async
 from pydantic import ValidationError
 
 from chat.api import response_items
-from chat.api.request import NotOffered
 from chat.api.response_events import ResponseEvents
 from chat.api.response_items import ResponsesItem
 from chat.api.responses import ResponsesRequest, answer
+from chat.api.sent import NotOffered
 from chat.models import ApiKey, Session, Turn
 from chat.replies import Spoken
 from core.errors import TalkbackError
@@ -63,7 +63,7 @@ def test_a_thought_is_read_from_its_summary_where_there_is_nothing_else():
     assert read(summed_up) == [{"role": "assistant", "content": "", "reasoning_content": "Hm."}]
 
 
-@pytest.mark.parametrize("kind", ["custom_tool_call", "computer_call", "compaction", "web_search_call"])
+@pytest.mark.parametrize("kind", ["mcp_call", "computer_call", "compaction", "web_search_call"])
 def test_other_items_are_refused_by_name(kind):
     with pytest.raises(NotOffered, match=kind):
         read({"type": kind})
@@ -75,8 +75,8 @@ def test_other_items_are_refused_by_name(kind):
         ({"input": []}, "input"),
         ({"input": None}, "input"),
         ({"input": [{"role": "pilot", "content": "Hi"}]}, "a message's role"),
-        ({"input": [{"type": "function_call", "call_id": "1", "name": "x"}]}, "needs arguments"),
-        ({"input": [{"type": "function_call_output", "call_id": "1"}]}, "needs output"),
+        ({"input": [{"role": "user"}]}, "needs content"),
+        ({"input": [{"type": "item_reference"}]}, "needs id"),
         ({"tools": [{"type": "function"}]}, "needs a name"),
         ({"tool_choice": "required"}, "no tools are given"),
         ({"tool_choice": {"type": "function", "name": "fly"}}, "no tool 'fly'"),

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from gpu_workers.embedded.requests import Limits, UnknownParameter, read_body
+from gpu_workers.types import Sampling
+from gpu_workers.wire import request
 
 LIMITS = Limits(vocabulary=10, context_length=1000, max_tokens=1000)
 
@@ -60,3 +62,10 @@ def test_a_stream_names_its_own_interval_and_what_is_no_stream_has_none(
 ) -> None:
     asked = {"input_ids": [1], "stream": stream, "sampling_params": params | {"max_new_tokens": 4}}
     assert read_body(asked, LIMITS, lambda text: [], interval=16).asks[0].interval == interval
+
+
+def test_a_top_p_of_nothing_is_asked_for_in_a_way_that_an_engine_takes() -> None:
+    """SGLang's own range begins above 0."""
+    sent = request([1], Sampling(top_p=0, max_new_tokens=4), None, "id", 0)
+    (ask,) = read_body(sent, LIMITS, lambda text: []).asks
+    assert 0 < ask.params.top_p <= 1e-6

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from gpu_workers.embedded.sampling import Dice, Params, Row, draw
+from gpu_workers.types import Sampling
 
 LOGITS = torch.tensor([0.5, 0.25, 0.15, 0.1]).log()  # so that softmax gives these back
 
@@ -38,6 +39,10 @@ def test_top_k_keeps_the_k_most_likely() -> None:
 def test_top_p_keeps_the_token_that_crosses_the_line() -> None:
     # 0.5 is short of 0.6, so the second is kept as well.
     assert shares(top_p=0.6) == pytest.approx({0: 2 / 3, 1: 1 / 3}, abs=0.03)
+
+
+def test_a_top_p_of_nothing_leaves_the_likeliest_token() -> None:
+    assert shares(top_p=Sampling(top_p=0).nucleus) == {0: 1.0}
 
 
 def test_a_nucleus_wider_than_a_thousand_tokens_is_found_whole() -> None:
