@@ -34,6 +34,16 @@ PLAIN_FORMATS = ("password", "binary")
 MOST_NESTED = 500
 """Schemas inside each other, references followed: llguidance follows them on its stack, which ends a process."""
 
+MOST_CHARACTERS = 200_000
+"""Of a schema that was made: to make a grammar of as many takes seconds."""
+
+MOST_PATTERNS = 8
+"""Patterns and formats that may hold for one text together. llguidance joins them, and is not back from thirty within
+a minute."""
+
+MOST_NAMED = 50
+"""Patterns of names in one object: each is held against each."""
+
 MOST_LOOKED_AT = 256
 """Parts of a schema that are tried one by one, to say which of them cannot be held."""
 
@@ -116,8 +126,10 @@ class Making:
             steps = self._waiting.pop()
             definitions[self._names[steps]] = self._held(self._found(steps), steps)
         made = Held(schema, definitions)
-        self._check_nesting(made)
-        if fault := refusal(made.text()):
+        if len(text := made.text()) > MOST_CHARACTERS:
+            raise SchemaRefused(f"it has {len(text)} characters, and {MOST_CHARACTERS} are the most")
+        self._check_size(made)
+        if fault := refusal(text):
             raise self._blamed(made, fault)
         return made
 
@@ -250,8 +262,8 @@ class Making:
             raise SchemaRefused(f"this is a list of schemas, not {brief(value)}", here)
         return [self._held(inner, (*here, n)) for n, inner in enumerate(value)]
 
-    def _check_nesting(self, made: Held) -> None:
-        """Raises SchemaRefused for references that lead back to themselves, and for too many behind each other."""
+    def _check_size(self, made: Held) -> None:
+        """Raises SchemaRefused for references that lead back to themselves, and for what would take too long."""
         schemas = {"": made.schema} | {f"#/$defs/{name}": inner for name, inner in made.definitions.items()}
         places = {f"#/$defs/{name}": steps for steps, name in self._names.items()}
         for group in groups({name: list(references(inner, at_once=True)) for name, inner in schemas.items()}):
@@ -259,12 +271,20 @@ class Making:
                 raise SchemaRefused("its references lead back to it, and to no value", places.get(group[0], ()))
         behind = {name: list(references(inner)) for name, inner in schemas.items()}
         height: dict[str, int] = {}
+        joined: dict[str, int] = {}
         for group in groups(behind):  # those that it refers to come before it
             own = sum(nesting(schemas[name]) for name in group)
             below = max((height[inner] for name in group for inner in behind[name] if inner in height), default=0)
             height |= dict.fromkeys(group, own + below)
             if own + below > MOST_NESTED:
                 raise SchemaRefused(f"its parts stand more than {MOST_NESTED} deep inside each other")
+            joined |= {name: patterns(schemas[name], joined) for name in group}
+            if (most := next((name for name in group if joined[name] > MOST_PATTERNS), None)) is not None:
+                reason = f"more than {MOST_PATTERNS} patterns and formats may hold for one text"
+                raise SchemaRefused(reason, places.get(most, ()))
+        for steps, part in self._parts:
+            if len(part.get("patternProperties", ())) > MOST_NAMED:
+                raise SchemaRefused(f"this has more than {MOST_NAMED} patterns", (*steps, "patternProperties"))
 
     def _blamed(self, made: Held, fault: str) -> SchemaRefused:
         """The refusal, with the place of the smallest part that has this fault by itself."""
@@ -318,6 +338,16 @@ def nesting(schema: Any) -> int:
     if not isinstance(schema, Mapping):
         return 1
     return 1 + max((nesting(inner) for inner, _ in inside(schema)), default=0)
+
+
+def patterns(schema: Any, known: Mapping[str, int]) -> int:
+    """How many patterns and formats may hold for one text in here; what references lead to is `known`."""
+    if not isinstance(schema, Mapping):
+        return 0
+    joined = known.get(schema.get("$ref", ""), 0) + sum(patterns(inner, known) for inner in schema.get("allOf", ()))
+    joined += max((patterns(inner, known) for key in ("anyOf", "oneOf") for inner in schema.get(key, ())), default=0)
+    beneath = (patterns(inner, known) for inner, place in inside(schema) if place[0] not in ("allOf", "anyOf", "oneOf"))
+    return joined + max(("pattern" in schema) + ("format" in schema), *beneath, 0)
 
 
 def groups(behind: Mapping[str, Sequence[str]]) -> list[list[str]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpu_workers.schemas import MOST_NESTED, SchemaRefused, held
+from gpu_workers.schemas import MOST_CHARACTERS, MOST_NAMED, MOST_NESTED, MOST_PATTERNS, SchemaRefused, held
 from tests.gpu_workers.test_grammar import Words
 
 
@@ -133,7 +133,7 @@ def test_a_part_that_nothing_refers_to_need_not_be_held() -> None:
     assert held({"enum": [1], "$defs": {"x": {"not": {}}}}).schema == {"enum": [1]}
 
 
-@pytest.mark.parametrize("count", [MOST_NESTED // 2, 20 * MOST_NESTED])
+@pytest.mark.parametrize("count", [MOST_NESTED // 2, 6 * MOST_NESTED])
 def test_references_behind_each_other_end_no_process(count: int) -> None:
     """llguidance follows them on its stack: 3000 of them ended the process."""
     parts: dict[str, Any] = {str(n): {"$ref": f"#/$defs/{n + 1}"} for n in range(count)}
@@ -143,3 +143,32 @@ def test_references_behind_each_other_end_no_process(count: int) -> None:
     else:
         with pytest.raises(SchemaRefused, match="deep inside each other"):
             held(schema)
+
+
+def texts(count: int) -> list[dict[str, Any]]:
+    return [{"type": "string", "pattern": f"a{n}"} for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"allOf": texts(30)},
+        {"allOf": [{"properties": {"a": one}} for one in texts(30)]},
+        {
+            "$ref": "#/$defs/0",
+            "$defs": {"30": {}} | {str(n): {"$ref": f"#/$defs/{n + 1}"} | one for n, one in enumerate(texts(30))},
+        },
+        {"patternProperties": {f"^a{n}b": {} for n in range(2 * MOST_NAMED)}},
+        {"enum": [f"value {n}" for n in range(MOST_CHARACTERS // 10)]},
+    ],
+    ids=["allOf", "properties", "references", "names", "characters"],
+)
+def test_a_schema_that_would_take_minutes_is_refused_at_once(schema: dict[str, Any]) -> None:
+    """llguidance is not back from thirty patterns for one text within a minute."""
+    with pytest.raises(SchemaRefused, match=r"patterns|characters"):
+        held(schema)
+
+
+def test_patterns_of_different_texts_do_not_count_together() -> None:
+    properties = {f"p{n}": {"allOf": texts(2)} for n in range(2 * MOST_PATTERNS)}
+    assert held({"type": "object", "properties": properties}).schema["properties"] == properties
