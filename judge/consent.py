@@ -186,6 +186,7 @@ def forget(turn: Turn, judgement: Judgement | None) -> None:
         return
     turn.votes.all().delete()
     turn.hints.all().delete()
+    turn.asked_again.all().delete()
     if judgement is not None:
         _drop(judgement)
         judgement.evidence = judgement.hint = judgement.hint_from = judgement.reward_from = judgement.rule = ""

@@ -19,6 +19,7 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
+from chat.models import Turn
 from chat.rendering import Renderer
 from core.errors import IllegalMove
 from core.states import moved
@@ -26,9 +27,9 @@ from feedback.models import Feedback
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
 from gpu_workers.types import Completion, Sampling
-from judge import asking, figures, heldout, hints, holdout, meter, own, pack, pooling
+from judge import asked_again, asking, figures, heldout, hints, holdout, meter, own, pack, pooling
 from judge.findings import Check, collapsed, kept_up, no_worse, pleased, preferred
-from judge.models import Examination
+from judge.models import Examination, Judgement
 from judge.sittings import Seat, sitting
 from training import batches, cleaning, config, holding
 from training.config import Gate
@@ -54,6 +55,20 @@ class Rated:
     prompt_ids: Sequence[int]
     response_ids: Sequence[int]
     sign: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the exam asks, settled before it begins: so its progress has one total."""
+
+    prompts: Sequence[heldout.HeldOut]
+    items: Sequence[pack.Item]
+    kept: Sequence[Judgement]
+    again: Sequence[Turn]
+
+    @property
+    def total(self) -> int:
+        return len(self.prompts) + len(self.items) + len(self.kept) + len(self.again)
 
 
 def examine(checkpoint_id: str, *, engine: Engine, renderer: Renderer, limits: Gate | None = None) -> None:
@@ -99,22 +114,24 @@ def _keep(seat: Seat | None) -> None:
 def _examined(exam: Examination, seat: Seat | None, engine: Engine, renderer: Renderer, limits: Gate) -> list[Check]:
     """All checks of the exam, what is known of earlier attempts not asked again. Raises SeatLost, EngineUnavailable."""
     checkpoint, run = exam.checkpoint, exam.checkpoint.run
+    plan = _plan(exam, renderer, limits)
     try:
-        _say(exam, "loading", 0, limits.prompts)
+        _say(exam, "loading", plan)
         with _timed(exam, "loading and proof"):
             checks = _applied(checkpoint, engine)
         if not all(check.passed for check in checks):
             return checks
         wishes, known = _wishes(run, limits), _known(run)
-        asked = heldout.prompts()[: limits.prompts]
-        for start in range(0, len(asked), limits.handful):
+        for start in range(0, len(plan.prompts), limits.handful):
             _keep(seat)
             with _timed(exam, "replies"):
-                _compare(exam, asked[start : start + limits.handful], wishes, known, engine, renderer, limits)
-        _ask_pack(exam, seat, engine, renderer, limits)
-        _ask_own(exam, seat, engine, renderer, limits)
+                _compare(exam, plan.prompts[start : start + limits.handful], wishes, known, engine, renderer, limits)
+            _say(exam, "replies", plan)
+        _ask_pack(exam, seat, plan, engine, renderer)
+        _ask_own(exam, seat, plan, engine, renderer, limits)
+        _ask_again(exam, seat, plan, engine, limits)
         _keep(seat)
-        _say(exam, "preference", limits.prompts, limits.prompts)
+        _say(exam, "preference", plan)
         with _timed(exam, "rated replies"):
             rated = _preferred_examples(exam, _rated(run, renderer, limits), engine, limits)
         with _timed(exam, "meter"):
@@ -133,6 +150,17 @@ def _examined(exam: Examination, seat: Seat | None, engine: Engine, renderer: Re
         return [Check("answered", False, 0.0, 0.0, f"The engine refused a question of the exam: {error}")]
 
 
+def _plan(exam: Examination, renderer: Renderer, limits: Gate) -> Plan:
+    """What is asked. An exam that is only looked at asks no corrected questions again: their replies are kept."""
+    checkpoint, again = exam.checkpoint, limits.again if exam.pk else 0
+    return Plan(
+        heldout.prompts()[: limits.prompts],
+        pack.items()[: limits.pack],
+        holdout.of(checkpoint.line_id or SHARED, limits.own),
+        asked_again.find_questions(checkpoint.run, again, renderer.context_length),
+    )
+
+
 def _begun(checkpoint: Checkpoint) -> Examination:
     """The exam's row; what an earlier attempt found is kept if it was against the same live checkpoint."""
     live = Checkpoint.live(checkpoint.line_id)
@@ -140,7 +168,9 @@ def _begun(checkpoint: Checkpoint) -> Examination:
     if exam.against_id != live.pk:
         exam.against, exam.started_at = live, timezone.now()
         exam.pairs, exam.pack, exam.personal, exam.meter, exam.progress = [], [], [], {}, {}
-        exam.save()
+        with transaction.atomic():
+            exam.asked_again.all().delete()
+            exam.save()
     return exam
 
 
@@ -152,7 +182,7 @@ def _close(exam: Examination, checkpoint: Checkpoint, checks: Sequence[Check]) -
     failed = [check for check in checks if not check.passed]
     exam.checks = [asdict(check) for check in checks]
     exam.passed, exam.finished_at = not failed, timezone.now()
-    exam.progress |= {"phase": "done", "done": len(exam.pairs), "total": len(exam.pairs)}
+    exam.progress |= {"phase": "done", "done": exam.progress["total"]}
     reason = " ".join(check.sentence for check in failed)
     exam.pairs = _worst_first(exam.pairs, [name for check in failed if check.where == "pairs" for name in check.worst])
     try:
@@ -172,8 +202,12 @@ def _worst_first(pairs: Sequence[dict[str, Any]], worst: Sequence[str]) -> list[
     return sorted(pairs, key=lambda pair: place.get(pair["id"], len(worst)))
 
 
-def _say(exam: Examination, phase: str, done: int, total: int) -> None:
-    """Write how far the exam has come, and tell whoever watches."""
+def _say(exam: Examination, phase: str, plan: Plan) -> None:
+    """Write how far the exam has come, and tell whoever watches. The total is the one that it began with, and what was
+    done stays done: whoever goes on with it may find that a question is gone since."""
+    total = exam.progress.get("total", plan.total)
+    done = len(exam.pairs) + len(exam.pack) + len(exam.personal) + (exam.asked_again.count() if exam.pk else 0)
+    done = max(exam.progress.get("done", 0), min(done, total))
     exam.progress |= {"phase": phase, "done": done, "total": total}
     if exam.pk is None:  # it is only looked at
         return
@@ -285,7 +319,6 @@ def _compare(
         return list(await asyncio.gather(*map(pair, todo)))
 
     exam.pairs = [*exam.pairs, *asking.run(engine, pairs)]
-    _say(exam, "replies", len(exam.pairs), limits.prompts)
 
 
 # Is it liked no less?
@@ -345,34 +378,48 @@ def _rated(run: Run | None, renderer: Renderer, limits: Gate) -> list[Rated]:
 # Can it still do what it could?
 
 
-def _ask_pack(exam: Examination, seat: Seat | None, engine: Engine, renderer: Renderer, limits: Gate) -> None:
+def _ask_pack(exam: Examination, seat: Seat | None, plan: Plan, engine: Engine, renderer: Renderer) -> None:
     """Ask both the general pack, as far as it was not asked; what live did on it in an earlier exam is known."""
-    wanted = pack.items()[: limits.pack]
     there = {row["mark"] for row in exam.pack}
-    todo, known = [item for item in wanted if item.mark not in there], pack.known(exam.against)
+    todo, known = [item for item in plan.items if item.mark not in there], pack.known(exam.against)
     for start in range(0, len(todo), pack.HANDFUL):
         _keep(seat)
         with _timed(exam, "general pack"):
             rows = pack.ask(todo[start : start + pack.HANDFUL], exam, known, engine, renderer)
         exam.pack = [*exam.pack, *(row.written() for row in rows)]
-        _say(exam, "general pack", len(exam.pack), len(wanted))
+        _say(exam, "general pack", plan)
 
 
 # Is it better where it never trained?
 
 
-def _ask_own(exam: Examination, seat: Seat | None, engine: Engine, renderer: Renderer, limits: Gate) -> None:
+def _ask_own(
+    exam: Examination, seat: Seat | None, plan: Plan, engine: Engine, renderer: Renderer, limits: Gate
+) -> None:
     """Ask both the corrections that people's lines kept, as far as they were not asked."""
-    wanted = holdout.of(exam.checkpoint.line_id or SHARED, limits.own)
     there = {row["turn"] for row in exam.personal}
-    todo = [kept for kept in wanted if str(kept.turn_id) not in there]
+    todo = [kept for kept in plan.kept if str(kept.turn_id) not in there]
     taught = own.Lessons.of(exam.checkpoint) if todo else own.Lessons()
     for start in range(0, len(todo), limits.handful):
         _keep(seat)
         with _timed(exam, "kept corrections"):
             rows = own.ask(todo[start : start + limits.handful], taught, exam, engine, renderer, limits)
         exam.personal = [*exam.personal, *(row.written() for row in rows)]
-        _say(exam, "kept corrections", len(exam.personal), len(wanted))
+        _say(exam, "kept corrections", plan)
+
+
+# What does it say now where a person corrected?
+
+
+def _ask_again(exam: Examination, seat: Seat | None, plan: Plan, engine: Engine, limits: Gate) -> None:
+    """Ask the corrected questions that it learned from, as far as they were not asked."""
+    there = set(exam.asked_again.values_list("turn", flat=True)) if plan.again else set()
+    todo = [turn for turn in plan.again if turn.pk not in there]
+    for start in range(0, len(todo), limits.handful):
+        _keep(seat)
+        with _timed(exam, "corrected questions"):
+            asked_again.ask(todo[start : start + limits.handful], exam, engine)
+        _say(exam, "corrected questions", plan)
 
 
 # Did it learn by heart?

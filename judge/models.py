@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from django.conf import settings
+from django.contrib.auth.models import AnonymousUser, User
 from django.db import models
 from django.utils import timezone
 
@@ -128,6 +129,39 @@ class Examination(models.Model):
     @property
     def took_s(self) -> float:
         return sum(self.seconds.values())
+
+
+class AskedAgainQuerySet(models.QuerySet["AskedAgain"]):
+    def visible_to(self, user: User | AnonymousUser) -> AskedAgainQuerySet:
+        """The only door to them: a person's own, and all of them for reviewers; never one off the record."""
+        if not user.is_authenticated:
+            return self.none()
+        on_record = self.filter(turn__learns=True, turn__session__learns=True)
+        return on_record if user.is_staff else on_record.filter(turn__session__user=user)
+
+
+class AskedAgain(models.Model):
+    """A question whose reply a person corrected, asked again of what answers and of a candidate that learned from it.
+
+    It goes with its turn: both replies are about that person's own words.
+    """
+
+    examination = models.ForeignKey(Examination, models.CASCADE, related_name="asked_again")
+    turn = models.ForeignKey(Turn, models.CASCADE, related_name="asked_again")
+    live = models.TextField(blank=True)
+    candidate = models.TextField(blank=True)
+    cut = models.JSONField(default=list, blank=True)
+    """Which of the two came to the length limit: live, candidate."""
+    at = models.DateTimeField(default=timezone.now)
+
+    objects = AskedAgainQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-turn__created_at", "-pk")
+        constraints = (models.UniqueConstraint(fields=("examination", "turn"), name="asked_again_once"),)
+
+    def __str__(self) -> str:
+        return f"{self.turn_id} asked again in {self.examination_id}"
 
 
 class Hint(Stateful):

@@ -55,6 +55,10 @@ class Gate(BaseModel):
     """On how many of the held-out replies the overfitting meter reads entropy, the distance from the base and the gap;
     each costs up to three scores."""
 
+    again: int = Field(6, ge=0)
+    """How many questions whose replies people corrected, and that the candidate learned from, are asked again of both,
+    the newest first. They decide nothing: they are what a person looks at first."""
+
     # Whether the replies are still replies
 
     empty: float = Field(0.1, ge=0)

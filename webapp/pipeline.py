@@ -20,7 +20,7 @@ from chat.models import Turn
 from core.errors import TalkbackError
 from core.states import Stateful, moved
 from gpu_workers import engines
-from judge import arms, calibration, clean_lines, questions, refrains, rehearsal, shadows, watching
+from judge import arms, asked_again, calibration, clean_lines, questions, refrains, rehearsal, shadows, watching
 from judge.models import Comparison, Erasure
 from judge.sittings import sitting
 from judge.tasks import (
@@ -114,6 +114,7 @@ def sweep() -> int:
             _measure,
             _rehearse,
             _shadow,
+            asked_again.prune,
             retention.sweep,
         ):
             try:

@@ -27,7 +27,7 @@ from core.errors import TalkbackError
 from feedback.models import Feedback
 from gpu_workers import engines
 from judge import consent, erasures, judges, membership, naming, personal, redaction
-from judge.models import BlindChoice, Erasure, Hint, Judgement, Shadow
+from judge.models import AskedAgain, BlindChoice, Erasure, Hint, Judgement, Shadow
 from training import notices, outside, taints
 from training.models import SHARED, Checkpoint, Line, Member, Notice, Sample
 from webapp import streams
@@ -371,6 +371,16 @@ def exported(user: User) -> Iterator[dict[str, Any]]:
                 "finish_reason": shadow.finish_reason,
                 "figures": shadow.figures,
                 "created_at": at(shadow.at),
+            }
+        again = AskedAgain.objects.filter(turn__session=one).select_related("turn", "examination__checkpoint")
+        for asked in streams.by_key(again.order_by("pk"), CHUNK):
+            yield {
+                "object": "asked_again",
+                "turn": asked.turn.completion_id,
+                "model": str(asked.examination.checkpoint),
+                "before": asked.live,
+                "text": asked.candidate,
+                "created_at": at(asked.at),
             }
         chosen = BlindChoice.objects.filter(by=user, shadow__turn__session=one).select_related("shadow__turn")
         for choice in chosen.order_by("pk"):
