@@ -1,4 +1,4 @@
-"""Corrected questions are asked again, where the candidate learned from them; who may read them reads them, no other."""
+"""Corrected questions that a candidate learned from are asked again; who may read them reads them, no other."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_what_is_taken_off_the_record_while_it_is_asked_is_not_kept(engine, exam
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_wherever_the_examiner_dies_each_question_is_kept_once(engine, examine, teach, candidate, monkeypatch):  # noqa: F811
-    """Every single act of the part that asks again, one after the other: the examiner dies there, and another goes on."""
+    """The examiner dies at each act of the part that asks again, one after the other, and another goes on."""
     for number in range(3):
         teach(f"Question {number}?")
     for prompt in ASKED:
