@@ -152,6 +152,10 @@ class Verdict:
     asked: int
 
     @property
+    def failed(self) -> int:
+        return self.asked - self.passed
+
+    @property
     def is_passed(self) -> bool:
         return self.passed == self.asked
 
@@ -201,7 +205,7 @@ def compare_lengths(before: float, after: float) -> str:
     """Two lengths in words: what the second is to the first.
 
     >>> compare_lengths(85, 44), compare_lengths(85, 80), compare_lengths(100, 210), compare_lengths(100, 8)
-    ('half as long', 'about as long', 'twice as long', 'a tenth as long or less')
+    ('half as long', 'about as long', 'twice as long', 'less than a tenth as long')
     """
     if before <= 0 or abs(after - before) <= SAME_LENGTH * before:
         return "about as long"
@@ -209,7 +213,7 @@ def compare_lengths(before: float, after: float) -> str:
     if share > 1:
         return "longer" if share < 1.75 else "twice as long" if share < 2.5 else f"{share:.0f} times as long"
     if share < 0.2:
-        return "a tenth as long or less" if share <= 0.1 else "less than a fifth as long"
+        return "less than a tenth as long" if share < 0.1 else "less than a fifth as long"
     return next((words for most, words in FRACTIONS if share <= most), "shorter")
 
 

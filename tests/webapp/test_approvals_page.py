@@ -121,6 +121,23 @@ def test_every_page_has_the_way_back_once_there_is_one(console, make_checkpoint)
     assert "Roll back to talkback@0" in text(console.get(runs))
 
 
+def test_going_back_and_going_forward_again_are_called_what_they_are(console, make_checkpoint):
+    make_checkpoint(1)
+    console.post(reverse("console:approve", args=[1]))
+    pages = [reverse("console:runs"), reverse("console:board"), reverse("console:lines"), "/console/checkpoints/{}/"]
+    for address in pages:  # talkback@1 is live: its page, and every other, leads back
+        said = text(console.get(address.format(1)))
+        assert "Roll back to talkback@0" in said
+        assert "live again" not in said
+    console.post(reverse("console:roll_back"), {"to": "0", "instead_of": "1", "line": "shared"})
+    said = text(console.get(reverse("console:checkpoint", args=[1])))
+    assert "It was live until" in said
+    assert "Make talkback@1 live again" in said
+    assert "Roll back to talkback@1" not in said
+    answer = console.post(reverse("console:roll_back"), {"to": "1", "instead_of": "0", "line": "shared"}, follow=True)
+    assert "talkback@1 is live again" in text(answer)
+
+
 def test_the_list_narrows_and_marks_what_matters(console, make_checkpoint):
     make_checkpoint(1, "rejected")
     marked = make_checkpoint(2, pinned="the paper’s")

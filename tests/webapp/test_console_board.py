@@ -225,10 +225,27 @@ def test_words_that_only_one_side_has_are_told_apart():
     assert [p.text for p in candidate if p.only_here] == ["very "]
 
 
-def test_two_replies_with_little_in_common_are_not_all_marks():
-    # "the" alone is shared: 2 · 1 of 4 + 4 words is a quarter
-    live, candidate = differences.between("the alpha beta gamma", "one two three the")
-    assert not any(piece.only_here for piece in live + candidate)
+def test_of_two_replies_with_little_in_common_the_words_are_marked_that_the_other_does_not_have_anywhere():
+    # "the" alone is shared, in another place: 2 · 1 of 4 + 4 words is a quarter
+    live, candidate = differences.between("The alpha beta. Gamma", "one two three the")
+    assert [p.text for p in live if p.only_here] == ["alpha beta", "Gamma"]
+    assert [p.text for p in candidate if p.only_here] == ["one two three"]
+    assert differences.has_marks(live, candidate)
+    assert not differences.has_marks(*differences.between("The same.", "The same."))
+
+
+@given(st.text(), st.text(), st.integers(1, 30))
+def test_a_text_that_is_shown_in_two_parts_is_whole(left, right, most):
+    pieces, _ = differences.between(left, right)
+    first, rest, more = differences.shorten(pieces, most)
+    assert "".join(piece.text for piece in (*first, *rest)) == left
+    assert bool(more) <= bool(rest)
+
+
+def test_a_text_that_is_hardly_longer_than_what_is_shown_stays_whole():
+    pieces = [differences.Piece("one two three four five", False)]
+    assert differences.shorten(pieces, 4)[1:] == ([], 0)  # five are at most a quarter more than four
+    assert differences.shorten(pieces, 3)[2] == 2
 
 
 @given(st.text(), st.text())

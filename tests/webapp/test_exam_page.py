@@ -12,9 +12,10 @@ from django.urls import reverse
 
 from chat.models import Session, Turn
 from chat.rendering import Renderer
+from feedback.models import Feedback
 from gpu_workers import engines
 from judge import pack
-from judge.models import Examination, Judgement
+from judge.models import AskedAgain, Examination, Judgement
 from training.models import Checkpoint, Decision, Run
 
 
@@ -120,3 +121,61 @@ def test_what_cannot_be_examined_is_said(candidate):
         call_command("examine", "9")
     with pytest.raises(CommandError, match="base model"):
         call_command("examine", "0")
+
+
+# What changed, and corrected questions asked again
+
+
+@pytest.fixture
+def again(candidate):
+    person = get_user_model().objects.create_user("ana")
+    turn = Turn.objects.create(
+        session=Session.objects.create(user=person), position=0, checkpoint=Checkpoint.live(), status="judged",
+        messages=[{"role": "user", "content": "What is <b>rain</b>?"}], text="Rain is water that falls, and falls.",
+        finish_reason="length",
+    )  # fmt: skip
+    Feedback.objects.create(turn=turn, by=person, kind="guidance", text="Say it in four words.")
+    check = {"name": "length", "passed": True, "value": 0.5, "limit": 0.1, "sentence": "It is shorter."}
+    exam = Examination.objects.create(
+        checkpoint=candidate, against=Checkpoint.live(), passed=True, checks=[check],
+        pairs=[{"id": "h1", "prompt": "Why?", "live": "one two three four", "candidate": "one two",
+                "live_own": -1.2, "candidate_own": -1.3, "candidate_on_live": -1.4}],
+    )  # fmt: skip
+    return AskedAgain.objects.create(examination=exam, turn=turn, live="", candidate="Rain is falling water.")
+
+
+def test_the_page_says_what_changed_and_shows_what_was_corrected_before_and_after_with_the_lesson(again, page):
+    said = page()
+    assert "Replies are half as long: 2 words, were 4." in said
+    assert "What is &lt;b&gt;rain&lt;/b&gt;?" in said
+    assert "Say it in four words." in said
+    assert "· 7 words</span> · cut short" in said  # the reply that was corrected came to its limit
+    assert '<mark class="here">falling </mark>' in said
+    assert said.index('id="verdict"') < said.index('id="again"') < said.index('id="figures"')
+
+
+def test_of_what_is_off_the_record_nothing_is_shown_again(again, page):
+    Turn.objects.update(learns=False)
+    said = page()
+    assert 'id="again"' not in said
+    assert "falling" not in said
+
+
+def test_what_live_says_now_stands_beside_where_other_weights_wrote_the_corrected_reply(again, page):
+    older = Checkpoint.objects.create(number=7, adapter="talkback-7-x", path="checkpoints/7", status="retired")
+    Turn.objects.update(checkpoint=older)
+    AskedAgain.objects.update(live="It rains, I say.")
+    said = page()
+    assert "What talkback@0 says now, 4 words" in said
+    assert "It rains, I say." in said
+
+
+def test_every_figure_has_words_and_no_recipe_is_printed_as_code(again, page):
+    Run.objects.update(recipe={"gate": {"prompts": 12, "handful": 4}})
+    said = page()
+    assert "How sure it was of its own words; nearer to 0 is surer" in said
+    assert "How likely it finds the live reply; nearer to 0 is likelier" in said
+    assert "How long its replies are, as a share of live ones." in said
+    assert "Nats per token say how likely a model finds a text" in said
+    assert "{'" not in said
+    assert "{&#x27;" not in said

@@ -11,7 +11,8 @@ from operator import itemgetter
 from rapidfuzz.distance import Indel
 
 ALIKE = 0.4
-"""Below this share of common words two replies are simply different, and marks would only be noise."""
+"""Below this share of common words two replies are not told apart place by place: what is marked then are the words
+that the other does not have anywhere."""
 
 COMPARED = 2**26
 """Words of one text times words of the other that are compared in full, a bit of memory for each: 8 MiB. What is left
@@ -32,13 +33,62 @@ def between(left: str, right: str) -> tuple[list[Piece], list[Piece]]:
     """
     ours, theirs = _words(left), _words(right)
     if alike(ours, theirs) < ALIKE:
-        return [Piece(left, False)], [Piece(right, False)]
+        return _foreign(ours, theirs), _foreign(theirs, ours)
     sides: tuple[list[Piece], list[Piece]] = ([], [])
     for is_same, here, there in _steps(ours, theirs):
         for side, text in zip(sides, (here, there), strict=True):
             if text:
                 side.append(Piece(text, not is_same))
     return sides
+
+
+def has_marks(*sides: Sequence[Piece]) -> bool:
+    """True when anything in these texts is marked: a legend without a mark would explain what is not there."""
+    return any(piece.only_here for side in sides for piece in side)
+
+
+def shorten(pieces: Sequence[Piece], most: int) -> tuple[list[Piece], list[Piece], int]:
+    """The first `most` words of a text in pieces, what follows, and how many words that are. A text that is hardly
+    longer stays whole.
+
+    >>> first, rest, number = shorten([Piece("one two ", False), Piece("three four five", True)], 3)
+    >>> [piece.text for piece in first], [piece.text for piece in rest], number
+    (['one two ', 'three'], [' four five'], 2)
+    """
+    counts = [len(WORD.findall(piece.text)) for piece in pieces]
+    if sum(counts) <= most * HARDLY:
+        return list(pieces), [], 0
+    first: list[Piece] = []
+    left = most
+    for at, (piece, count) in enumerate(zip(pieces, counts, strict=True)):
+        if count >= left:
+            end = [match.end() for match in WORD.finditer(piece.text)][left - 1] if left else 0
+            head, tail = Piece(piece.text[:end], piece.only_here), Piece(piece.text[end:], piece.only_here)
+            rest = [tail, *pieces[at + 1 :]]
+            return [*first, head], [one for one in rest if one.text], sum(counts) - most
+        first.append(piece)
+        left -= count
+    return first, [], 0
+
+
+WORD = re.compile(r"\w+(?:['’-]\w+)*")
+
+HARDLY = 1.25
+"""A text that is so much longer than what is shown is shown whole: to unfold two words is a bother."""
+
+
+def _foreign(ours: Sequence[str], theirs: Sequence[str]) -> list[Piece]:
+    """A text in pieces: what is marked are words that the other does not have anywhere, with the blanks between."""
+    known = {word.casefold() for word in theirs}
+    is_word = [bool(WORD.match(word)) for word in ours]
+    marked = [is_word[at] and word.casefold() not in known for at, word in enumerate(ours)]
+    for at in range(1, len(ours) - 1):
+        if ours[at].isspace() and marked[at - 1] and marked[at + 1]:
+            marked[at] = True
+    return [
+        Piece("".join(word for _, word in run), only_here)
+        for only_here, run in groupby(zip(marked, ours, strict=True), key=itemgetter(0))
+    ]
 
 
 def alike(left: list[str], right: list[str]) -> float:

@@ -1,7 +1,8 @@
-"""What an exam was made of, on the checkpoint's page: the general pack's items, the kept corrections, the meter."""
+"""An exam on the checkpoint's page: what changed in words, corrected questions asked again, and what it was made of."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,13 +13,92 @@ from django.contrib.auth.models import User
 
 from chat.models import Turn
 from core.bootstrap import Interval
-from judge import own, pack
-from judge.models import Examination
+from feedback.models import Feedback
+from judge import asked_again, figures, own, pack, wording
+from judge.models import AskedAgain, Examination, Judgement
+from judge.wording import Meaning, Verdict
 from training import config
 from training.models import Checkpoint
+from webapp.console import differences
+from webapp.console.differences import Piece
 
 SHOWN = 12
 """Items of the pack that are listed: those that changed most for the worse."""
+
+
+WORDS = 60
+"""Words of a reply that are shown at once; the rest unfolds."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of two replies: its words in pieces, those that unfold apart."""
+
+    pieces: Sequence[Piece]
+    rest: Sequence[Piece]
+    more: int
+    """How many words unfold."""
+    words: int
+    is_cut: bool = False
+    """It came to its length limit."""
+
+    @classmethod
+    def of(cls, pieces: Sequence[Piece], *, is_cut: bool = False) -> Side:
+        text = "".join(piece.text for piece in pieces)
+        return cls(*differences.shorten(pieces, WORDS), figures.words(text), is_cut)
+
+
+@dataclass(frozen=True)
+class Again:
+    """A corrected question: the reply that was corrected, what was taught, and what the candidate says now."""
+
+    turn: Turn
+    question: str
+    kind: str
+    """What was taught: rewrite, guidance or hint; empty: nothing of it can be shown any more."""
+    lesson: str
+    before: Side
+    after: Side
+    now: Side | None
+    """What the live checkpoint says now; None where it wrote the corrected reply itself."""
+    is_own: bool
+    """Whether it is the looking person's own question."""
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        return self.before, self.after
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A check with its meaning."""
+
+    check: Mapping[str, Any]
+    meaning: Meaning
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One held-out prompt and both replies, with what each number beside them means."""
+
+    id: str
+    prompt: str
+    live: Side
+    candidate: Side
+    figures: Sequence[tuple[str, float | None, float | None]]
+    """(what it means, live's, the candidate's)"""
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        return self.live, self.candidate
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """A figure of the overfitting meter with its meaning."""
+
+    gauge: Mapping[str, Any]
+    meaning: Meaning
 
 
 @dataclass(frozen=True)
@@ -76,8 +156,72 @@ def panel(checkpoint: Checkpoint, user: User) -> Mapping[str, Any] | None:
         "moved": moved(rows),
         "people": people(own.outcome(corrections, limits.own_enough), limits.own_fall),
         "kept": kept(corrections),
-        "meter": list(exam.meter.values()),
+        "meter": [Gauge(gauge, wording.explain_check(gauge["name"])) for gauge in exam.meter.values()],
     }
+
+
+def verdict(exam: Examination | None) -> Verdict | None:
+    """What changed, in words; None before there is anything to say."""
+    if exam is None or not exam.checks:
+        return None
+    return wording.word_verdict(exam.checks, exam.pairs, pack.outcome([pack.Row.read(row) for row in exam.pack]))
+
+
+def checks(exam: Examination | None) -> list[Checked]:
+    """The exam's checks, each with what it asks."""
+    return [Checked(check, wording.explain_check(check["name"])) for check in (exam.checks if exam else ())]
+
+
+def again(exam: Examination | None, user: User) -> list[Again]:
+    """Corrected questions that were asked again, as far as this person may read them, the newest first."""
+    if exam is None:
+        return []
+    rows = AskedAgain.objects.visible_to(user).filter(examination=exam).select_related("turn__session")
+    said: dict[UUID, list[Feedback]] = defaultdict(list)
+    for one in Feedback.objects.standing().filter(turn__in=rows.values("turn")).order_by("pk"):
+        said[one.turn_id].append(one)
+    verdicts = {one.turn_id: one for one in Judgement.objects.filter(turn__in=rows.values("turn")).defer("teacher")}
+    return [_again(row, said[row.turn_id], verdicts.get(row.turn_id), exam, user) for row in rows]
+
+
+def _again(
+    row: AskedAgain, said: Sequence[Feedback], judgement: Judgement | None, exam: Examination, user: User
+) -> Again:
+    turn = row.turn
+    kind, lesson = asked_again.lesson_of(judgement, said)
+    before, after = differences.between(turn.text, row.candidate)
+    by_live = turn.checkpoint_id == exam.against_id
+    return Again(
+        turn,
+        asked_again.question_of(turn),
+        kind,
+        lesson,
+        Side.of(before, is_cut=turn.is_cut),
+        Side.of(after, is_cut=asked_again.CANDIDATE in row.cut),
+        None if by_live else Side.of([Piece(row.live, False)], is_cut=asked_again.LIVE in row.cut),
+        turn.session.user_id == user.pk,
+    )
+
+
+def pairs(exam: Examination | None) -> list[Pair]:
+    """The held-out prompts with both replies."""
+    return [_pair(pair) for pair in (exam.pairs if exam else ())]
+
+
+def _pair(pair: Mapping[str, Any]) -> Pair:
+    live, candidate = differences.between(str(pair.get("live", "")), str(pair.get("candidate", "")))
+    names = dict.fromkeys(
+        name.partition("_")[2] for name, value in pair.items() if isinstance(value, (int, float)) and "_" in name
+    )
+    numbers = [
+        (wording.explain_figure(name), pair.get(f"live_{name}"), pair.get(f"candidate_{name}")) for name in names
+    ]
+    return Pair(pair.get("id", ""), pair.get("prompt", ""), Side.of(live), Side.of(candidate), numbers)
+
+
+def has_marks(shown: Sequence[Again] | Sequence[Pair]) -> bool:
+    """Whether anything in these replies is marked: without a mark there is no legend."""
+    return differences.has_marks(*((*side.pieces, *side.rest) for one in shown for side in one.sides))
 
 
 def moved(rows: Sequence[pack.Row]) -> list[Asked]:

@@ -19,21 +19,22 @@ Look = Callable[[Checkpoint, User], Mapping[str, Any] | None]
 class Panel:
     """One card of the page, filled in."""
 
+    place: str
+    """now: beside what can be done; figures and made: under the fold of that name."""
     template: str
     data: Mapping[str, Any]
 
 
-LOOKS: Sequence[tuple[str, Look]] = (
-    ("console/_exam.html", exams.panel),
-    ("console/_trial_of.html", tried.panel),
-    ("console/_guard.html", tried.guarded),
-    ("console/_tainted.html", tainted.panel),
-    ("console/_lineage.html", descent.panel),
+LOOKS: Sequence[tuple[str, str, Look]] = (
+    ("figures", "console/_exam.html", exams.panel),
+    ("now", "console/_guard.html", tried.guarded),
+    ("now", "console/_tainted.html", tainted.panel),
+    ("made", "console/_lineage.html", descent.panel),
 )
-"""(template, look) in the page's order."""
+"""(place, template, look) in the page's order."""
 
 
 def panels(checkpoint: Checkpoint, user: User) -> list[Panel]:
     """The panels of this checkpoint, as this person may see them."""
-    found = ((template, look(checkpoint, user)) for template, look in LOOKS)
-    return [Panel(template, data) for template, data in found if data is not None]
+    found = ((place, template, look(checkpoint, user)) for place, template, look in LOOKS)
+    return [Panel(place, template, data) for place, template, data in found if data is not None]

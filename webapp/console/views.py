@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 from uuid import UUID
 
 from django.contrib import messages
@@ -16,12 +16,12 @@ from django.views.decorators.http import require_GET, require_POST
 
 from chat.models import Turn
 from core.errors import TalkbackError
-from judge import pooling, redaction
+from judge import pooling, redaction, wording
 from judge.models import Examination, Judgement, Overruling
 from training import batches, forecast, hours, lines, promotion, retention
 from training.models import SHARED, Checkpoint, Line, Run, Taint
 from webapp import learning
-from webapp.console import curves, differences, fragments, heat, panels, standing
+from webapp.console import curves, exams, fragments, heat, panels, recipes, standing, tried
 from webapp.console.board import counted, waiting
 from webapp.console.doors import for_staff, person, said_aloud
 from webapp.journey import journey
@@ -75,6 +75,7 @@ def checkpoint(request: HttpRequest, number: int) -> HttpResponse:
     shown = get_object_or_404(Checkpoint.objects.select_related("line", "parent", "run"), number=number)
     examination = Examination.objects.select_related("against").filter(checkpoint=shown).first()
     line = lineage(shown)
+    again, pairs = exams.again(examination, person(request)), exams.pairs(examination)
     lessons = pooling.judged(shown.run) if shown.run else Judgement.objects.none()
     response = render(
         request,
@@ -83,7 +84,14 @@ def checkpoint(request: HttpRequest, number: int) -> HttpResponse:
             "checkpoint": shown,
             "line": line,
             "examination": examination,
-            "pairs": [pair_of(pair) for pair in examination.pairs] if examination else [],
+            "nats": wording.NATS,
+            "verdict": exams.verdict(examination),
+            "again": again,
+            "again_marks": exams.has_marks(again),
+            "is_own": all(one.is_own for one in again),
+            "checks": exams.checks(examination),
+            "pairs": pairs,
+            "pair_marks": exams.has_marks(pairs),
             "lessons": lessons.select_related("turn__session", "turn__checkpoint", "sample").order_by(
                 "turn__created_at"
             ),
@@ -92,7 +100,9 @@ def checkpoint(request: HttpRequest, number: int) -> HttpResponse:
             "live": Checkpoint.live(shown.line_id),
             "previous": promotion.previous(shown.line_id),
             "standing": standing.standing(shown, examination, person(request)),
+            "trial": tried.panel(shown, person(request)),
             "panels": panels.panels(shown, person(request)),
+            "reading": recipes.read(shown.run.recipe) if shown.run else None,
         },
     )
     return settled(request, response, shown.status not in (Checkpoint.Status.CANDIDATE, Checkpoint.Status.APPROVED))
@@ -180,18 +190,3 @@ def lineage(checkpoint: Checkpoint) -> list[Checkpoint]:
     while line[-1].parent_id is not None:
         line.append(known[line[-1].parent_id])
     return line[::-1]
-
-
-def pair_of(pair: Mapping[str, Any]) -> dict[str, Any]:
-    """One held-out prompt as the page shows it: both replies with what differs, and each one's numbers."""
-    live, candidate = differences.between(str(pair.get("live", "")), str(pair.get("candidate", "")))
-    numbers = {
-        side: {
-            name.removeprefix(f"{side}_"): value
-            for name, value in pair.items()
-            if name.startswith(f"{side}_") and isinstance(value, (int, float))
-        }
-        for side in ("live", "candidate")
-    }
-    told = {"id": pair.get("id", ""), "prompt": pair.get("prompt", "")}
-    return told | {"live": live, "candidate": candidate, "numbers": numbers}
