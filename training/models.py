@@ -277,7 +277,8 @@ class Run(Stateful):
     parent = models.ForeignKey(Checkpoint, models.PROTECT, null=True, related_name="runs_from")
     seed = models.PositiveBigIntegerField(default=0)
     progress = models.JSONField(default=dict, blank=True)
-    """{"phase": str, "done": int, "total": int, "eta_s": float}"""
+    """{"phase": str, "done": int, "total": int, "share": float, "eta_s": float}: done of total in this phase, and the
+    share of the whole run, which only grows; what is left, in seconds, only falls."""
     metrics = models.JSONField(default=list, blank=True)
     """One dict an optimiser update."""
     code_version = models.CharField(max_length=80, blank=True)

@@ -113,6 +113,7 @@ class Ledger:
         self.run, self.work, self.done = run, work, 0
         self.began = time.monotonic()
         self.written = -math.inf
+        self.least_s = math.inf
 
     def beat(self, phase: str, done: int, total: int, *, work: int = 0, force: bool = False) -> None:
         """Say where the run is. Raises Lost when it is no longer this worker's, Cancelled when a person says stop."""
@@ -121,14 +122,16 @@ class Ledger:
         if not force and now - self.written < BEAT_S:
             return
         self.written = now
-        left = self.work - self.done
         # What was done twice, for want of memory, is more than the whole.
-        eta_s = max(0.0, (now - self.began) / self.done * left) if self.done else None
+        left = max(0, self.work - self.done)
+        if self.done:  # an estimate that grows is worse than one that stands still for a while
+            self.least_s = min(self.least_s, (now - self.began) / self.done * left)
         progress = {
             "phase": phase,
             "done": done,
             "total": total,
-            "eta_s": None if eta_s is None else round(eta_s, 1),
+            "share": round(1 - left / self.work, 4) if self.work else 0.0,
+            "eta_s": round(self.least_s, 1) if self.done else None,
         }
         patiently(partial(self._write, progress))
 
@@ -291,7 +294,7 @@ def _begin(run: Run) -> bool:
                 attempts=run.attempts + 1,
                 heartbeat_at=now,
                 started_at=now,
-                progress={"phase": "loading", "done": 0, "total": 1, "eta_s": None},
+                progress={"phase": "loading", "done": 0, "total": 1, "share": 0.0, "eta_s": None},
                 metrics=[],
                 error="",
                 code_version=versions.ours()[:80],
@@ -416,7 +419,7 @@ def _finish(run: Run, parent: Checkpoint, recipe: Recipe, made: Made, learned: L
         finished_at=timezone.now(),
         metrics=run.metrics,
         learned=run.learned,
-        progress={"phase": "finished", "done": 1, "total": 1, "eta_s": 0.0, "peak_mib": learned.peak_mib},
+        progress={"phase": "finished", "done": 1, "total": 1, "share": 1.0, "eta_s": 0.0, "peak_mib": learned.peak_mib},
     )
     checkpoint.made = receipts.made(checkpoint, made.base)
     checkpoint.save(update_fields=["made"])

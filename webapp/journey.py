@@ -259,12 +259,12 @@ def learning(judgement: Judgement, ballot: Ballot, run: Run | None) -> Journey:
         said = sentence(judgement, ballot, "Its batch is full and waits for the learner.")
         return Journey("learning", "waiting for the learner", said, "active")
     progress: Mapping[str, Any] = run.progress or {}
-    done, total = int(progress.get("done") or 0), int(progress.get("total") or 0)
-    share = f" {100 * done // total} %" if total else ""
+    done = int(100 * (progress.get("share") or 0))
+    share = f" {done} %" if "share" in progress else ""
     eta_s = progress.get("eta_s")
     left = f" About {max(1, round(eta_s / 60))} min to go." if eta_s and eta_s > 30 else ""
     said = sentence(judgement, ballot, f"Run {run.pk} is learning it.{left}")
-    return Journey("learning", f"learning{share}", said, "active", done, total)
+    return Journey("learning", f"learning{share}", said, "active", done, 100 if share else 0)
 
 
 def trained(judgement: Judgement, ballot: Ballot, checkpoint: Checkpoint) -> Journey:

@@ -30,9 +30,9 @@ DESKTOP, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
 
 LONG = (
     "A rainbow is a beautiful arc of colours that appears in the sky when sunlight meets drops of water. The light is "
-    "bent as it enters each drop, reflected at its back and bent again on its way out, and since each colour is bent by "
-    "a different angle, white light is parted into red, orange, yellow, green, blue, indigo and violet. You can see one "
-    "if the sun is behind you and it rains in front of you. Many people all over the world have told stories about "
+    "bent as it enters each drop, reflected at its back and bent again on its way out, and since each colour is bent "
+    "by a different angle, white light is parted into red, orange, yellow, green, blue, indigo and violet. You can see "
+    "one if the sun is behind you and it rains in front of you. Many people all over the world have told stories about "
     "rainbows, and they are a popular sight after a storm has passed."
 )
 CASES = (
@@ -40,7 +40,7 @@ CASES = (
     (
         "Why do cats purr?",
         LONG.replace("rainbow", "purr"),
-        "Cats purr to calm themselves, or when content.",
+        "Cats purr to calm down, or when content.",
         "guidance",
     ),
     ("Name a good breakfast.", "Eggs, toast, fruit, juice and tea.", "Eggs with toast, and fruit.", "rewrite"),
@@ -146,13 +146,8 @@ async def top(tab: Page, selector: str) -> float:
     return box["y"]
 
 
-@pytest.mark.parametrize(("size", "most"), [(DESKTOP, 2.6), (PHONE, 4.6)], ids=["desktop", "phone"])
-async def test_the_verdict_and_the_corrected_questions_come_before_the_buttons_within_a_few_screens(
-    open_tab,
-    candidate,
-    size,
-    most,  # noqa: F811
-):
+@pytest.mark.parametrize(("size", "most"), [(DESKTOP, 2.4), (PHONE, 3.8)], ids=["desktop", "phone"])
+async def test_the_verdict_comes_before_the_buttons_in_a_few_screens(open_tab, candidate, size, most):  # noqa: F811
     tab = await open_tab("/console/checkpoints/1/")
     await settle(tab, size)
     await picture(tab, f"passed-{size['width']}")

@@ -33,7 +33,7 @@ def run(ana) -> Run:  # noqa: F811
         status="running",
         recipe=config.PRESETS["embedded"].model_dump(),
         parent=Checkpoint.live(),
-        progress={"phase": "learning", "done": 3, "total": 16, "eta_s": 70},
+        progress={"phase": "learning", "share": 0.1875, "eta_s": 70},
         metrics=[figures(1)],
     )
 
@@ -41,7 +41,7 @@ def run(ana) -> Run:  # noqa: F811
 async def test_a_run_is_watched_stopped_by_keyboard_and_read(open_tab, run):  # noqa: F811
     tab = await open_tab(f"/console/runs/{run.pk}/")
     state = tab.locator("#run-state")
-    await expect(state).to_contain_text("3 of 16")
+    await expect(state).to_contain_text("19 %")
     await expect(state).to_contain_text("about 70 s to go")
 
     # what is opened stays open, and who is at it by keyboard stays there, when the figures come anew
@@ -49,9 +49,9 @@ async def test_a_run_is_watched_stopped_by_keyboard_and_read(open_tab, run):  # 
     await numbers.locator("summary").focus()
     await tab.keyboard.press("Enter")
     await expect(numbers.locator("tbody tr")).to_have_count(1)
-    progress = {"phase": "learning", "done": 9, "total": 16, "eta_s": 40}
+    progress = {"phase": "learning", "share": 0.5625, "eta_s": 40}
     await Run.objects.filter(pk=run.pk).aupdate(progress=progress, metrics=[figures(1), figures(2)])
-    await expect(state).to_contain_text("9 of 16")
+    await expect(state).to_contain_text("56 %")
     await expect(numbers.locator("tbody tr")).to_have_count(2)
     await expect(numbers).to_have_attribute("open", "")
     await expect(numbers.locator("summary")).to_be_focused()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from django.utils import timezone
@@ -271,6 +272,25 @@ def test_progress_names_the_phase_and_what_is_left(queued, monkeypatch):
     assert [row["total"] for row in learning] == [6] * len(learning)  # 2 updates of 3 samples
     assert max(row["done"] for row in learning) == 6
     assert all(row["eta_s"] >= 0 for row in learning)
+    # Of the whole run: 3 samples that are read once and learned from twice, at three times the work, are 21 units.
+    shares = [row["share"] for row in seen if "share" in row]
+    assert shares == sorted(shares)
+    assert shares[0] == 0
+    assert shares[-1] == 1
+    assert round(3 / 21, 4) in shares
+
+
+def test_what_is_left_never_grows(queued, monkeypatch):
+    now = iter([0.0, 10.0, 20.0, 80.0, 90.0, 100.0])
+    monkeypatch.setattr(runs, "time", SimpleNamespace(monotonic=lambda: next(now)))
+    ledger = runs.Ledger(queued, 10)
+    left = []
+    monkeypatch.setattr(ledger, "_write", lambda progress: left.append(progress["eta_s"]))
+    monkeypatch.setattr(runs, "patiently", lambda write: write())
+    for work in (1, 4, 1, 2, 2):
+        ledger.beat("learning", 1, 1, work=work)
+    # 10 s a unit and nine left; 4 s and five; 13.3 s and four would be 53 s; 11.25 s and two would be 22.5 s; none.
+    assert left == [90.0, 20.0, 20.0, 20.0, 0.0]
 
 
 # What must never pass silently

@@ -117,3 +117,21 @@ def test_of_very_many_updates_some_are_shown_and_all_are_counted():
     assert (loss.lines[0].points[0].x, loss.lines[0].points[-1].x) == (46.0, 330.0)
     assert loss.rows[-1] == ("1001", "0.000999")
     assert "in 1001 updates" in loss.sentence
+
+
+def test_what_passed_its_limit_is_named_with_what_it_means():
+    metrics = [{"grad_norm": 0.8, "clip_fraction": 0.34}, {"grad_norm": 1.87, "clip_fraction": 0.1}]
+    assert charts.worries(metrics, {"max_grad_norm": 1.0}) == [
+        "Clip fraction: 0.34, above 0.3, in 1 of 2 updates: much of the batch taught no more. A lower rate or fewer "
+        "updates help.",
+        "Gradient norm: 1.87, above 1, in 1 of 2 updates: such updates were scaled down to it. Often so, the rate is "
+        "too high.",
+    ]
+    [first] = charts.worries(metrics[:1], {"max_grad_norm": 1.0})
+    assert first.startswith("Clip fraction: 0.34, above 0.3, in 1 of 1 update: ")
+
+
+def test_within_its_limits_nothing_is_worrying():
+    at_its_limits = [{"grad_norm": 1.0, "clip_fraction": 0.3, "gap_mean": 0.01}]
+    assert charts.worries(at_its_limits, {"max_grad_norm": 1.0, "max_gap": 0.1}) == []
+    assert charts.worries([], {}) == []

@@ -232,9 +232,9 @@ def test_a_turn_shows_its_whole_journey(console, make_lesson, make_checkpoint):
 
 
 def test_a_run_shows_its_progress_and_can_be_stopped(console, make_run):
-    run = make_run("running", progress={"phase": "learning", "done": 3, "total": 16, "eta_s": 70})
+    run = make_run("running", progress={"phase": "learning", "share": 0.1875, "eta_s": 70})
     page = text(console.get(reverse("console:run", args=[run.pk])))
-    assert "3 of 16" in page
+    assert "19 %" in page
     assert "about 70 s to go" in page
 
     console.post(reverse("console:cancel", args=[run.pk]))

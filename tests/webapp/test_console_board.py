@@ -102,7 +102,7 @@ def test_with_redis_away_the_board_says_so_and_what_follows():
 
 
 def test_a_run_tells_its_phase_and_how_long_it_will_take():
-    progress = {"phase": "learning", "done": 4, "total": 16, "eta_s": 120.0}
+    progress = {"phase": "learning", "done": 4, "total": 16, "share": 0.25, "eta_s": 120.0}
     now = station("learn", run=run("running", progress=progress, heartbeat_at=NOW))
     assert (now.sentence, now.percent) == ("Learning, about 2 min to go.", 25)
 

@@ -114,9 +114,9 @@ def test_of_more_than_a_run_takes_each_says_how_many_are_before_it(make_lesson):
 
 
 def test_a_run_shows_how_far_it_is(make_lesson):
-    run = Run.objects.create(recipe={}, status="running", progress={"done": 4, "total": 10, "eta_s": 90})
+    run = Run.objects.create(recipe={}, status="running", progress={"share": 0.4, "eta_s": 90})
     told = journey(make_lesson("claimed", run=run).turn)
-    assert (told.stage, told.label, told.done, told.total) == ("learning", "learning 40 %", 4, 10)
+    assert (told.stage, told.label, told.done, told.total) == ("learning", "learning 40 %", 40, 100)
     assert "About 2 min to go." in told.detail
 
 

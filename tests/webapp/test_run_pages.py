@@ -237,17 +237,17 @@ async def test_nobody_but_staff_hears_of_a_run(talker):
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 async def test_an_open_run_receives_its_progress_its_curves_and_its_end(operator, make_run):
-    run = await sync_to_async(make_run)("running", progress={"phase": "learning", "done": 3, "total": 16, "eta_s": 70})
+    run = await sync_to_async(make_run)("running", progress={"phase": "learning", "share": 0.1875, "eta_s": 70})
     tab, answer = await open_socket(operator, run.pk)
     assert answer["type"] == "websocket.accept"
     whole = await tab.receive_output(5)
     assert whole["text"].count('hx-swap-oob="true"') == len(runs.PARTS)
-    assert "3 of 16" in whole["text"]
+    assert "19 %" in whole["text"]
 
-    progress = {"phase": "learning", "done": 9, "total": 16, "eta_s": 40}
+    progress = {"phase": "learning", "share": 0.5625, "eta_s": 40}
     await Run.objects.filter(pk=run.pk).aupdate(progress=progress, metrics=METRICS)
     news = (await tab.receive_output(10))["text"]
-    assert "9 of 16" in news
+    assert "56 %" in news
     assert "loss: from 0.5 to 0.25" in news
 
     await Run.objects.filter(pk=run.pk).aupdate(status="failed", error="Stopped by a person.")
@@ -439,3 +439,15 @@ def test_only_staff_choose_a_recipe(client, talker, line):
     assert client.post(reverse("console:recipe_give", args=[line.name]), {"preset": "opd"}).status_code == 403
     assert client.post(reverse("console:recipe_undo", args=[1])).status_code == 403
     assert client.get(reverse("console:recipe")).status_code == 403
+
+
+def test_a_run_begins_with_loss_and_kl_and_says_whether_anything_is_worrying(console, make_run):
+    steps = [{"update": 1, "loss": 0.5, "kl": 0.01, "clip_fraction": 0.1, "entropy": 1.0}]
+    normal = text(console.get(reverse("console:run", args=[make_run(metrics=steps).pk])))
+    assert "<strong>Normal:</strong> nothing here is worrying." in normal
+    assert normal.index('id="chart-loss"') < normal.index('id="chart-kl"') < normal.index('id="run-more"')
+    assert normal.index('id="run-more"') < normal.index('id="chart-clip"')
+    steps[0]["clip_fraction"] = 0.34
+    odd = text(console.get(reverse("console:run", args=[make_run(metrics=steps).pk])))
+    assert "Clip fraction: 0.34, above 0.3, in 1 of 1 update" in odd
+    assert "nothing here is worrying" not in odd

@@ -346,10 +346,10 @@ def _learn(facts: Facts) -> Station:
         if silence > SILENT_S:
             said = f"Its learner has been silent for {span(silence)}; the run is taken up again or its samples go back."
             return Station("learn", "Learn", str(run), "stuck", said, run.started_at)
-        done, total = run.progress.get("done", 0), run.progress.get("total", 0)
+        done = round(100 * run.progress.get("share", 0))
         left = f", about {span(run.progress['eta_s'])} to go" if run.progress.get("eta_s") else ""
         said = f"{str(run.progress.get('phase', 'starting')).capitalize()}{left}."
-        return Station("learn", "Learn", str(run), "working", said, run.started_at, done, total)
+        return Station("learn", "Learn", str(run), "working", said, run.started_at, done, 100)
     if run.status == Run.Status.FAILED:
         return Station("learn", "Learn", f"{run} failed", "idle", run.error or "It failed.", run.finished_at)
     return Station("learn", "Learn", f"{run} done", "idle", "No run at work.", run.finished_at)
@@ -365,7 +365,9 @@ def _examine(facts: Facts) -> Station:
     if examination is None:
         return Station("examine", "Examine", candidate.name, "waiting", "Waiting for a judge worker to be free.", since)
     done, total = examination.progress.get("done", 0), examination.progress.get("total", 0)
-    said = f"Against {examination.against}: {done} of {total} prompts." if total else f"Against {examination.against}."
+    said = (
+        f"Against {examination.against}: {done} of {total} questions." if total else f"Against {examination.against}."
+    )
     return Station("examine", "Examine", candidate.name, "working", said, examination.started_at, done, total)
 
 

@@ -39,6 +39,10 @@ class About:
     from_zero: bool = False
     limit: str = ""
     """The recipe's knob that is drawn as a limit."""
+    most: float | None = None
+    """What is worrying above it, where no knob says so."""
+    past: str = ""
+    """What it means that the limit was passed, after the figure's name and numbers."""
 
 
 LOSS_PARTS = {
@@ -97,6 +101,8 @@ ABOUT = (
         "The share of tokens that have moved as far as one run lets them.",
         "Above about 0.3 is worrying: much of the batch teaches no more, and the rate or the updates are too high.",
         from_zero=True,
+        most=0.3,
+        past="much of the batch taught no more. A lower rate or fewer updates help.",
     ),
     About(
         "gap",
@@ -106,6 +112,7 @@ ABOUT = (
         "It should be near 0: at the limit the run stops, since one of the two does not run what it says.",
         from_zero=True,
         limit="max_gap",
+        past="engine and learner do not run the same weights alike.",
     ),
     About(
         "grad_norm",
@@ -115,6 +122,7 @@ ABOUT = (
         "Spikes far above the others are worrying: one sample outweighs the batch. Exactly 0 teaches nothing.",
         from_zero=True,
         limit="max_grad_norm",
+        past="such updates were scaled down to it. Often so, the rate is too high.",
     ),
     About(
         "adapter_norm",
@@ -242,6 +250,28 @@ def charts(metrics: Sequence[Mapping[str, Any]], recipe: Mapping[str, Any], leng
     advantages = strip(metrics) or chart(ADVANTAGES, metrics, recipe)
     made = [*drawn[:5], advantages, *drawn[5:6], bars(lengths, recipe), *drawn[6:]]
     return [one for one in made if one is not None]
+
+
+def worries(metrics: Sequence[Mapping[str, Any]], recipe: Mapping[str, Any]) -> list[str]:
+    """Which figures passed their limit, and what that means; none of them: nothing here is worrying.
+
+    >>> worries([{"clip_fraction": 0.2}, {"clip_fraction": 0.34}], {})
+    ['Clip fraction: 0.34, above 0.3, in 1 of 2 updates: much of the batch taught no more. A lower rate or fewer \
+updates help.']
+    """
+    found = []
+    for about in ABOUT:
+        most = about.most if about.most is not None else limit_of(about, recipe)
+        if most is None or not about.past:
+            continue
+        values = [step[name] for name in list(about.names)[:1] for step in metrics if is_number(step.get(name))]
+        over = [value for value in values if value > most]
+        if over:
+            found.append(
+                f"{about.title}: {short(max(over))}, above {short(most)}, in {len(over)} of {len(values)} "
+                f"update{'s' if len(values) > 1 else ''}: {about.past}"
+            )
+    return found
 
 
 def others(metrics: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -37,6 +37,9 @@ LONG = ("prompt_ids", "teacher_prompt_ids", "old_logprobs", "sampled_logprobs", 
 
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 
+LEADS = ("loss", "kl")
+"""The charts that a run's page begins with; the others are under a fold."""
+
 PHASES = {
     "loading": "Loading the model",
     "teacher": "Reading every sample with the frozen models",
@@ -158,13 +161,18 @@ def moving_parts(run: Run) -> dict[str, Any]:
     lengths = [len(ids) for ids in rows_of(run).values_list("response_ids", flat=True)]
     rest = set(charts.others(run.metrics))
     held = waiting(run) if run.status == Run.Status.QUEUED else None
+    drawn: dict[bool, list[charts.Chart]] = {True: [], False: []}
+    for chart in charts.charts(run.metrics, run.recipe, lengths) if run.metrics else []:
+        drawn[chart.key in LEADS].append(chart)
     return {
         "held": held.why if held else "",
         "run": run,
         "row": Row.of(run, len(lengths)),
         "phase": PHASES.get(str(run.progress.get("phase", "")), str(run.progress.get("phase", ""))),
         "reading": recipes.read(run.recipe),
-        "charts": charts.charts(run.metrics, run.recipe, lengths) if run.metrics else [],
+        "worries": charts.worries(run.metrics, run.recipe),
+        "charts": drawn[True],
+        "more_charts": drawn[False],
         "others": [curve for curve in curves.curves([run.metrics]) if curve.name in rest],
     }
 
