@@ -35,6 +35,13 @@ def read(notice: Notice, by: User) -> bool:
     return bool(Notice.objects.filter(pk=notice.pk, read_at=None).update(read_at=timezone.now(), read_by=by))
 
 
+def waiting() -> QuerySet[Checkpoint]:
+    """Candidates that passed the gate and wait for a person, the oldest first. Nothing is kept: what was decided, or is
+    held, waits no more."""
+    passed = Checkpoint.objects.filter(status=Checkpoint.Status.PASSED, is_held=False)
+    return passed.select_related("line").order_by("number")
+
+
 def alarms(line: str | None) -> QuerySet[Notice]:
     """The unread errors that are about this line, or about no checkpoint and so about every line."""
     return unread().filter(Q(checkpoint=None) | Q(checkpoint__line=line), level=Notice.Level.ERROR)

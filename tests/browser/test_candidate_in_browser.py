@@ -13,7 +13,7 @@ from django.utils import timezone
 from chat.models import Session, Turn
 from feedback.models import Feedback
 from judge import pack
-from judge.models import AskedAgain, Examination, Judgement
+from judge.models import AskedAgain, Comparison, Examination, Judgement
 from tests.chat.conftest import ana, site, small_and_quick  # noqa: F401  fixtures
 from tests.chat.test_browser import open_tab  # noqa: F401  a fixture
 from training import config
@@ -172,6 +172,8 @@ async def test_with_everything_unfolded_nothing_is_scrolled_sideways_and_bars_ar
     await settle(tab, size)
     await tab.evaluate("document.querySelectorAll('main details').forEach((one) => (one.open = true))")
     await picture(tab, f"unfolded-{size['width']}")
+    if folder := os.environ.get("SHOTS"):
+        await tab.locator("#figures").screenshot(path=Path(folder) / f"figures-{size['width']}.png", caret="initial")
     assert await tab.evaluate(SIDEWAYS) == []
     widths = await tab.evaluate("[...document.querySelectorAll('.gauges meter')].map((one) => one.clientWidth)")
     assert len(widths) == 6
@@ -214,3 +216,51 @@ async def test_a_rejected_and_a_live_one_say_what_they_are(open_tab, candidate):
     await expect(tab.locator("#call")).to_contain_text("It failed the gate, and answers nobody.")
     await picture(tab, "rejected-390")
     assert await tab.evaluate(SIDEWAYS) == []
+
+
+HEARD = """window.heard = [];
+window.Notification = class {
+    static permission = "default";
+    static async requestPermission() { return (this.permission = "granted"); }
+    constructor(title, about) {
+        window.heard.push([title, about.tag]);
+        document.documentElement.dataset.heard = window.heard.length;
+    }
+    addEventListener() {}
+};"""
+"""A browser's notifications, as far as a page sees them."""
+
+
+async def test_who_asks_for_it_is_told_once_when_a_candidate_waits(open_tab, candidate):  # noqa: F811
+    tab = await open_tab("/console/notices/")
+    await tab.add_init_script(HEARD)
+    await tab.reload()
+    switch = tab.get_by_role("button", name="Tell me when a candidate waits")
+    await expect(switch).to_have_attribute("aria-pressed", "false")
+    assert await tab.evaluate("window.heard") == []
+    await switch.click()
+    await expect(switch).to_have_attribute("aria-pressed", "true")
+    await expect(tab.locator("html")).to_have_attribute("data-heard", "1")
+    assert await tab.evaluate("window.heard") == [["talkback@1 waits for you", "talkback@1"]]
+    await switch.click()
+    await expect(switch).to_have_attribute("aria-pressed", "false")
+    await switch.click()  # it was told already, and is not told again
+    await expect(switch).to_have_attribute("aria-pressed", "true")
+    await tab.wait_for_timeout(300)
+    assert len(await tab.evaluate("window.heard")) == 1
+
+
+async def test_both_sides_of_a_blind_comparison_look_alike(open_tab, candidate):  # noqa: F811
+    base = await Checkpoint.objects.aget(number=0)
+    replies = [{"prompt": "Why?", "first": "One.", "second": "Two.", "is_swapped": False}]
+    made = await Comparison.objects.acreate(
+        first=base, second=candidate, prompts=["Why?"], replies=replies, status="answered"
+    )
+    tab = await open_tab(f"/console/compare/{made.pk}/")
+    looks = """[...document.querySelectorAll(".pair.blind > div")].map((one) => {
+        const { backgroundColor, boxShadow, color, border, outline, width } = getComputedStyle(one);
+        return [backgroundColor, boxShadow, color, border, outline, width].join();
+    })"""
+    left, right = await tab.evaluate(looks)
+    assert left == right
+    await picture(tab, "blind")

@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from tests.webapp.test_console import text
 from training import notices
+from training.models import Checkpoint
 from webapp.console import fragments, places
 
 HERE = "/console/runs/"
@@ -85,3 +86,35 @@ def test_a_page_opens_its_group_and_its_tab(view, group, tab):
 def test_a_page_that_is_not_there_is_not_named(monkeypatch):
     monkeypatch.setattr(places, "GROUPS", (("The loop", (places.Place("Nowhere", "console:nowhere"),)),))
     assert places.groups("console:board", is_staff=True)[0].tabs == ()
+
+
+# A candidate that waits
+
+
+@pytest.mark.parametrize("page", [HERE, "/console/notices/", "/console/checkpoints/0/"])
+def test_a_candidate_that_waits_is_named_on_every_page_until_somebody_has_decided(console, make_checkpoint, page):
+    candidate = make_checkpoint(1)
+    assert "talkback@1 has learned and waits for a yes." in text(console.get(page))
+    Checkpoint.objects.filter(pk=candidate.pk).update(status="rejected")
+    assert "waits for a yes" not in text(console.get(page))
+
+
+def test_where_it_is_said_already_it_is_not_said_twice(console, make_checkpoint):
+    make_checkpoint(1)
+    for page in ("/console/", "/console/checkpoints/1/"):
+        assert "has learned and waits for a yes" not in text(console.get(page))
+
+
+def test_a_script_hears_of_what_waits_and_of_nothing_held(console, make_checkpoint):
+    make_checkpoint(1)
+    make_checkpoint(2, is_held=True)
+    make_checkpoint(3, "candidate")
+    found = console.get(reverse("console:waiting")).json()
+    assert found == {"waiting": [{"name": "talkback@1", "url": "/console/checkpoints/1/"}]}
+
+
+def test_who_does_not_run_it_hears_of_no_candidate(client, talker, make_checkpoint):
+    make_checkpoint(1)
+    client.force_login(talker)
+    assert client.get(reverse("console:waiting")).status_code == 403
+    assert "notify.js" not in text(client.get("/"))

@@ -23,7 +23,7 @@ def context(status: str = "") -> dict[str, Any]:
         "status": status if status in Turn.Status.values else "",
         "decisions": board.decisions(),
         "hints_waiting": desk.waiting(),
-        "noticed": notices.banner(),
+        "noticed": notices.banner(names_waiting=False),
     }
 
 

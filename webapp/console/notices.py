@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.urls import path
+from django.urls import path, reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
@@ -22,17 +22,30 @@ HISTORY = 100
 """How many of those that were read are listed."""
 
 
-def banner() -> dict[str, Any]:
-    """What every page says first."""
+def banner(*, names_waiting: bool = True) -> dict[str, Any]:
+    """What every page says first: candidates that wait for a person, and what nobody has read yet."""
     unread = list(notices.unread())
-    return {"notices": unread[:SHOWN], "more": len(unread) - len(unread[:SHOWN])}
+    shown = unread[:SHOWN]
+    return {
+        "waiting": list(notices.waiting()) if names_waiting else [],
+        "notices": shown,
+        "more": len(unread) - len(shown),
+    }
+
+
+@for_staff
+@require_GET
+def waiting(request: HttpRequest) -> HttpResponse:
+    """Candidates that wait for a person, as the page's script asks for them."""
+    found = [{"name": str(one), "url": reverse("console:checkpoint", args=[one.number])} for one in notices.waiting()]
+    return JsonResponse({"waiting": found})
 
 
 @for_staff
 @require_GET
 def home(request: HttpRequest) -> HttpResponse:
     rows = Notice.objects.exclude(read_at=None).select_related("checkpoint", "read_by").order_by("-read_at")
-    context = {"unread": notices.unread(), "history": rows[:HISTORY]}
+    context = {"unread": notices.unread(), "history": rows[:HISTORY], "noticed": banner()}
     return render(request, "console/notices.html", context)
 
 
@@ -49,5 +62,6 @@ def read(request: HttpRequest, pk: int) -> HttpResponse:
 
 urls = [
     path("notices/", home, name="notices"),
+    path("notices/waiting/", waiting, name="waiting"),
     path("notices/<int:pk>/read/", read, name="notice_read"),
 ]

@@ -23,10 +23,11 @@ def navigation(context: Context) -> list[places.Group]:
     return places.groups(view, is_staff=bool(getattr(request.user, "is_staff", False)))
 
 
-@register.simple_tag
-def noticed() -> dict[str, Any]:
-    """What nobody has read yet."""
-    return notices.banner()
+@register.simple_tag(takes_context=True)
+def noticed(context: Context) -> dict[str, Any]:
+    """What nobody has read yet, and the candidates that wait; the board's headline names those itself."""
+    match = context["request"].resolver_match
+    return notices.banner(names_waiting=match is None or match.view_name != "console:board")
 
 
 @register.simple_tag
