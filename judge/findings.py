@@ -91,7 +91,7 @@ def collapsed(pairs: Sequence[dict[str, Any]], limits: Gate) -> list[Check]:
                 fluency >= limit,
                 fluency,
                 limit,
-                f"The base gives its replies {fluency:.2f} nats a token (live {before:.2f}, limit {limit:.2f}).",
+                f"The base gives its replies {fluency:.2f} nats per token (live {before:.2f}, limit {limit:.2f}).",
             )
         )
     return checks
@@ -106,7 +106,7 @@ def preferred(pairs: Sequence[dict[str, Any]], wishes: Sequence[str], limits: Ga
     if not wishes or not both:
         return []
     changes = [pair["candidate_pull"] - pair["live_pull"] for pair in both]
-    said = "The hints of its run pull on its replies {change:+.3f} nats a token more than on live's"
+    said = "The hints of its run pull on its replies {change:+.3f} nats per token more than on live's"
     check = no_worse("preference", changes, limits.preference, limits, said)
     worst = sorted(both, key=lambda pair: pair["candidate_pull"] - pair["live_pull"])[:WORST]
     return [replace(check, where="pairs", worst=() if check.passed else tuple(pair["id"] for pair in worst))]
@@ -126,7 +126,7 @@ def kept_up(rows: Sequence[pack.Row], limits: Gate) -> list[Check]:
     lowest = -limits.pack_nats - limits.certainty * figures.noise(
         [row.candidate.right - row.live.right for row in rows]
     )
-    nats = f"What is right in the general pack is {found.nats:+.2f} nats a token likelier than to live "
+    nats = f"What is right in the general pack is {found.nats:+.2f} nats per token likelier than to live "
     nats += f"(at least {lowest:.2f})."
     # A share of few items comes in steps: rounding is not to decide.
     held, sure = share >= limit - 1e-9, found.nats >= lowest
@@ -154,7 +154,7 @@ def pleased(rows: Sequence[own.Row], limits: Gate) -> list[Check]:
     whose = "one person's corrections" if shown is not found.all else "corrections"
     passed = not worse and not found.is_worse(found.all, limits.own_fall)
     said = (
-        f"On {shown.number} {whose} that never trained it does {shown.mean:+.3f} nats a token better than live "
+        f"On {shown.number} {whose} that never trained it does {shown.mean:+.3f} nats per token better than live "
         f"(95 % between {shown.low:+.3f} and {shown.high:+.3f}); it fails when all of that is below "
         f"{-limits.own_fall:g}."
     )

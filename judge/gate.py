@@ -294,7 +294,7 @@ def _compare(
         return found
 
     async def sure(prompt_ids: Sequence[int], said: Completion, anew: Completion) -> dict[str, float]:
-        """What each gives its own reply, and the candidate that of live, in nats a token."""
+        """What each gives its own reply, and the candidate that of live, in nats per token."""
         asks = {"candidate_own": (candidate, anew), "candidate_on_live": (candidate, said)}
         if against.adapter:  # of the base it is known: it has read the reply
             asks["live_own"] = (against, said)
@@ -341,7 +341,7 @@ def _preferred_examples(exam: Examination, rated: Sequence[Rated], engine: Engin
     async def changes() -> list[float]:
         return list(await asyncio.gather(*map(change, rated)))
 
-    said = "What people rated or wrote moves {change:+.3f} nats a token the wanted way"
+    said = "What people rated or wrote moves {change:+.3f} nats per token the wanted way"
     return [no_worse("rated replies", asking.run(engine, changes), limits.rated, limits, said)]
 
 
@@ -445,7 +445,7 @@ def _metered(exam: Examination, engine: Engine, limits: Gate) -> list[Check]:
 
 
 def _moved_on_own(exam: Examination, engine: Engine, limits: Gate) -> list[float]:
-    """By how much the candidate gives more to the run's own replies than live does, in nats a token each."""
+    """By how much the candidate gives more to the run's own replies than live does, in nats per token each."""
     run = exam.checkpoint.run
     if run is None or not limits.meter:
         return []

@@ -54,7 +54,7 @@ def _gap(pairs: Pairs, trained: Sequence[float], limits: Gate) -> Gauge | None:
     learned, other = figures.mean(trained), figures.mean(others)
     gap = abs(learned - other)
     said = (
-        f"Its log-prob of the replies it trained on moved by {learned:+.2f} nats a token, of others by {other:+.2f}: "
+        f"Its log-prob of the replies it trained on moved by {learned:+.2f} nats per token, of others by {other:+.2f}: "
         f"{gap:.2f} apart (at most {limits.gap:g})."
     )
     return Gauge("gap", (("others", other), ("trained on", learned)), (-1, 1), said, gap, limits.gap, gap <= limits.gap)
@@ -86,7 +86,7 @@ def _entropy(pairs: Pairs, limits: Gate) -> Gauge | None:
         return None
     live, candidate = (-figures.mean([pair[f"{side}_own"] for pair in both]) for side in (LIVE, CANDIDATE))
     limit = live * limits.entropy
-    said = f"Its replies have {candidate:.2f} nats a token of entropy (live {live:.2f}, at least {limit:.2f})."
+    said = f"Its replies have {candidate:.2f} nats per token of entropy (live {live:.2f}, at least {limit:.2f})."
     worst = sorted(both, key=lambda pair: -pair["candidate_own"])
     return Gauge(
         "entropy",
@@ -107,7 +107,7 @@ def _kl(pairs: Pairs, limits: Gate) -> Gauge | None:
     live, candidate = (
         figures.mean([pair[f"{side}_own"] - pair[f"{side}_plain"] for pair in both]) for side in (LIVE, CANDIDATE)
     )
-    said = f"Its replies are {candidate:.2f} nats a token from the base (live {live:.2f}, at most {limits.kl:g})."
+    said = f"Its replies are {candidate:.2f} nats per token from the base (live {live:.2f}, at most {limits.kl:g})."
     worst = sorted(both, key=lambda pair: pair["candidate_plain"] - pair["candidate_own"])
     within = candidate <= max(limits.kl, live)
     readings = ((LIVE, live), (CANDIDATE, candidate))

@@ -168,8 +168,8 @@ class Verdict:
 def word_verdict(
     checks: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, Any]], general: Outcome | None
 ) -> Verdict:
-    """What changed, from the exam's checks, its replies side by side and the general pack: length, knowledge, fluency,
-    whether the lesson shows; then whatever else failed."""
+    """What changed, from the exam's checks, its replies side by side and the general pack: what failed, then length,
+    knowledge, fluency, and whether the lesson shows."""
     failed = [check["name"] for check in checks if not check["passed"]]
     found = {
         "length": _word_length(pairs),
@@ -179,6 +179,7 @@ def word_verdict(
     }
     lines = [Line(one.text, "bad" if name in failed else one.tone) for name, one in found.items() if one is not None]
     lines += [Line(explain_check(name).failed, "bad") for name in failed if found.get(name) is None]
+    lines.sort(key=lambda line: line.tone != "bad")  # what failed comes first
     return Verdict(tuple(dict.fromkeys(lines)), len(checks) - len(failed), len(checks))
 
 

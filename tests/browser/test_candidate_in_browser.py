@@ -17,7 +17,7 @@ from judge.models import AskedAgain, Comparison, Examination, Judgement
 from tests.chat.conftest import ana, site, small_and_quick  # noqa: F401  fixtures
 from tests.chat.test_browser import open_tab  # noqa: F401  a fixture
 from training import config
-from training.models import Checkpoint, Run, Sample
+from training.models import Checkpoint, Decision, Run, Sample
 
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Page, expect
@@ -187,12 +187,12 @@ async def test_words_that_differ_are_marked_in_fact_and_without_marks_there_is_n
     # Sunlight that drops of rain bend and part into its colours: three of its words stand nowhere in the reply before.
     assert await first.locator("mark.here").all_inner_texts() == ["rain bend", "part"]
     assert await first.locator("mark.gone").count() > 3
-    await expect(tab.locator("#again .card-head")).to_contain_text("marked: gone and new")
+    await expect(tab.locator("#again .card-head")).to_contain_text("grey: gone · marked: new")
     await AskedAgain.objects.aupdate(candidate=LONG)
     await Turn.objects.aupdate(text=LONG)
     await tab.reload()
     await expect(tab.locator("#again mark")).to_have_count(0)
-    await expect(tab.locator("#again .card-head")).not_to_contain_text("marked")
+    await expect(tab.locator("#again .card-head")).not_to_contain_text("gone")
 
 
 async def test_in_the_dark_it_is_as_well(open_tab, candidate):  # noqa: F811
@@ -207,7 +207,7 @@ async def test_in_the_dark_it_is_as_well(open_tab, candidate):  # noqa: F811
     assert ground != ink
 
 
-async def test_a_rejected_and_a_live_one_say_what_they_are(open_tab, candidate):  # noqa: F811
+async def test_a_rejected_one_says_in_words_what_failed(open_tab, candidate):  # noqa: F811
     await Examination.objects.aupdate(passed=False, checks=[FAILING])
     await Checkpoint.objects.filter(number=1).aupdate(status="rejected", reason="20% differ.")
     tab = await open_tab("/console/checkpoints/1/")
@@ -216,6 +216,28 @@ async def test_a_rejected_and_a_live_one_say_what_they_are(open_tab, candidate):
     await expect(tab.locator("#call")).to_contain_text("It failed the gate, and answers nobody.")
     await picture(tab, "rejected-390")
     assert await tab.evaluate(SIDEWAYS) == []
+
+
+async def test_the_live_one_leads_back_and_one_under_examination_says_how_far_it_is(open_tab, candidate):  # noqa: F811
+    progress = {"phase": "general pack", "done": 8, "total": 46}
+    await Examination.objects.aupdate(passed=None, checks=[], finished_at=None, progress=progress)
+    await Checkpoint.objects.filter(number=1).aupdate(status="candidate")
+    tab = await open_tab("/console/checkpoints/1/")
+    await tab.set_viewport_size(PHONE)
+    await expect(tab.locator("#call")).to_contain_text("8 of 46 questions")
+    await picture(tab, "examined-390")
+    assert await tab.evaluate(SIDEWAYS) == []
+
+    await Examination.objects.aupdate(passed=True, checks=[check("length")])
+    await Checkpoint.objects.filter(number=0).aupdate(status="retired")
+    await Checkpoint.objects.filter(number=1).aupdate(status="live")
+    await Decision.objects.acreate(verb="promote", checkpoint=candidate, line_id="shared")
+    await expect(tab.locator("#call")).to_contain_text("It writes every new reply")  # by itself
+    await expect(tab.get_by_role("button", name="Roll back to talkback@0")).to_be_visible()
+    await picture(tab, "live-390")
+    assert await tab.evaluate(SIDEWAYS) == []
+    await settle(tab, DESKTOP)
+    await picture(tab, "live-1280")
 
 
 HEARD = """window.heard = [];

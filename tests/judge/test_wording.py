@@ -84,6 +84,7 @@ def test_fluency_is_said_by_how_far_it_fell(after, words):
 def test_what_failed_is_said_in_words_and_marked_bad():
     checks = [check("length", False), check("variety", False), check("lesson shown", False), check("of_old", False)]
     said = wording.word_verdict(checks, [pair(100, 4)], None)
+    assert [line.tone for line in said.lines] == ["bad"] * 4
     assert said.lines[0] == Line("Replies are less than a tenth as long: 4 words, were 100.", "bad")
     assert [line for line in said.lines if line.tone == "bad"][1:] == [
         Line("What it was taught does not show on questions that it never saw.", "bad"),
@@ -91,6 +92,8 @@ def test_what_failed_is_said_in_words_and_marked_bad():
         Line("Of old: failed.", "bad"),
     ]
     assert (said.passed, said.asked, said.is_passed) == (0, 4, False)
+    late = wording.word_verdict([check("variety", False)], [pair(10, 10)], None)
+    assert [line.tone for line in late.lines] == ["bad", "same", "good"]  # what failed comes first
 
 
 def test_a_lesson_that_shows_is_said():

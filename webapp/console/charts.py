@@ -80,7 +80,7 @@ ABOUT = (
         "kl",
         "KL to the base",
         {"kl": "KL"},
-        "How far the policy has moved from the base model, in nats a token of these replies.",
+        "How far the policy has moved from the base model, in nats per token of these replies.",
         "A steep rise is worrying: what the lesson does not speak of is changing too. More beta or fewer updates "
         "hold it.",
         from_zero=True,
@@ -108,7 +108,7 @@ ABOUT = (
         "gap",
         "Engine and learner",
         {"gap_mean": "mean", "gap_p99": "99th percentile"},
-        "How far apart the engine that served the replies and the learner are on the same weights, in nats a token.",
+        "How far apart the engine that served the replies and the learner are on the same weights, in nats per token.",
         "It should be near 0: at the limit the run stops, since one of the two does not run what it says.",
         from_zero=True,
         limit="max_gap",

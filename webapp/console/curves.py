@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
+from webapp.console import charts
+
 WIDTH, HEIGHT, MARGIN = 200.0, 56.0, 4.0
 
 FIRST = ("loss", "policy_loss", "distillation_loss", "kl", "entropy", "grad_norm", "adapter_norm", "ratio_mean")
@@ -24,6 +26,11 @@ class Curve:
     @property
     def title(self) -> str:
         return self.name.replace("_", " ")
+
+    @property
+    def reading(self) -> str:
+        """What it says, in words; empty for a figure that has none."""
+        return next((about.reading for about in charts.ABOUT if self.name in about.names), "")
 
     @property
     def points(self) -> list[tuple[float, float]]:
@@ -63,7 +70,7 @@ class Curve:
 def curves(runs: Sequence[Sequence[Mapping[str, Any]]]) -> list[Curve]:
     """The metrics of a run (the last of `runs`) behind those of its ancestors, one curve a metric."""
     own = runs[-1] if runs else ()
-    numeric = [name for name in (own[0] if own else {}) if _is_number(own[0][name])]
+    numeric = [name for name in (own[0] if own else {}) if _is_number(own[0][name]) and name not in charts.HIDDEN]
     names = [name for name in FIRST if name in numeric] + [name for name in numeric if name not in FIRST]
     drawn = []
     for name in names:
