@@ -84,7 +84,7 @@ def test_fluency_is_said_by_how_far_it_fell(after, words):
 def test_what_failed_is_said_in_words_and_marked_bad():
     checks = [check("length", False), check("variety", False), check("lesson shown", False), check("of_old", False)]
     said = wording.word_verdict(checks, [pair(100, 4)], None)
-    assert [line.tone for line in said.lines] == ["bad"] * 4
+    assert [line.tone for line in said.lines] == ["bad", "bad", "bad", "bad", "good"]  # it reads as before
     assert said.lines[0] == Line("Replies are less than a tenth as long: 4 words, were 100.", "bad")
     assert [line for line in said.lines if line.tone == "bad"][1:] == [
         Line("What it was taught does not show on questions that it never saw.", "bad"),
