@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
@@ -15,6 +16,9 @@ from gpu_workers.fakes import FakeEngine
 from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
 from tests.stack import free_port
 from tests.tiny import write_tiny_model
+
+if TYPE_CHECKING:
+    from tests.rounding import Rounding
 
 ROOT = Path(__file__).parents[1]
 pytest_plugins = ["tests.left_out", "tests.chromium"]
@@ -28,6 +32,14 @@ hypothesis.settings.load_profile("talkback")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Hugging Face folder: a 2-layer Llama with seeded float32 weights and a byte-level tokenizer."""
     return write_tiny_model(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="session")
+def rounding(tiny_model: Path) -> Rounding:
+    """How far two ways of computing the tiny model's numbers may lie apart on this processor."""
+    from tests.rounding import rounding_of
+
+    return rounding_of(tiny_model)
 
 
 @pytest.fixture(scope="session")

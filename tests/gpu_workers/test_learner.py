@@ -85,37 +85,39 @@ def by_hand(learner, views, recipe):
 # Numbers
 
 
-def test_log_probs_are_plain_transformers(learner, tiny_model):
+def test_log_probs_are_plain_transformers(learner, tiny_model, rounding):
     plain = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32)
     logits = plain(input_ids=torch.tensor([PROMPT + RESPONSE])).logits[0, len(PROMPT) - 1 : -1]
     expected = logits.log_softmax(-1).gather(-1, torch.tensor(RESPONSE)[:, None]).squeeze(-1)
 
-    assert learner.score(PROMPT, RESPONSE) == pytest.approx(expected.tolist(), abs=1e-5)
+    assert learner.score(PROMPT, RESPONSE) == pytest.approx(expected.tolist(), abs=rounding.logprob)
 
 
 def test_a_fresh_adapter_is_the_base_to_the_last_bit(learner):
     assert learner.score(PROMPT, RESPONSE) == learner.score(PROMPT, RESPONSE, adapter=False)
 
 
-def test_the_teacher_scores_the_served_reply_after_the_hinted_prompt(learner):
+def test_the_teacher_scores_the_served_reply_after_the_hinted_prompt(learner, rounding):
     view = learner.view(example(learner, hint=HINTED))
 
-    assert view.teacher_logprobs.tolist() == pytest.approx(learner.score(HINTED, RESPONSE, adapter=False), abs=1e-5)
+    assert view.teacher_logprobs.tolist() == pytest.approx(
+        learner.score(HINTED, RESPONSE, adapter=False), abs=rounding.logprob
+    )
     assert view.teacher_distance > 0
 
 
-def test_the_teacher_may_be_the_policy_as_it_is(learner):
+def test_the_teacher_may_be_the_policy_as_it_is(learner, rounding):
     list(updates(learner, batch(learner), RECIPE))
 
     view = learner.view(example(learner, hint=HINTED), teacher="policy")
 
-    assert view.teacher_logprobs.tolist() == pytest.approx(learner.score(HINTED, RESPONSE), abs=1e-5)
+    assert view.teacher_logprobs.tolist() == pytest.approx(learner.score(HINTED, RESPONSE), abs=rounding.logprob)
     assert view.teacher_logprobs.tolist() != pytest.approx(learner.score(HINTED, RESPONSE, adapter=False), abs=1e-3)
 
 
 @pytest.mark.parametrize("teacher", ["base", "policy"])
 @pytest.mark.parametrize("micro_batch", [1, 2, 8])
-def test_what_is_seen_of_many_at_once_is_what_is_seen_of_each(learner, teacher, micro_batch):
+def test_what_is_seen_of_many_at_once_is_what_is_seen_of_each(learner, teacher, micro_batch, rounding):
     list(updates(learner, batch(learner), RECIPE))  # the policy is the base no more
     learner.micro_batch = micro_batch
     examples = [view.example for view in batch(learner)] + [example(learner, [1, 9], [11, 12, 2], kind="rehearsal")]
@@ -125,12 +127,12 @@ def test_what_is_seen_of_many_at_once_is_what_is_seen_of_each(learner, teacher, 
     for one, view in zip(examples, several, strict=True):
         alone = learner.view(one, teacher=teacher)
         assert view.example is one
-        assert view.teacher_distance == pytest.approx(alone.teacher_distance, abs=1e-5)
+        assert view.teacher_distance == pytest.approx(alone.teacher_distance, abs=rounding.logprob)
         for name in ("reference_logprobs", "start_logprobs", "teacher_logprobs", "target_hidden"):
             expected, found = getattr(alone, name), getattr(view, name)
             assert (found is None) == (expected is None)
             if expected is not None:
-                torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+                torch.testing.assert_close(found, expected, atol=rounding.logprob, rtol=0)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +169,7 @@ def test_what_is_short_is_read_in_one_pass(learner, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["token", "topk", "vocabulary"])
 @pytest.mark.parametrize("shape", [LoraShape(), None], ids=["lora", "full"])
-def test_the_head_in_pieces_gives_the_gradient_of_full_logits(tiny_model, shape, kind):
+def test_the_head_in_pieces_gives_the_gradient_of_full_logits(tiny_model, shape, kind, rounding):
     learner = Learner(tiny_model, dtype="float32", lora=shape, piece=2, micro_batch=2)
     recipe = Recipe(distillation=kind, top_k=5, lr=1e-2, weights="lora" if shape else "full")
     views = batch(learner)
@@ -178,11 +180,10 @@ def test_the_head_in_pieces_gives_the_gradient_of_full_logits(tiny_model, shape,
 
     found = gradients(learner)
     assert found.keys() == expected.keys()
-    for name, gradient in expected.items():
-        torch.testing.assert_close(found[name], gradient, atol=2e-5, rtol=1e-3)
+    rounding.assert_gradients(found, expected)
 
 
-def test_micro_batches_and_padding_change_nothing_but_rounding(tiny_model):
+def test_micro_batches_and_padding_change_nothing_but_rounding(tiny_model, rounding):
     seen = []
     for micro_batch, piece in ((1, 64), (2, 1), (3, 4)):
         learner = Learner(tiny_model, dtype="float32", micro_batch=micro_batch, piece=piece, seed=3)
@@ -191,12 +192,11 @@ def test_micro_batches_and_padding_change_nothing_but_rounding(tiny_model):
 
     (loss, first), *others = seen
     for other_loss, other in others:
-        assert other_loss == pytest.approx(loss, abs=1e-6)
-        for name, gradient in first.items():
-            torch.testing.assert_close(other[name], gradient, atol=1e-6, rtol=1e-4)
+        assert other_loss == pytest.approx(loss, abs=rounding.logprob)
+        rounding.assert_gradients(other, first)
 
 
-def test_masked_tokens_teach_nothing(learner):
+def test_masked_tokens_teach_nothing(learner, rounding):
     masks = ([1, 1, 0, 0, 0], [1, 1, 1, 1, 1])
     found = []
     for mask in masks:
@@ -208,8 +208,7 @@ def test_masked_tokens_teach_nothing(learner):
 
     only_two = gradients(learner)
     assert any(not torch.allclose(found[1][name], only_two[name], atol=1e-7) for name in only_two)
-    for name, gradient in only_two.items():
-        torch.testing.assert_close(found[0][name], gradient, atol=1e-6, rtol=1e-4)
+    rounding.assert_gradients(found[0], only_two)
 
 
 def test_progress_counts_the_views(learner):
@@ -223,7 +222,7 @@ def test_progress_counts_the_views(learner):
 # What is not computed twice
 
 
-def test_what_a_prompt_and_the_hinted_one_begin_with_is_read_once(learner, monkeypatch):
+def test_what_a_prompt_and_the_hinted_one_begin_with_is_read_once(learner, monkeypatch, rounding):
     e = example(learner, hint=HINTED, reward=1.0)
     read = []
     body = learner.causal.get_decoder()
@@ -237,11 +236,15 @@ def test_what_a_prompt_and_the_hinted_one_begin_with_is_read_once(learner, monke
     view = learner.view(e)
 
     assert read == [(1, len(HINTED) + 2 * len(RESPONSE))]  # the hinted prompt begins with all of the other
-    assert view.reference_logprobs.tolist() == pytest.approx(learner.score(PROMPT, RESPONSE, adapter=False), abs=1e-5)
-    assert view.teacher_logprobs.tolist() == pytest.approx(learner.score(HINTED, RESPONSE, adapter=False), abs=1e-5)
+    assert view.reference_logprobs.tolist() == pytest.approx(
+        learner.score(PROMPT, RESPONSE, adapter=False), abs=rounding.logprob
+    )
+    assert view.teacher_logprobs.tolist() == pytest.approx(
+        learner.score(HINTED, RESPONSE, adapter=False), abs=rounding.logprob
+    )
 
 
-def test_a_cpu_takes_fewer_at_once_where_more_would_bring_nothing(learner, monkeypatch):
+def test_a_cpu_takes_fewer_at_once_where_more_would_bring_nothing(learner, monkeypatch, rounding):
     learner.micro_batch = 3
     views = batch(learner)
     learner.forward_backward(views, objective(RECIPE), divergence=divergence(RECIPE))
@@ -254,11 +257,12 @@ def test_a_cpu_takes_fewer_at_once_where_more_would_bring_nothing(learner, monke
     learner.forward_backward(views, objective(RECIPE), divergence=divergence(RECIPE), progress=told.append)
 
     assert told == [2, 3]  # two fit, and the third goes alone
-    for name, gradient in gradients(learner).items():
-        torch.testing.assert_close(gradient, whole[name], atol=1e-6, rtol=1e-4)
+    rounding.assert_gradients(gradients(learner), whole)
 
 
-def test_a_view_starts_from_the_policy_where_it_has_moved_and_from_the_base_where_it_has_not(learner, monkeypatch):
+def test_a_view_starts_from_the_policy_where_it_has_moved_and_from_the_base_where_it_has_not(
+    learner, monkeypatch, rounding
+):
     e = example(learner, hint=HINTED)
     read = []
     scored = room.Learner._scored
@@ -274,7 +278,7 @@ def test_a_view_starts_from_the_policy_where_it_has_moved_and_from_the_base_wher
     assert looks_at_the_base == [2]  # the plain prompt and the hinted one: the policy is the base, and is not asked
     assert read == [2, 1]  # and then the policy's own look at the plain prompt
     assert fresh.start_logprobs.tolist() == fresh.reference_logprobs.tolist()
-    assert moved.start_logprobs.tolist() == pytest.approx(learner.score(PROMPT, RESPONSE), abs=1e-5)
+    assert moved.start_logprobs.tolist() == pytest.approx(learner.score(PROMPT, RESPONSE), abs=rounding.logprob)
     assert moved.start_logprobs.tolist() != pytest.approx(moved.reference_logprobs.tolist(), abs=1e-3)
 
 
@@ -285,7 +289,7 @@ def test_views_without_a_distribution_teach_none(learner):
         learner.forward_backward([view], objective(RECIPE), divergence=divergence(RECIPE))
 
 
-def test_a_reply_of_which_nothing_is_learned_weighs_nothing_beside_others(learner):
+def test_a_reply_of_which_nothing_is_learned_weighs_nothing_beside_others(learner, rounding):
     second = [*PROMPT, *RESPONSE, 50, 51, 52]
     heard = [learner.view(example(learner, second, [60, 61, 2], reward=1.0))]
     heard += [learner.view(example(learner, reward=-1.0, mask=[0] * 5))]
@@ -297,8 +301,7 @@ def test_a_reply_of_which_nothing_is_learned_weighs_nothing_beside_others(learne
     learner.forward_backward(heard[:1], objective(RECIPE), scale=0.5)  # alone, and one of two
 
     assert found[0][:3] == found[1][:3] == (1.0, 1.0, 15)  # one row, and the padding is nobody's advantage
-    for name, gradient in gradients(learner).items():
-        torch.testing.assert_close(found[0][3][name], gradient, atol=1e-6, rtol=1e-4)
+    rounding.assert_gradients(found[0][3], gradients(learner))
 
 
 # Where memory ends
@@ -313,7 +316,7 @@ def test_a_reply_of_which_nothing_is_learned_weighs_nothing_beside_others(learne
     ],
     ids=["cpu", "python", "cuda"],
 )
-def test_a_step_without_room_leaves_no_gradient_and_fits_in_smaller_parts(learner, failure):
+def test_a_step_without_room_leaves_no_gradient_and_fits_in_smaller_parts(learner, failure, rounding):
     views, loss = batch(learner), objective(RECIPE)
     learner.micro_batch = 2
     taken = []
@@ -331,7 +334,7 @@ def test_a_step_without_room_leaves_no_gradient_and_fits_in_smaller_parts(learne
     learner.micro_batch = 1
     found = learner.forward_backward(views, loss)["loss"]
     again = Learner(learner.causal.config._name_or_path, dtype="float32")
-    assert found == pytest.approx(again.forward_backward(batch(again), loss)["loss"], abs=1e-6)
+    assert found == pytest.approx(again.forward_backward(batch(again), loss)["loss"], abs=rounding.logprob)
 
 
 def test_where_one_at_a_time_is_too_much_nothing_goes_together(learner):
@@ -562,7 +565,7 @@ def test_nothing_at_all_is_refused(learner):
 # Files
 
 
-def test_any_other_tool_can_load_the_adapter(learner, tiny_model, tmp_path):
+def test_any_other_tool_can_load_the_adapter(learner, tiny_model, tmp_path, rounding):
     list(updates(learner, batch(learner), RECIPE))
 
     learner.save(tmp_path / "adapter")
@@ -571,7 +574,7 @@ def test_any_other_tool_can_load_the_adapter(learner, tiny_model, tmp_path):
     plain = PeftModel.from_pretrained(base, str(tmp_path / "adapter"))
     logits = plain(input_ids=torch.tensor([PROMPT + RESPONSE])).logits[0, len(PROMPT) - 1 : -1]
     expected = logits.log_softmax(-1).gather(-1, torch.tensor(RESPONSE)[:, None]).squeeze(-1)
-    assert learner.score(PROMPT, RESPONSE) == pytest.approx(expected.tolist(), abs=1e-5)
+    assert learner.score(PROMPT, RESPONSE) == pytest.approx(expected.tolist(), abs=rounding.logprob)
     config = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
     assert (config["r"], config["lora_alpha"], config["peft_type"]) == (16, 32, "LORA")
 
@@ -587,7 +590,7 @@ def test_a_checkpoint_holds_safetensors_and_json_only(learner, tmp_path):
 
 
 @pytest.mark.parametrize("shape", [LoraShape(), None], ids=["lora", "full"])
-def test_going_on_from_a_checkpoint_is_as_if_one_had_never_stopped(tiny_model, tmp_path, shape):
+def test_going_on_from_a_checkpoint_is_as_if_one_had_never_stopped(tiny_model, tmp_path, shape, rounding):
     def fresh(folder=None):
         return Learner(tiny_model, dtype="float32", lora=shape, adapter_dir=folder, seed=5)
 
@@ -602,21 +605,21 @@ def test_going_on_from_a_checkpoint_is_as_if_one_had_never_stopped(tiny_model, t
     assert resumed.steps == 2
     list(updates(resumed, views, recipe))
 
-    assert resumed.score(PROMPT, RESPONSE) == pytest.approx(straight.score(PROMPT, RESPONSE), abs=1e-6)
+    assert resumed.score(PROMPT, RESPONSE) == pytest.approx(straight.score(PROMPT, RESPONSE), abs=rounding.logprob)
 
 
-def test_full_weights_are_written_as_a_model_and_keep_their_base(tiny_model, tmp_path):
+def test_full_weights_are_written_as_a_model_and_keep_their_base(tiny_model, tmp_path, rounding):
     learner = Learner(tiny_model, lora=None)
     base = learner.score(PROMPT, RESPONSE)
     list(updates(learner, batch(learner), Recipe(lr=1e-3, weights="full")))
 
     learner.save(tmp_path / "full")
 
-    assert learner.score(PROMPT, RESPONSE, adapter=False) == pytest.approx(base, abs=1e-5)
+    assert learner.score(PROMPT, RESPONSE, adapter=False) == pytest.approx(base, abs=rounding.logprob)
     plain = AutoModelForCausalLM.from_pretrained(tmp_path / "full", dtype=torch.float32)
     logits = plain(input_ids=torch.tensor([PROMPT + RESPONSE])).logits[0, len(PROMPT) - 1 : -1]
     expected = logits.log_softmax(-1).gather(-1, torch.tensor(RESPONSE)[:, None]).squeeze(-1)
-    assert learner.score(PROMPT, RESPONSE) == pytest.approx(expected.tolist(), abs=1e-5)
+    assert learner.score(PROMPT, RESPONSE) == pytest.approx(expected.tolist(), abs=rounding.logprob)
 
 
 def test_a_checkpoint_is_never_written_over(learner, tmp_path):
@@ -696,7 +699,7 @@ def _recorded(kinds, scores):
 BRANCHES = [([1, 5, 6, 40], [7, 8, 2]), ([1, 5, 6, 41, 42], [7, 2]), ([1, 5, 6, 40], [7, 9, 9, 2])]
 
 
-def test_pairs_that_begin_alike_teach_what_they_teach_one_by_one(learner):
+def test_pairs_that_begin_alike_teach_what_they_teach_one_by_one(learner, rounding):
     """Gradients, not only losses: the shared beginning gathers them from all of its branches."""
     for pair in BRANCHES:
         learner.supervise([pair], scale=1 / 3)
@@ -709,17 +712,16 @@ def test_pairs_that_begin_alike_teach_what_they_teach_one_by_one(learner):
     # 1 5 6 once, then 40 7 with 8 2 and 9 9 2 behind it, and 41 42 7 2: 3 + 2 + 2 + 3 + 4.
     assert figures["computed"] == 14
     assert figures["loss"] == pytest.approx(
-        -sum(sum(learner.score(*pair)) / len(pair[1]) for pair in BRANCHES) / 3, abs=1e-5
+        -sum(sum(learner.score(*pair)) / len(pair[1]) for pair in BRANCHES) / 3, abs=rounding.logprob
     )
-    assert set(apart) == set(together)
-    assert all(torch.allclose(apart[name], together[name], atol=1e-6) for name in apart)
+    rounding.assert_gradients(together, apart)
 
 
-def test_answers_are_as_likely_beside_each_other_as_alone(learner):
+def test_answers_are_as_likely_beside_each_other_as_alone(learner, rounding):
     learner.micro_batch = 3
 
     for found, pair in zip(learner.logprobs(BRANCHES), BRANCHES, strict=True):
-        assert found == pytest.approx(learner.score(*pair), abs=1e-5)
+        assert found == pytest.approx(learner.score(*pair), abs=rounding.logprob)
 
 
 def test_what_is_supervised_becomes_likelier(learner):

@@ -13,6 +13,7 @@ from peft import LoraConfig, get_peft_model
 
 from gpu_workers.embedded.adapters import read_adapter
 from gpu_workers.embedded.model import Model, Piece, Unservable
+from tests.rounding import assert_same, spread
 
 IDS = [(n * 37) % 90 + 5 for n in range(40)]
 SMALL: dict[str, Any] = {
@@ -46,11 +47,18 @@ def in_bites(model: Model, ids: list[int], bites: tuple[int, ...]) -> torch.Tens
     return torch.cat(rows)
 
 
-def own(folder: str, ids: list[int]) -> torch.Tensor:
+def own(folder: str, ids: list[int], shaken: Callable[[torch.nn.Module], None] | None = None) -> torch.Tensor:
     """What transformers says, in one go."""
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    if shaken is not None:
+        shaken(model)
     with torch.no_grad():
         return model(input_ids=torch.tensor([ids])).logits[0]
+
+
+def spread_of(folder: str, ids: list[int]) -> dict[str, float]:
+    """How far those logits move where the weights move by their last bit."""
+    return spread(lambda shaken: {"logits": own(folder, ids, shaken)})
 
 
 CONFIGS: dict[str, Callable[[], Any]] = {
@@ -68,7 +76,7 @@ def test_reading_in_bites_gives_the_models_own_logits(name: str, tmp_path: Path)
 
     logits = in_bites(Model(folder, "float32"), IDS, (7, 1, 20, 1, 1, 10))
 
-    assert torch.allclose(logits, own(folder, IDS), atol=1e-3)
+    assert_same({"logits": logits}, {"logits": own(folder, IDS)}, spread_of(folder, IDS))
 
 
 @pytest.mark.parametrize(
@@ -93,8 +101,8 @@ def test_sequences_of_one_forward_do_not_see_each_other(tmp_path: Path) -> None:
     model.forward([Piece(one[:10], 0, kv_one)], [9])
     logits = model.forward([Piece(one[10:], 10, kv_one), Piece(two, 0, kv_two)], [0, 14])
 
-    assert torch.allclose(logits[0], own(folder, one)[-1], atol=1e-3)
-    assert torch.allclose(logits[1], own(folder, two)[-1], atol=1e-3)
+    for row, ids in zip(logits, (one, two), strict=True):
+        assert_same({"logits": row}, {"logits": own(folder, ids)[-1]}, spread_of(folder, ids))
 
 
 @pytest.mark.real_model

@@ -94,11 +94,11 @@ def test_there_is_one_log_prob_a_response_token(learner):
         assert len(learner.score(PROMPT, response)) == len(response)
 
 
-def test_the_first_log_prob_is_the_first_tokens_own(learner):
+def test_the_first_log_prob_is_the_first_tokens_own(learner, rounding):
     whole = learner.score(PROMPT, RESPONSE)
 
-    assert whole[0] == pytest.approx(learner.score(PROMPT, RESPONSE[:1])[0], abs=1e-5)
-    assert whole[1] == pytest.approx(learner.score([*PROMPT, RESPONSE[0]], RESPONSE[1:2])[0], abs=1e-5)
+    assert whole[0] == pytest.approx(learner.score(PROMPT, RESPONSE[:1])[0], abs=rounding.logprob)
+    assert whole[1] == pytest.approx(learner.score([*PROMPT, RESPONSE[0]], RESPONSE[1:2])[0], abs=rounding.logprob)
     assert all(math.isfinite(value) and value < 0 for value in whole)
 
 
@@ -109,14 +109,18 @@ def test_log_probs_are_at_temperature_one(learner):
     assert sum(math.exp(value) for (value,) in learner.logprobs([(PROMPT, [id]) for id in ids])) == pytest.approx(1.0)
 
 
-def test_a_fresh_policy_is_the_base(learner):
-    assert learner.score(PROMPT, RESPONSE) == pytest.approx(learner.score(PROMPT, RESPONSE, adapter=False), abs=1e-5)
+def test_a_fresh_policy_is_the_base(learner, rounding):
+    assert learner.score(PROMPT, RESPONSE) == pytest.approx(
+        learner.score(PROMPT, RESPONSE, adapter=False), abs=rounding.logprob
+    )
 
 
-def test_the_teacher_scores_the_same_reply_after_the_hinted_prompt(learner):
+def test_the_teacher_scores_the_same_reply_after_the_hinted_prompt(learner, rounding):
     view = learner.view(example(learner, hint=HINTED))
 
-    assert view.teacher_logprobs.tolist() == pytest.approx(learner.score(HINTED, RESPONSE, adapter=False), abs=1e-5)
+    assert view.teacher_logprobs.tolist() == pytest.approx(
+        learner.score(HINTED, RESPONSE, adapter=False), abs=rounding.logprob
+    )
     assert view.teacher_distance == pytest.approx(
         float((view.teacher_logprobs - view.start_logprobs).abs().mean()), abs=1e-6
     )
@@ -186,21 +190,21 @@ def test_a_loss_that_is_no_number_changes_nothing(learner):
         learner.forward_backward([broken], objective(RECIPE))
 
 
-def test_a_rewrite_is_supervised_by_the_mean_of_its_tokens(learner):
+def test_a_rewrite_is_supervised_by_the_mean_of_its_tokens(learner, rounding):
     pairs = [(PROMPT, RESPONSE), ([1, 9], [11, 12, 2])]
     means = [sum(learner.score(*pair)) / len(pair[1]) for pair in pairs]
 
     figures = learner.supervise(pairs)
     learner.optim_step(1e-2)
 
-    assert figures["loss"] == pytest.approx(-sum(means) / 2, abs=1e-5)
+    assert figures["loss"] == pytest.approx(-sum(means) / 2, abs=rounding.logprob)
     assert figures["tokens"] == 8.0
     assert sum(map(sum, learner.logprobs(pairs))) > sum(
         mean * len(pair[1]) for mean, pair in zip(means, pairs, strict=True)
     )
 
 
-def test_what_is_written_is_preferred_to_the_reply(learner):
+def test_what_is_written_is_preferred_to_the_reply(learner, rounding):
     couple = Couple(PROMPT, [11, 12, 2], RESPONSE)
     learned(learner, example(learner, reward=1.0))  # no longer the base, of which preferences are reckoned
     preferences = Preferences.of(learner, [couple], beta=0.1, scale=1.0)
@@ -211,7 +215,7 @@ def test_what_is_written_is_preferred_to_the_reply(learner):
     learner.optim_step(1e-2)
 
     base = [sum(learner.score(PROMPT, ids, adapter=False)) for ids in (couple.chosen, couple.rejected)]
-    assert preferences.by_base == [pytest.approx(base, abs=1e-4)]
+    assert preferences.by_base == [pytest.approx(base, abs=rounding.logprob)]
     assert preferences.pull(learner)[1]["preference_margin"] > before["preference_margin"]
 
 
@@ -226,7 +230,7 @@ def test_right_answers_are_told_from_wrong_ones(learner):
     assert asked.pull(learner)[1]["closed_loss"] < before["closed_loss"]
 
 
-def test_a_saved_policy_goes_on_where_it_stopped(make, tmp_path):
+def test_a_saved_policy_goes_on_where_it_stopped(make, tmp_path, rounding):
     one = make()
     learned(one, example(one, reward=1.0), RECIPE.model_copy(update={"updates": 1}))
     one.save(tmp_path / "first")
@@ -234,11 +238,11 @@ def test_a_saved_policy_goes_on_where_it_stopped(make, tmp_path):
     other = make(tmp_path / "first")
 
     assert other.steps == 1
-    assert other.score(PROMPT, RESPONSE) == pytest.approx(one.score(PROMPT, RESPONSE), abs=1e-5)
+    assert other.score(PROMPT, RESPONSE) == pytest.approx(one.score(PROMPT, RESPONSE), abs=rounding.logprob)
     for both in (one, other):  # the optimiser's memory too: the next step is the same
         both.forward_backward([both.view(example(both, reward=-1.0))], objective(RECIPE))
         both.optim_step(1e-2)
-    assert other.score(PROMPT, RESPONSE) == pytest.approx(one.score(PROMPT, RESPONSE), abs=1e-5)
+    assert other.score(PROMPT, RESPONSE) == pytest.approx(one.score(PROMPT, RESPONSE), abs=rounding.logprob)
 
 
 def test_a_checkpoint_is_never_overwritten(make, tmp_path):
@@ -414,20 +418,20 @@ async def test_a_reply_arrives_whole_as_one_piece(room):
     assert all(row[0][1] >= logprob for row, logprob in zip(whole.top, whole.logprobs, strict=True))
 
 
-async def test_at_temperature_one_a_reply_is_scored_as_it_was_drawn(room):
+async def test_at_temperature_one_a_reply_is_scored_as_it_was_drawn(room, rounding):
     drawn = await room.generate(PROMPT, Sampling(max_new_tokens=12, temperature=1.0, seed=3))
 
     scored = await room.score(PROMPT, drawn.ids)
 
     assert scored.ids == drawn.ids
-    assert list(scored.logprobs) == pytest.approx(list(drawn.logprobs), abs=1e-5)
+    assert list(scored.logprobs) == pytest.approx(list(drawn.logprobs), abs=rounding.logprob)
 
 
-async def test_log_probs_are_those_of_the_temperature_drawn_at(room, cloud):
+async def test_log_probs_are_those_of_the_temperature_drawn_at(room, cloud, rounding):
     drawn = await room.generate(PROMPT, Sampling(max_new_tokens=1, temperature=0.5, seed=3))
 
     logs = (cloud.table.logits(PROMPT)[-1] / 0.5).log_softmax(-1)
-    assert drawn.logprobs[0] == pytest.approx(float(logs[drawn.ids[0]]), abs=1e-5)
+    assert drawn.logprobs[0] == pytest.approx(float(logs[drawn.ids[0]]), abs=rounding.logprob)
 
 
 async def test_a_reply_ends_at_the_models_own_end(room, cloud):
@@ -497,14 +501,14 @@ async def test_what_it_cannot_do_is_refused_before_anything_is_sent(room, cloud,
     assert cloud.calls == []
 
 
-async def test_an_adapter_answers_as_its_learner_says(room, there, saved):
+async def test_an_adapter_answers_as_its_learner_says(room, there, saved, rounding):
     await room.load_adapter("talkback-1-abc", str(saved))
 
     with_it = await room.score(PROMPT, RESPONSE, adapter="talkback-1-abc")
     without = await room.score(PROMPT, RESPONSE)
 
-    assert list(with_it.logprobs) == pytest.approx(there.score(PROMPT, RESPONSE), abs=1e-5)
-    assert list(without.logprobs) == pytest.approx(there.score(PROMPT, RESPONSE, adapter=False), abs=1e-5)
+    assert list(with_it.logprobs) == pytest.approx(there.score(PROMPT, RESPONSE), abs=rounding.logprob)
+    assert list(without.logprobs) == pytest.approx(there.score(PROMPT, RESPONSE, adapter=False), abs=rounding.logprob)
     assert sum(with_it.logprobs) > sum(without.logprobs)
     said = await room.generate(PROMPT, Sampling(max_new_tokens=2), adapter="talkback-1-abc")
     assert said.weight_version == "tinker://run-1/sampler_weights/talkback-1-abc"

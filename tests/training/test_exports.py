@@ -42,12 +42,12 @@ def learners(model: Path, checkpoint: Checkpoint) -> list[float]:
     return Learner(model, adapter_dir=checkpoint.folder, dtype="float32").score(PROMPT, RESPONSE)
 
 
-def test_plain_peft_loads_an_exported_adapter(taught, tiny_model, tmp_path, capsys):
+def test_plain_peft_loads_an_exported_adapter(taught, tiny_model, tmp_path, capsys, rounding):
     call_command("checkpoints", "export", "1", str(tmp_path / "out"), "--base", "someone/tiny")
 
     base = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32)
     loaded = PeftModel.from_pretrained(base, tmp_path / "out")
-    assert logprobs(loaded) == pytest.approx(learners(tiny_model, taught), abs=1e-5)
+    assert logprobs(loaded) == pytest.approx(learners(tiny_model, taught), abs=rounding.logprob)
     assert (
         json.loads((tmp_path / "out" / "adapter_config.json").read_text())["base_model_name_or_path"] == "someone/tiny"
     )
@@ -55,11 +55,11 @@ def test_plain_peft_loads_an_exported_adapter(taught, tiny_model, tmp_path, caps
     assert "load someone/tiny, then this folder with PEFT" in capsys.readouterr().out
 
 
-def test_plain_transformers_load_a_merged_one_with_its_tokenizer_and_template(taught, tiny_model, tmp_path):
+def test_plain_transformers_load_a_merged_one_with_its_tokenizer_and_template(taught, tiny_model, tmp_path, rounding):
     call_command("checkpoints", "export", "1", str(tmp_path / "out"), "--merged")
 
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
-    assert logprobs(loaded) == pytest.approx(learners(tiny_model, taught), abs=1e-4)
+    assert logprobs(loaded) == pytest.approx(learners(tiny_model, taught), abs=rounding.logprob)
     said = [{"role": "user", "content": "Hello"}]
     ours, theirs = (AutoTokenizer.from_pretrained(folder) for folder in (tiny_model, tmp_path / "out"))
     assert theirs.apply_chat_template(said, tokenize=False) == ours.apply_chat_template(said, tokenize=False)
@@ -98,7 +98,7 @@ def test_an_adapter_without_its_files_leaves_nothing_half_written(taught, home, 
     assert not (tmp_path / "out").exists()
 
 
-def test_full_weights_are_copied_without_the_optimiser(home, tiny_model, tmp_path):
+def test_full_weights_are_copied_without_the_optimiser(home, tiny_model, tmp_path, rounding):
     learner = Learner(tiny_model, lora=None, dtype="float32")
     learner.save(home / "checkpoints" / "full-1")
     (home / "checkpoints" / "full-1" / "optimizer.safetensors").write_bytes(b"x")
@@ -107,5 +107,5 @@ def test_full_weights_are_copied_without_the_optimiser(home, tiny_model, tmp_pat
     call_command("checkpoints", "export", "1", str(tmp_path / "out"))
 
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
-    assert logprobs(loaded) == pytest.approx(learner.score(PROMPT, RESPONSE), abs=1e-5)
+    assert logprobs(loaded) == pytest.approx(learner.score(PROMPT, RESPONSE), abs=rounding.logprob)
     assert not list((tmp_path / "out").glob("*optimizer*"))

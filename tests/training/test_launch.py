@@ -322,7 +322,7 @@ def at_learning(monkeypatch):
 
 
 @pytest.mark.processes
-def test_a_run_that_two_processes_learn_ends_in_a_candidate(queued, settings):
+def test_a_run_that_two_processes_learn_ends_in_a_candidate(queued, settings, rounding):
     candidate = runs.train(queued)
 
     run = Run.objects.get(pk=queued.pk)
@@ -332,7 +332,7 @@ def test_a_run_that_two_processes_learn_ends_in_a_candidate(queued, settings):
     assert set(run.samples.values_list("status", flat=True)) == {"trained"}
     saved = Learner(settings.MODEL, adapter_dir=candidate.folder, dtype=candidate.probe["dtype"])
     assert saved.steps == 2
-    assert saved.score(PROMPT, RESPONSE) == pytest.approx(candidate.probe["logprobs"], abs=1e-5)
+    assert saved.score(PROMPT, RESPONSE) == pytest.approx(candidate.probe["logprobs"], abs=rounding.logprob)
 
 
 @pytest.mark.processes

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gpu_workers.learner import Learner
 from gpu_workers.types import Example
+from tests.training.gradients import gradients
 from training import batches, collation, losses, runs
 from training.advantages import combined
 from training.config import Recipe
@@ -139,12 +140,12 @@ def test_of_a_long_reply_the_part_with_the_marks_is_learned(ready, served):
     assert example.old_logprobs == served[2:4]
 
 
-def test_a_part_reads_as_it_does_in_the_whole(ready, tiny_model, served):
+def test_a_part_reads_as_it_does_in_the_whole(ready, tiny_model, served, rounding):
     learner = Learner(tiny_model, dtype="float32")
 
     view = learner.view(collation.examples([ready(rewards=[0, 0, 0, -1, 0])], max_tokens=2)[0])
 
-    torch.testing.assert_close(view.start_logprobs, torch.tensor(served[2:4]), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(view.start_logprobs, torch.tensor(served[2:4]), atol=rounding.logprob, rtol=0)
 
 
 @given(st.lists(st.sampled_from([-1, 0, 1]), min_size=1, max_size=30), st.integers(1, 10))
@@ -178,7 +179,7 @@ def test_a_run_without_any_marked_word_says_that_nothing_can_be_learned(home, re
 # The learner
 
 
-def test_its_gradient_is_that_of_the_marked_tokens(tiny_model):
+def test_its_gradient_is_that_of_the_marked_tokens(tiny_model, rounding):
     """(−g₂ + g₄) / 5 by hand: with β = 0 the loss at the start is −Σ r_t ρ_t / T, and ∇ρ_t = ∇ log π_t."""
     learner = Learner(tiny_model, dtype="float32")
     old = learner.score(PROMPT, RESPONSE)
@@ -192,13 +193,11 @@ def test_its_gradient_is_that_of_the_marked_tokens(tiny_model):
     logprobs = logs.gather(-1, torch.tensor(RESPONSE)[:, None]).squeeze(-1)
     (-(logprobs[3] - logprobs[1]) / 5).backward()
 
-    for name, p in learner.trainable():
-        if p.grad is not None:
-            torch.testing.assert_close(found[name], p.grad, atol=1e-6, rtol=1e-4)
+    rounding.assert_gradients(found, gradients(learner))
 
 
-def test_replies_with_and_without_marks_learn_side_by_side(tiny_model):
-    gradients = []
+def test_replies_with_and_without_marks_learn_side_by_side(tiny_model, rounding):
+    seen = []
     for micro_batch in (1, 3):
         learner = Learner(tiny_model, dtype="float32", micro_batch=micro_batch)
         examples = [
@@ -207,10 +206,9 @@ def test_replies_with_and_without_marks_learn_side_by_side(tiny_model):
             Example([1, 3], [30, 31], learner.score([1, 3], [30, 31]), rewards=[1, 0], reward=-1.0),
         ]
         learner.forward_backward([learner.view(e) for e in examples], objective(Recipe()))
-        gradients.append({name: p.grad.clone() for name, p in learner.trainable() if p.grad is not None})
+        seen.append(gradients(learner))
 
-    for name, gradient in gradients[0].items():
-        torch.testing.assert_close(gradients[1][name], gradient, atol=1e-6, rtol=1e-4)
+    rounding.assert_gradients(seen[1], seen[0])
 
 
 @pytest.mark.real_model

@@ -51,7 +51,7 @@ def approved(queued):
     return Checkpoint.objects.get(pk=candidate.pk)
 
 
-def test_a_run_there_ends_in_a_candidate_like_any_other(queued):
+def test_a_run_there_ends_in_a_candidate_like_any_other(queued, rounding):
     candidate = runs.train(queued)
 
     run = Run.objects.get(pk=queued.pk)
@@ -59,18 +59,18 @@ def test_a_run_there_ends_in_a_candidate_like_any_other(queued):
     assert set(run.samples.values_list("status", flat=True)) == {"trained"}
     assert files.read(candidate.folder).tinker == f"tinker://run-1/sampler_weights/{candidate.adapter}"
     assert [row["update"] for row in run.metrics] == [1, 2]
-    assert run.metrics[0]["gap_mean"] == pytest.approx(0.0, abs=1e-5)
+    assert run.metrics[0]["gap_mean"] == pytest.approx(0.0, abs=rounding.logprob)
     assert {"loss", "policy_loss", "kl", "clip_fraction", "grad_norm", "tokens_per_s"} <= run.metrics[0].keys()
 
 
-def test_what_it_learned_goes_live_once_the_engine_shows_it(approved):
+def test_what_it_learned_goes_live_once_the_engine_shows_it(approved, rounding):
     promote(approved)
 
     engine = engines.policy()
     assert Checkpoint.live() == approved
     assert async_to_sync(engine.adapters)() == {approved.adapter: str(approved.folder)}
     proof = async_to_sync(holding.prove)(approved, engine)
-    assert proof.gap == pytest.approx(0.0, abs=1e-5)
+    assert proof.gap == pytest.approx(0.0, abs=rounding.logprob)
     assert proof.share == pytest.approx(1.0, abs=1e-3)
     assert proof.shift > 0
 

@@ -175,7 +175,7 @@ def test_it_is_foreseen(rows):
     assert forecast.forecast(RECIPE, samples).reads == plain + 10 * (1 + 3 * 4)
 
 
-def test_the_figures_of_an_update_are_those_of_the_replies(tiny_model, served):
+def test_the_figures_of_an_update_are_those_of_the_replies(tiny_model, served, rounding):
     """What is rehearsed is near the base by its purpose: in one mean it would hide how far they are."""
     reply = Example(PROMPT, RESPONSE, served, teacher_prompt_ids=HINTED, reward=-1.0)
     ordinary = Example(ORDINARY, LONG, [-60.0] * len(LONG), kind="rehearsal")
@@ -188,4 +188,4 @@ def test_the_figures_of_an_update_are_those_of_the_replies(tiny_model, served):
         seen[rows] = {name: first[name] for name in ("kl", "entropy", "policy_loss", "distillation_loss", "ratio_max")}
 
     assert seen[0]["kl"] > 0.001
-    assert seen[3] == pytest.approx(seen[0], abs=1e-6)
+    assert seen[3] == pytest.approx(seen[0], abs=rounding.logprob)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from gpu_workers.learner import Learner
 from gpu_workers.types import Example
 from tests.training.conftest import PROMPT, RESPONSE
+from tests.training.gradients import gradients
 from training import batches, forecast, replay, runs
 from training.config import Recipe
 from training.forecast import Lengths
@@ -59,7 +59,7 @@ def test_what_was_written_long_ago_gives_way(ready, home, monkeypatch):
     assert drawn() == sorted([SECOND, THIRD])  # the newest two, for a recipe that replays two
 
 
-def test_together_they_weigh_what_those_of_the_batch_would_alone(tiny_model, served, monkeypatch):
+def test_together_they_weigh_what_those_of_the_batch_would_alone(tiny_model, served, monkeypatch, rounding):
     fresh, earlier = (Example(PROMPT, RESPONSE, served, rewrite=(PROMPT, rewrite)) for rewrite in (FIRST, SECOND))
     learner, by_hand = (Learner(tiny_model, dtype="float32", seed=3) for _ in range(2))
     views = [learner.view(fresh), learner.view(Example(PROMPT, RESPONSE, served))]
@@ -68,11 +68,10 @@ def test_together_they_weigh_what_those_of_the_batch_would_alone(tiny_model, ser
     list(updates(learner, views, RECIPE.model_copy(update={"beta": 0.0}), [earlier]))
     by_hand.supervise([(PROMPT, FIRST), (PROMPT, SECOND)], scale=1.0)  # w_sft is 2, and one of two replies is rewritten
 
-    for (name, ours), (_, theirs) in zip(learner.trainable(), by_hand.trainable(), strict=True):
-        torch.testing.assert_close(ours.grad, theirs.grad, atol=1e-6, rtol=1e-4, msg=name)
+    rounding.assert_gradients(gradients(learner), gradients(by_hand))
 
 
-def test_where_nobody_wrote_now_they_weigh_what_one_rewrite_would(tiny_model, served, monkeypatch):
+def test_where_nobody_wrote_now_they_weigh_what_one_rewrite_would(tiny_model, served, monkeypatch, rounding):
     earlier = [Example(PROMPT, RESPONSE, served, rewrite=(PROMPT, rewrite)) for rewrite in (FIRST, SECOND)]
     learner, by_hand = (Learner(tiny_model, dtype="float32", seed=3) for _ in range(2))
     views = [learner.view(Example(PROMPT, RESPONSE, served)) for _ in range(4)]
@@ -81,8 +80,7 @@ def test_where_nobody_wrote_now_they_weigh_what_one_rewrite_would(tiny_model, se
     list(updates(learner, views, RECIPE.model_copy(update={"beta": 0.0}), earlier))
     by_hand.supervise([(PROMPT, FIRST), (PROMPT, SECOND)], scale=0.5)  # w_sft is 2, and one of four replies weighs 1/4
 
-    for (name, ours), (_, theirs) in zip(learner.trainable(), by_hand.trainable(), strict=True):
-        torch.testing.assert_close(ours.grad, theirs.grad, atol=1e-6, rtol=1e-4, msg=name)
+    rounding.assert_gradients(gradients(learner), gradients(by_hand))
 
 
 def test_a_run_in_which_nobody_wrote_learns_again_too(ready, home):
