@@ -26,6 +26,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from core.textfiles import read_lines
+
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = ROOT / "var" / "models" / "smollm2-135m-instruct"
 GOLD = ROOT / "judge" / "gold.jsonl"
@@ -61,7 +63,7 @@ def follow_ups(count: int) -> list[Any]:
     from judge import items
 
     by_role: dict[str, list[Any]] = {}
-    for number, line in enumerate(GOLD.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(read_lines(GOLD), 1):
         entry = json.loads(line)
         entry["next_role"] = entry.pop("role", entry.get("next_role", "user"))
         by_role.setdefault(entry["next_role"], []).append(items.read(json.dumps(entry), number))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
+from core.textfiles import read_lines
 from environments.errors import Unplayable
 from environments.wishes import WISHES
 
@@ -110,7 +111,7 @@ def _scene(wishes: Iterable[str]) -> Scene:
 def load(path: str | Path) -> list[Persona]:
     """Personas from a file of JSON lines: {"name": …, "wishes": […], "scene"?: …, "split"?: …}."""
     found: list[Persona] = []
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(read_lines(path), 1):
         if line.strip():
             found.append(_read(line, f"{Path(path).name}, line {number}"))
             if found[-1].name in {persona.name for persona in found[:-1]}:

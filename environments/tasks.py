@@ -13,6 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from core.textfiles import read_text, split_lines
 from environments.errors import Unplayable
 
 Kind = Literal["open", "arithmetic", "homework"]
@@ -251,7 +252,7 @@ SIGNS = {"+": "+", "-": "-", "*": "x", "/": ":"}
 def load(path: str | Path) -> list[Task]:
     """Tasks from JSON lines or a JSON list: {"prompt", "answer"?, "id"?}, or {"question", "answer": "… #### 42"}."""
     name = Path(path).name
-    text = Path(path).read_text(encoding="utf-8")
+    text = read_text(path)
     found = [_read(row, where, name) for row, where in _rows(text, name)]
     if not found:
         raise Unplayable(f'{name} holds no task. A line reads {{"prompt": "Why is rain wet?"}}.')
@@ -270,7 +271,7 @@ def _rows(text: str, name: str) -> list[tuple[Any, str]]:
         except json.JSONDecodeError as error:
             raise Unplayable(f"{name}, line {error.lineno} is no JSON: {error.msg}.") from None
     rows = []
-    for at, line in enumerate(text.splitlines(), 1):
+    for at, line in enumerate(split_lines(text), 1):
         if line.strip():
             try:
                 rows.append((json.loads(line), f"{name}, line {at}"))

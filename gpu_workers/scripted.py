@@ -39,6 +39,7 @@ from uuid import uuid4
 import httptools
 from tokenizers import Tokenizer
 
+from core.textfiles import read_lines
 from gpu_workers.embedded.text import Text
 
 OPEN = ("/health", "/ready", "/metrics", "/calls", "/script")  # answered without a key
@@ -160,7 +161,7 @@ class Engine:
         self.first_s = options.first_token_s
         self.otherwise = options.otherwise
         self.api_key, self.admin_key = options.api_key, options.admin_api_key
-        lines = Path(options.script).read_text().splitlines() if options.script else []
+        lines = read_lines(options.script) if options.script else []
         self.lines = [Line.read(json.loads(line)) for line in lines if line.strip()]
         self.adapters: dict[str, str] = {}
         self.version = options.weight_version

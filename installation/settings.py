@@ -6,6 +6,7 @@ import os
 import secrets
 from pathlib import Path
 
+from core.textfiles import read_lines
 from installation.findings import cards, engine_count, free_port, runs_elsewhere
 from installation.places import DATA_DIR, ENV_FILE
 from installation.speech import Trouble
@@ -34,7 +35,7 @@ def written() -> dict[str, str]:
     """What the last start wrote to DATA_DIR/env."""
     if not ENV_FILE.exists():
         return {}
-    lines = [line.partition("=") for line in ENV_FILE.read_text().splitlines() if not line.startswith("#")]
+    lines = [line.partition("=") for line in read_lines(ENV_FILE) if not line.startswith("#")]
     return {name: value for name, separator, value in lines if separator}
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import TalkbackError
+from core.textfiles import read_lines
 from judge.evidence import Evidence
 
 FILE = Path(__file__).with_name("gold.jsonl")
@@ -156,7 +157,7 @@ def read(path: Path) -> tuple[Item, ...]:
 def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The objects of a file with one a line, each with its line's number; empty lines are passed over."""
     try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
+        lines = read_lines(path)
     except (OSError, UnicodeDecodeError) as error:
         raise GoldInvalid(f"{path} cannot be read: {error}") from error
     for number, line in enumerate(lines, 1):

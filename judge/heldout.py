@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from core.textfiles import read_lines
+
 FILE = Path(__file__).with_name("heldout.jsonl")
 
 
@@ -20,7 +22,7 @@ class HeldOut:
 @cache
 def prompts() -> tuple[HeldOut, ...]:
     """All of them, in the order of the file: varied from the first on, so that a short exam is varied too."""
-    return tuple(HeldOut(**json.loads(line)) for line in FILE.read_text(encoding="utf-8").splitlines() if line)
+    return tuple(HeldOut(**json.loads(line)) for line in read_lines(FILE) if line)
 
 
 def holds(text: str) -> bool:

@@ -7,7 +7,6 @@ import json
 import os
 import tomllib
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -15,6 +14,7 @@ from django.conf import settings
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from core.errors import TalkbackError
+from core.textfiles import read_text
 from judge import fitting, prompts
 
 NEEDS_URL = ("engine", "openai")
@@ -123,7 +123,7 @@ def content(setting: str) -> Any:
         except ValueError as error:
             raise JudgesInvalid(f"JUDGES is no JSON: {error}.") from error
     try:
-        return tomllib.loads(Path(setting).read_text(encoding="utf-8"))
+        return tomllib.loads(read_text(setting))
     except (OSError, ValueError) as error:
         raise JudgesInvalid(f"JUDGES names {setting}, which cannot be read as TOML: {error}.") from error
 

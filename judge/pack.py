@@ -21,6 +21,7 @@ from django.conf import settings
 from django.db.models import Q
 
 from chat.rendering import Renderer
+from core.textfiles import read_lines
 from gpu_workers.engine import Engine
 from judge import asking, figures
 from judge.models import Examination
@@ -53,7 +54,7 @@ class Item:
 @cache
 def items(file: Path = FILE) -> tuple[Item, ...]:
     """All of them, in the order of the file: varied from the first on, so that a short pack is varied too."""
-    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line]
+    rows = [json.loads(line) for line in read_lines(file) if line]
     return tuple(Item(**row | {"wrong": tuple(row["wrong"])}) for row in rows)
 
 

@@ -15,6 +15,7 @@ from django.conf import settings
 
 from chat import calling
 from chat.rendering import Renderer
+from core.textfiles import read_lines
 from training.questions import Question
 
 FILE = Path(__file__).with_name("questions.jsonl")
@@ -32,7 +33,7 @@ class Row:
 @cache
 def rows() -> tuple[Row, ...]:
     """All of them, in the order of the file."""
-    said = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines() if line]
+    said = [json.loads(line) for line in read_lines(FILE) if line]
     return tuple(Row(one["prompt"], one["right"], tuple(one["wrong"])) for one in said)
 
 

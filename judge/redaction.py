@@ -17,7 +17,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, TypeVar
 
 from django.conf import settings
@@ -25,6 +24,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from chat.models import Turn
 from chat.rendering import MessagesRefused, Renderer
+from core.textfiles import read_text
 from feedback import spans
 from feedback.spans import Span
 from judge import personal, removal
@@ -359,7 +359,7 @@ def wanted_as(kinds: str, regions: str, patterns: str) -> Wanted:
 
 def own_patterns(path: str) -> tuple[tuple[str, str], ...]:
     """(kind, pattern) of each line `kind = 'pattern'` in this file. Raises OSError and ValueError."""
-    given = tomllib.loads(Path(path).read_text())
+    given = tomllib.loads(read_text(path))
     if not all(isinstance(pattern, str) for pattern in given.values()):
         raise ValueError(f"{path} has something else than lines kind = 'pattern'.")
     return tuple(given.items())

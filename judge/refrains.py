@@ -14,6 +14,7 @@ from django.conf import settings
 
 from chat import calling
 from chat.rendering import Renderer
+from core.textfiles import read_lines
 from training.refrains import Refrain
 
 FILE = Path(__file__).with_name("refrains.jsonl")
@@ -28,7 +29,7 @@ def known() -> tuple[Refrain, ...]:
 def read(renderer: Renderer) -> tuple[Refrain, ...]:
     """The same in a model's tokens. Where its template opens a reply with thinking, that has ended before the text."""
     opened = calling.unthought(renderer.opening)
-    rows = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines() if line]
+    rows = [json.loads(line) for line in read_lines(FILE) if line]
     return tuple(
         Refrain(
             renderer.prompt_ids([{"role": "user", "content": row["prompt"]}], opened=opened),

@@ -14,6 +14,7 @@ from pathlib import Path
 from django.conf import settings
 
 from chat.rendering import Renderer
+from core.textfiles import read_lines
 from gpu_workers.engine import Engine
 from gpu_workers.types import Completion, Sampling
 from judge import calibration, judges
@@ -33,7 +34,7 @@ SEAT_S = 300
 @cache
 def prompts() -> tuple[str, ...]:
     """All of them, in the order of the file."""
-    return tuple(line for line in FILE.read_text(encoding="utf-8").splitlines() if line)
+    return tuple(line for line in read_lines(FILE) if line)
 
 
 def is_due() -> bool:

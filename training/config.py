@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from core.errors import TalkbackError
+from core.textfiles import read_text
 
 
 class RecipeInvalid(TalkbackError):
@@ -466,7 +466,7 @@ def current() -> Recipe:
     if not settings.RECIPE:
         return PRESETS["combined" if outside.is_outside() else "embedded"]
     try:
-        text = Path(settings.RECIPE).read_text(encoding="utf-8")
+        text = read_text(settings.RECIPE)
     except OSError as error:
         raise RecipeInvalid(f"RECIPE names {settings.RECIPE}, which cannot be read: {error.strerror}.") from error
     recipe = read(text)

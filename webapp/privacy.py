@@ -24,6 +24,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from chat.models import ApiKey, Session, Turn
 from core.errors import TalkbackError
+from core.textfiles import escape_separators
 from feedback.models import Feedback
 from gpu_workers import engines
 from judge import consent, erasures, judges, membership, naming, personal, redaction
@@ -304,7 +305,10 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
 
 async def lines(user: User) -> AsyncIterator[bytes]:
     """The export, a few rows at a time: a program's conversations may be longer than memory."""
-    encoded = (orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE, default=str) for row in exported(user))
+    encoded = (
+        escape_separators(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE, default=str).decode()).encode()
+        for row in exported(user)
+    )
     async for part in streams.parts(encoded, PART):
         yield b"".join(part)
 

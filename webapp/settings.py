@@ -8,12 +8,14 @@ from pathlib import Path
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
+from core.textfiles import read_lines
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(os.environ.get("DATA_DIR") or BASE_DIR / "var").resolve()
 
 ENV_FILE = Path(os.environ.get("ENV_FILE") or DATA_DIR / "env")
 if ENV_FILE.is_file():  # written by the set-up, so that any shell finds what the processes run with
-    for line in ENV_FILE.read_text().splitlines():
+    for line in read_lines(ENV_FILE):
         name, separator, value = line.partition("=")
         if separator and not name.startswith("#"):
             os.environ.setdefault(name, value)

@@ -15,8 +15,14 @@ from chat.reading import Piece
 from chat.rendering import Renderer
 from chat.replies import Spoken
 from core.errors import TalkbackError
+from core.textfiles import escape_separators
 
-quoted = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+written = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def quoted(value: Any) -> str:
+    """A value as JSON on one line of an event, whatever a reader takes for the end of a line."""
+    return escape_separators(written(value))
 
 
 class Count:

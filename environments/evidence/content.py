@@ -29,6 +29,7 @@ from pathlib import Path
 from statistics import mean, quantiles
 from typing import Any, Protocol
 
+from core.textfiles import read_lines
 from environments import grams
 
 Message = Mapping[str, Any]
@@ -326,7 +327,7 @@ def main() -> None:
         prog="python -m environments.evidence.content", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument("--validate", type=Path, required=True, metavar="FILE", help="a base's own replies, JSON lines")
-    rows = [json.loads(line) for line in parser.parse_args().validate.read_text(encoding="utf-8").splitlines()]
+    rows = [json.loads(line) for line in read_lines(parser.parse_args().validate)]
     print(f"{'reply':<28}{'topic':>7}{'subst.':>8}{'fluency':>9}{'content':>9}{'of base':>9}")
     for one in validated(rows):
         fluency = f"{one.fluency:.2f}" if one.is_read else "≤ 1"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from core.errors import TalkbackError
+from core.textfiles import decode_text, split_lines, write_line
 
 Row = dict[str, Any]
 
@@ -33,7 +34,11 @@ class Journal:
         self._rows: dict[str, Row] = {}
         content = path.read_bytes() if path.exists() else b""
         whole = content[: content.rfind(b"\n") + 1]
-        for number, line in enumerate(whole.splitlines(), 1):
+        try:
+            lines = split_lines(decode_text(whole))
+        except UnicodeDecodeError as error:
+            raise JournalUnreadable(f"{path.name} is not UTF-8 ({error}): begin a new OUT.") from error
+        for number, line in enumerate(lines, 1):
             self._keep(_read(line, f"{path.name}, line {number}"))
         self._file: IO[bytes] = path.open("ab")
         if len(whole) < len(content):
@@ -44,7 +49,7 @@ class Journal:
         row = {"key": key, **fields}
         if key in self._rows:
             raise ValueError(f"{key} is in {self.path.name} already")
-        self._file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+        self._file.write(write_line(row).encode())
         self._file.flush()
         os.fsync(self._file.fileno())
         self._rows[key] = row
@@ -81,7 +86,7 @@ class Journal:
         self._rows[row["key"]] = row
 
 
-def _read(line: bytes, where: str) -> Row:
+def _read(line: str, where: str) -> Row:
     try:
         row = json.loads(line)
     except ValueError as error:

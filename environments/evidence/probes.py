@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from core.textfiles import read_lines
 from environments.client import Completion
 from environments.evidence import content
 from environments.evidence.arms import Arm, guided
@@ -243,7 +244,7 @@ async def ask_pack(plan: Plan, probe: Probe, reader: Reader, rows: Journal, mode
 
 def pack(items: int) -> list[dict[str, Any]]:
     """The first so many items; the file is varied from the first line on."""
-    return [json.loads(line) for line in PACK.read_text(encoding="utf-8").splitlines()[:items]]
+    return [json.loads(line) for line in read_lines(PACK)[:items]]
 
 
 async def _distance(reader: Reader, question: Question, reply: str, number: int, base: float) -> float:

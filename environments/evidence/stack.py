@@ -20,6 +20,7 @@ from typing import IO, Any, Self, cast
 
 import httpx
 
+from core.textfiles import split_lines
 from environments.client import Client
 from environments.errors import StackFailed
 from environments.evidence.machine import MARK, STOP_S, cores, cpu_s, free_ports, stop_left, tail
@@ -212,7 +213,7 @@ class Stack:
             return known
         file = self.folder / "lines.jsonl"
         file.write_text("".join(json.dumps(row) + "\n" for row in new))
-        made = [json.loads(line) for line in (await self.manage("lines", "make", str(file))).splitlines()]
+        made = [json.loads(line) for line in split_lines(await self.manage("lines", "make", str(file)))]
         keys = known | {row["line"]: row["keys"] for row in made}  # new keys would cut off sessions under the old ones
         draft = kept.with_suffix(".draft")
         draft.touch(mode=0o600)

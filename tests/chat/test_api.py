@@ -194,6 +194,40 @@ async def test_a_long_call_that_breaks_is_text_wherever_it_still_can_be(ask, eng
     assert '"finish_reason":"tool_calls"' not in sent.replace(" ", "")
 
 
+SEPARATED = "one\u2028two\u2029three\x85four"
+
+
+@pytest.mark.parametrize("path", PROTOCOLS)
+@pytest.mark.parametrize("said", ["text", "call", "reasoning", "error"])
+async def test_no_reader_sees_the_end_of_a_line_within_an_event(ask, engine, path, said):
+    """U+2028, U+2029 and U+0085 end lines for Python's and httpx's readers, and stand raw in JSON as it is written."""
+    tool = {"messages": {"name": "look", "input_schema": {}}, "responses": {"type": "function", "name": "look"}}
+    call = {"type": "function", "function": {"name": "look"}}
+    most = {"max_output_tokens" if path == "/v1/responses" else "max_tokens": 400}
+    body = PROTOCOLS[path] | most | {"tools": [tool.get(path.rpartition("/")[2], call)], "stream": True}
+    arguments = json.dumps({"a": SEPARATED}, ensure_ascii=False)
+    sayings = {
+        "text": SEPARATED,
+        "call": f'<tool_call>{{"name": "look", "arguments": {arguments}}}</tool_call>',
+        "reasoning": f"<think>{SEPARATED}</think>Hello.",
+        "error": "Hello.",
+    }
+    engine.says(sayings[said])
+    if said == "error":
+        engine.hold()
+        answer = await ask(body, path)
+        engine.goes_down(EngineUnavailable(SEPARATED))
+        engine.release()
+    else:
+        answer = await ask(body, path)
+    sent = b"".join([part async for part in answer]).decode()
+
+    assert sent.splitlines() == sent.removesuffix("\n").split("\n")
+    assert "\\u2028" in sent
+    assert "\\u2029" in sent
+    assert "\\u0085" in sent
+
+
 async def test_a_failure_in_mid_stream_is_an_event_in_openais_shape(ask, engine):
     engine.hold()  # the stream begins with its first beat
     answer = await ask({"stream": True})

@@ -64,3 +64,14 @@ def test_what_somebody_else_wrote_is_refused_with_its_line(tmp_path: Path, conte
     path.write_text(content)
     with pytest.raises(JournalUnreadable, match=said):
         Journal(path)
+
+
+def test_a_row_whose_reply_holds_line_separators_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_text('{"key": "old", "reply": "raw\u2028one\x85two"}\n', encoding="utf-8")  # as earlier runs wrote it
+    journal = Journal(path)
+    journal.write("new", reply="three\u2029four")
+    journal.close()
+
+    assert [row["reply"] for row in Journal(path)] == ["raw\u2028one\x85two", "three\u2029four"]
+    assert path.read_text(encoding="utf-8").splitlines()[-1] == '{"key": "new", "reply": "three\\u2029four"}'

@@ -249,3 +249,16 @@ def test_the_page_says_how_much_there_is_to_ask():
     questions, problems = ([len(of(split)) for split in SPLITS] for of in (tasks.questions, tasks.read("problems").get))
     assert "{} to train, {} held out".format(*questions) in page
     assert "{} templates, {} held out".format(*problems) in page
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["plain", "with a byte order mark"])
+@pytest.mark.parametrize("shape", ["lines", "list"])
+def test_a_question_with_a_line_separator_in_it_is_one_task(tmp_path, mark, shape):
+    question = "Ann has 3 figs\u2028and 2 pears.\x85How many?"
+    row = json.dumps({"question": question, "answer": "3+2=5 #### 5"}, ensure_ascii=False)
+    file = tmp_path / "gsm.jsonl"
+    file.write_text(mark + (row + "\r\n" if shape == "lines" else f"[{row}]"), encoding="utf-8", newline="")
+
+    (task,) = tasks.load(file)
+
+    assert (task.prompt, task.answer) == (question, "5")

@@ -224,3 +224,24 @@ def test_a_bad_line_says_what_is_wrong_with_it(line, sentence):
     (bad,) = items.items([line])
     assert isinstance(bad, Bad)
     assert sentence in bad.sentence
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["plain", "with a byte order mark"])
+def test_going_on_knows_its_own_verdicts_whatever_line_separators_are_in_them(files, engine, mark):
+    engine.says("They\u2028object. \\boxed{-1}", times=None)
+    item = json.dumps(ITEM | {"id": "line\u2028one"}, ensure_ascii=False)
+    files.write(mark + item)
+    assert "1 judged" in files.run("--judge", "base")
+    asked = len(engine.calls)
+
+    assert "0 judged, 1 were there" in files.run("--judge", "base", "--resume")
+    assert len(engine.calls) == asked
+    (verdict,) = files.written
+    assert verdict["id"] == "line\u2028one"
+    assert verdict["votes"][0]["raw"] == "They\u2028object. \\boxed{-1}"
+
+
+def test_going_on_reads_verdicts_of_earlier_versions_which_hold_raw_separators(files, engine):
+    files.write(ITEM)
+    files.out.write_text('{"id": "a", "score": -1, "hint": "one\u2028two"}\n', encoding="utf-8")
+    assert "0 judged, 1 were there" in files.run("--judge", "base", "--resume")

@@ -20,6 +20,7 @@ from django.urls import path
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
+from core.textfiles import write_line
 from judge.models import Ruling
 from webapp import streams
 from webapp.console import policies, recipes
@@ -172,7 +173,7 @@ def record(ruling: Ruling) -> dict[str, Any]:
 
 
 def as_jsonl(rows: QuerySet[Ruling]) -> Iterator[str]:
-    return (json.dumps(record(ruling), ensure_ascii=False) + "\n" for ruling in streams.by_key(rows, CHUNK))
+    return (write_line(record(ruling)) for ruling in streams.by_key(rows, CHUNK))
 
 
 class Echo:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from argparse import ArgumentParser
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, TextIO
 from django.core.management.base import BaseCommand, CommandError
 
 from core.errors import TalkbackError
+from core.textfiles import decode_text, split_lines, stream_lines, write_line
 from gpu_workers.errors import EngineUnavailable
 from judge import items, judges, polling
 from judge.items import Bad, Item, LineInvalid
@@ -83,7 +83,7 @@ class Command(BaseCommand):
         verdicts = items.judged(seated, good(), at_once=max(options["at_once"], 1), by_rules=not options["no_rules"])
         try:
             async for _, verdict in verdicts:
-                target.write(json.dumps(verdict, ensure_ascii=False) + "\n")
+                target.write(write_line(verdict))
                 target.flush()
                 written += 1
                 if (now := time.monotonic()) - told >= TOLD_S:
@@ -110,7 +110,7 @@ class Command(BaseCommand):
         content = out.read_bytes()
         whole = content[: content.rfind(b"\n") + 1]
         try:
-            done = items.ids_in(whole.decode("utf-8").splitlines())
+            done = items.ids_in(split_lines(decode_text(whole)))
         except (LineInvalid, UnicodeDecodeError) as error:
             raise CommandError(f"{out} was not written by this command ({error}): name another file.") from error
         if len(whole) < len(content):
@@ -122,5 +122,4 @@ class Command(BaseCommand):
 def _opened(file: Path) -> Any:
     if str(file) == "-":
         raise CommandError("Name a file: it is read twice.")
-    with file.open(encoding="utf-8") as lines:
-        yield from lines
+    yield from stream_lines(file)

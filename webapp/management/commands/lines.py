@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from core.errors import TalkbackError
+from core.textfiles import read_lines, write_line
 from judge import membership, recipes
 from training import lines
 from training.config import RecipeInvalid
@@ -68,7 +69,7 @@ class Command(BaseCommand):
         differs is set, and keys are issued anew, since nobody can read the old ones."""
         for number, row in read(file):
             try:
-                self.stdout.write(json.dumps(made(row), ensure_ascii=False))
+                self.stdout.write(write_line(made(row)))
             except (TalkbackError, CommandError) as failure:
                 raise CommandError(f"{file.name}, line {number}: {failure}") from failure
 
@@ -76,7 +77,7 @@ class Command(BaseCommand):
 def read(file: Path) -> list[tuple[int, dict[str, Any]]]:
     """The rows with the numbers of their lines. Raises CommandError, which names the line that cannot be read."""
     try:
-        texts = file.read_text(encoding="utf-8").splitlines()
+        texts = read_lines(file)
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"{file} cannot be read: {error}") from error
     rows = []

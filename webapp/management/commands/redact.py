@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from core.textfiles import read_text
 from judge import redaction
 
 
@@ -20,7 +20,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, file: str, **options: Any) -> None:
         try:
-            text = sys.stdin.read() if file == "-" else Path(file).read_text()
+            text = sys.stdin.read() if file == "-" else read_text(file)
         except (OSError, UnicodeDecodeError) as error:
             raise CommandError(f"{file} cannot be read as text: {error}") from error
         before, removed = redaction.tried(text)
