@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from datetime import timedelta
 from functools import partial
 
@@ -43,38 +42,29 @@ class ScopeMissing(TalkbackError):
     code, status = "insufficient_scope", 403
 
 
-@dataclass(frozen=True)
-class Knock:
-    """A key that nobody has looked at yet."""
-
-    let_in: Callable[[], ApiKey]
-
-
 class Bearer(HttpBearer):
     """`Authorization: Bearer KEY`, or `x-api-key: KEY` as Anthropic's clients send it; the view asks key_of() for the
-    key. `scope`: what the key must be for; None lets every open key in.
+    key. `scope`: what the key must be for; None lets every open key in. Of two headers the one with an open key counts:
+    a proxy, or a client's own setting, may have filled the other.
 
     Raises KeyInvalid, ScopeMissing or limits.RateLimited. `request.api_key` names the key even then, if it is known.
-    With `knocks` it is key_of() that looks at the key, and raises: a view that has other things to ask the database
-    does it all in one go. It belongs to routes of chat.api.aside, which refuse nothing else before.
     """
 
-    def __init__(self, scope: str | None = "chat", *, knocks: bool = False) -> None:
+    def __init__(self, scope: str | None = "chat") -> None:
         super().__init__()
-        self.scope, self.knocks = scope, knocks
+        self.scope = scope
 
-    async def __call__(self, request: HttpRequest) -> ApiKey | Knock:
-        if self.knocks:
-            return Knock(partial(self.let_in, request, given(request)))
-        return await self.authenticate(request, given(request))
+    async def __call__(self, request: HttpRequest) -> ApiKey:
+        return await self.authenticate(request, *given(request))
 
-    async def authenticate(self, request: HttpRequest, token: str) -> ApiKey:
-        return await threads.call(partial(self.let_in, request, token))
+    async def authenticate(self, request: HttpRequest, *secrets: str) -> ApiKey:  # type: ignore[override]
+        return await threads.call(partial(self.let_in, request, *secrets))
 
-    def let_in(self, request: HttpRequest, secret: str) -> ApiKey:
-        if not secret:
+    def let_in(self, request: HttpRequest, *secrets: str) -> ApiKey:
+        """The key of the first secret that opens something. Asks the database."""
+        if not secrets:
             raise KeyInvalid("No API key was given: send it as `Authorization: Bearer KEY`.")
-        key = passed(secret) if secret.startswith(PASS) else ApiKey.objects.made_as(secret)
+        key = found(secrets)
         if key is None:
             raise KeyInvalid("There is no such API key. Make one on the page /connect/, or with manage.py create_key.")
         request.api_key = key  # type: ignore[attr-defined]
@@ -90,16 +80,27 @@ class Bearer(HttpBearer):
 
 
 def key_of(request: HttpRequest) -> ApiKey:
-    """The key that Bearer lets in. Where it only knocked: call this where the database may be asked, as here it is."""
-    if isinstance(request.auth, Knock):  # type: ignore[attr-defined]  # ninja puts it there
-        request.auth = request.auth.let_in()  # type: ignore[attr-defined]
-    key: ApiKey = request.auth  # type: ignore[attr-defined]
+    """The key that Bearer let in."""
+    key: ApiKey = request.auth  # type: ignore[attr-defined]  # ninja puts it there
     return key
 
 
-def given(request: HttpRequest) -> str:
+def given(request: HttpRequest) -> tuple[str, ...]:
+    """The secrets that a request carries, in the order in which they are tried."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else request.headers.get("x-api-key", "").strip()
+    bearer = token.strip() if scheme.lower() == "bearer" else ""
+    return tuple(dict.fromkeys(filter(None, (bearer, request.headers.get("x-api-key", "").strip()))))
+
+
+def found(secrets: Iterable[str]) -> ApiKey | None:
+    """The first key among them that is open; else the first that is known."""
+    known: ApiKey | None = None
+    for secret in secrets:
+        key = passed(secret) if secret.startswith(PASS) else ApiKey.objects.made_as(secret)
+        if key is not None and not key.why_closed:
+            return key
+        known = known or key
+    return known
 
 
 def check_scope(key: ApiKey, scope: str) -> None:

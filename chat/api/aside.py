@@ -1,4 +1,7 @@
-"""Bodies of requests: large ones are read beside the event loop, which all replies share."""
+"""Operations whose work with the database is one piece: the key is let in, and turns are begun, in one go to a thread.
+
+Bodies are read there as well: large ones beside the event loop, which all replies share.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import ninja
 from django.core.exceptions import RequestDataTooBig
@@ -14,35 +17,59 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from ninja.operation import AsyncOperation
 
-from chat.api.access import key_of
+from chat.api import streaming
+from chat.api.access import Bearer, given
+from chat.models import ApiKey, Turn
 from core import threads
 
 LARGE = 256 * 1024
 """Bytes of a body from which on a thread is worth its while."""
 
+View = TypeVar("View", bound=Callable[..., Any])
+
 
 class Aside(AsyncOperation):
-    """ninja's own, but for the thread in which a large body is parsed and validated, and for keys that only knocked:
-    whoever has none hears of that before anything else."""
+    """ninja's own, but for the thread in which a large body is parsed and validated, and for views that `begin` turns:
+    there the operation lets the key in itself, in the same go to the database that begins them. The view is called when
+    that is done, so no view can leave the key out. Who has no key hears of that before anything else.
+    """
 
     async def run(self, request: HttpRequest, **path: Any) -> HttpResponseBase:  # type: ignore[override]
-        if refusal := await self._run_checks(request):
+        begin: Callable[..., list[Turn]] | None = getattr(self.view_func, "begin", None)
+        if begin is None and (refusal := await self._run_checks(request)):
             return refusal
-        let_in = partial(key_of, request)
         try:
             response = self.api.create_temporal_response(request)
+            let_in = partial(self.let_in, request)
             if is_large(request):
-                await threads.call(let_in)
+                if begin is not None:
+                    await threads.call(let_in)
                 values = await asyncio.to_thread(self._get_values, request, path, response)
             else:
                 try:
                     values = self._get_values(request, path, response)
                 except Exception:
-                    await threads.call(let_in)
+                    if begin is not None:
+                        await threads.call(let_in)
                     raise
+            if begin is not None:
+                request.turns = await streaming.begun(partial(self.begin, begin, request, values))  # type: ignore[attr-defined]
             return self._result_to_response(request, await self.view_func(request, **values), response)
         except Exception as failure:
             return self.api.on_exception(request, failure)
+
+    def begin(self, begin: Callable[..., list[Turn]], request: HttpRequest, values: dict[str, Any]) -> list[Turn]:
+        self.let_in(request)
+        return begin(request, **values)
+
+    def let_in(self, request: HttpRequest) -> None:
+        """Let the request's key in, once. Raises what Bearer raises."""
+        if isinstance(getattr(request, "auth", None), ApiKey):
+            return
+        (door,) = self.auth_callbacks
+        if not isinstance(door, Bearer):
+            raise TypeError(f"{self.path} begins turns, and needs a Bearer to let keys in")
+        request.auth = door.let_in(request, *given(request))  # type: ignore[attr-defined]  # as ninja does
 
 
 class Router(ninja.Router):
@@ -51,6 +78,23 @@ class Router(ninja.Router):
     def add_api_operation(self, path: str, methods: list[str], view_func: Callable[..., Any], **more: Any) -> None:
         super().add_api_operation(path, methods, view_func, **more)
         view_func._ninja_operation.__class__ = Aside  # type: ignore[attr-defined]
+
+
+def begins(begin: Callable[..., list[Turn]]) -> Callable[[View], View]:
+    """Have the operation of a view call `begin(request, **values)` in a thread for database work, with the key let in;
+    the view asks turns_of() for what that begins. A reader that leaves meanwhile leaves no turn behind."""
+
+    def marked(view: View) -> View:
+        view.begin = begin  # type: ignore[attr-defined]
+        return view
+
+    return marked
+
+
+def turns_of(request: HttpRequest) -> list[Turn]:
+    """The turns that were begun for this request."""
+    turns: list[Turn] = request.turns  # type: ignore[attr-defined]
+    return turns
 
 
 def is_large(request: HttpRequest) -> bool:

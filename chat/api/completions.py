@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 
@@ -11,7 +9,7 @@ from chat import asking
 from chat.api import streaming
 from chat.api.access import Bearer, key_of
 from chat.api.addressing import addressed
-from chat.api.aside import Router
+from chat.api.aside import Router, begins, turns_of
 from chat.api.catalog import chosen
 from chat.api.chunks import Chunks, answer, counts
 from chat.api.request import ChatRequest
@@ -21,20 +19,26 @@ from chat.models import Turn
 router = Router(auth=Bearer(), tags=["chat"])
 
 
+def begin(request: HttpRequest, body: ChatRequest) -> list[Turn]:
+    """Store the request as turns of the session it belongs to."""
+    key = key_of(request)
+    return asking.begin(key, body.ask(request, chosen(body.model or "", key)))
+
+
 @router.post(
     "/chat/completions",
-    auth=Bearer(knocks=True),
     summary="One reply, plain or streaming",
     response=Answer,
     by_alias=True,
     openapi_extra=STREAMED,
 )
+@begins(begin)
 async def complete(request: HttpRequest, body: ChatRequest) -> HttpResponseBase:
     """Answer as OpenAI does. `model` in the answer is name@number: the checkpoint that wrote it.
 
     A reader that leaves stops the engine, whether it waits for a stream or for the whole.
     """
-    turns = await streaming.begun(partial(begin, request, body))
+    turns = turns_of(request)
     counted = counts(turns, logprobs=bool(body.logprobs or body.top_logprobs))
     done = body.address(request)["session_done"]
     if body.stream:
@@ -45,9 +49,3 @@ async def complete(request: HttpRequest, body: ChatRequest) -> HttpResponseBase:
         kept = await streaming.whole(turns, done=done, heard=lambda choice, spoken: counted[choice].add(spoken))
         response = JsonResponse(answer(kept, counted))
     return addressed(response, turns[0].session)
-
-
-def begin(request: HttpRequest, body: ChatRequest) -> list[Turn]:
-    """Store the request as turns of the session it belongs to."""
-    key = key_of(request)
-    return asking.begin(key, body.ask(request, chosen(body.model or "", key)))

@@ -19,7 +19,7 @@ from chat.api import streaming
 from chat.api.access import Bearer, key_of
 from chat.api.addressing import Addressed, addressed
 from chat.api.anthropic_events import PING, MessageEvents, answer
-from chat.api.aside import Router
+from chat.api.aside import Router, begins, turns_of
 from chat.api.catalog import chosen
 from chat.api.protocol_shapes import MessageAnswer, TokensCounted, events_of
 from chat.api.request import MOST_TOOLS, Schema, as_text
@@ -319,19 +319,25 @@ def conversation(user_id: str) -> str:
 router = Router(auth=Bearer(), tags=["chat"])
 
 
+def begin(request: HttpRequest, body: AnthropicRequest) -> list[Turn]:
+    """Store the request as a turn of the session it belongs to."""
+    key = key_of(request)
+    return asking.begin(key, body.ask(request, key))
+
+
 @router.post(
     "/messages",
-    auth=Bearer(knocks=True),
     summary="One reply, as Anthropic's Messages give it",
     response=MessageAnswer,
     openapi_extra=events_of("its events, as Anthropic names them.", PING),
 )
+@begins(begin)
 async def create(request: HttpRequest, body: AnthropicRequest) -> HttpResponseBase:
     """Answer as Anthropic does. `model` in the answer is name@number: the checkpoint that wrote it.
 
     A reader that leaves stops the engine, whether it waits for a stream or for the whole.
     """
-    turns = await streaming.begun(partial(begin, request, body))
+    turns = turns_of(request)
     done, stops = body.address(request)["session_done"], body.stop_sequences or []
     if body.stream:
         response: HttpResponseBase = await streaming.stream(turns, MessageEvents(turns[0], stops), done=done)
@@ -339,12 +345,6 @@ async def create(request: HttpRequest, body: AnthropicRequest) -> HttpResponseBa
         (kept,) = await streaming.whole(turns, done=done)
         response = JsonResponse(answer(kept, stops))
     return addressed(response, turns[0].session)
-
-
-def begin(request: HttpRequest, body: AnthropicRequest) -> list[Turn]:
-    """Store the request as a turn of the session it belongs to."""
-    key = key_of(request)
-    return asking.begin(key, body.ask(request, key))
 
 
 @router.post("/messages/count_tokens", summary="How long a prompt is", response=TokensCounted)

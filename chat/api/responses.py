@@ -14,7 +14,7 @@ from chat import asking, replies, turns
 from chat.api import response_items, streaming
 from chat.api.access import Bearer, key_of
 from chat.api.addressing import Addressed, addressed
-from chat.api.aside import Router
+from chat.api.aside import Router, begins, turns_of
 from chat.api.catalog import chosen
 from chat.api.protocol_shapes import ResponseAnswer, events_of
 from chat.api.request import MOST_TOOLS, NAME, Schema
@@ -341,19 +341,25 @@ def answer(turn: Turn, echo: Mapping[str, Any], *, summed_up: bool = False, thin
 router = Router(auth=Bearer(), tags=["chat"])
 
 
+def begin(request: HttpRequest, body: ResponsesRequest) -> list[Turn]:
+    """Store the request as a turn of the session it belongs to."""
+    key = key_of(request)
+    return asking.begin(key, body.ask(request, key))
+
+
 @router.post(
     "/responses",
-    auth=Bearer(knocks=True),
     summary="One reply, as OpenAI's Responses give it",
     response=ResponseAnswer,
     openapi_extra=events_of("its events, as OpenAI names them.", EXAMPLE),
 )
+@begins(begin)
 async def create(request: HttpRequest, body: ResponsesRequest) -> HttpResponseBase:
     """Answer as OpenAI does. `model` in the answer is name@number: the checkpoint that wrote it.
 
     A reader that leaves stops the engine, whether it waits for a stream or for the whole.
     """
-    turns = await streaming.begun(partial(begin, request, body))
+    turns = turns_of(request)
     done = body.address(request)["session_done"]
     events = ResponseEvents(turns[0], body.echo(turns[0]), summed_up=body.summed_up)
     if body.stream:
@@ -362,12 +368,6 @@ async def create(request: HttpRequest, body: ResponsesRequest) -> HttpResponseBa
         (kept,) = await streaming.whole(turns, done=done, heard=events.heard)
         given = JsonResponse(answer(kept, events.echo, summed_up=body.summed_up, thinking=events.thinking))
     return addressed(given, turns[0].session)
-
-
-def begin(request: HttpRequest, body: ResponsesRequest) -> list[Turn]:
-    """Store the request as a turn of the session it belongs to."""
-    key = key_of(request)
-    return asking.begin(key, body.ask(request, key))
 
 
 @router.get("/responses/{response_id}", summary="An answer that was given before", response=ResponseAnswer)

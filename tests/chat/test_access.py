@@ -8,20 +8,26 @@ import subprocess
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from uuid import uuid4
 
 import httpx
 import pytest
 import redis
 from asgiref.sync import sync_to_async
 from django.core import signing
+from django.http import HttpRequest
 from django.utils import timezone
+from ninja import NinjaAPI
+from ninja.operation import Operation
+from ninja.testing import TestAsyncClient
 
 from chat import limits
-from chat.api import access
+from chat.api import access, aside
 from chat.models import ApiKey, Spending, Turn
 from tests.chat.conftest import open_turn, reply_to, user
 from tests.stack import free_port
 from training.models import Checkpoint
+from webapp import errors
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
@@ -69,6 +75,29 @@ async def test_an_unknown_key_is_told_where_keys_are_made(knock):
     assert "/connect/" in message
 
 
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/models"])
+@pytest.mark.parametrize(
+    "foreign", ["", "Bearer", "Bearer ", "Bearer sk-of-another-service", "Basic dXNlcjpwYXNz", "Token x"]
+)
+async def test_a_good_key_counts_beside_an_authorization_that_is_empty_or_foreign(knock, key, path, foreign):
+    assert (await knock(path, **{"Authorization": foreign, "x-api-key": key.secret})).status_code == 200
+    if foreign.startswith("Bearer "):
+        assert (
+            await knock(path, **{"Authorization": f"Bearer {key.secret}", "x-api-key": "sk-other"})
+        ).status_code == 200
+
+
+async def test_of_two_keys_the_open_one_counts_and_two_bad_ones_open_nothing(knock, key, ben):
+    closed, secret = await sync_to_async(ApiKey.objects.issue)(ben, "old")
+    await sync_to_async(closed.revoke)()
+    assert (await knock(**{"Authorization": f"Bearer {secret}", "x-api-key": key.secret})).status_code == 200
+
+    status, code, message = await refusal(await knock(**{"Authorization": f"Bearer {secret}", "x-api-key": "tb-none"}))
+    assert (status, code) == (401, "invalid_api_key")
+    assert message.startswith("This API key was revoked on ")
+    assert (await refusal(await knock(**{"Authorization": "Bearer tb-no", "x-api-key": "tb-none"})))[0] == 401
+
+
 DOORS = ("/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/messages/count_tokens")
 
 
@@ -83,6 +112,69 @@ async def test_whoever_has_no_key_hears_nothing_else(async_client, path, body):
         answer = await async_client.post(path, body, content_type="application/json", headers=headers)
         assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key")
     assert not await Turn.objects.aexists()
+
+
+def forgetful() -> NinjaAPI:
+    """An API whose views never ask whose request it is."""
+    api = NinjaAPI(urls_namespace=f"forgetful-{uuid4()}")
+    router = aside.Router(auth=access.Bearer())
+    reached: list[str] = []
+
+    def begin(request: HttpRequest) -> list[Turn]:
+        reached.append("begin")
+        return []
+
+    @router.post("/begins")
+    @aside.begins(begin)
+    async def begins(request: HttpRequest) -> dict[str, str]:
+        reached.append("view")
+        return {}
+
+    @router.post("/plain")
+    async def plain(request: HttpRequest) -> dict[str, str]:
+        reached.append("view")
+        return {}
+
+    api.add_router("", router)
+    errors.connect(api)
+    api.reached = reached
+    return api
+
+
+def bound(api: NinjaAPI) -> list[Operation]:
+    """Every operation of an API, as it is called."""
+    views = [view for router in api._get_bound_routers() for view in router.path_operations.values()]
+    return [operation for view in views for operation in view.operations]
+
+
+@pytest.mark.parametrize("path", ["/begins", "/plain"])
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer tb-nonsense"}])
+async def test_a_view_that_forgets_the_key_lets_nobody_in(key, path, headers):
+    api = forgetful()
+    answer = await TestAsyncClient(api).post(path, headers=headers)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key")
+    assert api.reached == []
+
+    answer = await TestAsyncClient(api).post(path, headers={"Authorization": f"Bearer {key.secret}"})
+    assert answer.status_code == 200
+    assert api.reached[-1] == "view"
+    assert (await ApiKey.objects.aget()).used_at is not None
+
+
+def test_every_operation_of_the_api_has_a_door():
+    from webapp.api import api
+
+    assert len(bound(api)) >= 10
+    assert {tuple(map(type, operation.auth_callbacks)) for operation in bound(api)} == {(access.Bearer,)}
+
+
+async def test_an_operation_that_begins_turns_without_a_bearer_is_closed():
+    api = forgetful()
+    for operation in bound(api):
+        operation.auth_callbacks = [lambda request: True]
+    answer = await TestAsyncClient(api).post("/begins")
+    assert answer.status_code == 500
+    assert api.reached == []
 
 
 @pytest.mark.parametrize("path", DOORS)
