@@ -26,6 +26,8 @@ from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator
 
 from webapp.handler import ApiHandler, Receive, Scope, Send
+from webapp.http10 import unchunked
+from webapp.paths import is_under, tidy
 from webapp.urls import websocket_urlpatterns
 
 api = ApiHandler()
@@ -33,9 +35,10 @@ api = ApiHandler()
 
 async def http(scope: Scope, receive: Receive, send: Send) -> None:
     """The API by the short way; its page, as all pages, by the ordinary one."""
+    scope = tidy(scope)
     path: str = scope["path"]
-    handler: Any = api if path.startswith("/v1/") and not path.startswith("/v1/docs") else django
-    await handler(scope, receive, send)
+    handler: Any = api if is_under(path) and not path.startswith("/v1/docs") else django
+    await handler(scope, receive, unchunked(send) if scope.get("http_version") == "1.0" else send)
 
 
 application = ProtocolTypeRouter(

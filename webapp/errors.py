@@ -9,6 +9,7 @@ import logging
 import math
 import re
 from typing import Any
+from uuid import uuid4
 
 from django.core.exceptions import DisallowedHost, RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
@@ -20,6 +21,7 @@ from chat.api import anthropic_events
 from chat.api.wire import shape
 from chat.models import ApiKey
 from core.errors import TalkbackError
+from webapp.paths import guide, is_programs
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +47,12 @@ class RequestTooLarge(TalkbackError):
     code, status = "request_too_large", 413
 
 
+class HostUnknown(TalkbackError):
+    """A Host header that is none of ALLOWED_HOSTS."""
+
+    code, status = "unknown_host", 400
+
+
 class MethodNotAllowed(TalkbackError):
     code, status = "method_not_allowed", 405
 
@@ -55,8 +63,7 @@ class NotFound(TalkbackError):
 
 def answer(request: HttpRequest, error: TalkbackError) -> HttpResponse:
     """A failure in the shape of the protocol that is spoken, with its status; one worth another try says when."""
-    is_anthropic = re.match(r"/v1/messages(/|$)", request.path)
-    shaped = anthropic_events.shape(error) if is_anthropic else {"error": shape(error)}
+    shaped = anthropic_events.shape(error) if speaks_anthropic(request) else {"error": shape(error)}
     response = JsonResponse(shaped, status=error.status)
     after_s = error.retry_after_s if error.retry_after_s is not None else 2 if error.retryable else None
     if after_s is not None:
@@ -65,6 +72,21 @@ def answer(request: HttpRequest, error: TalkbackError) -> HttpResponse:
         response.headers[name] = value
     response.refusal = error  # type: ignore[attr-defined]
     return response
+
+
+def speaks_anthropic(request: HttpRequest) -> bool:
+    """Whether a request came to a door of Anthropic's, or to where somebody takes one to be."""
+    return bool(re.match(r"(/v1)*/messages(/|$)", request.path))
+
+
+def request_id(request: HttpRequest) -> str:
+    """What this request goes by, in its answer and in the log: the client's own X-Request-Id, or one of ours."""
+    known: str | None = getattr(request, "request_id", None)
+    if known is None:
+        given = request.headers.get("X-Request-Id", "")
+        known = given if re.fullmatch(r"[\w.:-]{1,128}", given, re.ASCII) else f"req_{uuid4().hex}"
+        request.request_id = known  # type: ignore[attr-defined]
+    return known
 
 
 def refused(request: HttpRequest, response: HttpResponse) -> tuple[ApiKey, TalkbackError] | None:
@@ -105,11 +127,11 @@ def connect(api: NinjaAPI) -> None:
 
     @api.exception_handler(Http404)
     def missing(request: HttpRequest, error: Http404) -> HttpResponse:
-        return answer(request, NotFound("There is nothing here."))
+        return answer(request, NotFound(guide(request)))
 
     @api.exception_handler(Exception)
     def unknown(request: HttpRequest, error: Exception) -> HttpResponse:
-        log.error("%s %s broke", request.method, request.path, exc_info=error)
+        log.error("%s %s broke (%s)", request.method, request.path, request_id(request), exc_info=error)
         return answer(request, TalkbackError("Something went wrong here; the log has the details."))
 
 
@@ -153,16 +175,14 @@ def not_allowed(request: HttpRequest, response: HttpResponse) -> HttpResponse:
     return told
 
 
-def page(request: HttpRequest, status: int, sentence: str) -> HttpResponse:
-    """A failure as a page; under /v1 in OpenAI's shape."""
-    if request.path.startswith("/v1/"):
-        failure = (
-            TalkbackError(sentence)
-            if status >= 500
-            else NotFound(sentence)
-            if status == 404
-            else RequestInvalid(sentence)
-        )
+KINDS: dict[int, type[TalkbackError]] = {404: NotFound, 413: RequestTooLarge}
+"""What a failure of a status is called under /v1, where the framework knows no more of it."""
+
+
+def page(request: HttpRequest, status: int, sentence: str, kind: type[TalkbackError] | None = None) -> HttpResponse:
+    """A failure as a page; for a program in the shape that it reads."""
+    if is_programs(request):
+        failure = (kind or KINDS.get(status) or (TalkbackError if status >= 500 else RequestInvalid))(sentence)
         failure.status = status
         return answer(request, failure)
     return render(request, "error.html", {"sentence": sentence, "status": status}, status=status)
@@ -172,7 +192,8 @@ def bad_request(request: HttpRequest, exception: Exception | None = None) -> Htt
     if isinstance(exception, RequestDataTooBig):
         return page(request, 413, "That is larger than 8 MB. Send less at once.")
     if isinstance(exception, DisallowedHost):
-        return page(request, 400, "This server does not go by that name: ALLOWED_HOSTS in its settings must have it.")
+        sentence = "This server does not go by that name: ALLOWED_HOSTS in its settings must have it."
+        return page(request, 400, sentence, HostUnknown)
     return page(request, 400, "This request could not be understood.")
 
 
@@ -183,6 +204,8 @@ def forbidden(request: HttpRequest, exception: Exception | None = None, reason: 
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    if is_programs(request):
+        return answer(request, NotFound(guide(request)))
     return page(request, 404, "There is nothing here, or it is not yours to see.")
 
 

@@ -25,10 +25,13 @@ from django.urls import set_script_prefix
 from chat.api.access import note_refusal
 from chat.replies import arrived_at
 from core import threads
+from core.errors import TalkbackError
 from core.states import told_later
 from webapp.afterwards import Afterwards
-from webapp.errors import bad_request, not_allowed, refused
+from webapp.encodings import decode
+from webapp.errors import answer, bad_request, not_allowed, refused, request_id, speaks_anthropic
 from webapp.headers import stamped
+from webapp.origins import admit, preflight
 
 log = logging.getLogger(__name__)
 
@@ -54,14 +57,14 @@ class ApiHandler(ASGIHandler):
     def load_middleware(self, is_async: bool = False) -> None:
         async def answered(request: HttpRequest) -> HttpResponse:
             request.get_host()  # raises DisallowedHost
+            if asked := preflight(request):
+                return asked
             response: HttpResponse = await self._get_response_async(request)  # type: ignore[attr-defined]
             if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
                 response = not_allowed(request, response)
             if refusal := refused(request, response):
                 await sync_to_async(note_refusal)(*refusal)
-            for name, value in HEADERS.items():
-                response.headers.setdefault(name, value)
-            return stamped(response)
+            return response
 
         self._view_middleware: list[Any] = []
         self._template_response_middleware: list[Any] = []
@@ -83,16 +86,18 @@ class ApiHandler(ASGIHandler):
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, and stop answering the moment the client leaves."""
         try:
-            body = await self.read_body(receive)
+            scope, body = await decode(scope, await self.read_body(receive))
         except RequestAborted:
             return
-        except RequestDataTooBig as error:
-            await self.send_response(bad_request(ASGIRequest(scope, BytesIO()), error), send)
+        except (RequestDataTooBig, TalkbackError) as error:
+            lost = ASGIRequest(scope, BytesIO())
+            told = answer(lost, error) if isinstance(error, TalkbackError) else bad_request(lost, error)
+            await self.send_response(finished(lost, told), send)
             return
         set_script_prefix(get_script_prefix(scope))
         request, refusal = self.create_request(scope, body)
         if request is None:
-            await self.send_response(cast(HttpResponse, refusal), send)
+            await self.send_response(finished(ASGIRequest(scope, BytesIO()), cast(HttpResponse, refusal)), send)
             return
         answering = asyncio.create_task(self.answer(request, send))
         leaving = asyncio.create_task(self.listen_for_disconnect(receive))
@@ -104,7 +109,7 @@ class ApiHandler(ASGIHandler):
             raise failure
 
     async def answer(self, request: HttpRequest, send: Send) -> None:
-        response = await self.run_get_response(request)
+        response = finished(request, await self.run_get_response(request))
         try:
             await self.send_response(response, send)
         except BaseException:  # the client left, or the connection broke: nobody else will close it
@@ -140,6 +145,20 @@ class ApiHandler(ASGIHandler):
                     await send({"type": "http.response.body", "body": part, "more_body": True})
                     sending.since = None
         await send({"type": "http.response.body"})
+
+
+def finished(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+    """The response with all that every response of the API has."""
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    number = request_id(request)
+    response.headers["x-request-id"] = number
+    if speaks_anthropic(request):
+        response.headers["request-id"] = number
+    if not response.streaming and response.status_code != HTTPStatus.NO_CONTENT:
+        response.headers.setdefault("Content-Length", str(len(cast(HttpResponse, response).content)))
+    admit(request, response)
+    return stamped(response)
 
 
 class Sending:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
+from typing import TypeVar
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+
+Stamped = TypeVar("Stamped", bound=HttpResponseBase)
 
 POLICY = "; ".join(
     [
@@ -41,6 +45,6 @@ class ContentSecurityPolicy:
         return stamped(await response)
 
 
-def stamped(response: HttpResponse) -> HttpResponse:
+def stamped(response: Stamped) -> Stamped:
     response.headers.setdefault("Content-Security-Policy", POLICY)
     return response

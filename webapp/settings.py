@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import dj_database_url
@@ -50,6 +51,22 @@ def allowed_hosts(named: str, listens: str) -> list[str]:
 
 ALLOWED_HOSTS = allowed_hosts(env("ALLOWED_HOSTS"), env("HOST"))
 CSRF_TRUSTED_ORIGINS = [origin for origin in env("CSRF_TRUSTED_ORIGINS").split(",") if origin]
+
+
+def origins(named: str) -> tuple[str, ...]:
+    """The origins in `named`, as browsers send them. Raises ImproperlyConfigured for what is none."""
+    found = tuple(origin.strip() for origin in named.split(",") if origin.strip())
+    for origin in found:
+        if origin != "*" and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#@\s]+", origin):
+            raise ImproperlyConfigured(
+                f"CORS_ORIGINS has {origin!r}: an origin is a scheme, a name and perhaps a port, as in "
+                "https://app.example.org or http://localhost:5173, and nothing behind; * is any."
+            )
+    return found
+
+
+CORS_ORIGINS = origins(env("CORS_ORIGINS"))
+"""Origins whose pages may use the API from a browser, with a key; none by default."""
 
 # The model, and who answers for it.
 MODEL = env("MODEL", str(DATA_DIR / "models" / "smollm2-135m-instruct"))
