@@ -109,6 +109,52 @@ def test_what_a_person_typed_into_openclaw_is_the_main_line(name):
     assert (found.session, found.named_by, found.rule) == ("s1", "runtime line", "openclaw/main")
 
 
+UNNAMED = {
+    "role": "system",
+    "content": "You are a personal assistant running inside OpenClaw.\n## Runtime\n"
+    "Runtime: agent=main | host=pc | os=Linux | node=v22.16.0 | model=talkback/talkback | channel=webchat "
+    "| capabilities=none | thinking=off",
+}
+"""The instructions of 2026.3: the `Runtime:` line names no session."""
+
+
+@pytest.mark.parametrize(
+    ("about", "session", "named_by"),
+    [
+        ({"session_id": "case-17", "user": "case17"}, "case-17", "header"),
+        ({"user": "case17"}, "user:case17", "user"),
+        ({}, "", ""),
+    ],
+)
+def test_a_runtime_line_without_a_session_is_a_main_turn_like_any_other(about, session, named_by):
+    first = said("What is a rainbow?")
+    for messages in (
+        [UNNAMED, first],
+        [UNNAMED, first, CALL, RESULT],
+        [UNNAMED, first, assistant("Light."), said("Why?")],
+    ):
+        found = clients.sort(ask(*messages, **about))
+        assert (found.client, found.rule, found.is_main) == ("openclaw", "openclaw/main", True)
+        assert (found.session, found.named_by) == (session, named_by)
+
+
+@pytest.mark.parametrize(
+    ("kind", "messages"),
+    [
+        ("other", [UNNAMED, user("Words that nobody typed.")]),
+        ("heartbeat", [UNNAMED, user("[OpenClaw heartbeat poll] Look around.")]),
+        ("cron", [UNNAMED, user("[cron:7f daily] Report.")]),
+        ("subagent context", [UNNAMED, said("[Subagent Context] You are a subagent.")]),
+        (
+            "subagent prompt",
+            [UNNAMED | {"content": f"{UNNAMED['content']}\n# Subagent Context\nCount."}, said("Count.")],
+        ),
+    ],
+)
+def test_what_that_version_sends_by_itself_is_side_too(kind, messages):
+    assert clients.sort(ask(*messages)).rule == f"openclaw/{kind}"
+
+
 @pytest.mark.parametrize("kind", SIDE)
 def test_what_openclaw_sends_by_itself_is_side(kind):
     found = clients.sort(SIDE[kind])
