@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from core.textfiles import read_text
 from gpu_workers.errors import AdapterInvalid
 
 _instances = itertools.count(1)
@@ -31,6 +32,10 @@ UNSUPPORTED = {
     "layer_replication": "replicated layers",
     "alora_invocation_tokens": "activated LoRA",
 }
+
+# How an adapter may have begun. Others (PiSSA, OLoRA, CorDA, LoftQ, LoRA-GA, and what is not known here) take a part out
+# of the base as they begin: what they learned belongs to another base than the one that is served.
+PLAIN_BEGINNINGS = (None, True, False, "gaussian", "eva", "orthogonal")
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +94,7 @@ def read_adapter(
 
 def _config(folder: str) -> dict[str, object]:
     try:
-        config = json.loads((Path(folder) / "adapter_config.json").read_text())
+        config = json.loads(read_text(Path(folder) / "adapter_config.json"))
     except (OSError, ValueError) as error:
         raise AdapterInvalid(f"{folder} holds no adapter_config.json that can be read ({error}).") from error
     if not isinstance(config, dict) or config.get("peft_type") != "LORA":
@@ -97,6 +102,13 @@ def _config(folder: str) -> dict[str, object]:
     for setting, words in UNSUPPORTED.items():
         if config.get(setting):
             raise AdapterInvalid(f"{folder}: {words} cannot be served; train plain LoRA.")
+    if (beginning := config.get("init_lora_weights")) not in PLAIN_BEGINNINGS:
+        raise AdapterInvalid(
+            f"{folder}: init_lora_weights is {beginning!r}, which changes the base: convert the adapter to plain LoRA "
+            "with PEFT's path_initial_model_for_weight_conversion, or train one that begins plainly."
+        )
+    if config.get("loftq_config"):
+        raise AdapterInvalid(f"{folder}: it was trained on the base that LoftQ rounded; train on the base as it is.")
     if config.get("bias", "none") != "none":
         raise AdapterInvalid(f"{folder}: trained biases cannot be served; train with bias='none'.")
     return config

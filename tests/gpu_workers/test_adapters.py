@@ -58,6 +58,15 @@ def test_two_adapters_are_never_the_same_instance(tmp_path: Path) -> None:
         ("fan_in_fan_out", True, "transposed"),
         ("peft_type", "IA3", "only LoRA"),
         ("r", 0, "whole rank"),
+        ("init_lora_weights", "pissa", "'pissa', which changes the base"),
+        ("init_lora_weights", "pissa_niter_4", "'pissa_niter_4', which changes the base"),
+        ("init_lora_weights", "olora", "'olora', which changes the base"),
+        ("init_lora_weights", "corda", "'corda', which changes the base"),
+        ("init_lora_weights", "loftq", "'loftq', which changes the base"),
+        ("init_lora_weights", "lora_ga", "'lora_ga', which changes the base"),
+        ("init_lora_weights", "of next year", "'of next year', which changes the base"),
+        ("init_lora_weights", ["pissa"], "which changes the base"),
+        ("loftq_config", {"loftq_bits": 4}, "LoftQ rounded"),
     ],
 )
 def test_what_would_be_served_wrongly_is_refused(tmp_path: Path, setting: str, value: Any, words: str) -> None:
@@ -65,6 +74,11 @@ def test_what_would_be_served_wrongly_is_refused(tmp_path: Path, setting: str, v
 
     with pytest.raises(AdapterInvalid, match=words):
         read(folder)
+
+
+@pytest.mark.parametrize("beginning", [True, False, None, "gaussian", "eva", "orthogonal"])
+def test_an_adapter_that_began_plainly_is_read(tmp_path: Path, beginning: Any) -> None:
+    assert read(write_tiny_adapter(tmp_path, seed=1, init_lora_weights=beginning, loftq_config={})).rank == 4
 
 
 def test_files_that_are_not_an_adapter_are_refused(tmp_path: Path) -> None:

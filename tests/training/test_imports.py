@@ -155,6 +155,7 @@ def test_another_base_is_refused(theirs, settings, tmp_path):
         ({"rank_pattern": {"x": 4}}, "a rank pattern"),
         ({"modules_to_save": ["lm_head"]}, "fully trained modules"),
         ({"r": 128}, "rank 128 is above"),
+        ({"init_lora_weights": "pissa"}, "init_lora_weights is 'pissa', which changes the base"),
     ],
 )
 def test_an_adapter_that_would_mean_something_else_here_is_refused(theirs, setting, says):
