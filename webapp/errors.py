@@ -63,7 +63,10 @@ class NotFound(TalkbackError):
 
 def answer(request: HttpRequest, error: TalkbackError) -> HttpResponse:
     """A failure in the shape of the protocol that is spoken, with its status; one worth another try says when."""
-    shaped = anthropic_events.shape(error) if speaks_anthropic(request) else {"error": shape(error)}
+    if speaks_anthropic(request):
+        shaped = anthropic_events.shape(error) | {"request_id": request_id(request)}
+    else:
+        shaped = {"error": shape(error)}
     response = JsonResponse(shaped, status=error.status)
     after_s = error.retry_after_s if error.retry_after_s is not None else 2 if error.retryable else None
     if after_s is not None:

@@ -29,7 +29,7 @@ from core.errors import TalkbackError
 from core.states import told_later
 from webapp.afterwards import Afterwards
 from webapp.encodings import decode
-from webapp.errors import answer, bad_request, not_allowed, refused, request_id, speaks_anthropic
+from webapp.errors import answer, bad_request, not_allowed, refused, request_id
 from webapp.headers import stamped
 from webapp.origins import admit, preflight
 
@@ -151,10 +151,7 @@ def finished(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBa
     """The response with all that every response of the API has."""
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
-    number = request_id(request)
-    response.headers["x-request-id"] = number
-    if speaks_anthropic(request):
-        response.headers["request-id"] = number
+    response.headers["x-request-id"] = response.headers["request-id"] = request_id(request)  # OpenAI's, Anthropic's
     if not response.streaming and response.status_code != HTTPStatus.NO_CONTENT:
         response.headers.setdefault("Content-Length", str(len(cast(HttpResponse, response).content)))
     admit(request, response)

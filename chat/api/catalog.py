@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -68,6 +69,7 @@ def named(key: ApiKey) -> dict[str, Checkpoint]:
 
 
 def described(name: str, checkpoint: Checkpoint) -> dict[str, Any]:
+    """A model in OpenAI's words and in Anthropic's, whose clients ask at the same path."""
     window = Renderer.for_model(settings.MODEL).context_length
     return {
         "id": name,
@@ -77,6 +79,12 @@ def described(name: str, checkpoint: Checkpoint) -> dict[str, Any]:
         "root": str(checkpoint),
         "context_window": window,
         "max_model_len": window,
+        "type": "model",
+        "display_name": name if name == str(checkpoint) else f"{name} ({checkpoint})",
+        "created_at": checkpoint.created_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "lifecycle": "active",
+        "max_input_tokens": window,
+        "max_tokens": window,
     }
 
 
@@ -88,7 +96,14 @@ async def models(request: HttpRequest) -> dict[str, Any]:
     def listed() -> list[dict[str, Any]]:
         return [described(name, checkpoint) for name, checkpoint in named(key_of(request)).items()]
 
-    return {"object": "list", "data": await sync_to_async(listed)()}
+    data = await sync_to_async(listed)()
+    return {
+        "object": "list",
+        "data": data,
+        "first_id": data[0]["id"],
+        "last_id": data[-1]["id"],
+        "has_more": False,
+    }
 
 
 @router.get("/models/{path:name}", summary="One model", response=Model)

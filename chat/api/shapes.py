@@ -83,11 +83,24 @@ class Model(BaseModel):
     root: str = Field(description="name@number: the checkpoint behind the name.")
     context_window: int = Field(description="Tokens that prompt and reply may have together.")
     max_model_len: int = Field(description="The same, as vLLM calls it.")
+    type: Literal["model"] = Field(description="From here on as Anthropic describes a model.")
+    display_name: str
+    created_at: str
+    lifecycle: Literal["active"]
+    max_input_tokens: int
+    max_tokens: int
+    capabilities: None = None
+    deprecated_at: None = None
+    line: None = None
+    retires_at: None = None
 
 
 class Models(BaseModel):
     object: Literal["list"]
     data: list[Model]
+    first_id: str = Field(description="As Anthropic pages its list; here one page holds all.")
+    last_id: str
+    has_more: bool
 
 
 class Failure(BaseModel):
@@ -134,3 +147,4 @@ class AnthropicError(BaseModel):
 
     type: Literal["error"]
     error: AnthropicFailure
+    request_id: str | None = Field(None, description="That of the answer's header; left out in a stream.")

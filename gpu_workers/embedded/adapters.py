@@ -33,8 +33,8 @@ UNSUPPORTED = {
     "alora_invocation_tokens": "activated LoRA",
 }
 
-# How an adapter may have begun. Others (PiSSA, OLoRA, CorDA, LoftQ, LoRA-GA, and what is not known here) take a part out
-# of the base as they begin: what they learned belongs to another base than the one that is served.
+# How an adapter may have begun. Others (PiSSA, OLoRA, CorDA, LoftQ, LoRA-GA, and what is not known here) take a part
+# out of the base as they begin: what they learned belongs to another base than the one that is served.
 PLAIN_BEGINNINGS = (None, True, False, "gaussian", "eva", "orthogonal")
 
 

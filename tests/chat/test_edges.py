@@ -268,8 +268,9 @@ async def test_every_answer_has_a_request_id(send, path, streams):
     numbers = [answer.headers["x-request-id"] for answer in answers]
     assert len(set(numbers)) == len(numbers)
     assert all(re.fullmatch("req_[0-9a-f]{32}", number) for number in numbers)
+    assert [answer.headers["request-id"] for answer in answers] == numbers
     if path == "/v1/messages":
-        assert [answer.headers["request-id"] for answer in answers] == numbers
+        assert [answer.json()["request_id"] for answer in answers[2:]] == numbers[2:]
 
 
 async def test_a_clients_own_request_id_is_said_back_where_it_is_harmless(send):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 import anthropic
@@ -87,6 +88,26 @@ def test_a_long_call_comes_whole_in_a_stream(client, engine):
 
 def test_the_models_that_answer_can_be_listed(client):
     assert [model.id for model in client.models.list()][:2] == ["talkback", "talkback@0"]
+
+
+def test_a_model_has_the_fields_that_anthropic_gives_it(client):
+    page = client.models.list()
+    assert (page.first_id, page.last_id, page.has_more) == (page.data[0].id, page.data[-1].id, False)
+
+    model = client.models.retrieve("talkback")
+    assert (model.id, model.type, model.display_name) == ("talkback", "model", "talkback (talkback@0)")
+    assert client.models.retrieve("talkback@0").display_name == "talkback@0"
+    assert (model.lifecycle, model.deprecated_at, model.retires_at) == ("active", None, None)
+    assert model.max_input_tokens == model.max_tokens == 2048  # the tiny model's window
+    assert isinstance(model.created_at, datetime)
+    assert model.created_at.utcoffset() == timedelta(0)
+
+
+def test_an_answer_and_a_failure_say_their_request_id(client):
+    assert say(client)._request_id.startswith("req_")
+    with pytest.raises(anthropic.NotFoundError) as failure:
+        client.models.retrieve("claude-of-elsewhere")
+    assert failure.value.request_id.startswith("req_")
 
 
 def test_a_bearers_token_opens_as_well(site, key, engine):

@@ -282,6 +282,13 @@ def test_models(client):
     assert (base.id, base.root, base.context_window) == ("talkback@base", "talkback@0", 2048)
 
 
+def test_an_answer_and_a_failure_say_their_request_id(client, say):
+    assert say()._request_id.startswith("req_")
+    with pytest.raises(openai.NotFoundError) as failure:
+        client.models.retrieve("gpt-of-elsewhere")
+    assert failure.value.request_id.startswith("req_")
+
+
 def refused(error: type[openai.APIStatusError], say: Any, **more: Any) -> openai.APIStatusError:
     with pytest.raises(error) as caught:
         say(**more)
