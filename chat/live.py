@@ -52,10 +52,10 @@ def start(turn: Turn, engine: Engine) -> asyncio.Task[None]:
 
 async def speak(turn: Turn, engine: Engine) -> None:
     """Write the reply down and publish it as it grows. Failures end up in the row, where the page finds them."""
-    text, more = "", asyncio.Event()
+    text, more, is_over = "", asyncio.Event(), False
 
     async def paint() -> None:
-        while await more.wait():
+        while await more.wait() and not is_over:
             more.clear()
             await publish(turn, text)
             await asyncio.sleep(FRAME_S)
@@ -71,7 +71,14 @@ async def speak(turn: Turn, engine: Engine) -> None:
     except Exception:
         log.exception("turn %s broke", turn.pk)
     finally:
+        # A client of Redis may lose a cancellation on its way: the painter then ends by itself. It is waited for, since
+        # what waits for ever and is held by nothing is destroyed, with a complaint, by the collector.
+        is_over = True
+        more.set()
         painter.cancel()
+        (trouble,) = await asyncio.gather(painter, return_exceptions=True)
+        if isinstance(trouble, Exception):
+            log.error("turn %s was not shown to its end", turn.pk, exc_info=trouble)
         await sync_to_async(close_old_connections)()
 
 

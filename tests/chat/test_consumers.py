@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from asgiref.sync import sync_to_async
 from asgiref.testing import ApplicationCommunicator
@@ -84,6 +86,28 @@ async def test_a_reply_goes_on_without_redis(session, engine, monkeypatch):
     monkeypatch.setattr(live, "get_channel_layer", Away)
     turn = await open_turn(session, HI)
     await live.speak(turn, engine)
+    assert (await Turn.objects.aget(pk=turn.pk)).status == Turn.Status.SERVED
+
+
+async def test_nothing_of_a_reply_is_left_waiting_when_it_has_ended(session, engine, monkeypatch):
+    """A client of Redis that loses a cancellation on its way left the painter waiting for ever: "Task was destroyed but
+    it is pending", said the collector."""
+    lost: list[str] = []
+
+    class Deaf:
+        async def group_send(self, group: str, event: dict) -> None:
+            try:
+                await asyncio.sleep(0.3)
+            except asyncio.CancelledError:
+                lost.append(group)
+
+    monkeypatch.setattr(live, "get_channel_layer", Deaf)
+    before = asyncio.all_tasks()
+    turn = await open_turn(session, HI)
+    await asyncio.wait_for(live.speak(turn, engine), 10)
+
+    assert lost  # the reply ended while a picture of it was on its way
+    assert asyncio.all_tasks() == before
     assert (await Turn.objects.aget(pk=turn.pk)).status == Turn.Status.SERVED
 
 

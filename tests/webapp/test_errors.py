@@ -1,9 +1,13 @@
 """A failure is one clear sentence: a page for people, OpenAI's shape for clients."""
 
+import logging
+from io import StringIO
+
 import pytest
 from django.test import Client, RequestFactory
 
 from webapp import errors
+from webapp.logs import WithoutTraceback
 
 
 def test_a_page_that_is_not_there(client, operator):
@@ -53,3 +57,45 @@ def test_the_first_thing_that_is_wrong_is_said_with_its_place(errors_found, word
 def test_under_v1_even_a_lost_path_answers_as_openai_does():
     answer = errors.not_found(RequestFactory().get("/v1/x"))
     assert answer["Content-Type"] == "application/json"
+
+
+@pytest.fixture
+def logged(monkeypatch):
+    """What the installation's own handler writes."""
+    (handler,) = [
+        one for one in logging.getLogger().handlers if any(isinstance(f, WithoutTraceback) for f in one.filters)
+    ]
+    written = StringIO()
+    monkeypatch.setattr(handler, "stream", written)
+    return written.getvalue
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [("/console/", {}, 403), ("/chats/new/", {"Host": "elsewhere.example"}, 400), ("/nothing/", {}, 404)],
+)
+def test_a_refused_request_is_logged_in_a_line_without_a_traceback(
+    client, django_user_model, logged, path, headers, status
+):
+    client.force_login(django_user_model.objects.create_user("ana"))
+    assert client.get(path, headers=headers).status_code == status
+
+    said = logged()
+    assert "WARNING django.request" in said or "ERROR django.security" in said
+    assert "Traceback" not in said
+
+
+def test_a_fault_of_ours_is_logged_with_its_traceback(operator, monkeypatch, logged):
+    from chat import views
+
+    def broken(*args, **kwargs):
+        raise RuntimeError("secret detail")
+
+    monkeypatch.setattr(views, "page", broken)
+    client = Client(raise_request_exception=False)
+    client.force_login(operator)
+    assert client.get("/chats/new/").status_code == 500
+
+    said = logged()
+    assert "Traceback" in said
+    assert "secret detail" in said
