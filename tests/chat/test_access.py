@@ -21,9 +21,10 @@ from ninja import NinjaAPI
 from ninja.operation import Operation
 from ninja.testing import TestAsyncClient
 
-from chat import limits
+from chat import asking, limits
 from chat.api import access, aside
 from chat.models import ApiKey, Spending, Turn
+from core import threads
 from tests.chat.conftest import open_turn, reply_to, user
 from tests.stack import free_port
 from training.models import Checkpoint
@@ -159,6 +160,27 @@ async def test_a_view_that_forgets_the_key_lets_nobody_in(key, path, headers):
     assert answer.status_code == 200
     assert api.reached[-1] == "view"
     assert (await ApiKey.objects.aget()).used_at is not None
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/messages"])
+async def test_the_key_is_let_in_and_turns_are_begun_in_one_go_to_the_database(
+    async_client, key, engine, monkeypatch, path
+):
+    goes: list[list[str]] = []
+    call, let_in, begin = threads.call, access.Bearer.let_in, asking.begin
+
+    def noted(name: str, work):
+        return lambda *args: goes[-1].append(name) or work(*args)
+
+    monkeypatch.setattr(threads, "call", lambda work: goes.append([]) or call(work))
+    monkeypatch.setattr(access.Bearer, "let_in", noted("key", let_in))
+    monkeypatch.setattr(asking, "begin", noted("turns", begin))
+    headers = {"Authorization": f"Bearer {key.secret}"}
+    answer = await async_client.post(path, json.dumps(HI | {"input": "Hi"}), "application/json", headers=headers)
+
+    assert answer.status_code == 200
+    assert goes[0] == ["key", "turns"]
+    assert not any(goes[1:])
 
 
 def test_every_operation_of_the_api_has_a_door():
