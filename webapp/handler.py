@@ -29,7 +29,7 @@ from core.errors import TalkbackError
 from core.states import told_later
 from webapp.afterwards import Afterwards
 from webapp.encodings import decode
-from webapp.errors import answer, bad_request, not_allowed, refused, request_id
+from webapp.errors import RequestInvalid, answer, bad_request, not_allowed, refused, request_id
 from webapp.headers import stamped
 from webapp.origins import admit, preflight
 
@@ -90,14 +90,15 @@ class ApiHandler(ASGIHandler):
         except RequestAborted:
             return
         except (RequestDataTooBig, TalkbackError) as error:
-            lost = ASGIRequest(scope, BytesIO())
+            lost = unread(scope)
             told = answer(lost, error) if isinstance(error, TalkbackError) else bad_request(lost, error)
             await self.send_response(finished(lost, told), send)
             return
         set_script_prefix(get_script_prefix(scope))
-        request, refusal = self.create_request(scope, body)
+        request, _ = self.create_request(scope, body)
         if request is None:
-            await self.send_response(finished(ASGIRequest(scope, BytesIO()), cast(HttpResponse, refusal)), send)
+            lost = unread(scope)
+            await self.send_response(finished(lost, answer(lost, RequestInvalid("The query is not UTF-8."))), send)
             return
         answering = asyncio.create_task(self.answer(request, send))
         leaving = asyncio.create_task(self.listen_for_disconnect(receive))
@@ -145,6 +146,11 @@ class ApiHandler(ASGIHandler):
                     await send({"type": "http.response.body", "body": part, "more_body": True})
                     sending.since = None
         await send({"type": "http.response.body"})
+
+
+def unread(scope: Scope) -> ASGIRequest:
+    """A request of which only the path and the headers could be read, to shape an answer by."""
+    return ASGIRequest(scope | {"query_string": b""}, BytesIO())
 
 
 def finished(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:

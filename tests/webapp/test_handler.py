@@ -71,6 +71,29 @@ async def test_failures_have_the_apis_shape_on_the_short_way_too(http, settings)
     assert "ALLOWED_HOSTS" in strange.json()["error"]["message"]
 
 
+@pytest.mark.parametrize("length", [2, 2000])
+async def test_a_query_that_is_no_text_is_told_so(secret, settings, length):
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1000
+    sent: list[Any] = []
+    incoming = [{"type": "http.request", "body": b"x" * length}]
+
+    async def receive():
+        return incoming.pop() if incoming else await asyncio.Future()
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {secret}".encode())]
+    scope = {"type": "http", "method": "POST", "path": "/v1/responses", "query_string": b"a=\xff", "headers": headers}
+    await asyncio.wait_for(application(scope, receive, send), 10)
+
+    assert sent[0]["status"] == (400 if length == 2 else 413)
+    error = json.loads(sent[1]["body"])["error"]
+    assert error["message"] == (
+        "The query is not UTF-8." if length == 2 else "That is larger than 8 MB. Send less at once."
+    )
+
+
 async def test_a_body_in_parts_without_a_length_has_the_same_limit(http, settings):
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1000
 
