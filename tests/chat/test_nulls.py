@@ -167,7 +167,7 @@ async def answered(send, path: str, body: dict[str, Any]) -> tuple[int, Any, Any
     answer = await send(path, body)
     turn = await Turn.objects.order_by("-created_at").afirst() if await Turn.objects.acount() > before else None
     said = json.loads(answer.content)
-    for name in ("id", "created", "created_at", "completed_at", "session_id"):
+    for name in ("id", "created", "created_at", "completed_at", "session_id", "request_id"):
         said.pop(name, None)
     for item in said.get("output") or ():
         item.pop("id", None)
