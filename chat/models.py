@@ -331,8 +331,8 @@ class Turn(Stateful):
 
     @property
     def is_trainable(self) -> bool:
-        """A whole main-line reply in a session that may teach. One that was cut or stopped is not: what somebody
-        writes in place of one that was cut teaches (judge.samples.unfit), itself it does not."""
+        """A whole main-line reply in a session that may teach. One that was stopped is not, nor one that was cut: that
+        teaches what a person asks for (judge.samples.unfit), and no reward."""
         return (
             self.line == self.Line.MAIN
             and self.learns

@@ -53,7 +53,7 @@ ADVICE: Mapping[str, str] = {
     Reason.OFF.code: "Nothing to do: the person, the key or the session said no.",
     Reason.STOPPED.code: "Many of them: look for time-outs of the client, or for an engine that fails.",
     Reason.TRUNCATED.code: "Have the client ask for more tokens (max_tokens), or use a model with a longer window. "
-    "What somebody writes in its place teaches.",
+    "Guidance, a rewrite and accepted hints teach all the same; its reward and its end do not.",
     Reason.EMPTY.code: "The model ended at once. Many of them: look at the checkpoint that is live.",
     Reason.HELD_OUT.code: "Nothing to do: what the exam asks must not be learned.",
     Reason.KEPT.code: "Nothing to do: a share of each person's corrections (the recipe's holdout) shows whether "
@@ -115,8 +115,7 @@ def told(turn: Turn, judgement: Judgement | None) -> Why:
     if turn.status == Turn.Status.JUDGED and judgement is not None and judgement.reason_code:
         return Why(judgement.reason_code, judgement.reason or SENTENCES.get(judgement.reason_code, ""))
     unfit = samples.unfit(turn)
-    is_open = unfit == Reason.TRUNCATED and turn.status == Turn.Status.OBSERVED  # something may stand in its place
-    if unfit and unfit != Reason.HELD_OUT and not is_open:
+    if unfit and unfit != Reason.HELD_OUT:
         return Why(unfit.code, str(unfit))
     return _stands(
         {
@@ -145,9 +144,7 @@ CODE = Case(
     ),
     _coded(Q(learns=False) | Q(session__learns=False), Reason.OFF),
     _coded(~Q(line=Turn.Line.MAIN), Reason.SIDE),
-    _coded(Q(finish_reason="length", status=Turn.Status.OBSERVED), Stands.JUDGING),
-    _coded(Q(finish_reason="length"), Reason.TRUNCATED),
-    _coded(~Q(finish_reason__in=("stop", "tool_calls")), Reason.STOPPED),
+    _coded(~Q(finish_reason__in=("stop", "length", "tool_calls")), Reason.STOPPED),
     _coded(Q(response_ids=[]), Reason.EMPTY),
     _coded(Q(status=Turn.Status.OBSERVED), Stands.JUDGING),
     _coded(Q(status=Turn.Status.CLOSED), Stands.CLOSED),

@@ -192,13 +192,6 @@ def plan(turn: Turn, seen: Evidence, opinion: Opinion, *, trusted: bool) -> Plan
     return Plan(rows, offers=tuple(offers), drops=tuple(drops))
 
 
-def withdrawn(turn: Turn) -> Plan:
-    """What a person said themselves is put away, and nothing takes its place."""
-    rows = tuple(turn.hints.select_related("merged_into").order_by("pk"))
-    own = [row for row in rows if row.source == Hint.Source.PERSON and is_live(row)]
-    return Plan(rows, drops=tuple((row, WITHDRAWN) for row in own))
-
-
 def is_current(plan: Plan, turn: Turn) -> bool:
     """Lock the hints that the plan speaks of, for the transaction of the caller, who has locked the turn. False: they
     are no longer as they were when it was made."""

@@ -87,15 +87,16 @@ NOTHING: dict[str, Any] = {
 def unfit(turn: Turn, seen: Evidence | None = None, recipe: Recipe | None = None) -> Reason | None:
     """Why this turn could not teach whatever was said of it; None when it may.
 
-    A reply that was cut at its length is no whole reply, and what was said of it may be for what is missing. What
-    somebody wrote in its place is one: with a rewrite among what was `seen` it may teach what they wrote, and the
-    guidance beside it, by a recipe that learns words."""
+    A reply that was cut at its length teaches words alone: guidance and accepted hints over the tokens that were
+    served, and a rewrite. So a `recipe` that learns none of the words that were `seen` makes nothing of it; what it
+    would do with a reward, which may be for the missing end, does not matter."""
     if not (turn.learns and turn.session.learns):
         return Reason.OFF  # before all others: of those a verdict keeps what was said
     if turn.line != Turn.Line.MAIN:
         return Reason.SIDE
     if turn.is_cut:
-        if seen is None or recipe is None or not (seen.rewrite.strip() and (recipe.w_opd or recipe.w_sft)):
+        has_rewrite = seen is not None and bool(seen.rewrite.strip())
+        if recipe is not None and not (recipe.w_opd or (recipe.w_sft and has_rewrite)):
             return Reason.TRUNCATED
     elif turn.finish_reason not in ("stop", "tool_calls"):
         return Reason.STOPPED

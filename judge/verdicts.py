@@ -144,15 +144,14 @@ def reach(turn: Turn, seen: Evidence, *, who: Panel, engine: Engine, renderer: R
             return Verdict(Opinion(), reason=unfit)
         opinion = overruled(turn, stated(seen))
         said = redaction.hints_without(turn, (seen.correction,) if seen.correction else (), renderer)
-        plan = proposals.withdrawn(turn) if unfit == Reason.TRUNCATED and not seen.rewrite.strip() else None
-        return Verdict(opinion, "".join(said), opinion.hint_from, reason=unfit, plan=plan)
+        return Verdict(opinion, "".join(said), opinion.hint_from, reason=unfit)
     trusted = judges.teaches()
     decided = is_decided(seen, recipe, trusted=trusted)
     opinion = overruled(turn, stated(seen) if decided else voted(turn, seen, who=who, recipe=recipe))
     opinion = replace(opinion, hints=redaction.hints_without(turn, opinion.hints, renderer))
     untrusted = opinion.reward_from == "votes" and not trusted
     heard = reward_heard(turn, opinion)
-    if turn.is_cut and (opinion.reward or seen.marks):
+    if turn.is_cut and (opinion.reward or seen.marks or not (opinion.hints or opinion.note)):
         opinion = replace(opinion, note=Reason.TRUNCATED)
     plan = proposals.plan(turn, seen, opinion, trusted=trusted)
     reward, wanted = samples.signals(None if untrusted else heard, plan.wanted, recipe)
@@ -288,7 +287,7 @@ def voted(turn: Turn, seen: Evidence, *, who: Panel, recipe: Recipe) -> Opinion:
     because votes were late or never heard: that says nothing of the reply, and the turn is asked about again.
     """
     questions = []
-    if recipe.w_rl and seen.reward is None:
+    if recipe.w_rl and seen.reward is None and not turn.is_cut:  # no reward falls on half a reply
         questions.append(Vote.Question.SCORE)
     if recipe.w_opd and not seen.correction:
         questions.append(Vote.Question.HINT)

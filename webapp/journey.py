@@ -161,9 +161,9 @@ def tell(turn: Turn, judgement: Judgement | None, ballot: Ballot, batch: Batch) 
     if not (turn.learns and turn.session.learns):
         return Journey("unused", "off the record", f"{unlearned(Reason.OFF)} The conversation itself is stored.")
     if turn.status == status.SERVED:
-        if turn.is_cut:
-            return Journey("unused", "cut short", half())
         waits = f"{spoken(Stands.UNANSWERED)} Your next message, a thumb or a correction will be judged."
+        if turn.is_cut:
+            waits = f"It was cut off at its length limit. {ASKED_OF_HALF}"
         return Journey("served", "served", waits)
     if turn.status == status.OBSERVED:
         sample = judgement.sample if judgement else None
@@ -194,8 +194,11 @@ def closed(turn: Turn) -> Journey:
     return Journey("closed", "closed", unlearned(Stands.CLOSED))
 
 
+ASKED_OF_HALF = "What you ask for, or write in its place, teaches. A thumb does not: it may be for what is missing."
+
+
 def half() -> str:
-    return f"{unlearned(Reason.TRUNCATED)} What you write in its place is."
+    return f"{unlearned(Reason.TRUNCATED)} {ASKED_OF_HALF}"
 
 
 def unlearned(why: str) -> str:

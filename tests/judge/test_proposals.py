@@ -459,7 +459,7 @@ def test_a_reviewer_who_decides_while_a_verdict_is_reached_is_not_written_over(h
 # Where nothing is proposed
 
 
-@pytest.mark.parametrize("fields", [{"line": "side"}, {"finish_reason": "length"}, {"learns": False}])
+@pytest.mark.parametrize("fields", [{"line": "side"}, {"finish_reason": "abort"}, {"learns": False}])
 def test_a_turn_that_cannot_teach_has_no_hints(serve, say, judge_it, fields):
     turn = serve(**fields)
     say(turn, "guidance", "Use fewer words.")

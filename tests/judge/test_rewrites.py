@@ -102,7 +102,7 @@ def test_only_what_is_put_aside_is_noted_of_a_reply_that_was_cut(corrected, serv
     assert judgement.reason == Reason.TRUNCATED
 
 
-def test_a_rewrite_of_a_cut_reply_that_was_taken_back_puts_its_hint_and_its_sample_away(serve, say, judge_it, person):
+def test_a_rewrite_of_a_cut_reply_that_was_taken_back_leaves_the_guidance_beside_it(serve, say, judge_it, person):
     turn = serve(finish_reason="length")
     say(turn, "rewrite", "Four.")
     say(turn, "guidance", "Use fewer words.")
@@ -112,8 +112,13 @@ def test_a_rewrite_of_a_cut_reply_that_was_taken_back_puts_its_hint_and_its_samp
     judge_it(again(turn), SUPERVISED)
 
     assert Sample.objects.get(pk=sample.pk).status == Sample.Status.STALE
+    left = Judgement.objects.get(turn=turn)
+    assert (left.hint, left.sample.has_teacher, left.sample.rewrite_ids) == ("Use fewer words.", True, None)
+
+    Feedback.objects.withdraw(turn, by=person, kind="guidance")
+    judge_it(again(turn), SUPERVISED)
     assert not turn.hints.filter(status__in=(Hint.Status.ACCEPTED, Hint.Status.WAITING)).exists()
-    assert Judgement.objects.get(turn=turn).reason == Reason.TRUNCATED  # the guidance alone is of half a reply
+    assert Judgement.objects.get(turn=turn).sample is None
 
 
 def test_guidance_is_no_rewrite(serve, say, judge_it):

@@ -495,7 +495,6 @@ def test_a_hint_beside_a_tools_text_in_the_request_waits_too(serve, judge_it, en
     ("fields", "reason"),
     [
         ({"line": "side"}, Reason.SIDE),
-        ({"finish_reason": "length"}, Reason.TRUNCATED),
         ({"finish_reason": "abort"}, Reason.STOPPED),
         ({"finish_reason": "error"}, Reason.STOPPED),
         ({"response_ids": [], "logprobs": []}, Reason.EMPTY),

@@ -17,7 +17,7 @@ from webapp.journey import Ballot, journey, tally
 STAGES = [
     (("answering", {}), "writing", "writing"),
     (("served", {}), "served", "served"),
-    (("served", {"finish_reason": "length"}), "unused", "cut short"),
+    (("served", {"finish_reason": "length"}), "served", "served"),
     (("served", {"line": "side"}), "unused", "side request"),
     (("served", {"learns": False}), "unused", "off the record"),
     (("observed", {}), "judging", "being judged"),
@@ -70,8 +70,9 @@ def test_a_reply_that_was_cut_says_what_of_it_would_teach(make_turn, status):
         reason, code = Reason.TRUNCATED, Reason.TRUNCATED.code
         Judgement.objects.create(turn=turn, reward=-1, reward_from="thumb", reason=reason, reason_code=code)
     told = journey(turn)
-    assert (told.stage, told.label) == ("unused", "cut short")
-    assert told.detail.endswith("What you write in its place is.")
+    assert told.stage == {"served": "served", "judged": "unused"}[status]
+    assert "cut off at its length limit" in told.detail
+    assert "What you ask for, or write in its place, teaches." in told.detail
 
 
 def test_a_place_in_the_next_batch(make_lesson):

@@ -71,7 +71,7 @@ SHAPE = {
 STAGES = [
     ("answering", {"finish_reason": ""}, "writing", "writing"),
     ("served", {}, "served", "unanswered"),
-    ("served", {"finish_reason": "length"}, "unused", "truncated"),
+    ("served", {"finish_reason": "length"}, "served", "unanswered"),
     ("served", {"line": "side"}, "unused", "side"),
     ("served", {"learns": False}, "unused", "off"),
     ("observed", {}, "judging", "judging"),

@@ -130,7 +130,7 @@ def why(turn: Turn) -> tuple[str, str]:
     if turn.is_cut:
         return (
             "cut at the reply's length",
-            "Half a reply teaches nothing, what somebody writes instead does. Raise the client's limit (max_tokens).",
+            "Guidance or a rewrite teaches; a thumb or a vote does not. Raise the client's limit (max_tokens).",
         )
     if turn.finish_reason == "abort":
         return (
