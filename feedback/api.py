@@ -181,8 +181,9 @@ def ending(output: str) -> str:
     return f"({len(output) - OUTPUT_KEPT} characters left out)\n{output[-OUTPUT_KEPT:]}"
 
 
-def routes(follows: Callable[[Turn], dict[str, Any]]) -> Router:
-    """The routes of this room. `follows` tells how far a turn has come, which only those above this room know."""
+def routes(follows: Callable[[Turn, User], dict[str, Any]]) -> Router:
+    """The routes of this room. `follows` tells how far a turn has come, and what is taught of this person's words on
+    it: only those above this room know."""
     router = Router(auth=Bearer("feedback"), tags=["feedback"])
 
     @router.post("/feedback", summary="What somebody, or a test, says of one completion", response=Given)
@@ -248,10 +249,10 @@ def explain(turn: Turn, by: User, said: dict[str, Any]) -> None:
         raise ThumbMissing("Tags and comments say why a thumb was given, and none stands: send thumb with them.")
 
 
-def answered(turn: Turn, by: User, follows: Callable[[Turn], dict[str, Any]]) -> dict[str, Any]:
+def answered(turn: Turn, by: User, follows: Callable[[Turn, User], dict[str, Any]]) -> dict[str, Any]:
     turn = Turn.objects.select_related("session").get(pk=turn.pk)
     standing = standing_of(Feedback.objects.standing().filter(turn=turn, by=by), turn)
-    return {"object": "feedback", "completion_id": turn.completion_id, **standing, "learning": follows(turn)}
+    return {"object": "feedback", "completion_id": turn.completion_id, **standing, "learning": follows(turn, by)}
 
 
 def standing_of(rows: Any, turn: Turn) -> dict[str, Any]:

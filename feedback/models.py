@@ -47,14 +47,15 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
         tags: Sequence[str] | None = None,
         exit_code: int | None = None,
         spans: Sequence[Sequence[int]] | None = None,
+        wish: str | None = None,
     ) -> Feedback:
         """Say one thing of a turn, in place of what this person said of that kind before. Saying it again is nothing.
 
         None leaves text, tags, exit code or spans as they stand, if the value is still the same; with another value
-        they go, since they spoke of the one before. The verdict is due, or due again. Whether it comes too late for the
-        sample is the judge's to see: this room knows nothing of samples, and only the judge looks at turn and sample
-        at one moment. It then sets `late`. Raises TurnUnfinished before the reply is whole, and MarksInvalid where
-        a span is no part of it.
+        they go, since they spoke of the one before. A `wish` goes with other words than its own. The verdict is due, or
+        due again. Whether it comes too late for the sample is the judge's to see: this room knows nothing of samples,
+        and only the judge looks at turn and sample at one moment. It then sets `late`. Raises TurnUnfinished before the
+        reply is whole, and MarksInvalid where a span is no part of it.
         """
         turn = turns.locked(turn)
         painted = None if spans is None else [list(span) for span in on_reply(turn, spans)]
@@ -66,6 +67,7 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
             "tags": kept.tags if tags is None else list(tags),
             "exit_code": kept.exit_code if exit_code is None else exit_code,
             "spans": kept.spans if painted is None else painted,
+            "wish": wish if wish is not None else kept.wish if text in (None, kept.text) else "",
         }
         if before is not None and all(getattr(before, name) == value for name, value in said.items()):
             return before
@@ -120,7 +122,7 @@ class Feedback(models.Model):
     class Kind(models.TextChoices):
         THUMB = "thumb"  # value 1 or -1
         REWRITE = "rewrite"  # "it should have said …"
-        GUIDANCE = "guidance"  # "next time, do …": the hint, word for word
+        GUIDANCE = "guidance"  # "next time, do …": a wish, as the person or judge.wishes words it
         VERDICT = "verdict"  # a test's: value 1 passed, -1 failed; its text is the test's output
         MARKS = "marks"  # words of the reply that were good or bad
 
@@ -131,6 +133,8 @@ class Feedback(models.Model):
     text = models.TextField(blank=True)
     tags = models.JSONField(default=list, blank=True)
     """Why, in single words: wrong, too long, tone … They go with a thumb, and so does `text`: anything else."""
+    wish = models.TextField(blank=True)
+    """Of guidance: how it holds for every reply, where the person worded that themselves. Empty: judge.wishes does."""
     exit_code = models.BigIntegerField(null=True, blank=True)
     """What the test ended with; null: it did not say."""
     spans = models.JSONField(default=list, blank=True)

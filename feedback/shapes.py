@@ -36,7 +36,18 @@ class Far(BaseModel):
     detail: str
 
 
+class Wished(BaseModel):
+    """The wish that guidance comes to. What speaks of an earlier reply waits, and nothing of it is taught."""
+
+    said: str = Field(description="The guidance, in its person's own words.")
+    text: str | None = Field(description="What is taught; null while it waits for its person's wording.")
+    waits: bool
+    suggestion: str | None = Field(description="Where it waits: the best try. Send guidance anew, so worded or better.")
+    refers_back: list[str] = Field(description="Where it waits: the words that speak of an earlier reply.")
+
+
 class Following(Far):
+    wish: Wished | None = Field(description="What is taught of this key's owner's guidance; null without any.")
     checkpoints: list[str] = Field(description="Those that the turn has reached already, oldest first.")
 
 

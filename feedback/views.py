@@ -43,7 +43,7 @@ def give(request: HttpRequest, turn_id: UUID) -> HttpResponse:
             messages.warning(request, f"Taken back. {where(held)}", extra_tags="warn")
         return redirect("chat:session", turn.session_id)
     context = {"turn": turn, "form": form, "answered": True, "held": where(held) if held else ""}
-    return render(request, "feedback/_bar.html", context, status=status)
+    return render(request, "feedback/_answered.html", context, status=status)
 
 
 @require_POST

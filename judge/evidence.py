@@ -16,7 +16,7 @@ from chat.models import Turn
 from feedback import spans
 from feedback.models import Feedback
 from feedback.spans import Span
-from judge import hints, rules
+from judge import hints, rules, wishes
 from judge.quoting import quoted
 
 REQUEST_LIMIT = 1200
@@ -63,6 +63,11 @@ class Evidence:
     next_state: tuple[tuple[str, str], ...] = ()
     thumb: int | None = None
     guidance: str = ""
+    """In the person's own words, as a judge reads them."""
+    wish: str | None = None
+    """What of the guidance is taught: how it holds for every reply. None: as judge.wishes words it."""
+    unworded: str = ""
+    """Guidance that waits until its person says how it holds for every reply; nothing of it is taught."""
     rewrite: str = ""
     reasons: tuple[str, ...] = ()
     """The tags beside a thumb down. They may word a hint, and never are one."""
@@ -98,7 +103,7 @@ class Evidence:
     @property
     def has_opinion(self) -> bool:
         """True when a person said of the reply what a judge may read."""
-        return bool(self.correction or self.reasons or self.comments or self.marks)
+        return bool(self.guidance or self.rewrite or self.reasons or self.comments or self.marks)
 
     @property
     def has_tool_text(self) -> bool:
@@ -152,7 +157,8 @@ class Evidence:
     @property
     def correction(self) -> str:
         """The hint that a person gave, or nothing."""
-        return hints.worded(self.guidance, self.rewrite)
+        wish = worded([(self.guidance, "")])[0] if self.wish is None else self.wish
+        return hints.worded(wish, self.rewrite)
 
     @property
     def text(self) -> str:
@@ -210,6 +216,7 @@ class Evidence:
 def of(turn: Turn) -> Evidence:
     """The evidence that stands for this turn now."""
     standing = list(Feedback.objects.standing().filter(turn=turn))
+    wish, unworded = worded([(f.text, f.wish) for f in standing if f.kind == Feedback.Kind.GUIDANCE])
     tests = [f for f in standing if f.kind == Feedback.Kind.VERDICT]
     disliked = [f for f in standing if f.kind == Feedback.Kind.THUMB and f.value < 0]
     before = clients.stripped(turn.messages, turn.client)
@@ -220,6 +227,8 @@ def of(turn: Turn) -> Evidence:
         next_state=tuple(spoken(after)),
         thumb=sign_of(f.value for f in standing if f.kind == Feedback.Kind.THUMB),
         guidance="\n".join(f.text for f in standing if f.kind == Feedback.Kind.GUIDANCE),
+        wish=wish,
+        unworded=unworded,
         rewrite=next((f.text for f in reversed(standing) if f.kind == Feedback.Kind.REWRITE), ""),
         reasons=tuple(dict.fromkeys(tag for f in disliked for tag in f.tags)),
         comments=tuple(f.text for f in disliked if f.text),
@@ -230,6 +239,22 @@ def of(turn: Turn) -> Evidence:
         origins=origins([*before, turn.message], [*shown_of(before), *after]),
         ran=ran([*before, turn.message], after),
     )
+
+
+def worded(guidance: Iterable[tuple[str, str]]) -> tuple[str, str]:
+    """Of guidance as (words, the person's own wording of the wish): what is taught, and the words that wait for one.
+
+    >>> worded([("Use metres.", ""), ("Redo the second point.", "")])
+    ('Use metres.', 'Redo the second point.')
+    """
+    taught, waiting = [], []
+    for text, own in guidance:
+        wish = wishes.Wish(own, False) if own else wishes.word_wish(text)
+        if wish is not None:
+            taught.append(wish.text)
+        elif text.strip():
+            waiting.append(text)
+    return "\n".join(dict.fromkeys(taught)), "\n".join(waiting)
 
 
 def sign_of(values: Iterable[int]) -> int | None:

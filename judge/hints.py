@@ -48,6 +48,15 @@ def is_rewrite(hint: str) -> bool:
     return WANTED.partition("{")[0] in hint
 
 
+def guidance_in(hint: str) -> str:
+    """What of a hint is guidance, and holds for other replies as well; empty for a rewrite alone.
+
+    >>> guidance_in(worded("Use metres.", "3 m")), guidance_in(worded(rewrite="3 m"))
+    ('Use metres.', '')
+    """
+    return hint.split(WANTED.partition("{")[0])[0].strip()
+
+
 def placed(messages: Sequence[Message], hint: str, said: Collection[int] | None = None) -> list[dict[str, Any]]:
     """The served messages with the hint in them; the originals are left as they were.
 

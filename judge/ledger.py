@@ -67,6 +67,8 @@ ADVICE: Mapping[str, str] = {
     Reason.NOT_ASKED.code: "The recipe learns from another kind of signal. The combined recipe takes both.",
     Reason.UNTRUSTED.code: "Name a better judge (JUDGES or JUDGE_URL), or let these votes teach with JUDGE_TEACHES=1 "
     "once Judges shows that they are good enough.",
+    Reason.WISH_WAITS.code: "The person is asked under the reply to say it so that it holds for every reply. A hint "
+    "that speaks of an earlier reply is edited under Hints.",
     Reason.HINT_WAITS.code: "Accept or reject it under Hints.",
     Reason.HINT_REJECTED.code: "Nothing to do: a reviewer said no. Hints and the audit log say who and why.",
     Reason.PERSONAL.code: "Nothing to do: it stays out. Read its sentence if there are many.",

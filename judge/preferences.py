@@ -104,7 +104,7 @@ def of(person: User) -> list[Preference]:
     """What this person keeps asking for, what was asked for last first. Rewrites are left out: they say how one reply
     should have been."""
     standing = _standing(person).select_related("turn__session", "turn__checkpoint", "merged_into").order_by("-pk")
-    shown = [(hint, without_rewrite(reviews.taught(hint))) for hint in standing.defer("teacher", *LONG)[:MOST]]
+    shown = [(hint, hints.guidance_in(reviews.taught(hint))) for hint in standing.defer("teacher", *LONG)[:MOST]]
     asked = [(hint, words) for hint, words in shown if words]
     learned, waiting = _made_of([hint.turn_id for hint, _ in asked])
     requests = [
@@ -162,15 +162,6 @@ def live_line(person: User) -> set[int]:
         line.add(here.number)
         here = parents.get(here.parent_id) if here.parent_id is not None else None
     return line
-
-
-def without_rewrite(words: str) -> str:
-    """What of a correction holds for other replies as well; empty for a rewrite alone.
-
-    >>> without_rewrite(hints.worded("Use metres.", "3 m")), without_rewrite(hints.worded(rewrite="3 m"))
-    ('Use metres.', '')
-    """
-    return words.split(hints.WANTED.partition("{")[0])[0].strip()
 
 
 LONG = tuple(f"turn__{name}" for name in ("messages", "tools", "prompt_ids", "response_ids", "logprobs"))

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 from django.utils import timezone
 
 from chat.models import Turn
-from judge import hints, likeness, reviews
+from judge import hints, likeness, reviews, wishes
 from judge.evidence import Evidence
 from judge.models import Hint, Ruling
 
 if TYPE_CHECKING:
+    from judge.teacher import Unreadable
     from judge.verdicts import Opinion
 
 LOOKED_AT = 300
@@ -118,12 +119,12 @@ class Plan:
         """True when a person is waited for."""
         return self.keeps is not None and is_waiting(self.keeps)
 
-    def shown_of(self, unshown: Mapping[str, str]) -> list[Offer]:
+    def shown_of(self, unshown: Mapping[str, Unreadable]) -> list[Offer]:
         """The offers whose words the teacher can be shown."""
         return [offer for offer in self.offers if not unshown.keys() & {offer.text, offer.shown}]
 
     def best(
-        self, pick: Callable[[Sequence[str]], str] | None, unshown: Mapping[str, str] = MappingProxyType({})
+        self, pick: Callable[[Sequence[str]], str] | None, unshown: Mapping[str, Unreadable] = MappingProxyType({})
     ) -> Offer | None:
         """The offer whose wording is picked (judge.choice); without a teacher only what a person said themselves.
 
@@ -140,7 +141,8 @@ class Plan:
         first = self.offers[0]
         if first.source == Hint.Source.PERSON:
             return first
-        return replace(first, into=None, waits_because=unshown.get(first.text) or unshown[first.shown])
+        because = unshown[first.text if first.text in unshown else first.shown]
+        return replace(first, into=None, waits_because=first.waits_because or str(because)[:200])
 
 
 def is_a_persons(offer: Offer | None, keeps: Hint | None) -> bool:
@@ -303,7 +305,7 @@ def _standing(rows: Iterable[Hint]) -> Hint | None:
 def _offer(
     turn: Turn, text: str, source: str, confidence: float | None, *, trusted: bool, known: Sequence[Hint]
 ) -> Offer:
-    because = why_it_waits(text, source, confidence, trusted=trusted)
+    because = why_it_waits(text, source, confidence, trusted=trusted) or refers_back(text)
     into = None
     if source == Hint.Source.USER:  # a person's own words are the hint word for word, and are merged by nobody else
         wanted = (Hint.Status.WAITING,) if because else (Hint.Status.ACCEPTED, Hint.Status.EDITED)
@@ -329,6 +331,12 @@ def why_it_waits(text: str, source: str, confidence: float | None, *, trusted: b
     if source not in TRUSTED and (lure := hints.lure(text)):
         return f"It holds {lure}, and comes from {FROM.get(source, source)}."
     return ""
+
+
+def refers_back(text: str) -> str:
+    """Why a hint that speaks of an earlier reply waits for a person's wording; empty where it speaks of none."""
+    back = wishes.find_references(hints.guidance_in(text))
+    return wishes.refusal(back)[:200] if back else ""
 
 
 FROM: dict[str, str] = {

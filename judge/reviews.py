@@ -23,7 +23,7 @@ from django.utils import timezone
 from chat import turns
 from chat.models import Session, Turn
 from core.errors import IllegalMove, TalkbackError
-from judge import hints, locking, samples
+from judge import hints, locking, samples, wishes
 from judge.locking import Grown, Rows
 from judge.models import Acceptance, Hint, Judgement, Overruling, Ruling
 
@@ -77,6 +77,8 @@ def accept(hint: Hint, *, by: User, seen: str = "", reason: str = "", bulk: uuid
         held = rows.hint
         if held.status == Hint.Status.ACCEPTED and held.decided_by_id is not None:
             raise NotPossible(f"This hint is accepted already: {named(held.decided_by, by)} did it.")
+        if back := wishes.find_references(hints.guidance_in(held.proposed)):
+            raise NotPossible(f"{wishes.refusal(back)} Edit it first.")
         return stand(rows, Hint.Status.ACCEPTED, text=held.proposed)
 
     return _ruled(hint, Ruling.Verb.ACCEPT, decide, by=by, seen=seen, reason=reason, bulk=bulk)
@@ -87,6 +89,8 @@ def edit(hint: Hint, text: str, *, by: User, seen: str = "", reason: str = "") -
     text = text.strip()
     if fault := hints.unfit(text):
         raise Unwritten(f"That cannot be a hint: {fault}.")
+    if back := wishes.find_references(hints.guidance_in(text)):
+        raise Unwritten(wishes.refusal(back))
     if text == hint.proposed:
         return accept(hint, by=by, seen=seen, reason=reason)
 

@@ -47,6 +47,7 @@ class Reason(StrEnum):
     TIED = "the votes balance: neutral, until a person decides"
     NOT_ASKED = "the recipe does not learn from this kind of signal"
     UNTRUSTED = "only votes speak for it, and this judge's votes do not teach (JUDGE_URL names a better one)"
+    WISH_WAITS = "what was written speaks of this reply alone: its person is asked what holds for every one"
     HINT_WAITS = "its hint waits for a person"
     HINT_REJECTED = "its hint was rejected"
     LEARNED = "it was learned already"

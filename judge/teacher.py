@@ -14,7 +14,7 @@ from core.errors import TalkbackError
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
 from gpu_workers.types import Scored, Top
-from judge import choice, hints
+from judge import choice, hints, wishes
 from judge.choice import Measured
 from judge.judges import PRIORITY
 from training.holding import ensure_loaded
@@ -38,6 +38,12 @@ class TooLong(Unreadable):
     """With the hint the prompt leaves no room for the reply."""
 
     code = "too_long"
+
+
+class RefersBack(Unreadable):
+    """The hint speaks of an earlier reply: under it a teacher would speak of one that was never there."""
+
+    code = "wish_waits"
 
 
 class LaidOutAnew(Unreadable):
@@ -71,8 +77,8 @@ class Reading:
     lessons: tuple[Lesson, ...] = ()
     top: Top = ()  # what it would have said itself: the likeliest tokens at each place, where there is a choice
     better: tuple[float, ...] = ()  # of the better reply under the plain prompt, where one is known
-    unshown: Mapping[str, str] = field(default_factory=dict)
-    """Hints that leave no room for the reply, and what is to be said of each."""
+    unshown: Mapping[str, Unreadable] = field(default_factory=dict)
+    """Hints that no teacher may be shown, and why: they leave no room for the reply, or speak of an earlier one."""
 
     def lesson(self, hint: str) -> Lesson:
         """The lesson of this hint. Raises KeyError for one that was not read."""
@@ -98,8 +104,10 @@ def hinted_prompt(turn: Turn, hint: str, renderer: Renderer) -> tuple[int, ...]:
     """Token ids of the served prompt with the hint in its place.
 
     Raises Unreadable when the messages no longer give the prompt that was served: then the hint would not be the
-    only difference between student and teacher.
+    only difference between student and teacher; and RefersBack where the hint speaks of an earlier reply.
     """
+    if back := wishes.find_references(hints.guidance_in(hint)):
+        raise RefersBack(wishes.refusal(back))
     tools = None if turn.asked.get("tool_choice") == "none" else turn.tools or None
     opened = turn.asked.get("opened", "")
     try:
@@ -138,12 +146,12 @@ def read(
     if turn.checkpoint.kind == Checkpoint.Kind.FULL and turn.checkpoint.status != Checkpoint.Status.LIVE:
         raise WeightsGone(f"{turn.checkpoint} is no longer served: full weights are swapped in place.")
     prompts: dict[str, tuple[int, ...]] = {}
-    unshown: dict[str, str] = {}
+    unshown: dict[str, Unreadable] = {}
     for hint in wanted:
         try:
             prompts[hint] = hinted_prompt(turn, hint, renderer)
-        except TooLong as error:
-            unshown[hint] = str(error)
+        except (TooLong, RefersBack) as error:
+            unshown[hint] = error
     serving = turn.checkpoint.adapter or None
     teaching = None if by == "base" else serving
 

@@ -41,7 +41,7 @@ from judge.proposals import Offer, Plan
 from judge.redaction import Clean
 from judge.samples import Reason
 from judge.sittings import sitting
-from judge.teacher import Lesson, Reading, TooLong, Unreadable
+from judge.teacher import Lesson, Reading, Unreadable
 from training.config import Recipe
 from training.models import Sample
 
@@ -184,7 +184,7 @@ def reach(turn: Turn, seen: Evidence, *, who: Panel, engine: Engine, renderer: R
     measured = {one: reading.measured(lesson, heard) for one, lesson in lessons.items()}
     offer = plan.best(partial(choice.best, measured) if worded else None, unshown)
     words = offer.words if offer is not None else plan.words
-    taught, too_long = lessons.get(words), unshown.get(words, "")[:200]
+    taught, not_shown = lessons.get(words), unshown.get(words)
     shown = taught or lessons.get(offer.shown if offer is not None else plan.shown)
     verdict = _without_sample(opinion, seen, plan, offer, untrusted=untrusted)
     because = plan.keeps.teacher.get("choice", "") if plan.keeps is not None else ""
@@ -192,8 +192,8 @@ def reach(turn: Turn, seen: Evidence, *, who: Panel, engine: Engine, renderer: R
         because = choice.why(measured, [one.text for one in plan.shown_of(unshown)], offer.text)
     verdict = replace(verdict, hint=taught.hint if taught else words, reading=reading, lesson=shown, taught=clean.turn)
     verdict = replace(verdict, choice=because)
-    if too_long:
-        verdict = replace(verdict, reason=too_long, code=TooLong.code)
+    if not_shown:
+        verdict = replace(verdict, reason=str(not_shown)[:200], code=not_shown.code)
     rewards = clean.carried(rewards, 0) if rewards else []
     if rewards and not any(rewards) and opinion.reward_from == "thumb":  # what was marked was personal: so too here
         rewards, opinion = [], replace(opinion, note=Reason.MARKS_LOST)
@@ -215,9 +215,9 @@ def reach(turn: Turn, seen: Evidence, *, who: Panel, engine: Engine, renderer: R
         voted_reward=opinion.reward_from in ("", "votes"),
     )
     sample.redactions = clean.told(words if taught else "")
-    if too_long:  # what was said of the reward teaches alone
+    if not_shown:  # what was said of the reward teaches alone
         return replace(verdict, hint="", sample=sample)
-    waits = Reason.HINT_WAITS if verdict.waits else ""
+    waits = Reason.HINT_WAITS if verdict.waits else Reason.WISH_WAITS if seen.unworded else ""
     return replace(verdict, sample=sample, reason=waits or opinion.note or "")
 
 
@@ -259,7 +259,7 @@ def stated(seen: Evidence) -> Opinion:
         rule=seen.rule,
         confidence=1.0 if seen.reward is not None else None,
         hints=(correction,) if correction else (),
-        hint_from="guidance" if seen.guidance else "rewrite" if correction else "",
+        hint_from="guidance" if seen.guidance and correction else "rewrite" if correction else "",
     )
 
 
@@ -270,7 +270,7 @@ def is_decided(seen: Evidence, recipe: Recipe, *, trusted: bool = True) -> bool:
     a bad reply after which something came back still leaves open how it should have been done, and then a `trusted`
     judge is asked for it. Nothing came back: there is nothing to vote on.
     """
-    if (recipe.w_opd and seen.correction) or (recipe.w_sft and seen.rewrite):
+    if (recipe.w_opd and (seen.correction or seen.unworded)) or (recipe.w_sft and seen.rewrite):
         return True
     if not seen.next_role:
         return True
@@ -431,6 +431,8 @@ def _silence(opinion: Opinion, seen: Evidence, verdict: Verdict, *, untrusted: b
         return Reason.UNTRUSTED
     if verdict.waits:
         return Reason.HINT_WAITS
+    if seen.unworded:
+        return Reason.WISH_WAITS
     if opinion.note in (Reason.MARKS_LOST, Reason.TRUNCATED):
         return opinion.note
     if opinion.reward or verdict.hint or opinion.reward_from == "marks":

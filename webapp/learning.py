@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
+from django.contrib.auth.models import User
 from django.db.models import Q
 from django.http import HttpRequest
 from ninja import Router
@@ -21,7 +22,7 @@ from judge import ledger
 from judge.models import Judgement
 from judge.samples import Reason
 from training.models import Checkpoint, Run, Sample
-from webapp import journey, shapes
+from webapp import journey, shapes, taught
 from webapp.journey import Ballot, Batch, Journey
 
 MOST_TURNS = 100
@@ -47,12 +48,14 @@ async def session(request: HttpRequest, session: str) -> dict[str, Any]:
     return await sync_to_async(shown)(key, session)
 
 
-def follows(turn: Turn) -> dict[str, Any]:
-    """How far a turn has come, as the answer to feedback says it, and which checkpoints it reached: whoever takes
-    back what was learned sees where it is."""
+def follows(turn: Turn, by: User) -> dict[str, Any]:
+    """How far a turn has come, as the answer to feedback says it, the wish that this person's guidance comes to, and
+    which checkpoints it reached: whoever takes back what was learned sees where it is."""
     known = journey.known([turn])
     judgement = known.judgements.get(turn.pk)
-    return in_brief(known.journey(turn)) | {"checkpoints": [row["name"] for row in reached(judgement)]}
+    wish = taught.told(taught.guidance_of(turn, by))
+    far = in_brief(known.journey(turn))
+    return far | {"wish": wish, "checkpoints": [row["name"] for row in reached(judgement)]}
 
 
 def in_brief(far: Journey) -> dict[str, Any]:
@@ -69,7 +72,8 @@ def told(key: ApiKey, completion_id: str) -> dict[str, Any]:
     known = journey.known([turn])
     far, judgement = known.journey(turn), known.judgements.get(turn.pk)
     sample = judgement.sample if judgement else None
-    said = Feedback.objects.standing().filter(turn=turn, by=key.user)
+    said = list(Feedback.objects.standing().filter(turn=turn, by=key.user))
+    guidance = next((one for one in said if one.kind == Feedback.Kind.GUIDANCE), None)
     return {
         "object": "completion.learning",
         "id": turn.completion_id,
@@ -82,6 +86,7 @@ def told(key: ApiKey, completion_id: str) -> dict[str, Any]:
         "sorted": sorting(turn),
         "next_state": came_back(turn),
         "feedback": standing_of(said, turn),
+        "wish": taught.told(guidance),
         "votes": counted(known.ballots.get(turn.pk, Ballot())),
         "verdict": verdict(judgement),
         "reason": reason(turn, judgement),

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from chat.api.sessions import Described
-from feedback.shapes import Far, Standing
+from feedback.shapes import Far, Standing, Wished
 from judge import ledger
 
 CODES = tuple(code for code in ledger.SENTENCES if code != ledger.Stands.SAMPLE.code)
@@ -99,6 +99,7 @@ class Learning(Far):
     sorted: Sorted
     next_state: NextState | None = Field(description="What came back after the reply; null while nothing has.")
     feedback: Standing
+    wish: Wished | None = Field(description="What is taught of this key's owner's guidance; null without any.")
     votes: Votes
     verdict: Verdict | None
     reason: Noted | None = Field(description="Why there is no sample that teaches; null where there is one.")

@@ -14,6 +14,7 @@ urlpatterns = [
     path("", include("webapp.health")),
     path("", include("chat.urls")),
     path("", include("feedback.urls")),
+    path("", include("webapp.taught")),
     path("", include("webapp.privacy")),
     path("", include("webapp.helped")),
     path("connect/", include("webapp.console.connect")),

@@ -65,7 +65,7 @@ def trained(make_lesson):
 
 SHAPE = {
     "object", "id", "created", "model", "session", "stage", "label", "detail", "status", "finish_reason", "sorted",
-    "next_state", "feedback", "votes", "verdict", "reason", "sample", "run", "checkpoints",
+    "next_state", "feedback", "wish", "votes", "verdict", "reason", "sample", "run", "checkpoints",
 }  # fmt: skip
 
 STAGES = [

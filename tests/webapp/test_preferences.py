@@ -164,7 +164,7 @@ def test_from_a_word_beside_a_reply_to_a_wish_taken_back_and_asked_for_again(own
     own.post(reverse("feedback:give", args=[turn.pk]), {"kind": "guidance", "text": "Say it without doubt."})
     assert judged().sample.status == "ready"
     page = text_of(own.get(OWN))
-    assert "Say it without doubt." in page
+    assert "Write without doubt." in page
     assert "1 reply waits for a batch" in page
 
     own.post(reverse("preferences:forgo"), {"hint": [turn.hints.get().pk]})
@@ -174,4 +174,4 @@ def test_from_a_word_beside_a_reply_to_a_wish_taken_back_and_asked_for_again(own
 
     own.post(reverse("preferences:undo", args=[Ruling.objects.get().pk]))
     assert judged().sample.status == "ready"
-    assert judged().hint == "Say it without doubt."
+    assert judged().hint == "Write without doubt."

@@ -18,6 +18,7 @@ from feedback import reasons
 from feedback.models import Feedback
 from training.models import Checkpoint
 from webapp import journey as journeys
+from webapp import taught
 from webapp.console import differences
 from webapp.console.differences import Change
 
@@ -31,8 +32,9 @@ def with_learning(context: Context, turns: Iterable[Turn]) -> list[Turn]:
     everyone = [*turns, *(earlier for turn in turns for earlier in getattr(turn, "tries", ()))]
     known = journeys.journeys(everyone)
     said = opinions(everyone, context.get("user"))
+    hints = taught.heard(everyone)
     for turn in everyone:
-        turn.journey, turn.opinions = known[turn.pk], said[turn.pk]
+        turn.journey, turn.opinions, turn.heard = known[turn.pk], said[turn.pk], hints.get(turn.pk, [])
     return turns
 
 
