@@ -503,7 +503,7 @@ def _without_weaker(wishes: Sequence[str]) -> list[str]:
 
 def _cased(said: str, clause: str) -> str:
     """The words with the capitals they had inside the clause, where they did not begin it."""
-    capital = {word.casefold(): word for word in re.findall(r"(?<=\S\s)[\"“]?([A-Z][\w'’-]*)", clause)} | {"i": "I"}
+    capital = {word.casefold(): word for word in re.findall(r"(?<=\S\s)[\"“]?(\w*[A-Z][\w'’-]*)", clause)} | {"i": "I"}
     tongue = _rules().tongue
     cased = re.sub(r"[^\W\d_][\w'-]*", lambda match: capital.get(match[0], match[0]), said)
     return re.sub(r"[^\W\d_]+", lambda word: word[0].capitalize() if tongue.fullmatch(word[0]) else word[0], cased)

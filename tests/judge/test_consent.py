@@ -60,9 +60,9 @@ def test_a_side_request_that_goes_off_the_record_is_judged_again_without_a_word_
 @pytest.mark.parametrize("fields", [{"line": "side"}, {"finish_reason": "length"}, {"finish_reason": "abort"}])
 def test_a_verdict_that_cannot_teach_keeps_a_correction_without_what_is_personal(serve, say, judge_it, fields):
     turn = serve(next_state="Thanks.", **fields)
-    say(turn, "guidance", "Write to ana@example.com instead.")
+    say(turn, "guidance", "Write to ana@example.com.")
     assert judge_it(turn)
-    assert Judgement.objects.get(turn=turn).hint == "Write to [email 1] instead."
+    assert Judgement.objects.get(turn=turn).hint == "Write to [email 1]."
 
 
 def test_going_off_the_record_takes_everything_back_before_any_worker_wakes(judged):
