@@ -330,7 +330,7 @@ def _known(whole: str, bare: str, clause: str) -> list[str] | None:
     taken = [False] * len(scope)
     offset = whole.rfind(scope)
     for start, end, concept in sorted(found, key=lambda one: (one[0] - one[1], one[0])):
-        if any(taken[start:end]):
+        if any(taken[start:end]) or scope[:start].endswith("for such a "):
             continue
         taken[start:end] = [True] * (end - start)
         sense = _sense(whole, offset + start, offset + end) if offset >= 0 else _sense(scope, start, end)
@@ -399,10 +399,10 @@ def _framed(frame: Frame, bare: str, clause: str) -> str:
         base = rules.verbs.get(verb) or _base(verb) or (verb if rules.verb.fullmatch(verb) else "")
         if not base:
             return ""
-        parts |= {"base": base, "Base": base.capitalize()}
+        parts |= {"base": base, "Base": base.capitalize(), "x": re.sub(r"^ (?:it|this|that)\b", "", parts["x"])}
     if re.search(r"[,;:]", parts.get("x", "")):
         return ""
-    named = rules.determiners.sub("", parts.get("x", ""))
+    named = rules.softened.sub(rules.instead, rules.determiners.sub("", parts.get("x", "")))
     words = named.split()
     if len(words) > LONGEST_NAME or ("verb" not in parts and not words):
         return ""
@@ -468,6 +468,8 @@ def _amount_wish(match: re.Match[str]) -> str:
     if unit == "paragraph" and match["n"] in numbers.ones and not match["or"]:
         return ONE_PARAGRAPH
     words = numbers.loose.sub("", " ".join(match[0].split()))
+    if f"-{match['unit']}" in words:  # "a two-sentence version"
+        words = words.replace("-", " ") + ("" if match["n"] in numbers.ones else "s")
     return f"List {words}." if unit in numbers.listed else f"Answer in {words}."
 
 
@@ -524,10 +526,14 @@ def _trimmed(plain: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _pronouns(plain: str, start: int, end: int) -> list[tuple[int, int]]:
-    """Where "it" and "them" stand for a reply, and for nothing that the same sentence names before."""
+    """Where "it" stands for a reply, and for nothing that the sentence names before; and where "was" tells of one."""
     rules = _rules()
-    met = rules.pronoun.finditer(plain, start, end)
-    return [match.span() for match in met if not rules.antecedent.search(plain, start, match.start())]
+    found = []
+    for words, excuse in ((rules.pronoun, rules.antecedent), (rules.past, rules.condition)):
+        for match in words.finditer(plain, start, end):
+            if not excuse.search(plain, start, match.start()):
+                found.append(match.span())
+    return found
 
 
 # The data
@@ -570,6 +576,8 @@ class Rules:
     own: re.Pattern[str]
     asked: re.Pattern[str]
     pronoun: re.Pattern[str]
+    past: re.Pattern[str]
+    condition: re.Pattern[str]
     antecedent: re.Pattern[str]
     lack: re.Pattern[str]
     excess: re.Pattern[str]
@@ -587,6 +595,8 @@ class Rules:
     ends: frozenset[str]
     begins: frozenset[str]
     determiners: re.Pattern[str]
+    softened: re.Pattern[str]
+    instead: str
     verbs: dict[str, str]
     verb: re.Pattern[str]
     unit: re.Pattern[str]
@@ -636,6 +646,8 @@ def _rules() -> Rules:
         ends=frozenset(opened["ends"]),
         begins=frozenset(opened["begins"]),
         determiners=ready(opened["determiners"]),
+        softened=ready(opened["softened"]),
+        instead=opened["instead"],
         verbs=data["verbs"],
         verb=ready("{produce}|{redo}"),
         unit=ready(r"\b{unit}\b"),

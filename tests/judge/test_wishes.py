@@ -19,6 +19,7 @@ from training.models import Sample
 
 HERE = Path(__file__).parent
 SAID = tomllib.loads((HERE / "said_of_replies.toml").read_text("utf-8"))
+LATER = tomllib.loads((HERE / "said_later.toml").read_text("utf-8"))["said"]
 
 STANDING = (
     *(wish.hint for wish in WISHES.values()),
@@ -87,6 +88,23 @@ def test_no_wish_speaks_of_an_earlier_reply(said):
     assert find_references(said)
     found = word_wish(said)
     assert found is None or (not find_references(found.text) and not found.is_verbatim)
+
+
+def test_of_forty_sayings_that_no_rule_was_written_for_most_become_wishes_or_are_asked_about():
+    """Read once, before any rule was changed for them: 32 of the 35 that can be turned named the change, 2 were asked
+    about, 1 was misread, and of all 40 the references of 5 were not seen. The rules have learned from these since."""
+    named = asked = 0
+    for one in LATER:
+        found = word_wish(one["text"])
+        assert found is None or not find_references(found.text)
+        if one["names"] == "ASK":
+            assert found is None, one["text"]
+        else:
+            named += found is not None and re.search(one["names"], found.text, re.IGNORECASE) is not None
+            asked += found is None
+    assert len(LATER) == 40
+    assert named >= 32
+    assert named + asked >= 34  # at most one is misread
 
 
 @pytest.mark.parametrize("said", STANDING)
