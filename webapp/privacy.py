@@ -351,6 +351,7 @@ def exported(user: User) -> Iterator[dict[str, Any]]:
                 "kind": given.kind,
                 "value": given.value,
                 "text": given.text,
+                "wish": given.wish,
                 "tags": given.tags,
                 "spans": given.spans,
                 "created_at": at(given.created_at),

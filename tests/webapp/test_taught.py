@@ -13,6 +13,7 @@ from feedback.models import Feedback
 from judge.models import Hint
 from training.models import Checkpoint
 from webapp import taught
+from webapp.privacy import exported
 
 MERGE, ONE = "Merge the paragraphs into one and send it again", "Write the whole reply as one paragraph."
 REDO = "Redo the second point."
@@ -225,3 +226,9 @@ def test_the_api_says_that_guidance_waits_and_for_what(asked):
     assert (wish["waits"], wish["text"], wish["suggestion"]) == (True, None, REDO)
     assert wish["refers_back"] == ["Redo the second point"]
     assert asked("/v1/feedback", {"completion_id": "chatcmpl-taught", "guidance": None})["learning"]["wish"] is None
+
+
+def test_a_persons_wording_goes_with_what_is_handed_out_of_theirs(turn, talker):
+    Feedback.objects.give(turn, by=talker, kind="guidance", text=REDO, wish="Give a source for each point.")
+    [given] = [row for row in exported(talker) if row["object"] == "feedback"]
+    assert (given["text"], given["wish"]) == (REDO, "Give a source for each point.")
