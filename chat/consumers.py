@@ -108,7 +108,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
         turns = self.turns().order_by("-position")
         if pks is not None:
             turns = turns.filter(pk__in=pks)
-        shown = turns.select_related("session", "checkpoint").defer(*views.HEAVY, "messages", "next_state")
+        shown = turns.select_related("session__key", "checkpoint").defer(*views.HEAVY, "messages", "next_state")
         shown = shown[: views.SHOWN]
         return render_to_string("chat/_pushed_chips.html", {"turns": shown, "user": self.scope["user"]})
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from asgiref.sync import sync_to_async
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.forms import Form
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.dateparse import parse_datetime
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -26,10 +30,10 @@ from gpu_workers import engines
 from training import taints
 
 LISTED = 100
-"""How many conversations the side list shows."""
+"""How many conversations the side list shows at once; the others are asked for."""
 
 SHOWN = 100
-"""How many of a conversation's newest turns a page shows."""
+"""How many of a conversation's newest turns a page shows at once; earlier ones are asked for."""
 
 HEAVY = ("prompt_ids", "response_ids", "logprobs", "tools")
 
@@ -62,6 +66,17 @@ def new(request: HttpRequest) -> HttpResponse:
 @never_cache
 def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     return page(request, get_object_or_404(Session.objects.visible_to(request.user), pk=pk))
+
+
+@require_GET
+@login_required
+@never_cache
+def more(request: HttpRequest, kind: str) -> HttpResponse:
+    """The next conversations of the side list, after the one that `after` names."""
+    chats = listed(request.user, kind, request.GET.get("after", ""))
+    if request.htmx:  # type: ignore[attr-defined]
+        return render(request, "chat/_chats.html", {"chats": chats, "is_more": True})
+    return page(request, None, **{kind: chats})
 
 
 @require_POST
@@ -187,9 +202,9 @@ def spoken(turn: Turn | None) -> list[dict[str, Any]]:
     return [*turn.messages, {"role": "assistant", "content": turn.text}] if turn.text else list(turn.messages)
 
 
-def conversation(listed: QuerySet[Turn]) -> list[Turn]:
+def conversation(rows: QuerySet[Turn]) -> list[Turn]:
     """These turns as a page shows them: with what each answers, and earlier tries behind the newest one."""
-    newest = list(listed.select_related("session", "checkpoint").defer(*HEAVY).order_by("-position")[:SHOWN])
+    newest = list(rows.select_related("session__key", "checkpoint").defer(*HEAVY).order_by("-position")[:SHOWN])
     shown: dict[Any, Turn] = {}
     for turn in newest:
         turn.asked = stories.split(turn.messages, turn.client)[1] or list(turn.messages[-1:])  # type: ignore[attr-defined]
@@ -202,16 +217,68 @@ def conversation(listed: QuerySet[Turn]) -> list[Turn]:
     return list(shown.values())[::-1]
 
 
-def page(request: HttpRequest, session: Session | None, *, form: Form | None = None, status: int = 200) -> HttpResponse:
-    sessions = Session.objects.visible_to(request.user)
+@dataclass(frozen=True)
+class Listed:
+    """A part of the side list."""
+
+    rows: list[Session]
+    more: str = ""
+    """Where the rest of it is; empty at its end."""
+
+
+def listed(user: User | AnonymousUser, kind: str, after: str = "") -> Listed:
+    """This person's conversations in the browser ("own") or through keys ("api"), the newest first, after a place in
+    that order. Raises Http404 for what is no place."""
+    rows = Session.objects.visible_to(user).order_by("-active_at", "-pk")
+    rows = rows.filter(key=None) if kind == "own" else rows.exclude(key=None).select_related("key")
+    if after:
+        moment, _, pk = after.rpartition("~")
+        try:
+            place = {"active_at": parse_datetime(moment), "pk": uuid.UUID(pk)}
+        except ValueError as error:
+            raise Http404 from error
+        if place["active_at"] is None:
+            raise Http404
+        rows = rows.filter(Q(active_at__lt=place["active_at"]) | Q(active_at=place["active_at"], pk__lt=place["pk"]))
+    found = list(rows[: LISTED + 1])
+    if len(found) <= LISTED:
+        return Listed(found)
+    last = found[LISTED - 1]
+    query = urlencode({"after": f"{last.active_at.isoformat()}~{last.pk}"})
+    return Listed(found[:LISTED], f"{reverse(f'chat:more-{kind}')}?{query}")
+
+
+def earlier_than(session: Session, shown: Sequence[Turn]) -> int | None:
+    """The position before which there are turns that the page does not show; None where it shows the first."""
+    positions = [turn.position for one in shown for turn in (one, *one.tries)]  # type: ignore[attr-defined]
+    first = min(positions, default=0)
+    return first if session.turns.filter(position__lt=first).exists() else None
+
+
+def page(
+    request: HttpRequest,
+    session: Session | None,
+    *,
+    form: Form | None = None,
+    status: int = 200,
+    own: Listed | None = None,
+    api: Listed | None = None,
+) -> HttpResponse:
+    before = request.GET.get("before", "")
+    before = before if before.isdecimal() and len(before) < 10 else ""
+    rows = session.turns.filter(position__lt=before) if session and before else session.turns.all() if session else None
+    turns = conversation(rows) if rows is not None else []
     context = {
         "session": session,
         "on_record": session is not None and session.learns and (session.key is None or session.key.learns),
         "begins_off_record": session is None and not Consent.by_default(request.user),
-        "turns": conversation(session.turns.all()) if session else [],
-        "sessions": sessions.filter(key=None)[:LISTED],
-        "api_sessions": sessions.exclude(key=None).select_related("key")[:LISTED],
+        "turns": turns,
+        "earlier": earlier_than(session, turns) if session else None,
+        "is_earlier": bool(before),
+        "own": own or listed(request.user, "own"),
+        "api": api or listed(request.user, "api"),
         "form": form,
+        "opened": request.GET.get("open", ""),
         "message_id": uuid.uuid4(),
         "starters": STARTERS,
     }

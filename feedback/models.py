@@ -17,6 +17,9 @@ from feedback import spans as marked
 from feedback.spans import Span
 from training import taints
 
+RECENT, RECENT_LONGEST, RECENT_LOOKED_AT = 5, 160, 60
+"""How many wishes are offered again, how many characters such a wish has, and among how many they are looked for."""
+
 
 class KeyReused(TalkbackError):
     """An Idempotency-Key came back with another request."""
@@ -34,6 +37,16 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
     def standing(self) -> FeedbackQuerySet:
         """What was not withdrawn or replaced."""
         return self.filter(withdrawn_at=None)
+
+    def recent_guidance(self, by: User) -> list[str]:
+        """What this person asked for lately, newest first, each wish once: to be asked for again in one tap."""
+        told: dict[str, str] = {}
+        rows = self.standing().filter(by=by, kind=Feedback.Kind.GUIDANCE).order_by("-created_at", "-pk")
+        for text in rows.values_list("text", flat=True)[:RECENT_LOOKED_AT]:
+            words = " ".join(text.split())
+            if len(words) <= RECENT_LONGEST:
+                told.setdefault(words.casefold().rstrip("."), words)
+        return list(told.values())[:RECENT]
 
     @transaction.atomic
     def give(

@@ -11,6 +11,7 @@ from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from chat import markdown
@@ -41,7 +42,7 @@ def give(request: HttpRequest, turn_id: UUID) -> HttpResponse:
     if not request.htmx:  # type: ignore[attr-defined]
         if held:
             messages.warning(request, f"Taken back. {where(held)}", extra_tags="warn")
-        return redirect("chat:session", turn.session_id)
+        return redirect(f"{reverse('chat:session', args=[turn.session_id])}{asked_on(turn, form)}")
     context = {"turn": turn, "form": form, "answered": True, "held": where(held) if held else ""}
     return render(request, "feedback/_answered.html", context, status=status)
 
@@ -83,6 +84,12 @@ def difference(request: HttpRequest, turn_id: UUID) -> HttpResponse:
     turn = get_object_or_404(Turn.objects.visible_to(request.user).only("text", "session"), pk=turn_id)
     rewrite = request.POST.get("text", "")[:LONGEST].replace("\r\n", "\n")
     return render(request, "feedback/_difference.html", {"turn": turn, "rewrite": rewrite})
+
+
+def asked_on(turn: Turn, form: FeedbackForm) -> str:
+    """After a thumb down the page comes back with the box open that asks what to do next time."""
+    is_down = form.is_valid() and form.cleaned_data["value"] == -1
+    return f"?open=teach-{turn.pk}#turn-{turn.pk}" if is_down else ""
 
 
 def says_nothing_new(turn: Turn, *, kind: str, text: str | None, **_: object) -> bool:

@@ -103,10 +103,13 @@ def unfit(turn: Turn, seen: Evidence | None = None, recipe: Recipe | None = None
         return Reason.STOPPED
     if not turn.response_ids:
         return Reason.EMPTY
+    return Reason.HELD_OUT if is_held_out(turn) else None
+
+
+def is_held_out(turn: Turn) -> bool:
+    """True when what it answers is a prompt of the exam."""
     last = clients.stripped(turn.messages, turn.client)[-1:]
-    if any(message["role"] == "user" and heldout.holds(text_of(message)) for message in last):
-        return Reason.HELD_OUT
-    return None
+    return any(message["role"] == "user" and heldout.holds(text_of(message)) for message in last)
 
 
 def signals(reward: int | None, hints: tuple[str, ...], recipe: Recipe) -> tuple[int, tuple[str, ...]]:

@@ -24,6 +24,7 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
       const at = standing.contains(document.activeElement) ? document.activeElement.id : "";
       standing.replaceWith(child);
       window.htmx.process(child);
+      shareLately(child);
       if (at) document.getElementById(at)?.focus({ preventScroll: true });
     }
   }
@@ -93,13 +94,13 @@ document.addEventListener("htmx:oobAfterSwap", () => {
 
 // A correction somebody is typing survives its turn being drawn again.
 function keepTyping(standing, arriving) {
-  for (const area of standing.querySelectorAll("textarea")) {
-    if (area.value === area.defaultValue) continue;
-    const form = area.form && area.form.className;
-    const bar = area.closest(".feedback, .taught"); // an article holds one for each try
-    const twin = form && bar && find(`#${CSS.escape(bar.id)} form.${form} textarea`, arriving);
+  for (const area of standing.querySelectorAll(":is(.opened, .taught) textarea[id]")) {
+    const twin = area.value === area.defaultValue ? null : find(`#${CSS.escape(area.id)}`, arriving);
     if (!twin) continue;
     twin.value = area.value;
+    keepTab(standing, arriving);
+    const opened = twin.closest(".opened");
+    if (opened) setOpen(opened, true);
     for (let around = twin.closest("details"); around; around = around.parentElement.closest("details")) {
       around.open = true;
     }
@@ -110,6 +111,18 @@ function keepTyping(standing, arriving) {
 function keepOpen(standing, arriving) {
   const [before, after] = [standing, arriving].map((turn) => [...turn.querySelectorAll("details")]);
   if (before.length === after.length) before.forEach((opened, at) => (after[at].open ||= opened.open));
+  for (const opened of standing.querySelectorAll(".opened:not([hidden])")) {
+    const twin = find(`#${CSS.escape(opened.id)}`, arriving);
+    if (twin) setOpen(twin, true);
+  }
+  keepTab(standing, arriving);
+}
+
+function keepTab(standing, arriving) {
+  for (const { name, value } of standing.querySelectorAll(".tabs input:checked")) {
+    const twin = find(`input[name="${name}"][value="${value}"]`, arriving);
+    if (twin) twin.checked = true;
+  }
 }
 
 // ---------- the composer ----------
@@ -134,15 +147,19 @@ document.addEventListener("keydown", (event) => {
     if (event.target === area) {
       event.preventDefault();
       if (area.value.trim()) composer().requestSubmit(find(".send", composer()));
-    } else if (event.target.matches("form.guidance textarea")) {
+    } else if (event.target.matches(".guidance-form textarea, .rewrite-form textarea")) {
       event.preventDefault();
       event.target.form.requestSubmit();
     }
   } else if (event.key === "Escape") {
     const open = event.target.closest("details[open]");
-    if (open && open.matches(".correction, .marking, .menu, .journey")) {
+    const opener = openerOf(event.target.closest(".opened")) ?? event.target.closest("[data-opens][aria-expanded=true]");
+    if (opener) {
+      setOpen(document.getElementById(opener.dataset.opens), false);
+      opener.focus({ preventScroll: true });
+    } else if (open && open.matches(".menu, .journey")) {
       open.open = false;
-      find("summary", open).focus();
+      find("summary", open).focus({ preventScroll: true });
     } else if (find(".turn.answering")) {
       find(".stop", composer())?.click();
     }
@@ -165,8 +182,6 @@ document.addEventListener("click", (event) => {
     box().value = starter.textContent;
     composer().requestSubmit(find(".send", composer()));
   }
-  const close = event.target.closest("[data-close]");
-  if (close) close.closest("details").open = false;
   for (const open of document.querySelectorAll("details.menu[open], details.journey[open]")) {
     if (!open.contains(event.target)) open.open = false;
   }
@@ -181,24 +196,120 @@ document.addEventListener(
   true,
 );
 
-// A box that opens is there to be typed into, or selected from.
+// ---------- what opens under a reply ----------
+
+const openerOf = (panel) => panel && find(`[data-opens="${panel.id}"]`, panel.closest(".feedback"));
+
+// Shows what a button opens, or hides it; the button says which. Nothing else moves.
+function setOpen(panel, isOpen) {
+  panel.hidden = !isOpen;
+  openerOf(panel)?.setAttribute("aria-expanded", String(isOpen));
+}
+
+// A box that opens is there to be typed into, or selected from, and to be seen.
+function openFor(panel) {
+  setOpen(panel, true);
+  const area = [...panel.querySelectorAll("textarea")].find((one) => one.offsetParent);
+  area?.focus({ preventScroll: true });
+  if (area?.matches(".plain-words, .rewrite-form textarea")) area.setSelectionRange(0, 0);
+  bringIntoView(panel);
+}
+
+// Only the list of messages is ever scrolled, and no further than is needed. The buttons above stay in sight.
+function bringIntoView(element, { above = 56, below = 16 } = {}) {
+  const area = element.closest(".scroll");
+  if (!area) return;
+  const [box, frame] = [element, area].map((one) => one.getBoundingClientRect());
+  const down = Math.max(0, box.bottom + below - frame.bottom);
+  const most = box.top - above - frame.top; // beyond that its top would leave
+  area.scrollTop += Math.min(down, most);
+  follow = isAtEnd(area);
+}
+
+document.addEventListener("click", (event) => {
+  const opener = event.target.closest("[data-opens]");
+  const panel = opener && document.getElementById(opener.dataset.opens);
+  if (!panel) return;
+  event.preventDefault();
+  delete panel.dataset.byThumb;
+  if (panel.hidden) openFor(panel);
+  else setOpen(panel, false);
+});
+
+// A thumb down asks at once what it should do next time. A thumb that goes takes an untouched question along.
+let pressedOn = "";
+
+document.addEventListener("click", (event) => {
+  const thumb = event.target.closest("button");
+  if (event.defaultPrevented || !thumb?.form?.matches(".thumb-form")) return;
+  const bar = thumb.closest(".feedback");
+  const panel = find(".correction", bar);
+  pressedOn = bar.id;
+  if (thumb.value === "-1") {
+    if (panel.hidden) {
+      find(".tabs [value=guidance]", panel).checked = true;
+      panel.dataset.byThumb = "";
+    }
+    openFor(panel);
+  } else if ("byThumb" in panel.dataset && isUntouched(panel)) {
+    setOpen(panel, false);
+  }
+});
+
+const isUntouched = (panel) => [...panel.querySelectorAll("textarea")].every((area) => area.value === area.defaultValue);
+
+// The reasons come with the answer to one's own press: they are seen, and so is the box above them.
+document.addEventListener("htmx:oobAfterSwap", (event) => {
+  const reasons = event.detail.target;
+  const bar = reasons.matches?.(".reasons") && reasons.closest(".feedback");
+  if (!bar || bar.id !== pressedOn) return;
+  pressedOn = "";
+  bringIntoView(reasons);
+  const panel = find(".correction:not([hidden])", bar);
+  if (panel) bringIntoView(panel);
+});
+
+document.addEventListener("change", (event) => {
+  if (!event.target.matches(".correction .tabs input")) return;
+  bringIntoView(event.target.closest(".opened"));
+});
+
 document.addEventListener(
   "toggle",
   (event) => {
-    if (!event.target.matches(".correction[open], .marking[open]") || find("[data-given]", event.target)) return;
-    const area = [...event.target.querySelectorAll("textarea")].find((one) => one.offsetParent);
-    area?.focus({ preventScroll: true });
-    area?.setSelectionRange(0, 0);
-    find(".panel", event.target).scrollIntoView({ block: "nearest" });
+    if (event.target.matches(".journey[open]")) bringIntoView(find(".panel", event.target));
+    else if (event.target.matches(".tries[open]")) follow = isAtEnd(scroller());
   },
   true,
 );
 
-document.addEventListener("change", (event) => {
-  if (!event.target.matches(".correction input[type=radio]")) return;
-  const panel = event.target.closest(".panel");
-  panel.scrollIntoView({ block: "nearest" });
+// A keyboard that comes up on a phone leaves less room.
+window.addEventListener("resize", () => {
+  const panel = document.activeElement?.closest(".opened");
+  if (panel) bringIntoView(panel);
 });
+
+// What this person asked for lately is the same under every reply: what came last knows best.
+function shareLately(arrived) {
+  const newest = arrived.querySelector?.("[data-lately]");
+  if (!newest) return;
+  for (const one of document.querySelectorAll("[data-lately]")) {
+    if (one.textContent !== newest.textContent) one.replaceChildren(...newest.cloneNode(true).childNodes);
+  }
+}
+
+document.addEventListener("htmx:load", (event) => {
+  if (event.detail.elt !== document.body) shareLately(event.detail.elt);
+});
+
+document.addEventListener("htmx:afterRequest", (event) => {
+  if (event.detail.successful && event.target.matches("[data-form=correction], .reasons form")) announce("Saved.");
+});
+
+function announce(words) {
+  const announcer = document.getElementById("announcer");
+  if (announcer) announcer.textContent = words;
+}
 
 // A stopped or refused message stays in its box; one that was taken leaves it, unless somebody typed on meanwhile.
 let sending = "";
@@ -228,13 +339,14 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   const { xhr } = event.detail;
   if (isLogin(xhr)) {
     event.detail.shouldSwap = false;
-    complain("You are signed out: copy your message, sign in, reload this page, and send it again.");
+    complain(SIGNED_OUT);
   } else if (xhr.status === 403) {
     event.detail.shouldSwap = false;
-    complain("This page is out of date: copy your message, reload the page, and send it again.");
+    complain(xhr.getResponseHeader("X-Signed-Out") ? SIGNED_OUT : "This page is out of date: copy your message, reload the page, and send it again.");
   }
 });
 
+const SIGNED_OUT = "You are signed out. Your words are still here: copy them, sign in, reload this page, and send them again.";
 const isLogin = (xhr) => Boolean(xhr?.responseURL) && new URL(xhr.responseURL).pathname.startsWith("/login");
 
 function complain(sentence) {
@@ -248,6 +360,7 @@ function complain(sentence) {
 
 let follow = true;
 const scroller = () => find(".scroll");
+const isAtEnd = (area) => area.scrollHeight - area.scrollTop - area.clientHeight < 80;
 
 function keepUp() {
   const area = scroller();
@@ -257,9 +370,7 @@ function keepUp() {
 document.addEventListener(
   "scroll",
   (event) => {
-    if (event.target === scroller()) {
-      follow = event.target.scrollHeight - event.target.scrollTop - event.target.clientHeight < 80;
-    }
+    if (event.target === scroller()) follow = isAtEnd(event.target);
   },
   true,
 );
@@ -268,7 +379,10 @@ document.addEventListener("DOMContentLoaded", () => {
   const turns = document.getElementById("turns");
   if (!turns) return;
   keepUp();
-  const grew = () => {
+  // What is done under a reply moves nothing: only what is said does.
+  const isSaid = ({ target }) => !(target.nodeType === Node.ELEMENT_NODE ? target : target.parentElement)?.closest(".about");
+  const grew = (changes) => {
+    if (!changes.some(isSaid)) return;
     lastGrown = Date.now();
     keepUp();
   };
@@ -303,8 +417,24 @@ async function refresh() {
     const old = document.getElementById(turn.id);
     if (old) keepTyping(old, turn);
   }
+  const first = find("article", arriving);
+  const at = first ? [...standing.children].findIndex((turn) => turn.id === first.id) : -1;
+  const earlier = [...standing.children].slice(0, Math.max(0, at));
+  if (earlier.some((one) => one.matches("article"))) {
+    find("#earlier", arriving)?.remove(); // those that were asked for stay
+    arriving.prepend(...earlier);
+  }
   standing.replaceChildren(...arriving.children);
   window.htmx.process(standing);
 }
+
+// Earlier turns come in above: what is being read stays where it is.
+document.addEventListener("htmx:beforeSwap", (event) => {
+  if (event.detail.target.id !== "earlier" || !event.detail.shouldSwap) return;
+  const area = scroller();
+  const fromEnd = area.scrollHeight - area.scrollTop;
+  follow = false;
+  document.addEventListener("htmx:afterSettle", () => (area.scrollTop = area.scrollHeight - fromEnd), { once: true });
+});
 
 document.addEventListener("htmx:wsClose", () => document.body.classList.add("offline"));

@@ -8,11 +8,28 @@
   const bar = () => document.getElementById("marker");
   const characters = (text) => [...text].length; // as the server counts: one each, whatever they are made of
 
-  // What is selected in a reply: {turn, start, end, words}, with `plain` where it is the reply as plain text.
+  const WORDS = window.Intl?.Segmenter && new Intl.Segmenter(undefined, { granularity: "word" });
+
+  // `from` and `to` in `text`, moved to where words begin and end; spaces at either end are left out.
+  function snapped(text, from, to) {
+    while (from < to && /\s/.test(text[from])) from++;
+    while (to > from && /\s/.test(text[to - 1])) to--;
+    if (!WORDS || from === to) return [from, to];
+    const segments = WORDS.segment(text);
+    const [first, last] = [segments.containing(from), segments.containing(to - 1)];
+    return [
+      first.isWordLike ? first.index : from,
+      last.isWordLike ? last.index + last.segment.length : to,
+    ];
+  }
+
+  // What is selected in a reply, in whole words: {turn, start, end, words}, with `plain` where it is the reply as plain
+  // text.
   function chosen() {
     const area = document.activeElement;
     if (area && area.matches("textarea.plain-words[data-turn]")) {
-      const { selectionStart: from, selectionEnd: to, value } = area;
+      const { selectionStart, selectionEnd, value } = area;
+      const [from, to] = snapped(value, selectionStart, selectionEnd);
       if (from === to) return null;
       const start = characters(value.slice(0, from));
       const words = value.slice(from, to);
@@ -28,21 +45,44 @@
     return { turn: prose.dataset.turn, ...part, plain: false, place: range };
   }
 
+  // The reply as it is read: its text nodes one behind the other, with a line end between two blocks.
+  function read(prose) {
+    const walker = document.createTreeWalker(prose, NodeFilter.SHOW_TEXT);
+    const nodes = [];
+    let text = "";
+    let block = null;
+    for (let node; (node = walker.nextNode()); ) {
+      const around = node.parentElement.closest("p, li, pre, td, th, h1, h2, h3, h4, h5, h6, blockquote, .prose");
+      if (block && around !== block) text += "\n";
+      block = around;
+      nodes.push({ node, begins: text.length, at: node.parentElement.dataset.at });
+      text += node.data;
+    }
+    return { nodes, text };
+  }
+
   function selected(range, prose) {
-    const pieces = [];
-    for (const element of prose.querySelectorAll("[data-at]")) {
-      const node = element.firstChild;
-      if (!node || !range.intersectsNode(node)) continue;
-      const text = node.data;
-      let from = 0;
-      let to = text.length;
+    const { nodes, text } = read(prose);
+    let [first, last] = [text.length, 0];
+    for (const { node, begins } of nodes) {
+      if (!range.intersectsNode(node)) continue;
+      const { length } = node.data;
+      let [from, to] = [0, length];
       if (node === range.startContainer) from = range.startOffset;
       else if (range.comparePoint(node, 0) < 0) from = to;
       if (node === range.endContainer) to = range.endOffset;
-      else if (range.comparePoint(node, text.length) > 0) to = 0;
+      else if (range.comparePoint(node, length) > 0) to = 0;
       if (from >= to) continue;
-      const start = Number(element.dataset.at) + characters(text.slice(0, from));
-      const words = text.slice(from, to);
+      [first, last] = [Math.min(first, begins + from), Math.max(last, begins + to)];
+    }
+    if (first >= last) return null;
+    const [begin, end] = snapped(text, first, last);
+    const pieces = [];
+    for (const { node, begins, at } of nodes) {
+      const [from, to] = [Math.max(0, begin - begins), Math.min(node.data.length, end - begins)];
+      if (at === undefined || from >= to) continue; // it has no certain place in what the model wrote
+      const start = Number(at) + characters(node.data.slice(0, from));
+      const words = node.data.slice(from, to);
       pieces.push({ start, end: start + characters(words), words });
     }
     const words = pieces.map((piece) => piece.words).join("");

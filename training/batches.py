@@ -61,6 +61,46 @@ class Filling:
         """How many more it begins with where `unwritten` of them are rewrites."""
         return max(self.size - self.ready, self.unwritten, 0)
 
+    @property
+    def sentence(self) -> str:
+        """How many lessons wait and when training starts: the one sentence for it on every page, in every command and
+        every answer. "now" is the word that a page may make a button of.
+
+        >>> Filling(16, ready=9).sentence, Filling(16).sentence
+        ('9 of 16 lessons. Training starts at 16, or now.', '0 of 16 lessons. Training starts at 16.')
+        >>> Filling(16, ready=18).sentence
+        '16 of 16 lessons, and 2 more after them. Training can start now.'
+        """
+        if self.ready >= self.size:
+            return f"{self.lessons} Training can start now."
+        return f"{self.lessons} Training starts at {self.size}{', or now' if self.ready else ''}."
+
+    @property
+    def lessons(self) -> str:
+        """How many lessons wait for the next training: the first half of the sentence."""
+        taken = min(self.ready, self.size)
+        more = f", and {self.ready - taken} more after them" if self.ready > taken else ""
+        return f"{taken} of {self.size} lessons{more}."
+
+    @property
+    def why_it_waits(self) -> str:
+        """Why training does not start by itself although there are enough lessons, in one line; empty where it does.
+
+        >>> Filling(size=16, ready=20, said=3, rewrites=3, awaited=4).why_it_waits
+        'The recipe waits for 1 more rewrite, for 13 more lessons from people, or for 28 more of any kind.'
+        """
+        if self.ready < self.size or not self.wanting:
+            return ""
+        rewrites = f"{self.unwritten} more {'rewrite' if self.unwritten == 1 else 'rewrites'}"
+        said = self.size - self.said
+        lessons = f"{said} more {'lesson' if said == 1 else 'lessons'} from people"
+        return f"The recipe waits for {rewrites}, for {lessons}, or for {self.wanting} more of any kind."
+
+    @property
+    def full_sentence(self) -> str:
+        """The sentence, and why training waits where it does."""
+        return f"{self.sentence} {self.why_it_waits}".rstrip()
+
 
 def ready(recipe: Recipe, line: str = SHARED) -> QuerySet[Sample]:
     """READY samples of this line that would teach something under this recipe, oldest first."""
@@ -145,9 +185,7 @@ def learn_now(recipe: Recipe, line: str = SHARED) -> Run:
                 return _claim(held[: recipe.batch_size], recipe, line, asked=True)
     except IllegalMove:  # somebody was quicker with all there is
         pass
-    raise NothingReady(
-        "No sample is ready to learn from: give a thumb or a correction to a reply, and wait until it is judged."
-    )
+    raise NothingReady("There is no lesson yet: give a thumb or a correction to a reply, and wait until it is judged.")
 
 
 def release(run: Run) -> None:
@@ -189,7 +227,7 @@ def fresh(samples: Sequence[Sample], parent: Checkpoint, recipe: Recipe) -> list
             sample.move(Sample.Status.STALE, drop_reason=sample.drop_reason or reason)
     if not kept:
         raise NothingReady(
-            "Every sample grew too old, or was taken back, while the run waited: the ledger has them as dropped."
+            "Every lesson grew too old, or was taken back, while the run waited: the ledger has them as dropped."
         )
     return kept
 

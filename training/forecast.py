@@ -65,7 +65,7 @@ class Forecast:
     @property
     def sentence(self) -> str:
         """All of it, in words."""
-        taught = "sample" if self.samples == 1 else "samples"
+        taught = "lesson" if self.samples == 1 else "lessons"
         rounds = "update" if self.updates == 1 else "updates"
         parts = [
             f"{self.samples} {taught}, {self.updates} {rounds}, {self.response_tokens} tokens of replies after "
@@ -88,7 +88,7 @@ def of_ready(recipe: Recipe, line: str = SHARED) -> Forecast:
     """What "learn now" would start in this line. Raises NothingReady when that is nothing."""
     waiting = lengths(batches.in_turn(batches.ready(recipe, line), batches.filling(recipe, line))[: recipe.batch_size])
     if not waiting:
-        raise batches.NothingReady("No sample is ready to learn from, so there is nothing to foresee.")
+        raise batches.NothingReady("There is no lesson yet, so there is nothing to foresee.")
     return forecast(recipe, waiting, line)
 
 

@@ -102,9 +102,9 @@ class Wait:
     def sentence(self, ready: int) -> str:
         """
         >>> Wait("it may run from 22:00", None).sentence(12)
-        'Learning waits: it may run from 22:00. 12 samples are ready.'
+        'Learning waits: it may run from 22:00. 12 lessons are ready.'
         """
-        return f"Learning waits: {self.why}. {ready} {'sample is' if ready == 1 else 'samples are'} ready."
+        return f"Learning waits: {self.why}. {ready} {'lesson is' if ready == 1 else 'lessons are'} ready."
 
 
 def parse(text: str) -> tuple[Range, ...]:

@@ -201,7 +201,11 @@ def bad_request(request: HttpRequest, exception: Exception | None = None) -> Htt
 
 
 def forbidden(request: HttpRequest, exception: Exception | None = None, reason: str = "") -> HttpResponse:
-    if reason:  # the check against forged forms
+    if reason and not request.user.is_authenticated:  # the check against forged forms, after a sign-out elsewhere
+        response = page(request, 403, "You are signed out. Go back to copy what you wrote, sign in, and send it again.")
+        response.headers["X-Signed-Out"] = "1"  # for the page's script, which keeps the words
+        return response
+    if reason:
         return page(request, 403, "This page is out of date: go back, reload it, and try again.")
     return page(request, 403, "You may not do this here.")
 

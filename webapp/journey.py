@@ -9,11 +9,12 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import BooleanField, ExpressionWrapper, Q
 
 from chat.models import Turn
-from judge import ledger, precedence, redaction
+from judge import ledger, precedence, redaction, samples
 from judge.ledger import Stands
-from judge.models import Judgement, Vote
+from judge.models import Hint, Judgement, Vote
 from judge.samples import Reason
 from training import batches, lines
 from training.batches import Filling
@@ -29,7 +30,7 @@ class Journey:
     label: str
     detail: str
     tone: str = ""
-    """good | warn | bad | active, or none"""
+    """The verdict's colour: good, bad, or none where there is no verdict; active while something is at work."""
     done: int = 0
     total: int = 0
     """A part of a whole, where the stage has one: samples of a batch, steps of a run, votes of a verdict."""
@@ -37,6 +38,19 @@ class Journey:
     """What stands beside the verdict: whose word it was, and whose outranks it (judge.precedence)."""
     removed: int = 0
     """How many personal details were taken out of what is learned."""
+    filling: Filling | None = None
+    """The next training, where the turn is a lesson of it."""
+    line: str = SHARED
+    """Whose training that is."""
+    spent: str = ""
+    """Why nothing more that is said of it can teach, as a sentence; empty where it can."""
+    guess: Hint | None = None
+    """What a judge found that the person wants, while it is taught or waits for a person."""
+
+    @property
+    def before_filling(self) -> str:
+        """`detail` without the sentence that says when training starts."""
+        return self.detail.removesuffix(self.filling.full_sentence) if self.filling else self.detail
 
 
 @dataclass(frozen=True)
@@ -70,6 +84,8 @@ class Known:
     ballots: Mapping[UUID, Ballot]
     batches: Mapping[str, Batch]
     """By the line that fills them."""
+    guesses: Mapping[UUID, Hint] = field(default_factory=dict)
+    """The hint of a judge that stands or waits, by turn."""
 
     def batch(self, sample: Sample | None) -> Batch:
         """The batch that this sample waits for."""
@@ -79,9 +95,13 @@ class Known:
         judgement = self.judgements.get(turn.pk)
         batch = self.batch(judgement.sample if judgement else None)
         far = tell(turn, judgement, self.ballots.get(turn.pk, Ballot()), batch)
-        far = replace(far, beside=beside(judgement)) if turn.status == Turn.Status.JUDGED else far
-        sample = judgement.sample if judgement else None
-        return replace(far, removed=redaction.number(sample.redactions)) if sample is not None else far
+        if turn.status == Turn.Status.JUDGED:
+            far = replace(far, beside=beside(judgement), guess=self.guesses.get(turn.pk))
+        if judgement is None or judgement.sample is None:
+            return far
+        sample = judgement.sample
+        removed = redaction.number(sample.redactions)
+        return replace(far, removed=removed, line=sample.line_id or SHARED, spent=spent(judgement))
 
 
 def journey(turn: Turn) -> Journey:
@@ -103,13 +123,14 @@ def known(turns: Iterable[Turn]) -> Known:
     held = (
         Judgement.objects.filter(turn__in=pks)
         .select_related("sample__run__checkpoint")
+        .annotate(is_emptied=ExpressionWrapper(Q(sample__response_ids=[]), BooleanField()))
         .defer("teacher", "evidence", *(f"sample__{name}" for name in LONG))
     )
     judgements = {judgement.turn_id: judgement for judgement in held}
     ballots = count_votes(pks) if pks else {}
-    samples = [one.sample for one in judgements.values() if one.sample is not None]
-    waits = {sample.line_id or SHARED for sample in samples if sample.status == Sample.Status.READY}
-    return Known(judgements, ballots, next_batches(waits) if waits else {})
+    made = [one.sample for one in judgements.values() if one.sample is not None]
+    waits = {sample.line_id or SHARED for sample in made if sample.status == Sample.Status.READY}
+    return Known(judgements, ballots, next_batches(waits) if waits else {}, guesses_on(pks) if pks else {})
 
 
 LONG = (
@@ -135,6 +156,12 @@ def count_votes(pks: Sequence[UUID]) -> dict[UUID, Ballot]:
         hintless = sum(1 for vote in readings if not vote.hint and not vote.failure)
         ballots[pk] = Ballot(scores, hints, len(votes), sum(1 for vote in votes if vote.failure), hintless)
     return ballots
+
+
+def guesses_on(pks: Sequence[UUID]) -> dict[UUID, Hint]:
+    """The hints on these turns that a judge worded and that no person has decided on, if they are taught or wait."""
+    found = Hint.objects.filter(turn__in=pks, decided_by=None).exclude(status=Hint.Status.REJECTED)
+    return {hint.turn_id: hint for hint in found.exclude(source=Hint.Source.PERSON).defer("teacher").order_by("pk")}
 
 
 def next_batches(names: Iterable[str]) -> dict[str, Batch]:
@@ -164,7 +191,7 @@ def tell(turn: Turn, judgement: Judgement | None, ballot: Ballot, batch: Batch) 
         waits = f"{spoken(Stands.UNANSWERED)} Your next message, a thumb or a correction will be judged."
         if turn.is_cut:
             waits = f"It was cut off at its length limit. {ASKED_OF_HALF}"
-        return Journey("served", "served", waits)
+        return Journey("served", "not taught yet", waits)
     if turn.status == status.OBSERVED:
         sample = judgement.sample if judgement else None
         if judgement is not None and sample is not None and sample.status == Sample.Status.CLAIMED:
@@ -181,8 +208,10 @@ def tell(turn: Turn, judgement: Judgement | None, ballot: Ballot, batch: Batch) 
         why = judgement.reason or ledger.told(turn, judgement).sentence
         if judgement.reason_code == Reason.KEPT.code:
             said = sentence(judgement, ballot, spoken(f"{Reason.KEPT}."))
-            return Journey("unused", "kept for examining", said, "good")
-        return Journey("unused", verdict(judgement) or "not used", sentence(judgement, ballot, unlearned(why)))
+            return Journey("unused", "kept for examining", said, colour(judgement))
+        label = "unclear" if judgement.reason_code == "unclear" else verdict(judgement) or "not taught"
+        tone = "" if judgement.reason_code == "unclear" else colour(judgement)
+        return Journey("unused", label, sentence(judgement, ballot, unlearned(why)), tone)
     return of_sample(judgement, ballot, batch)
 
 
@@ -190,8 +219,8 @@ def closed(turn: Turn) -> Journey:
     if turn.finish_reason == "error":
         return Journey("closed", "failed", f"The reply failed. {unlearned(Reason.STOPPED)}", "bad")
     if turn.finish_reason == "abort":
-        return Journey("closed", "stopped", unlearned(Reason.STOPPED), "warn")
-    return Journey("closed", "closed", unlearned(Stands.CLOSED))
+        return Journey("closed", "stopped", unlearned(Reason.STOPPED))
+    return Journey("closed", "not taught", unlearned(Stands.CLOSED))
 
 
 ASKED_OF_HALF = "What you ask for, or write in its place, teaches. A thumb does not: it may be for what is missing."
@@ -227,19 +256,10 @@ def waits(judgement: Judgement, sample: Sample, ballot: Ballot, batch: Batch) ->
         left = None if sample.drop_reason else sample.run_id or sample.passed_by_id
         aside = f"Run {left} left it aside: “Learn now” in the console takes it up."
         said = aside if left else "No run takes it as things are: by the recipe, or since it was taken back."
-        return Journey("batch", "set aside", sentence(judgement, ballot, said))
-    label = f"in batch, {place} of {size}"
-    said = f"It is number {place} of the {size} that the next run learns from."
-    if filling.unwritten and filling.wanting:
-        label = label if ready < size else "waits for corrections"
-        said = (
-            f"It is one of {ready} that wait, of which {filling.rewrites} are corrections. A run begins once "
-            f"{filling.awaited} of {size} are, or people rated {size} of them, or {filling.most} wait."
-        )
-    elif place > size:
-        label = f"waits, {place} of {ready}"
-        said = f"It is number {place} of {ready} that wait, and a run takes {size}."
-    return Journey("batch", label, sentence(judgement, ballot, said), "good", min(ready, size), size)
+        return Journey("batch", "set aside", sentence(judgement, ballot, said), colour(judgement))
+    label = f"lesson {place} of {size}" if place <= size else f"lesson {place} of {ready}"
+    said = sentence(judgement, ballot, f"It is a lesson. {filling.full_sentence}")
+    return Journey("batch", label, said, colour(judgement), min(ready, size), size, filling=filling)
 
 
 def of_sample(judgement: Judgement, ballot: Ballot, batch: Batch) -> Journey:
@@ -250,7 +270,7 @@ def of_sample(judgement: Judgement, ballot: Ballot, batch: Batch) -> Journey:
         return waits(judgement, sample, ballot, batch)
     if sample.status == Sample.Status.STALE:
         why = sample.drop_reason or str(Stands.STALE)
-        return Journey("unused", "not used", sentence(judgement, ballot, unlearned(why)), "warn")
+        return Journey("unused", "not taught", sentence(judgement, ballot, unlearned(why)), colour(judgement))
     run = sample.run
     if sample.status == Sample.Status.CLAIMED or run is None or not hasattr(run, "checkpoint"):
         return learning(judgement, ballot, run)
@@ -259,15 +279,15 @@ def of_sample(judgement: Judgement, ballot: Ballot, batch: Batch) -> Journey:
 
 def learning(judgement: Judgement, ballot: Ballot, run: Run | None) -> Journey:
     if run is None or run.status == Run.Status.QUEUED:
-        said = sentence(judgement, ballot, "Its batch is full and waits for the learner.")
-        return Journey("learning", "waiting for the learner", said, "active")
+        said = sentence(judgement, ballot, "It is about to be learned.")
+        return Journey("learning", "waits for training", said, "active")
     progress: Mapping[str, Any] = run.progress or {}
     done = int(100 * (progress.get("share") or 0))
     share = f" {done} %" if "share" in progress else ""
     eta_s = progress.get("eta_s")
     left = f" About {max(1, round(eta_s / 60))} min to go." if eta_s and eta_s > 30 else ""
     said = sentence(judgement, ballot, f"Run {run.pk} is learning it.{left}")
-    return Journey("learning", f"learning{share}", said, "active", done, 100 if share else 0)
+    return Journey("learning", f"training{share}", said, "active", done, 100 if share else 0)
 
 
 def trained(judgement: Judgement, ballot: Ballot, checkpoint: Checkpoint) -> Journey:
@@ -279,9 +299,39 @@ def trained(judgement: Judgement, ballot: Ballot, checkpoint: Checkpoint) -> Jou
         Checkpoint.Status.RETIRED: "It was live and is not any more.",
         Checkpoint.Status.REJECTED: "It was rejected and answers nobody.",
     }[Checkpoint.Status(checkpoint.status)]
-    tone = "bad" if checkpoint.status == Checkpoint.Status.REJECTED else "good"
     said = sentence(judgement, ballot, f"Learned by {checkpoint}. {now}")
-    return Journey("trained", f"trained in {checkpoint.number}", said, tone)
+    return Journey("trained", f"taught to {checkpoint}", said, colour(judgement))
+
+
+def spent(judgement: Judgement) -> str:
+    """Why nothing more that is said of a reply can teach; empty where it can. Late feedback teaches once more."""
+    if judgement.sample is None or judgement.sample.status != Sample.Status.TRAINED:
+        return ""
+    if getattr(judgement, "is_emptied", False):
+        return "What this reply taught was erased, so it teaches nothing more."
+    return "This reply has taught twice already, so it teaches nothing more." if judgement.learned_id else ""
+
+
+def barred(turn: Turn, *, spent: str = "", is_erased: bool = False) -> str:
+    """Why nothing that a person writes beside this reply will teach, for the box to say before it is written; empty
+    where it may. `is_erased`: its person has asked that all that is theirs be deleted."""
+    if is_erased:
+        return "You asked to have everything deleted, this chat too. Nothing you write here will be taught."
+    key = turn.session.key
+    if not turn.session.learns:
+        return f"This chat is off the record{KEPT}"
+    if not turn.learns:
+        is_keys = key is not None and not key.learns
+        what = "This chat came through a key that is served only" if is_keys else "This message is off the record"
+        return f"{what}{KEPT}"
+    if turn.line != Turn.Line.MAIN:
+        return f"A side request never teaches{KEPT}"
+    if samples.is_held_out(turn):
+        return f"This question belongs to the exam of candidates{KEPT}"
+    return f"{spent} What you write is kept." if spent else ""
+
+
+KEPT = ": what you write here is kept with it, and will not be taught."
 
 
 def beside(judgement: Judgement | None) -> str:
@@ -300,6 +350,15 @@ def verdict(judgement: Judgement) -> str:
     """
     words = {1: "judged good", -1: "judged bad", 0: "judged neutral"}
     return words.get(judgement.reward, "") if judgement.reward is not None else ""
+
+
+def colour(judgement: Judgement) -> str:
+    """The tone of a verdict: how good the reply was, and not how far it has come.
+
+    >>> colour(Judgement(reward=-1)), colour(Judgement(reward=1)), colour(Judgement(reward=0)), colour(Judgement())
+    ('bad', 'good', '', '')
+    """
+    return {1: "good", -1: "bad"}.get(judgement.reward, "") if judgement.reward is not None else ""
 
 
 def sentence(judgement: Judgement, ballot: Ballot, then: str) -> str:

@@ -20,6 +20,7 @@ from judge import preferences, reviews
 from judge.models import Hint, Ruling
 from webapp.console.board import counted
 from webapp.console.doors import for_staff, person
+from webapp.journey import journey
 
 app_name = "preferences"
 
@@ -60,6 +61,24 @@ def forgo(request: HttpRequest) -> HttpResponse:
     for sentence in refused:
         messages.error(request, sentence, extra_tags="warn")
     return back(request, chosen[0].turn.session.user)
+
+
+@require_POST
+@login_required
+def not_meant(request: HttpRequest, pk: int) -> HttpResponse:
+    """That is not what I meant: what a judge found that its person wants is not taught. Its chip comes back."""
+    guessed = Hint.objects.filter(turn__in=visible(request)).exclude(source=Hint.Source.PERSON)
+    hint = get_object_or_404(guessed.select_related("turn__session"), pk=pk)
+    said = "It will not be taught."
+    try:
+        reviews.reject(hint, by=person(request), reason="That is not what I meant.")
+    except TalkbackError as failure:
+        said = str(failure)
+    if not request.headers.get("HX-Request"):
+        messages.info(request, said)
+        return redirect("chat:session", hint.turn.session_id)
+    turn = Turn.objects.select_related("session").get(pk=hint.turn_id)
+    return render(request, "chat/_chip.html", {"turn": turn, "journey": journey(turn), "said": said})
 
 
 @require_POST
@@ -108,6 +127,7 @@ urlpatterns = [
     path("preferences/", own, name="own"),
     path("preferences/forgo/", forgo, name="forgo"),
     path("preferences/<int:pk>/undo/", undo, name="undo"),
+    path("hints/<int:pk>/not-meant/", not_meant, name="not_meant"),
     path("console/preferences/", people, name="people"),
     path("console/preferences/<int:pk>/", of, name="of"),
 ]

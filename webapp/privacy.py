@@ -126,12 +126,12 @@ def stored(user: User) -> list[tuple[str, int, str]]:
         ),
         ("hints", Hint.objects.filter(turn__session__user=user).count(), "what you seem to want, in a sentence"),
         (
-            "samples that wait",
+            "lessons that wait",
             waiting.count(),
             "runs to come learn from them, or somebody's “Learn now”",
         ),
         (
-            "samples that were learned",
+            "lessons that were learned",
             samples.filter(status=Sample.Status.TRAINED).count(),
             "they are in weights: see below",
         ),
@@ -209,7 +209,7 @@ def pool(request: HttpRequest) -> HttpResponse:
         tell(request, "From now on what you say of replies teaches the shared model too. You can take that back here.")
     else:
         went = (
-            f" {counted(taken, 'sample')} that waited there {'is' if taken == 1 else 'are'} put away." if taken else ""
+            f" {counted(taken, 'lesson')} that waited there {'is' if taken == 1 else 'are'} put away." if taken else ""
         )
         learned = membership.pooled(person(request)).filter(status=Sample.Status.TRAINED)
         held = taints.learned_in(set(learned.values_list("run", flat=True)) - {None})
@@ -276,7 +276,7 @@ def everything_off(request: HttpRequest) -> HttpResponse:
     learned = sum(one.learned for one in taken)
     left = f" {counted(learned, 'reply')} had been learned from: see below." if learned else ""
     waited = sum(one.waiting for one in taken)
-    tell(request, f"Everything is off the record. {counted(waited, 'sample')} that waited went.{left}")
+    tell(request, f"Everything is off the record. {counted(waited, 'lesson')} that waited went.{left}")
     return redirect("privacy:home")
 
 
@@ -440,7 +440,7 @@ def erasure_of(user: User) -> dict[str, Any] | None:
     if said:
         what.append("1 thumb or correction" if said == 1 else f"{said} thumbs and corrections")
     if waited:
-        what.append(counted(waited, "waiting sample"))
+        what.append(counted(waited, "waiting lesson"))
     held = Checkpoint.objects.filter(number__in=row.checkpoints).order_by("-number")
     return {
         "row": row,

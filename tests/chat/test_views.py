@@ -299,7 +299,7 @@ async def test_a_long_chat_asks_no_more_of_the_database_than_a_short_one(
         history = [*history, user(f"More {n}")]
         turn = await reply_to(await open_turn(session, history), engine)
         history = [*history, assistant(turn.text)]
-    # Judged turns ask for verdicts and votes, once for all of them.
+    # Judged turns ask for verdicts, votes and hints, once for all of them.
     assert await queries() <= short + 3
 
 

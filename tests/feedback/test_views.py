@@ -80,7 +80,9 @@ def test_a_reason_of_ones_own_stays_among_those_offered(say, turn, ana):
 
 
 def test_a_correction_is_given_changed_and_taken_back(say):
-    assert "Corrected" in say(kind="guidance", text="Be brief.").content.decode()
+    html = say(kind="guidance", text="Be brief.").content.decode()
+    assert "data-given" in html.split('class="opener teach"')[1].split(">")[0]
+    assert ">Saved</span>" in html
     say(kind="guidance", text="Be very brief.")
     assert stands() == {"guidance": "Be very brief."}
     say(kind="rewrite", text="Four.")
@@ -158,7 +160,7 @@ def test_words_are_marked_drawn_listed_and_taken_off(mark):
     html = mark(0, 2, -1, words="Fi").content.decode()
     assert '<mark class="bad" title="Marked as bad" data-at="0">Fi</mark><span data-at="2">ve.</span>' in html
     assert "<q>Fi</q>" in html
-    assert ">1 mark<" in html
+    assert '>1<span class="visually-hidden"> mark</span>' in html
     assert "Marked as bad." in html
     assert marks() == [[[0, 2, -1]]]
     html = mark(0, 2, 0).content.decode()

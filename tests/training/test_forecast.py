@@ -130,10 +130,10 @@ def test_too_little_room_is_said_beforehand(ready, home, monkeypatch):
 def test_the_command_says_it_and_starts_nothing(ready, home, capsys):
     ready()
     call_command("learn_now", "--dry-run")
-    assert "1 sample, 4 updates" in capsys.readouterr().out
+    assert "1 lesson, 4 updates" in capsys.readouterr().out
     assert not Run.objects.exists()
 
 
 def test_nothing_ready_is_nothing_to_foresee(db, home):
-    with pytest.raises(CommandError, match="No sample is ready"):
+    with pytest.raises(CommandError, match="There is no lesson"):
         call_command("learn_now", "--dry-run")

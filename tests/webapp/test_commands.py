@@ -87,7 +87,7 @@ def test_pipeline_prints_the_board(make_lesson, capsys):
     out = said(capsys, "pipeline")
     assert "talkback@0 answers" in out
     assert "Batch    1 of 16" in out
-    assert "Waiting for 15 more samples." in out
+    assert "1 of 16 lessons. Training starts at 16, or now." in out
 
 
 def test_pipeline_speaks_json(make_lesson, capsys):
@@ -102,11 +102,11 @@ def test_pipeline_speaks_json(make_lesson, capsys):
 def test_learn_now_starts_a_run(make_lesson, capsys):
     make_lesson()
     out = said(capsys, "learn_now")
-    assert out.strip() == f"Run {Run.objects.get().pk} learns from 1 sample."
+    assert out.strip() == f"Run {Run.objects.get().pk} learns from 1 lesson."
 
 
 def test_learn_now_with_nothing_ready_fails_with_a_sentence(db):
-    with pytest.raises(CommandError, match="No sample is ready"):
+    with pytest.raises(CommandError, match="There is no lesson yet"):
         call_command("learn_now")
 
 

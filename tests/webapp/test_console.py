@@ -53,9 +53,9 @@ def test_what_does_not_exist_is_not_found(console, path):
 def test_an_empty_house_says_how_to_begin(console):
     page = text(console.get(reverse("console:board")))
     assert "Nothing is waiting for you." in page
-    assert "Talk to the model and correct it: 16 more lessons" in page
+    assert "Talk to the model and teach it. 0 of 16 lessons. Training starts at 16." in page
     assert "Nobody has talked yet." in page
-    assert "Nothing is ready. Thumbs and corrections in a chat become samples." in page
+    assert "Thumbs and corrections in a chat become lessons." in page
 
 
 def test_the_board_shows_turns_votes_hints_and_the_batch(console, make_lesson):
@@ -65,7 +65,7 @@ def test_the_board_shows_turns_votes_hints_and_the_batch(console, make_lesson):
     assert "Say it in one word." in page
     assert "score vote 2: unreadable: no score in the reply" in page
     assert "1 of 16" in page
-    assert "Learn now from 1 sample" in page
+    assert "Learn now from 1 lesson" in page
 
 
 def test_the_board_is_there_while_redis_is_away(console, make_turn, workers):
@@ -94,7 +94,7 @@ def test_learn_now_starts_a_run_with_what_is_ready(console, make_lesson):
     make_lesson()
     page = text(console.post(reverse("console:learn_now"), follow=True))
     run = Run.objects.get()
-    assert f"Run {run.pk} learns from 2 samples." in page
+    assert f"Run {run.pk} learns from 2 lessons." in page
     assert Sample.objects.filter(status="claimed", run=run).count() == 2
 
 
@@ -104,7 +104,7 @@ def test_what_a_run_would_take_can_be_asked_first(console, make_lesson):
     said = text(console.get(reverse("console:forecast")))
     fragment = console.get(reverse("console:forecast"), headers={"HX-Request": "true"}).content.decode()
 
-    assert "1 sample, 4 updates" in said
+    assert "1 lesson, 4 updates" in said
     assert fragment.lstrip().startswith('<p class="small quiet" id="forecast"')
     assert not Run.objects.exists()
 
@@ -113,7 +113,7 @@ def test_learn_now_twice_starts_one_run(console, make_lesson):
     make_lesson()
     console.post(reverse("console:learn_now"))
     page = text(console.post(reverse("console:learn_now"), follow=True))
-    assert "No sample is ready to learn from" in page
+    assert "There is no lesson yet" in page
     assert Run.objects.count() == 1
 
 

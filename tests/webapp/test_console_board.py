@@ -48,19 +48,22 @@ def run(status, **fields):
 
 def test_the_batch_says_how_many_more_it_waits_for():
     now = station("batch", batch=Filling(16, 3))
-    assert (now.figure, now.mood, now.sentence) == ("3 of 16", "waiting", "Waiting for 13 more samples.")
-    assert station("batch", batch=Filling(16, 15)).sentence == "Waiting for 1 more sample."
+    assert (now.figure, now.mood, now.sentence) == ("3 of 16", "waiting", "3 of 16 lessons. Training starts at 16, or now.")
+    assert station("batch", batch=Filling(16, 15)).sentence == "15 of 16 lessons. Training starts at 16, or now."
 
 
 def test_a_batch_that_waits_for_corrections_says_so_though_it_has_more_than_a_run_takes():
     now = station("batch", batch=Filling(16, ready=20, said=3, rewrites=2, awaited=4))
     assert (now.figure, now.mood) == ("20 ready", "waiting")
-    assert now.sentence == "Waiting for 2 more corrections, for 13 that people rated, or for 76 of any kind."
+    assert now.sentence == (
+        "16 of 16 lessons, and 4 more after them. Training can start now. The recipe waits for 2 more rewrites, for 13 "
+        "more lessons from people, or for 76 more of any kind."
+    )
 
 
 def test_a_full_batch_waits_for_the_learner_that_is_busy():
     now = station("batch", batch=Filling(16, 16), runs={"running": 1}, run=run("running"))
-    assert now.sentence == "Full. Waiting for the learner, which is busy with run 3."
+    assert now.sentence == "16 of 16 lessons. Waiting for the learner, which is busy with run 3."
 
 
 def test_turns_wait_for_a_judge_worker_that_is_not_there():
@@ -152,7 +155,7 @@ def test_json_counts_every_state_zero_included(db):
     }  # fmt: skip
     assert told["live"] == 0
     assert told["batch"] == {"ready": 0, "needed": 16, "wanting": 16, "corrections": 0}
-    assert told["waiting"] == {"batch": "Waiting for 16 more samples."}
+    assert told["waiting"] == {"batch": "0 of 16 lessons. Training starts at 16."}
 
 
 def test_the_board_costs_the_same_however_many_turns_there_are(make_lesson, console):

@@ -16,14 +16,14 @@ from webapp.journey import Ballot, journey, tally
 
 STAGES = [
     (("answering", {}), "writing", "writing"),
-    (("served", {}), "served", "served"),
-    (("served", {"finish_reason": "length"}), "served", "served"),
+    (("served", {}), "served", "not taught yet"),
+    (("served", {"finish_reason": "length"}), "served", "not taught yet"),
     (("served", {"line": "side"}), "unused", "side request"),
     (("served", {"learns": False}), "unused", "off the record"),
     (("observed", {}), "judging", "being judged"),
     (("closed", {"finish_reason": "abort"}), "closed", "stopped"),
     (("closed", {"finish_reason": "error"}), "closed", "failed"),
-    (("closed", {}), "closed", "closed"),
+    (("closed", {}), "closed", "not taught"),
 ]
 
 
@@ -79,20 +79,20 @@ def test_a_place_in_the_next_batch(make_lesson):
     first, second = make_lesson(), make_lesson()
     size = config.current().batch_size
     told = [journey(lesson.turn) for lesson in (first, second)]
-    assert [one.label for one in told] == [f"in batch, 1 of {size}", f"in batch, 2 of {size}"]
+    assert [one.label for one in told] == [f"lesson 1 of {size}", f"lesson 2 of {size}"]
     assert told[0].stage == "batch"
     assert told[0].detail.startswith("Judged bad by the judge (2 bad, 1 failed). It teaches your guidance.")
 
 
-def test_where_people_write_a_full_batch_says_how_many_corrections_it_waits_for(make_lesson):
-    lessons = [make_lesson() for _ in range(config.current().batch_size)]  # 16, of which 4 are to be corrections
+def test_where_people_rewrite_a_full_batch_says_in_one_line_why_training_waits(make_lesson):
+    lessons = [make_lesson() for _ in range(config.current().batch_size)]  # 16, of which 8 are to be rewrites; it waits for 96
     Sample.objects.filter(pk=lessons[0].sample_id).update(rewrite_ids=[1, 2])
     Sample.objects.exclude(pk=lessons[0].sample_id).update(voted=True)
     told = journey(lessons[1].turn)
-    assert (told.stage, told.label, told.done, told.total) == ("batch", "waits for corrections", 16, 16)
+    assert (told.stage, told.label, told.done, told.total) == ("batch", "lesson 2 of 16", 16, 16)
     assert told.detail.endswith(
-        "It is one of 16 that wait, of which 1 are corrections. A run begins once 8 of 16 are, or people rated 16 of "
-        "them, or 96 wait."
+        "It is a lesson. 16 of 16 lessons. Training can start now. The recipe waits for 7 more rewrites, for 15 more "
+        "lessons from people, or for 80 more of any kind."
     )
 
 
@@ -103,27 +103,27 @@ def test_what_a_run_left_aside_says_so_and_has_no_place(make_lesson):
     told = journey(left.turn)
     assert (told.stage, told.label) == ("batch", "set aside")
     assert told.detail.endswith(f"Run {run.pk} left it aside: “Learn now” in the console takes it up.")
-    assert journey(next_one.turn).label == f"in batch, 1 of {config.current().batch_size}"
+    assert journey(next_one.turn).label == f"lesson 1 of {config.current().batch_size}"
 
 
 def test_of_more_than_a_run_takes_each_says_how_many_are_before_it(make_lesson):
     size = config.current().batch_size
     lessons = [make_lesson() for _ in range(size + 2)]  # while learning is paused, say
     told = journey(lessons[-1].turn)
-    assert (told.label, told.done) == (f"waits, {size + 2} of {size + 2}", size)
-    assert told.detail.endswith(f"It is number {size + 2} of {size + 2} that wait, and a run takes {size}.")
+    assert (told.label, told.done) == (f"lesson {size + 2} of {size + 2}", size)
+    assert told.detail.endswith(f"{size} of {size} lessons, and 2 more after them. Training can start now.")
 
 
 def test_a_run_shows_how_far_it_is(make_lesson):
     run = Run.objects.create(recipe={}, status="running", progress={"share": 0.4, "eta_s": 90})
     told = journey(make_lesson("claimed", run=run).turn)
-    assert (told.stage, told.label, told.done, told.total) == ("learning", "learning 40 %", 40, 100)
+    assert (told.stage, told.label, told.done, told.total) == ("learning", "training 40 %", 40, 100)
     assert "About 2 min to go." in told.detail
 
 
 def test_a_queued_run_waits_for_the_learner(make_lesson):
     run = Run.objects.create(recipe={}, status="queued")
-    assert journey(make_lesson("claimed", run=run).turn).label == "waiting for the learner"
+    assert journey(make_lesson("claimed", run=run).turn).label == "waits for training"
 
 
 @pytest.mark.parametrize("status", Checkpoint.Status.values)
@@ -133,20 +133,20 @@ def test_what_was_learned_names_its_checkpoint_and_where_that_stands(make_lesson
         Checkpoint.live().move("retired")
     Checkpoint.objects.create(number=7, status=status, run=run, adapter="talkback-7-x")
     told = journey(make_lesson("trained", run=run).turn)
-    assert (told.stage, told.label) == ("trained", "trained in 7")
+    assert (told.stage, told.label) == ("trained", "taught to talkback@7")
     assert "@7" in told.detail
-    assert told.tone == ("bad" if status == "rejected" else "good")
+    assert told.tone == "bad"  # the reply was judged bad, whatever became of the checkpoint
 
 
 def test_a_stale_sample_says_why(make_lesson):
     told = journey(make_lesson("stale").turn)
-    assert (told.stage, told.label) == ("unused", "not used")
+    assert (told.stage, told.label) == ("unused", "not taught")
 
 
 def test_many_turns_ask_no_more_than_one(make_lesson, django_assert_num_queries):
     turns = [make_lesson().turn for _ in range(5)]
     turns = list(Turn.objects.select_related("session").filter(pk__in=[turn.pk for turn in turns]))
-    with django_assert_num_queries(6):  # judgements with samples, votes, the places in the batch, its line's recipe
+    with django_assert_num_queries(7):  # judgements with samples, votes, hints, the places in the batch, its line's recipe
         assert len(journeys.journeys(turns)) == 5
 
 

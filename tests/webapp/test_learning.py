@@ -177,7 +177,7 @@ def test_what_was_learned_names_every_checkpoint_that_it_reached(trained, became
 
     told = became(turn)
 
-    assert (told["stage"], told["label"]) == ("trained", "trained in 1")
+    assert (told["stage"], told["label"]) == ("trained", "taught to talkback@1")
     assert [(one["number"], one["status"], one["learned_here"]) for one in told["checkpoints"]] == [
         (1, "live", True),
         (3, "candidate", False),
@@ -285,7 +285,7 @@ def test_it_asks_the_same_few_questions_whatever_there_is(
         make_lesson()
     Feedback.objects.give(turn, by=talker, kind="thumb", value=1)
     for asked in (turn, make_lesson().turn):
-        with django_assert_max_num_queries(10):
+        with django_assert_max_num_queries(11):
             assert learning.told(key, asked.completion_id)["id"] == asked.completion_id
 
 
@@ -312,7 +312,7 @@ def test_from_a_reply_by_a_tests_verdict_into_the_batch(client, key, became, eng
     told = became(turn)
     assert (told["stage"], told["sample"]["place"], told["reason"]) == ("batch", 1, None)
     assert (told["verdict"]["reward"], told["verdict"]["reward_from"]) == (-1, "test")
-    assert told["detail"].startswith("Judged bad by a test. It is number 1 of the ")
+    assert told["detail"].startswith("Judged bad by a test. It is a lesson. 1 of 16 lessons.")
     assert post("/v1/feedback", said | {"thumb": "up", "tags": []})["learning"]["stage"] == "judging"
 
 

@@ -70,7 +70,7 @@ def test_people_are_added_and_sent_back(do, talker):
 def test_learn_now_takes_the_lines_samples_alone(do, line, make_lesson):
     hers, theirs = make_lesson().sample, make_lesson().sample
     Sample.objects.filter(pk=hers.pk).update(line=line)
-    assert "learns from 1 sample" in do("line_learn", line.name)
+    assert "learns from 1 lesson" in do("line_learn", line.name)
     run = Run.objects.get()
     assert (run.line_id, list(run.samples.all())) == (line.name, [hers])
     theirs.refresh_from_db()
@@ -159,7 +159,7 @@ def test_what_went_into_the_shared_line_too_is_counted_and_told(client, talker, 
     client.force_login(talker)
     page = client.get(reverse("privacy:home"))
     assert [checkpoint.number for checkpoint, _ in page.context["checkpoints"]] == [2, 1]
-    assert ("samples that were learned", 2) in [row[:2] for row in page.context["stored"]]
+    assert ("lessons that were learned", 2) in [row[:2] for row in page.context["stored"]]
 
 
 def test_a_place_in_the_batch_is_one_in_its_own_line(line, make_lesson):
@@ -167,7 +167,7 @@ def test_a_place_in_the_batch_is_one_in_its_own_line(line, make_lesson):
     Sample.objects.filter(pk=second.sample_id).update(line=line)
     lines.set_recipe(line, {"batch_size": 4})
     told = journey.journeys([each.turn for each in (first, second, third)])
-    assert [told[each.turn_id].label for each in (second, third)] == ["in batch, 1 of 4", "in batch, 2 of 16"]
+    assert [told[each.turn_id].label for each in (second, third)] == ["lesson 1 of 4", "lesson 2 of 16"]
 
 
 def test_the_chat_shows_who_answers_this_person(client, talker, line):

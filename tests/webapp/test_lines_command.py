@@ -95,7 +95,7 @@ def test_lines_are_listed_with_what_waits_and_what_ran(make, make_checkpoint, ca
     call_command("lines", "list")
     shared, own = capsys.readouterr().out.splitlines()
     assert shared.split()[:2] == [SHARED, "talkback@0"]
-    assert own.split() == ["brief-1", "talkback@0", "0", "of", "4", "samples", "brief-1"]
+    assert own.split() == ["brief-1", "talkback@0", "0", "of", "4", "lessons", "brief-1"]
     call_command("lines", "list", "brief-1", "--json")
     (told,) = json.loads(capsys.readouterr().out)
     assert (told["live"], told["samples"]) == (0, {"ready": 0, "needed": 4, "wanting": 4, "corrections": 0})

@@ -22,7 +22,7 @@ from training.models import Pause, Run
 from webapp.console import board
 
 NIGHT = Wait("it may run from 22:00", datetime(2026, 3, 2, 22, tzinfo=UTC))
-SENTENCE = "Learning waits: it may run from 22:00. 16 samples are ready."
+SENTENCE = "Learning waits: it may run from 22:00. 16 lessons are ready."
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def at_two(settings, monkeypatch):
 
 def test_a_full_batch_says_that_it_waits_for_the_hours():
     now = station("batch", batch=Filling(16, 16), wait=NIGHT)
-    assert (now.mood, now.sentence) == ("waiting", f"Full. {SENTENCE}")
+    assert (now.mood, now.sentence) == ("waiting", f"{SENTENCE}")
     now = station("learn", batch=Filling(16, 16), wait=NIGHT)
     assert (now.figure, now.mood, now.sentence) == ("waits", "waiting", SENTENCE)
 
@@ -47,7 +47,7 @@ def test_a_queued_run_says_that_it_waits_with_what_it_has_claimed():
 
 
 def test_hours_are_not_told_where_samples_are_wanted_or_a_run_is_at_work():
-    assert station("batch", batch=Filling(16, 3), wait=NIGHT).sentence == "Waiting for 13 more samples."
+    assert station("batch", batch=Filling(16, 3), wait=NIGHT).sentence == "3 of 16 lessons. Training starts at 16, or now."
     assert station("learn", batch=Filling(16, 3), wait=NIGHT).mood == "idle"
     assert (
         station("learn", batch=Filling(16, 16), runs={"running": 1}, run=run("running"), wait=NIGHT).mood == "working"
@@ -56,7 +56,7 @@ def test_hours_are_not_told_where_samples_are_wanted_or_a_run_is_at_work():
 
 def test_a_pause_is_told_even_where_samples_are_wanted():
     now = station("learn", batch=Filling(16, 3), wait=Wait("paused until somebody resumes it", None), pause=Pause())
-    assert now.sentence == "Learning waits: paused until somebody resumes it. 3 samples are ready."
+    assert now.sentence == "Learning waits: paused until somebody resumes it. 3 lessons are ready."
     assert now.figure == "paused"
 
 
@@ -66,8 +66,8 @@ def test_the_board_reads_the_clock_and_the_settings(make_lesson, at_two, monkeyp
 
     found = board.read()
 
-    sentence = "Learning waits: it may run from 22:00. 2 samples are ready."
-    assert found.as_json()["waiting"]["batch"] == f"Full. {sentence}"
+    sentence = "Learning waits: it may run from 22:00. 2 lessons are ready."
+    assert found.as_json()["waiting"]["batch"] == f"{sentence}"
     assert found.facts.held == sentence
 
 
@@ -78,7 +78,7 @@ def test_the_headline_says_what_is_waited_for_in_place_of_no_more_lessons(consol
     page = text(console.get(reverse("console:board")))
 
     assert (
-        "<strong>Nothing is waiting for you.</strong> Learning waits: it may run from 22:00. 1 sample is ready." in page
+        "<strong>Nothing is waiting for you.</strong> Learning waits: it may run from 22:00. 1 lesson is ready." in page
     )
 
 
@@ -116,17 +116,17 @@ def test_learn_now_under_a_pause_says_that_it_waits(console, make_lesson, capsys
 
     page = text(console.post(reverse("console:learn_now"), follow=True))
 
-    assert "Learning waits: paused until somebody resumes it. 2 samples are ready." in page
+    assert "Learning waits: paused until somebody resumes it. 2 lessons are ready." in page
     assert Run.objects.get().status == "queued"
 
 
 def test_the_same_in_a_terminal(make_lesson, capsys):
     assert said(capsys, "learning", "status") == "Learning may begin at any moment.\n"
     out = said(capsys, "learning", "pause", "--reason", "a benchmark")
-    assert out == "Learning waits: paused (a benchmark) until somebody resumes it. 0 samples are ready.\n"
+    assert out == "Learning waits: paused (a benchmark) until somebody resumes it. 0 lessons are ready.\n"
 
     make_lesson()
-    assert said(capsys, "learn_now").splitlines()[-1].endswith("until somebody resumes it. 1 sample is ready.")
+    assert said(capsys, "learn_now").splitlines()[-1].endswith("until somebody resumes it. 1 lesson is ready.")
     assert "Learning waits: paused (a benchmark)" in said(capsys, "runs", "list")
 
     assert said(capsys, "learning", "resume") == "Learning goes on.\n"
@@ -144,7 +144,7 @@ def test_a_run_that_waits_for_its_hours_says_so_in_the_list(make_lesson, at_two,
     make_lesson()
     batches.fill(config.PRESETS["embedded"].model_copy(update={"batch_size": 1}))
 
-    assert "Learning waits: it may run from 22:00. 1 sample is ready." in said(capsys, "runs", "list")
+    assert "Learning waits: it may run from 22:00. 1 lesson is ready." in said(capsys, "runs", "list")
 
 
 # What chat says of it

@@ -242,7 +242,7 @@ def test_everything_at_once_goes_off_the_record(page, lesson, make_lesson, talke
     make_lesson()
     key, _ = ApiKey.objects.issue(talker, "laptop")
     answer = page.post("/privacy/everything-off/", follow=True)
-    assert "Everything is off the record. 2 samples that waited went." in html(answer)
+    assert "Everything is off the record. 2 lessons that waited went." in html(answer)
     assert not Session.objects.filter(learns=True).exists()
     assert not Sample.objects.exists()
     assert not consent.by_default(talker)
@@ -257,7 +257,7 @@ def test_the_page_counts_what_is_stored_and_names_who_reads(page, lesson, settin
     settings.ENGINE_URL = "http://127.0.0.1:8001"
     text = html(page.get("/privacy/"))
     assert '<th scope="row">conversations</th><td class="number">1</td>' in text
-    assert '<th scope="row">samples that wait</th><td class="number">1</td>' in text
+    assert '<th scope="row">lessons that wait</th><td class="number">1</td>' in text
     assert "No checkpoint has learned from you." in text
     assert "stays here" in text
     assert "leaves this machine" not in text
@@ -314,7 +314,7 @@ def test_everything_is_deleted_once_its_person_is_sure(page, lesson, make_turn, 
     assert "Nothing was deleted: type “delete”" in html(page.post("/privacy/delete/", {"sure": "yes"}, follow=True))
     assert Session.objects.count() == 3
     text = html(page.post("/privacy/delete/", {"sure": " Delete "}, follow=True))
-    gone = "2 conversations, 2 replies, 1 thumb or correction and 1 waiting sample."
+    gone = "2 conversations, 2 replies, 1 thumb or correction and 1 waiting lesson."
     assert f"Everything of yours is deleted</strong>, since {timezone.now():%-d %B %Y}" in text
     assert gone in text
     assert "No checkpoint had learned from it." in text

@@ -117,7 +117,7 @@ def test_the_desk_shows_the_hint_its_turn_its_votes_and_what_it_would_change(con
     assert "44 tokens" in page
     assert "| What is the capital of France?" in page  # the evidence
     assert "Accepting teaches this turn" in page
-    assert "0 samples wait. Waiting for 16 more samples." in page
+    assert "0 of 16 lessons. Training starts at 16." in page
 
 
 def test_what_lasted_longest_is_first_and_what_was_decided_last_is_first(console, talker, operator):

@@ -272,7 +272,7 @@ def test_a_dry_run_says_in_figures_what_learn_now_would_take(console, make_lesso
     make_lesson()
     page = text(console.get(reverse("console:forecast")))
     assert '<dt>Updates</dt><dd class="number">4</dd>' in page
-    assert "Learn now from 1 sample" in page
+    assert "Learn now from 1 lesson" in page
     assert not Run.objects.exists()
 
 
@@ -367,7 +367,7 @@ def test_a_pasted_recipe_says_what_a_run_of_it_would_take_and_changes_nothing(co
     settings.RECIPE = ""
     make_lesson()
     page = text(console.post(reverse("console:recipe"), {"recipe": '{"preset": "topk", "updates": 3}'}))
-    assert "It can be used. 1 sample, 3 updates" in page
+    assert "It can be used. 1 lesson, 3 updates" in page
     assert "<html" in page  # without scripts the whole page comes, with what was pasted still in its place
     assert "&quot;updates&quot;: 3" in page
     assert not Run.objects.exists()

@@ -9,7 +9,7 @@ from typing import Any
 
 import redis
 from django.conf import settings
-from django.db.models import Count, Min, Prefetch
+from django.db.models import Count, Min, Prefetch, QuerySet
 from django.utils import timezone
 
 from chat.models import Turn
@@ -290,43 +290,21 @@ def _batch(facts: Facts) -> Station:
     figure = f"{ready} of {needed}" if ready <= needed else f"{ready} ready"
     since = facts.oldest["samples"].get("ready")
     if is_full and facts.busy:
-        said = f"Full. Waiting for the learner, which is busy with {facts.run}."
+        said = f"{batch.lessons} Waiting for the learner, which is busy with {facts.run}."
     elif is_full and facts.held:
-        said = f"Full. {facts.held}"
-        return Station("batch", "Batch", figure, "waiting", said, since, needed, needed)
+        return Station("batch", "Batch", figure, "waiting", facts.held, since, needed, needed)
     elif is_full:
         nobody = missing(facts, "learn")
-        said = f"Full. Waiting for {nobody}." if nobody else "Full: the next run claims it."
+        said = f"{batch.lessons} Waiting for {nobody}." if nobody else f"{batch.lessons} The next run takes them."
         return Station("batch", "Batch", figure, "stuck" if nobody else "working", said, since, needed, needed)
     else:
-        said = awaiting(batch)
+        said = batch.full_sentence
     return Station("batch", "Batch", figure, "waiting", said, since, min(ready, needed), needed)
 
 
 def filled(batch: Filling) -> dict[str, int]:
     """The next batch, as scripts read it."""
     return {"ready": batch.ready, "needed": batch.size, "wanting": batch.wanting, "corrections": batch.unwritten}
-
-
-def awaiting(batch: Filling) -> str:
-    """What the next run still waits for, as a sentence.
-
-    >>> awaiting(Filling(size=16, ready=10, said=4, rewrites=1, awaited=4))
-    'Waiting for 6 more samples, 3 of them corrections, for 12 that people rated, or for 38 of any kind.'
-    >>> awaiting(Filling(size=16, ready=20, said=3, rewrites=3, awaited=4))
-    'Waiting for 1 more correction, for 13 that people rated, or for 28 of any kind.'
-    """
-    if not batch.wanting:
-        return "The batch is full."
-    if not batch.unwritten:
-        return f"Waiting for {counted(batch.wanting, 'more sample')}."
-    soonest = counted(batch.unwritten, "more correction")
-    if batch.sooner > batch.unwritten:
-        of_them = f"{batch.unwritten} of them {'a correction' if batch.unwritten == 1 else 'corrections'}"
-        soonest = f"{counted(batch.sooner, 'more sample')}, {of_them}"
-    return (
-        f"Waiting for {soonest}, for {batch.size - batch.said} that people rated, or for {batch.wanting} of any kind."
-    )
 
 
 def _learn(facts: Facts) -> Station:
@@ -336,7 +314,7 @@ def _learn(facts: Facts) -> Station:
         title = str(run) if run and run.status == Run.Status.QUEUED else "paused" if facts.pause else "waits"
         return Station("learn", "Learn", title, "waiting", facts.held, since)
     if run is None:
-        return Station("learn", "Learn", "no run", "idle", "A run starts by itself when the batch is full.")
+        return Station("learn", "Learn", "no run", "idle", "Training starts by itself once there are enough lessons.")
     if run.status == Run.Status.QUEUED:
         nobody = missing(facts, "learn")
         said = f"Waiting for {nobody}." if nobody else "Waiting for the learner to take it up."
@@ -398,14 +376,25 @@ def of_line(checkpoint: Checkpoint) -> str:
     return "" if checkpoint.line_id == SHARED else f" It is of the line “{checkpoint.line}”."
 
 
+def off_record(status: str = "") -> int:
+    """How many turns of one state, or of all, are off the record: they are counted, and not listed."""
+    return _of(status).exclude(learns=True, session__learns=True).count()
+
+
+def _of(status: str) -> QuerySet[Turn]:
+    return Turn.objects.filter(status=status) if status in Turn.Status.values else Turn.objects.all()
+
+
 def turns(status: str = "", limit: int = 18) -> list[Turn]:
-    """The newest turns, of one state or of all, each with its `journey` and its `ballot`.
+    """The newest turns on the record, of one state or of all, each with its `journey` and its `ballot`.
 
     The ballot holds the newest vote of each place: one that was cast again counts once.
     """
-    rows = Turn.objects.filter(status=status) if status in Turn.Status.values else Turn.objects.all()
-    rows = rows.select_related("session", "checkpoint", "judgement").prefetch_related(
-        Prefetch("votes", Vote.objects.defer("raw").order_by("-question", "index", "pk"))
+    rows = (
+        _of(status)
+        .filter(learns=True, session__learns=True)
+        .select_related("session", "checkpoint", "judgement")
+        .prefetch_related(Prefetch("votes", Vote.objects.defer("raw").order_by("-question", "index", "pk")))
     )
     newest = list(rows.order_by("-created_at").defer(*LONG)[:limit])
     stands = journeys(newest)

@@ -20,7 +20,6 @@ from judge.models import Hint, Vote
 from training import batches, lines
 from training.models import Line
 from webapp.console import differences, heat
-from webapp.console.board import awaiting, counted
 
 PAGE = 40
 """Rows that are shown at once; the next ones come when the list is read to its end."""
@@ -248,7 +247,7 @@ def consequence(hint: Hint, seen: Evidence) -> str:
     line = Line.of(hint.turn.session.user)
     recipe = lines.recipe_of(line)
     batch = batches.filling(recipe, line)
-    waits = f"{counted(batch.ready, 'sample')} wait{'s' if batch.ready == 1 else ''}. {awaiting(batch)}"
+    waits = batch.full_sentence
     if reason := samples.unfit(hint.turn, seen, recipe):
         return f"Accepting keeps the hint, and teaches nothing by this turn: {reason}."
     if not recipe.w_opd:
@@ -257,7 +256,7 @@ def consequence(hint: Hint, seen: Evidence) -> str:
         return f"This turn learns with the words of the hint that it was merged into, once that is accepted. {waits}"
     if hint.is_accepted:
         sample = getattr(getattr(hint.turn, "judgement", None), "sample", None)
-        became = f"its sample is {sample.status}" if sample else "the turn is judged anew with it"
+        became = f"its lesson is {sample.status}" if sample else "the turn is judged anew with it"
         return f"It teaches this turn: {became}. {waits}"
     return f"Accepting teaches this turn: the reply is learned as the hint would have it. {waits}"
 

@@ -20,6 +20,7 @@ def context(status: str = "") -> dict[str, Any]:
         "facts": whole.facts,
         "cells": board.batch(),
         "turns": board.turns(status),
+        "off_record": board.off_record(status),
         "status": status if status in Turn.Status.values else "",
         "decisions": board.decisions(),
         "hints_waiting": desk.waiting(),

@@ -129,7 +129,7 @@ def leave(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 def learn(request: HttpRequest, name: str) -> HttpResponse:
     line = get_object_or_404(Line, name=name, retired_at=None)
     if run := said_aloud(request, lambda: batches.learn_now(lines.recipe_of(name), name)):
-        learns = f"{str(run).capitalize()} learns from {counted(run.samples.count(), 'sample')} of “{line}”."
+        learns = f"{str(run).capitalize()} learns from {counted(run.samples.count(), 'lesson')} of “{line}”."
         messages.success(request, learns, extra_tags="good")
     return redirect("console:lines")
 

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from core.errors import TalkbackError
 from judge import recipes
 from judge.models import Ruling
-from training import config, forecast, lines
+from training import batches, config, forecast, lines
 from training.config import PRESETS, Recipe, RecipeInvalid
 from training.models import SHARED, Line
 from webapp.console.doors import for_staff, person, said_aloud
@@ -291,13 +291,15 @@ def recipe(request: HttpRequest) -> HttpResponse:
 def shown() -> dict[str, Any]:
     """What the recipe page shows before anybody has typed."""
     try:
-        reading = read(lines.recipe_of(SHARED).model_dump())
+        recipe = lines.recipe_of(SHARED)
+        reading = read(recipe.model_dump())
     except TalkbackError:
-        reading = None
+        recipe, reading = None, None
     active = sorted(Line.objects.filter(retired_at=None), key=lambda line: not line.is_shared)
     return {
         "reading": reading,
         "origin": origin(),
+        "batch": batches.filling(recipe) if recipe is not None else None,
         "presets": list(PRESETS),
         "about": [(name, WHOSE.get(name, "")) for name in PRESETS],
         "rows": side_by_side(reading),

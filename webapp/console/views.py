@@ -145,7 +145,7 @@ def removed_from(turn: Turn) -> list[redaction.Before]:
 def learn_now(request: HttpRequest) -> HttpResponse:
     started = said_aloud(request, lambda: batches.learn_now(lines.recipe_of(SHARED)))
     if started:
-        learns = f"{str(started).capitalize()} learns from {counted(started.samples.count(), 'sample')}."
+        learns = f"{str(started).capitalize()} learns from {counted(started.samples.count(), 'lesson')}."
         messages.success(request, learns, extra_tags="good")
         if wait := hours.waiting(started):
             messages.warning(request, wait.sentence(started.samples.count()), extra_tags="warn")

@@ -15,7 +15,6 @@ from judge import precedence
 from judge.models import Judgement
 from training.batches import Filling
 from training.models import Run, Sample
-from webapp.console import board
 from webapp.console.board import counted as say_counted
 from webapp.console.board import span
 
@@ -36,10 +35,12 @@ def ago(moment: datetime | None) -> str:
     return span((timezone.now() - moment).total_seconds()) if moment else ""
 
 
-@register.filter
-def awaiting(batch: Filling) -> str:
-    """What the next run still waits for, as a sentence."""
-    return board.awaiting(batch)
+@register.inclusion_tag("console/_next_training.html")
+def next_training(batch: Filling, form: str = "") -> dict[str, str]:
+    """The sentence that says when training starts. `form` is the id of the form that starts it, for a reader who may:
+    "now" is its button then."""
+    before, now, after = batch.sentence.rpartition("now")
+    return {"before": before, "now": now, "after": after, "why": batch.why_it_waits, "form": form}
 
 
 @register.filter

@@ -16,6 +16,7 @@ from chat import markdown
 from chat.models import Turn
 from feedback import reasons
 from feedback.models import Feedback
+from judge.models import Erasure
 from training.models import Checkpoint
 from webapp import journey as journeys
 from webapp import taught
@@ -31,18 +32,50 @@ def with_learning(context: Context, turns: Iterable[Turn]) -> list[Turn]:
     turns = list(turns)
     everyone = [*turns, *(earlier for turn in turns for earlier in getattr(turn, "tries", ()))]
     known = journeys.journeys(everyone)
-    said = opinions(everyone, context.get("user"))
-    hints = taught.heard(everyone)
+    user = context.get("user")
+    said, hints = opinions(everyone, user), taught.heard(everyone)
+    lately, is_erased = Feedback.objects.recent_guidance(user), is_leaving(user)
     for turn in everyone:
         turn.journey, turn.opinions, turn.heard = known[turn.pk], said[turn.pk], hints.get(turn.pk, [])
+        turn.lately, turn.is_erased = lately, is_erased
     return turns
 
 
-@register.inclusion_tag("chat/_chip.html")
-def chip(turn: Turn) -> dict[str, Any]:
+@register.inclusion_tag("chat/_chip.html", takes_context=True)
+def chip(context: Context, turn: Turn) -> dict[str, Any]:
     """How far this turn has come."""
     known = getattr(turn, "journey", None)
-    return {"turn": turn, "journey": known or journeys.journey(turn)}
+    shown = {"turn": turn, "journey": known or journeys.journey(turn)}
+    return shown | {name: context.get(name) for name in ("user", "csrf_token")}
+
+
+@register.simple_tag(takes_context=True)
+def recent_guidance(context: Context, turn: Turn) -> list[str]:
+    """What this person asked for lately."""
+    known = getattr(turn, "lately", None)
+    return Feedback.objects.recent_guidance(context["user"]) if known is None else known
+
+
+@register.simple_tag(takes_context=True)
+def why_not_taught(context: Context, turn: Turn) -> str:
+    """Why nothing that is written beside this reply will teach; empty where it may."""
+    known = getattr(turn, "journey", None) or journeys.journey(turn)
+    is_erased = getattr(turn, "is_erased", None)
+    if is_erased is None:
+        is_erased = is_leaving(context["user"])
+    return journeys.barred(turn, spent=known.spent, is_erased=is_erased)
+
+
+@register.simple_tag(takes_context=True)
+def opened_on(context: Context, turn: Turn) -> str:
+    """What of this reply is to be shown open, for a browser without scripts: teach, marks, or nothing."""
+    what, _, pk = str(context.get("opened") or "").partition("-")
+    return {"teach": "teach", "marking": "marks"}.get(what, "") if pk == str(turn.pk) else ""
+
+
+def is_leaving(user: Any) -> bool:
+    """Whether this person has asked that all that is theirs be deleted, and it is being done."""
+    return Erasure.objects.filter(user=user, status=Erasure.Status.ASKED).exists()
 
 
 @register.simple_tag(takes_context=True)

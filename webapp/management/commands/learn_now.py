@@ -14,7 +14,7 @@ from webapp.console.board import counted
 
 
 class Command(BaseCommand):
-    help = "Start a run with the samples that are ready, without waiting for a full batch."
+    help = "Start training with the lessons there are, without waiting for a full batch."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--line", default=SHARED, metavar="NAME", help="of a private line, by its name")
@@ -30,6 +30,6 @@ class Command(BaseCommand):
             run = batches.learn_now(lines.recipe_of(line), line)
         except TalkbackError as failure:
             raise CommandError(str(failure)) from failure
-        self.stdout.write(f"Run {run.pk} learns from {counted(run.samples.count(), 'sample')}.")
+        self.stdout.write(f"Run {run.pk} learns from {counted(run.samples.count(), 'lesson')}.")
         if wait := hours.waiting(run):
             self.stdout.write(wait.sentence(run.samples.count()))

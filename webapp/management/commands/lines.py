@@ -59,7 +59,7 @@ class Command(BaseCommand):
         for line in rows:
             now = standing(line)
             people = ", ".join(str(member.user) for member in now.members) or ("everybody" if line.is_shared else "—")
-            waits = f"{now.batch.ready} of {counted(now.batch.size, 'sample')}" if now.batch else now.fault
+            waits = f"{now.batch.ready} of {counted(now.batch.size, 'lesson')}" if now.batch else now.fault
             ended = "  retired" if line.retired_at else ""
             self.stdout.write(f"{line.name:<24} {now.live!s:<16} {waits}  {people}{ended}")
 
