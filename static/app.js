@@ -113,7 +113,9 @@ function keepOpen(standing, arriving) {
   if (before.length === after.length) before.forEach((opened, at) => (after[at].open ||= opened.open));
   for (const opened of standing.querySelectorAll(".opened:not([hidden])")) {
     const twin = find(`#${CSS.escape(opened.id)}`, arriving);
-    if (twin) setOpen(twin, true);
+    if (!twin) continue;
+    setOpen(twin, true);
+    Object.assign(twin.dataset, opened.dataset);
   }
   keepTab(standing, arriving);
 }
@@ -239,13 +241,12 @@ document.addEventListener("click", (event) => {
 // A thumb down asks at once what it should do next time. A thumb that goes takes an untouched question along.
 let pressedOn = "";
 
-document.addEventListener("click", (event) => {
-  const thumb = event.target.closest("button");
-  if (event.defaultPrevented || !thumb?.form?.matches(".thumb-form")) return;
-  const bar = thumb.closest(".feedback");
+document.addEventListener("submit", (event) => {
+  if (!event.target.matches(".thumb-form")) return;
+  const bar = event.target.closest(".feedback");
   const panel = find(".correction", bar);
   pressedOn = bar.id;
-  if (thumb.value === "-1") {
+  if (event.submitter?.value === "-1") {
     if (panel.hidden) {
       find(".tabs [value=guidance]", panel).checked = true;
       panel.dataset.byThumb = "";
@@ -260,9 +261,9 @@ const isUntouched = (panel) => [...panel.querySelectorAll("textarea")].every((ar
 
 // The reasons come with the answer to one's own press: they are seen, and so is the box above them.
 document.addEventListener("htmx:oobAfterSwap", (event) => {
-  const reasons = event.detail.target;
+  const reasons = event.target;
   const bar = reasons.matches?.(".reasons") && reasons.closest(".feedback");
-  if (!bar || bar.id !== pressedOn) return;
+  if (!bar || bar.id !== pressedOn || !find("form", reasons)) return;
   pressedOn = "";
   bringIntoView(reasons);
   const panel = find(".correction:not([hidden])", bar);

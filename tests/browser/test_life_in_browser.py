@@ -64,8 +64,8 @@ def say_whole(page: Page) -> Locator:
     for question in 2 * questions:
         say(page, question)
         turn = page.locator("article.turn").last
-        expect(turn.locator(".chip").first).to_contain_text(re.compile("served|cut short"))
-        if "served" in turn.locator(".chip").first.inner_text():
+        expect(turn.locator(".chip").first).to_contain_text(re.compile("not taught yet|cut short"))
+        if "not taught yet" in turn.locator(".chip").first.inner_text():
             return turn
         page.get_by_role("link", name="New chat").click()
     raise AssertionError("eight replies, each in a chat of its own, were cut short")
@@ -74,11 +74,10 @@ def say_whole(page: Page) -> Locator:
 def guide(page: Page, text: str) -> None:
     """Tell the last reply what to do next time."""
     turn = page.locator("article.turn").last
-    turn.get_by_title("Correct this reply").click()
-    turn.get_by_text("Next time, do …").click()
-    turn.get_by_label("What to do next time").fill(text)
-    turn.locator("form.guidance").get_by_role("button", name="Teach this").click()
-    expect(turn.get_by_text("Corrected")).to_be_visible()
+    turn.get_by_role("button", name="Teach", exact=True).click()
+    turn.get_by_label("What should it do next time?").fill(text)
+    turn.locator(".guidance-form").get_by_role("button", name="Teach this").click()
+    expect(turn.locator(".opener.teach")).to_have_attribute("data-given", "")
 
 
 def test_a_lesson_is_given_learned_approved_and_undone_by_clicking(stack: Stack, page: Page) -> None:
@@ -98,7 +97,7 @@ def test_a_lesson_is_given_learned_approved_and_undone_by_clicking(stack: Stack,
 
     # correct: the chip moves by itself until the reply waits in a batch
     guide(page, GUIDANCE)
-    expect(first.locator(".chip").first).to_contain_text(re.compile("batch", re.I), timeout=60_000)
+    expect(first.locator(".chip").first).to_contain_text(re.compile("lesson", re.I), timeout=60_000)
     for _ in range(2):
         say_whole(page)
         guide(page, GUIDANCE)

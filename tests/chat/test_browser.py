@@ -9,7 +9,7 @@ from chat.models import Session, Turn
 from feedback.models import Feedback
 
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import Locator, Page, async_playwright, expect
 
 expect.set_options(timeout=30_000)  # what is to come is waited for, however busy the machine is
 
@@ -59,6 +59,12 @@ async def say(tab: Page, words: str) -> None:
     await tab.keyboard.press("Enter")
 
 
+async def rewrite(place: Page | Locator) -> None:
+    """Open the box where a reply is written anew."""
+    await place.get_by_role("button", name="Teach", exact=True).click()
+    await place.get_by_text("It should have said …").click()
+
+
 async def test_a_reply_grows_word_by_word_and_ends_with_what_can_be_said_of_it(open_tab, engine):
     engine.says("Hello, **captain**, and welcome.")
     engine.hold(after=6)
@@ -72,7 +78,7 @@ async def test_a_reply_grows_word_by_word_and_ends_with_what_can_be_said_of_it(o
     await expect(tab.get_by_role("button", name="Good reply")).to_have_count(0)
     engine.release()
     await expect(tab.locator(".turn .prose strong")).to_have_text("captain")
-    await expect(tab.locator(".turn .chip")).to_have_text("served")
+    await expect(tab.locator(".turn .chip")).to_have_text("not taught yet")
     await expect(tab.locator(".turn .badge")).to_have_text("talkback@0")
     await expect(tab.get_by_role("button", name="Good reply")).to_be_visible()
     await expect(tab.get_by_role("button", name="Send")).to_be_visible()
@@ -83,7 +89,7 @@ async def test_a_starter_starts(open_tab, engine):
     tab = await open_tab()
     await tab.get_by_role("button", name="What is a rainbow?").click()
     await expect(tab.locator(".said .words")).to_have_text("What is a rainbow?")
-    await expect(tab.locator(".turn .chip")).to_have_text("served")
+    await expect(tab.locator(".turn .chip")).to_have_text("not taught yet")
 
 
 async def test_the_keyboard_is_enough(open_tab, engine, session):
@@ -96,7 +102,7 @@ async def test_the_keyboard_is_enough(open_tab, engine, session):
     await tab.keyboard.press("Enter")
     await expect(tab.locator(".said .words")).to_have_text("one\ntwo")
     await expect(tab.get_by_label("Your message")).to_have_value("")
-    await expect(tab.locator(".turn .chip")).to_have_text("served")
+    await expect(tab.locator(".turn .chip")).to_have_text("not taught yet")
     await tab.keyboard.press("ArrowUp")
     await expect(tab.get_by_label("Your message")).to_have_value("one\ntwo")
 
@@ -137,7 +143,7 @@ SOCKET = """(() => {
 async def test_of_what_is_pushed_only_what_has_a_place_on_the_page_is_shown(open_tab, engine, session):
     tab = await open_tab()
     await say(tab, "Say hello")
-    await expect(tab.locator(".turn .chip")).to_have_text("served")
+    await expect(tab.locator(".turn .chip")).to_have_text("not taught yet")
     await tab.add_init_script(SOCKET)
     await tab.reload()
     await expect(tab.locator("body[data-caught-up]")).to_have_count(1)
@@ -164,14 +170,16 @@ async def test_thumb_and_corrections(open_tab, engine, session):
     await tab.get_by_role("button", name="Bad reply").click()
     await expect(tab.get_by_role("button", name="Bad reply")).to_have_attribute("aria-pressed", "false")
 
-    await tab.locator(".correction summary").click()
-    await expect(tab.get_by_label("What the reply should have said")).to_have_value("I see.")
-    await expect(tab.get_by_label("What the reply should have said")).to_be_focused()
+    await expect(tab.locator(".correction")).to_be_hidden()
+    await tab.get_by_role("button", name="Teach", exact=True).click()
+    await expect(tab.get_by_label("What should it do next time?")).to_be_focused()
+    await tab.get_by_text("It should have said …").click()
+    await expect(tab.get_by_label("What should it have said?")).to_have_value("I see.")
+    await expect(tab.get_by_label("What should it do next time?")).to_be_hidden()
     await tab.get_by_text("Next time, do …").click()
-    await expect(tab.get_by_label("What the reply should have said")).to_be_hidden()
-    await tab.get_by_label("What to do next time").fill("Be brief.")
+    await tab.get_by_label("What should it do next time?").fill("Be brief.")
     await tab.keyboard.press("Enter")
-    await expect(tab.locator(".correction summary")).to_contain_text("Corrected")
+    await expect(tab.locator(".opener.teach")).to_have_attribute("data-given", "")
     said = await Feedback.objects.standing().aget()
     assert (said.kind, said.text) == ("guidance", "Be brief.")
 
@@ -187,9 +195,9 @@ async def test_a_bad_reply_has_reasons_by_mouse_and_by_keyboard(open_tab, engine
     await tab.get_by_role("button", name="Bad reply").focus()
     await tab.keyboard.press("Space")
     await expect(tab.locator(".reasons label")).to_have_count(7)
-    await expect(tab.get_by_role("button", name="Bad reply")).to_be_focused()
+    await expect(tab.get_by_label("What should it do next time?")).to_be_focused()
 
-    # The thumbs' neighbours in the row, then the chips: each is reached with Tab and chosen with Space.
+    # What it opened, then the reasons: each is reached with Tab and chosen with Space.
     first = tab.get_by_role("checkbox", name="wrong")
     for _ in range(4):
         await tab.keyboard.press("Tab")
@@ -274,29 +282,30 @@ async def test_a_reason_that_was_not_taken_does_not_look_as_if_it_were(open_tab,
 async def test_what_is_being_typed_survives_what_happens_meanwhile(open_tab, engine, session):
     tab = await open_tab()
     await say(tab, "Say hello")
-    await tab.locator(".correction summary").click()
-    await tab.get_by_label("What the reply should have said").fill("Half a sent")
+    await rewrite(tab)
+    await tab.get_by_label("What should it have said?").fill("Half a sent")
     other = await open_tab()
     await other.get_by_role("button", name="Bad reply").click()
     await expect(tab.get_by_role("button", name="Bad reply")).to_have_attribute("aria-pressed", "true")
-    await expect(tab.get_by_label("What the reply should have said")).to_have_value("Half a sent")
+    await expect(tab.get_by_label("What should it have said?")).to_have_value("Half a sent")
 
 
 async def test_a_box_that_was_opened_stays_open_and_in_focus_when_its_turn_is_drawn_again(open_tab, engine, session):
     tab = await open_tab()
     await say(tab, "Say hello")
-    await tab.locator(".correction summary").click()
-    await tab.get_by_label("What the reply should have said").focus()
+    await rewrite(tab)
+    await tab.get_by_label("What should it have said?").focus()
     await tab.evaluate("""() => {
         const again = document.querySelector("article.turn").cloneNode(true);
-        again.querySelectorAll("details").forEach((details) => { details.open = false; });
+        again.querySelectorAll(".opened").forEach((opened) => { opened.hidden = true; });
         again.querySelector(".prose").textContent = "Drawn again";
         const pushed = `<div hx-swap-oob="beforeend:#turns">${again.outerHTML}</div>`;
         htmx.swap(document.body, pushed, { swapStyle: "none" });
     }""")
     await expect(tab.locator(".turn .reply > .prose")).to_have_text("Drawn again")
-    await expect(tab.get_by_label("What the reply should have said")).to_be_visible()
-    await expect(tab.get_by_label("What the reply should have said")).to_be_focused()
+    await expect(tab.get_by_label("What should it have said?")).to_be_visible()
+    await expect(tab.get_by_label("What should it have said?")).to_be_focused()
+    await expect(tab.get_by_role("button", name="Teach", exact=True)).to_have_attribute("aria-expanded", "true")
 
 
 async def test_what_is_typed_at_an_earlier_try_stays_with_that_try(open_tab, engine, session):
@@ -305,13 +314,13 @@ async def test_what_is_typed_at_an_earlier_try_stays_with_that_try(open_tab, eng
     await tab.get_by_role("button", name="Try again").click()
     await tab.get_by_text("1 earlier try").click()
     earlier = tab.locator(".try .feedback")
-    await earlier.locator(".correction summary").click()
-    await earlier.get_by_label("What the reply should have said").fill("Half a sentence.")
+    await rewrite(earlier)
+    await earlier.get_by_label("What should it have said?").fill("Half a sentence.")
 
     await tab.evaluate("refresh()")
 
-    await expect(earlier.get_by_label("What the reply should have said")).to_be_visible()
-    await expect(earlier.get_by_label("What the reply should have said")).to_have_value("Half a sentence.")
+    await expect(earlier.get_by_label("What should it have said?")).to_be_visible()
+    await expect(earlier.get_by_label("What should it have said?")).to_have_value("Half a sentence.")
     assert (
         await tab.locator(".rewrite textarea").evaluate_all(
             "all => all.filter(one => one.value != one.defaultValue).length"
@@ -330,22 +339,23 @@ async def test_a_double_click_on_a_thumb_leaves_it_pressed(open_tab, engine, ses
 
 
 @pytest.mark.parametrize(
-    ("lost", "sentence"), [("sessionid", "You are signed out"), ("csrf", "This page is out of date")]
+    ("lost", "sentence"),
+    [("sessionid", "You are signed out"), ("csrf", "This page is out of date"), ("all", "You are signed out")],
 )
 async def test_what_was_typed_survives_a_page_that_is_signed_out_or_out_of_date(
     open_tab, engine, session, settings, lost, sentence
 ):
     tab = await open_tab()
     await say(tab, "Say hello")
-    await tab.locator(".correction summary").click()
-    await tab.get_by_label("What the reply should have said").fill("Half a sentence.")
-    name = settings.SESSION_COOKIE_NAME if lost == "sessionid" else settings.CSRF_COOKIE_NAME
-    await tab.context.clear_cookies(name=name)
+    await rewrite(tab)
+    await tab.get_by_label("What should it have said?").fill("Half a sentence.")
+    names = {"sessionid": settings.SESSION_COOKIE_NAME, "csrf": settings.CSRF_COOKIE_NAME}
+    await tab.context.clear_cookies(**({"name": names[lost]} if lost in names else {}))
 
     await tab.get_by_role("button", name="Teach this").and_(tab.locator(":visible")).click()
 
     await expect(tab.locator("#complaint")).to_contain_text(sentence)
-    await expect(tab.get_by_label("What the reply should have said")).to_have_value("Half a sentence.")
+    await expect(tab.get_by_label("What should it have said?")).to_have_value("Half a sentence.")
     await tab.get_by_label("Your message").fill("And this?")
     await tab.get_by_role("button", name="Send").click()
     await expect(tab.locator("#complaint")).to_contain_text(sentence)
@@ -374,7 +384,7 @@ async def test_a_double_click_sends_once(open_tab, engine, session):
     tab = await open_tab()
     await tab.get_by_label("Your message").fill("Say hello")
     await tab.get_by_role("button", name="Send").dblclick()
-    await expect(tab.locator(".turn .chip")).to_have_text("served")
+    await expect(tab.locator(".turn .chip")).to_have_text("not taught yet")
     assert await Turn.objects.acount() == 1
 
 
@@ -402,7 +412,7 @@ async def test_a_line_that_broke_shows_what_was_missed(open_tab, engine, session
 
     await say(await open_tab(), "Say hello")
 
-    await expect(watching.locator(".turn .chip")).to_have_text("served", timeout=20_000)
+    await expect(watching.locator(".turn .chip")).to_have_text("not taught yet", timeout=20_000)
     await expect(watching.locator("body.offline")).to_have_count(0)
     assert len(sockets) > 1
 
@@ -444,7 +454,7 @@ async def test_it_fits_a_phone(open_tab, engine, session):
     tab = await open_tab()
     await tab.set_viewport_size({"width": 360, "height": 700})
     await say(tab, "Say hello")
-    await expect(tab.locator(".turn .chip")).to_have_text("served")
+    await expect(tab.locator(".turn .chip")).to_have_text("not taught yet")
     assert await tab.evaluate("document.documentElement.scrollWidth") <= 360
     await expect(tab.locator("#chats")).to_be_hidden()
     await tab.get_by_role("button", name="Chats").click()

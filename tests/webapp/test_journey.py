@@ -85,7 +85,7 @@ def test_a_place_in_the_next_batch(make_lesson):
 
 
 def test_where_people_rewrite_a_full_batch_says_in_one_line_why_training_waits(make_lesson):
-    lessons = [make_lesson() for _ in range(config.current().batch_size)]  # 16, of which 8 are to be rewrites; it waits for 96
+    lessons = [make_lesson() for _ in range(config.current().batch_size)]  # 16, 8 of them to be rewrites
     Sample.objects.filter(pk=lessons[0].sample_id).update(rewrite_ids=[1, 2])
     Sample.objects.exclude(pk=lessons[0].sample_id).update(voted=True)
     told = journey(lessons[1].turn)
@@ -146,7 +146,7 @@ def test_a_stale_sample_says_why(make_lesson):
 def test_many_turns_ask_no_more_than_one(make_lesson, django_assert_num_queries):
     turns = [make_lesson().turn for _ in range(5)]
     turns = list(Turn.objects.select_related("session").filter(pk__in=[turn.pk for turn in turns]))
-    with django_assert_num_queries(7):  # judgements with samples, votes, hints, the places in the batch, its line's recipe
+    with django_assert_num_queries(7):  # judgements with samples, votes, hints, places in the batch, its line's recipe
         assert len(journeys.journeys(turns)) == 5
 
 

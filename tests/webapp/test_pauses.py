@@ -47,7 +47,8 @@ def test_a_queued_run_says_that_it_waits_with_what_it_has_claimed():
 
 
 def test_hours_are_not_told_where_samples_are_wanted_or_a_run_is_at_work():
-    assert station("batch", batch=Filling(16, 3), wait=NIGHT).sentence == "3 of 16 lessons. Training starts at 16, or now."
+    said = station("batch", batch=Filling(16, 3), wait=NIGHT).sentence
+    assert said == "3 of 16 lessons. Training starts at 16, or now."
     assert station("learn", batch=Filling(16, 3), wait=NIGHT).mood == "idle"
     assert (
         station("learn", batch=Filling(16, 16), runs={"running": 1}, run=run("running"), wait=NIGHT).mood == "working"
