@@ -76,7 +76,7 @@ def more(request: HttpRequest, kind: str) -> HttpResponse:
     chats = listed(request.user, kind, request.GET.get("after", ""))
     if request.htmx:  # type: ignore[attr-defined]
         return render(request, "chat/_chats.html", {"chats": chats, "is_more": True})
-    return page(request, None, **{kind: chats})
+    return page(request, None, own=chats) if kind == "own" else page(request, None, api=chats)
 
 
 @require_POST

@@ -191,6 +191,7 @@ async def test_a_thumb_that_is_taken_back_takes_an_untouched_question_along(open
     await expect(down).to_have_attribute("aria-pressed", "true")
     await down.click()
     await expect(turn.locator(".correction")).to_be_hidden()
+    await expect(down).to_have_attribute("aria-pressed", "false")
     await down.click()
     await turn.get_by_label("What should it do next time?").fill("Half a")
     await expect(down).to_have_attribute("aria-pressed", "true")
@@ -264,12 +265,17 @@ async def test_older_replies_are_quiet_until_they_are_pointed_at_or_reached(open
 
 async def test_no_style_is_refused_by_the_security_policy(open_tab, chat):  # noqa: F811
     tab = await open_tab(f"/chats/{chat.pk}/")
-    await tab.evaluate("""() => { window.refused = [];
-        document.addEventListener("securitypolicyviolation", (event) => window.refused.push(event.violatedDirective)); }""")
+    await tab.evaluate("""() => {
+        window.refused = [];
+        const note = (event) => window.refused.push(event.violatedDirective);
+        document.addEventListener("securitypolicyviolation", note);
+    }""")
     turn = await article(tab, 19)
-    await turn.get_by_role("button", name="Good reply").click()
-    await expect(turn.locator(".reasons label").first).to_be_visible()
-    await turn.locator(".reasons label").first.click()
+    await turn.locator(".opener.teach").click()
+    box = turn.get_by_label("What should it do next time?")
+    await box.evaluate("box => { box.style.height = '160px'; }")  # as a drag of its corner does
+    await box.fill("Be brief.")
+    await tab.keyboard.press("Enter")
     await expect(turn.locator(".saved")).to_have_text("Saved")
     await expect(turn.locator(".chip").first).to_have_text("being judged")
     assert await tab.evaluate("window.refused") == []
@@ -285,7 +291,9 @@ async def test_earlier_messages_come_in_above_and_what_is_read_stays(open_tab, c
     await tab.get_by_role("link", name="Earlier messages").click()
     await expect(tab.locator("#turns > article")).to_have_count(16)
     after = await tab.locator(f"#{first}").bounding_box()
-    assert before and after and abs(after["y"] - before["y"]) <= 40  # the link above it went
+    assert before is not None
+    assert after is not None
+    assert abs(after["y"] - before["y"]) <= 40  # the link above it went
     await tab.evaluate("refresh()")
     await expect(tab.locator("#turns > article")).to_have_count(16)
     await tab.get_by_role("link", name="Earlier messages").click()

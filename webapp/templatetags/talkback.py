@@ -32,7 +32,7 @@ def with_learning(context: Context, turns: Iterable[Turn]) -> list[Turn]:
     turns = list(turns)
     everyone = [*turns, *(earlier for turn in turns for earlier in getattr(turn, "tries", ()))]
     known = journeys.journeys(everyone)
-    user = context.get("user")
+    user = context["user"]
     said, hints = opinions(everyone, user), taught.heard(everyone)
     lately, is_erased = Feedback.objects.recent_guidance(user), is_leaving(user)
     for turn in everyone:
