@@ -87,7 +87,7 @@ class Filling:
         """Why training does not start by itself although there are enough lessons, in one line; empty where it does.
 
         >>> Filling(size=16, ready=20, said=3, rewrites=3, awaited=4).why_it_waits
-        'The recipe waits for 1 more rewrite, for 13 more lessons from people, or for 28 more of any kind.'
+        'The recipe waits for 1 more rewrite, for 13 more lessons from people, or for 76 more of any kind.'
         """
         if self.ready < self.size or not self.wanting:
             return ""
