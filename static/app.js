@@ -149,7 +149,7 @@ document.addEventListener("keydown", (event) => {
     if (event.target === area) {
       event.preventDefault();
       if (area.value.trim()) composer().requestSubmit(find(".send", composer()));
-    } else if (event.target.matches(".guidance-form textarea, .rewrite-form textarea")) {
+    } else if (event.target.matches(".guidance-form textarea, .rewrite-form textarea, .taught textarea")) {
       event.preventDefault();
       event.target.form.requestSubmit();
     }

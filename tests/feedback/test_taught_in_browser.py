@@ -79,9 +79,9 @@ async def test_guidance_that_waits_asks_for_its_wording_under_the_reply(open_tab
 
 async def test_what_is_said_on_the_page_stands_under_the_reply_at_once(open_tab, told):  # noqa: F811
     tab = await open_tab()
-    await tab.locator("details.correction > summary").first.click()
+    await tab.locator(".opener.teach").first.click()
     await tab.get_by_text("Next time, do …").click()
-    guidance = tab.get_by_label("What to do next time")
+    guidance = tab.get_by_label("What should it do next time?")
     await guidance.fill(MERGE)
     await guidance.press("Enter")
     await expect(tab.locator(f"#taught-{told.pk}")).to_contain_text(f"You taught: {ONE}")

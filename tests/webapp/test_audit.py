@@ -122,7 +122,7 @@ def test_the_log_outlives_the_conversation_and_stays_readable(console, decided):
 
 def test_hostile_words_stay_words(console, talker, operator):
     evil = "<script>alert(1)</script>"
-    reviews.edit(make_hint(talker), f"Say {evil} to them.", by=operator, reason=evil)
+    reviews.edit(make_hint(talker), f"Say {evil} to people.", by=operator, reason=evil)
     assert "<script>alert" not in console.get(reverse("console:audit")).content.decode()
 
 
