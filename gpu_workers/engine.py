@@ -27,7 +27,7 @@ from gpu_workers.errors import (
     WeightsExchanged,
 )
 from gpu_workers.stamps import weights_in
-from gpu_workers.types import Completion, Delta, Sampling, Scored, storable
+from gpu_workers.types import Choices, Completion, Delta, Sampling, Scored, storable
 
 if TYPE_CHECKING:
     from gpu_workers.spare import Spare
@@ -226,6 +226,28 @@ class Engine:
         return Scored(
             ids=tuple(response_ids), logprobs=wire.logprobs_of(entries), top=wire.likeliest(rivals, len(response_ids))
         )
+
+    async def score_choices(
+        self,
+        prompt_ids: Sequence[int],
+        choice_ids: Sequence[int],
+        *,
+        adapter: str | None = None,
+        priority: int = 0,
+    ) -> Choices:
+        """Log-probs at temperature 1 of each of these ids as the next token, in one pass. Nothing is generated."""
+        if not prompt_ids or not choice_ids:
+            raise ValueError("choices are scored after a prompt, and there is at least one")
+        if (spare := await self._instead(adapter)) is not None:
+            async with spare as other:
+                return await other.score_choices(prompt_ids, choice_ids, adapter=adapter, priority=priority)
+        # As a prompt with one more token: log-probs of prompts are at temperature 1 on every engine.
+        body = self._request([*prompt_ids, choice_ids[0]], Sampling(max_new_tokens=0), adapter, None, priority)
+        body["logprob_start_len"] = len(prompt_ids) - 1
+        body["token_ids_logprob"] = list(choice_ids)
+        meta = await self._read(body, adapter)
+        rows = (meta.get("input_token_ids_logprobs") or [])[1:]
+        return Choices(wire.chosen_of(rows, choice_ids), len(prompt_ids), meta.get("cached_tokens", 0))
 
     async def load_adapter(self, name: str, path: str) -> None:
         """Hold the adapter in folder `path` (on the engine's disk) as `name`; no change when it is held already.

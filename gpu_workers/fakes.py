@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import threading
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+from gpu_workers.boxes import choice_logprobs
 from gpu_workers.engine import PauseMode
 from gpu_workers.errors import (
     AdapterInvalid,
@@ -24,7 +26,7 @@ from gpu_workers.errors import (
 )
 from gpu_workers.spare import Spare
 from gpu_workers.stamps import weights_in
-from gpu_workers.types import Completion, Delta, Sampling, Scored, Top
+from gpu_workers.types import Choices, Completion, Delta, Sampling, Scored, Top
 
 Logprobs = Callable[[Sequence[int], Sequence[int], str | None], Sequence[float]]
 Likely = Callable[[Sequence[int], Sequence[int], str | None], Sequence[Sequence[int]]]
@@ -33,7 +35,7 @@ Likely = Callable[[Sequence[int], Sequence[int], str | None], Sequence[Sequence[
 
 @dataclass(frozen=True)
 class Call:
-    """One question that was asked: `kind` is generate, stream or score."""
+    """One question that was asked: `kind` is generate, stream, score or choices."""
 
     kind: str
     prompt_ids: tuple[int, ...]
@@ -91,6 +93,7 @@ class FakeEngine:
         self.likely: Likely = itself_first
         self.down: Exception | None = None
         self._script: list[_Line] = []
+        self._choices: list[tuple[str | None, dict[str, float]]] = []
         self._lock = threading.Lock()
         self._released = threading.Event()
         self._released.set()
@@ -104,6 +107,11 @@ class FakeEngine:
         """Answer `text` to the next `times` prompts (None: to all) that match the regular expression `to`."""
         with self._lock:
             self._script.append(_Line(text, to, finish_reason, times))
+
+    def weighs(self, probabilities: Mapping[str, float], *, to: str | None = None) -> None:
+        """Give choices these probabilities, by what they begin with, after every prompt that matches `to`. What was
+        said last goes first."""
+        self._choices.insert(0, (to, dict(probabilities)))
 
     def goes_down(self, error: Exception | None = None) -> None:
         """Fail every call from now on, with EngineUnavailable unless told otherwise."""
@@ -213,6 +221,24 @@ class FakeEngine:
         rivals = tuple(tuple((id, -1.0 - n) for n, id in enumerate(row[:top])) for row in likely)
         return Scored(ids=tuple(response_ids), logprobs=logprobs, top=rivals)
 
+    async def score_choices(
+        self,
+        prompt_ids: Sequence[int],
+        choice_ids: Sequence[int],
+        *,
+        adapter: str | None = None,
+        priority: int = 0,
+    ) -> Choices:
+        """As likely as `weighs` says of the prompt; else what the script's answer has in its box is likely."""
+        call = self._record("choices", prompt_ids, None, adapter, None, priority, tuple(choice_ids))
+        pieces = [self._decode([id]) for id in choice_ids]
+        for to, probabilities in self._choices:
+            if to is None or re.search(to, call.prompt):
+                shares = [next((p for name, p in probabilities.items() if name.startswith(one)), 0.0) for one in pieces]
+                return Choices(tuple(math.log(max(share, 1e-9)) for share in shares), len(prompt_ids))
+        await self._wait()
+        return Choices(tuple(choice_logprobs(self._line(call).text, pieces)), len(prompt_ids))
+
     async def load_adapter(self, name: str, path: str) -> None:
         self._admin("load", (name, str(path)))
         if name in self.invalid:
@@ -314,7 +340,9 @@ class FakeEngine:
         request_id: str | None,
         priority: int,
     ) -> _Line:
-        call = self._record(kind, prompt_ids, sampling, adapter, request_id, priority)
+        return self._line(self._record(kind, prompt_ids, sampling, adapter, request_id, priority))
+
+    def _line(self, call: Call) -> _Line:
         with self._lock:
             for line in self._script:
                 if line.to is None or re.search(line.to, call.prompt):

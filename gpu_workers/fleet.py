@@ -23,7 +23,7 @@ from gpu_workers.errors import (
     WeightsExchanged,
 )
 from gpu_workers.stamps import weights_in
-from gpu_workers.types import Completion, Delta, Sampling, Scored
+from gpu_workers.types import Choices, Completion, Delta, Sampling, Scored
 from gpu_workers.workers import State, Table, Worker
 
 log = logging.getLogger(__name__)
@@ -120,6 +120,19 @@ class Fleet:
     ) -> Scored:
         async def ask(engine: Engine) -> Scored:
             return await engine.score(prompt_ids, response_ids, adapter=adapter, priority=priority, top=top)
+
+        return await self._one(ask, adapter, prompt_ids)
+
+    async def score_choices(
+        self,
+        prompt_ids: Sequence[int],
+        choice_ids: Sequence[int],
+        *,
+        adapter: str | None = None,
+        priority: int = 0,
+    ) -> Choices:
+        async def ask(engine: Engine) -> Choices:
+            return await engine.score_choices(prompt_ids, choice_ids, adapter=adapter, priority=priority)
 
         return await self._one(ask, adapter, prompt_ids)
 

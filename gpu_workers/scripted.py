@@ -40,6 +40,7 @@ import httptools
 from tokenizers import Tokenizer
 
 from core.textfiles import read_lines
+from gpu_workers.boxes import choice_logprobs
 from gpu_workers.embedded.text import Text
 
 OPEN = ("/health", "/ready", "/metrics", "/calls", "/script")  # answered without a key
@@ -186,6 +187,10 @@ class Engine:
             bool(params.get("no_stop_trim", False)),
         )
         return reply, line.finish_reason
+
+    def answer_to(self, ids: Sequence[int]) -> str:
+        """What the script says after this prompt."""
+        return self._line(ids).says
 
     def _line(self, ids: Sequence[int]) -> Line:
         prompt: str | None = None
@@ -667,6 +672,11 @@ def scored(engine: Engine, body: dict[str, Any]) -> dict[str, Any]:
         entries: list[list[Any]] = [[round(logprob(one) + shift, 7), one, None] for one in ids[start:]]
         entries[0][0] = None
         meta["input_token_logprobs"] = entries
+        if choices := body.get("token_ids_logprob"):  # of the last place only: what the script's box says there
+            says = engine.answer_to(ids[:-1])
+            found = choice_logprobs(says, [engine.decoded([one]) for one in choices])
+            row = [[round(p, 7), one, None] for p, one in zip(found, choices, strict=True)]
+            meta["input_token_ids_logprobs"] = [None, *([row] * (len(entries) - 1))]
     return {"text": "", "output_ids": [], "meta_info": meta}
 
 

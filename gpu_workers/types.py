@@ -82,6 +82,15 @@ class Scored:
 
 
 @dataclass(frozen=True)
+class Choices:
+    """How likely each of some ids is as the next token: natural logs at temperature 1, in the order they were named."""
+
+    logprobs: tuple[float, ...]
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+
+
+@dataclass(frozen=True)
 class Example:
     """One sample as the learner takes it. Sequence lengths that disagree raise ValueError."""
 

@@ -180,6 +180,18 @@ def likeliest(rows: Sequence[Any], count: int) -> Top:
     return tuple(tuple((int(id), float(logprob)) for logprob, id, *_ in row if logprob is not None) for row in rows)
 
 
+def chosen_of(rows: Sequence[Any], ids: Sequence[int]) -> tuple[float, ...]:
+    """The log-probs of the ids that were named, at one place, in their order.
+
+    >>> chosen_of([[[-0.5, 7, None], [-2.0, 9, None]]], [9, 7])
+    (-2.0, -0.5)
+    """
+    found = {int(id): logprob for logprob, id, *_ in (rows[0] or ())} if len(rows) == 1 else {}
+    if any(found.get(id) is None for id in ids):
+        raise EngineRefused(f"The engine does not say how likely each of {len(ids)} tokens is.")
+    return tuple(float(found[id]) for id in ids)
+
+
 def agree(ids: Sequence[int], logprobs: Sequence[float]) -> None:
     """Raises EngineRefused unless there is a log-prob for each id."""
     if len(ids) != len(logprobs):

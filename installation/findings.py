@@ -54,6 +54,9 @@ def findings(settings: dict[str, str], running: bool) -> Iterator[Finding]:
         yield Finding("recipe", there, recipe if there else f"RECIPE names {recipe}, which is not there: correct it.")
 
 
+MEASURE = "Votes of a judge count once it was measured: Measure now, on the page Judges."
+
+
 def judges_setting(judges: str) -> Finding:
     """Whether JUDGES can be read at all; who can judge is looked at by the start itself."""
     if judges.lstrip().startswith(("[", "{")):
@@ -61,9 +64,11 @@ def judges_setting(judges: str) -> Finding:
             json.loads(judges)
         except ValueError as error:
             return Finding("judges", False, f"JUDGES is no JSON ({error}): correct it, or name a TOML file.")
-        return Finding("judges", True, "named in JUDGES")
+        return Finding("judges", True, f"named in JUDGES. {MEASURE}")
     there = Path(judges).is_file()
-    return Finding("judges", there, judges if there else f"JUDGES names {judges}, which is not there: correct it.")
+    return Finding(
+        "judges", there, f"{judges}. {MEASURE}" if there else f"JUDGES names {judges}, which is not there: correct it."
+    )
 
 
 def python_version() -> Finding:

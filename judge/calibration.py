@@ -6,9 +6,11 @@ gold follow-up that was read is not read again by the same judge with the same p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -179,10 +181,32 @@ def read(who: Judge, item: Item, *, votes: int | None = None) -> GoldReading:
     Raises EngineUnavailable when nobody could be reached, or when there is no verdict because answers came too late:
     that says something of the machine, and nothing of what the judge thinks.
     """
-    ballots = polling.poll(who, item.evidence, votes=votes, priority=judges.AFTERTHOUGHT)
+    return next(read_all(who, [item], votes=votes))
+
+
+def read_all(who: Judge, items: Sequence[Item], *, votes: int | None = None, at_once: int = 1) -> Iterator[GoldReading]:
+    """What this judge makes of each item, in their order, `at_once` of them under way; as `read`."""
+    seated = polling.seated(who, votes)
+
+    async def ask(some: Sequence[Item]) -> list[list[Ballot]]:
+        try:
+            return await asyncio.gather(
+                *(polling.polled(seated, item.evidence, priority=judges.AFTERTHOUGHT) for item in some)
+            )
+        finally:
+            await judges.close(seated.deal)
+
+    for start in range(0, len(items), at_once):
+        some = items[start : start + at_once]
+        for item, ballots in zip(some, asyncio.run(ask(some)), strict=True):
+            yield read_from(who, item, ballots)
+
+
+def read_from(who: Judge, item: Item, ballots: Sequence[Ballot]) -> GoldReading:
+    """The row of what these ballots say."""
     found = polling.finding([replace(ballot, weight=1.0) for ballot in ballots])
     late = next((ballot.failure for ballot in ballots if ballot.failure.startswith(standing.UNHEARD)), "")
-    if late and None in (found.score.reward, found.asks_hint.reward):
+    if late and None in (found.score.likeliest, found.asks_hint.reward):
         raise EngineUnavailable(f"{who.name}: {late}")
     asks = found.asks_hint.reward
     return GoldReading(
@@ -192,16 +216,23 @@ def read(who: Judge, item: Item, *, votes: int | None = None) -> GoldReading:
         prompt_version=_version(ballots, who),
         role=item.role,
         expected=item.score,
-        score=found.score.reward,
+        score=found.score.likeliest,
         confidence=found.score.confidence,
         wants_hint=None if asks is None else asks == 1,
         hint=found.hint,
-        raw=[{"question": one.question, "said": one.score, "raw": one.raw, "failure": one.failure} for one in ballots],
+        raw=[raw_of(ballot) for ballot in ballots],
         seconds=sum(ballot.seconds for ballot in ballots),
         tokens=sum(ballot.tokens for ballot in ballots),
         prompt_tokens=sum(ballot.prompt_tokens for ballot in ballots),
         cached_tokens=sum(ballot.cached_tokens for ballot in ballots),
     )
+
+
+def raw_of(ballot: Ballot) -> dict[str, Any]:
+    """A ballot as a reading keeps it."""
+    said = {"question": ballot.question, "said": ballot.score, "raw": ballot.raw, "failure": ballot.failure}
+    more = {"topic": ballot.topic, "probabilities": dict(ballot.probabilities)}
+    return said | {name: value for name, value in more.items() if value}
 
 
 def reading_of(row: GoldReading) -> Reading:

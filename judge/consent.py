@@ -190,6 +190,7 @@ def forget(turn: Turn, judgement: Judgement | None) -> None:
     if judgement is not None:
         _drop(judgement)
         judgement.evidence = judgement.hint = judgement.hint_from = judgement.reward_from = judgement.rule = ""
+        judgement.topic = ""
         judgement.reward = judgement.confidence = None
         judgement.teacher = {}
         judgement.reason, judgement.reason_code = Reason.OFF, Reason.OFF.code

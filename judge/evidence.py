@@ -38,7 +38,7 @@ ROLES = ("user", "assistant", "tool", "environment")
 """Who speaks. A message of the role `user` whose `name` is `environment` comes from the world that an agent acts in,
 whatever a client writes there for a name otherwise; `function` is an old word for `tool`."""
 
-TRUST = ("web", "file", "tool", "test", "environment", "user", "person")
+TRUST = ("web", "file", "tool", "test", "environment", "user", "said", "person")
 """Where words come from, the least trusted first: a hint is as good as the least of what its judge has read."""
 
 WEB = re.compile(r"web|brows|fetch|http|url|crawl|scrap|search|wiki|rss|mail", re.IGNORECASE)

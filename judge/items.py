@@ -9,10 +9,11 @@ from collections.abc import AsyncGenerator, Container, Iterable, Iterator, Mappi
 from dataclasses import dataclass
 from typing import Any
 
-from judge import polling
+from judge import own_words, polling
 from judge.evidence import Evidence, asked, role_of, text_of
 from judge.polling import Ballot, Bench
 from judge.prompts import Asked
+from judge.voting import NEW
 
 ROLES = ("user", "tool", "environment", "test", "person")
 
@@ -77,8 +78,11 @@ def read(line: str, number: int) -> Item:
     if not isinstance(reply, str):
         raise LineInvalid("the reply is neither a text nor a message")
     came = next_state(entry["next_state"], role)
-    if not any(text.strip() for _, text in came):
+    if not came:
         raise LineInvalid("nothing came back that could be judged")
+    # A tool that gives nothing back says something of the call; a person who writes nothing says nothing.
+    if all(speaker in ("user", "assistant") for speaker, _ in came) and not any(text.strip() for _, text in came):
+        raise LineInvalid("the message that came back is empty")
     request = tuple(asked(messages(entry["request"], "user", "request")))
     if role == "person":
         return Item(id_, number, Evidence(request, reply, guidance="\n".join(text for _, text in came)))
@@ -147,27 +151,47 @@ async def judged(
 
 
 async def verdict(seated: Bench, item: Item, *, by_rules: bool = True) -> dict[str, Any]:
-    """`{id, score, confidence, votes, hint}` of one item, and `rule` where a visible rule decided the score."""
+    """`{id, score, confidence, decided, votes, hint}` of one item; `rule` where a visible rule decided the score, and
+    `topic` where the subject changes. The score of what is not decided is what votes lean to."""
     seen = item.seen
     ruled = seen.reward if by_rules else None
     questions: list[Asked] = [] if ruled is not None else ["score"]
     if not seen.correction and (ruled is None or ruled < 0):
         questions.append("hint")
     ballots = await polling.polled(seated, seen, questions) if questions else []
-    came_to = polling.finding(ballots)
-    said = {
+    came_to = polling.finding(ballots, seated.measures)
+    score = came_to.score
+    is_decided = ruled is not None or score.reward is not None
+    said: dict[str, Any] = {
         "id": item.id,
-        "score": came_to.score.reward if ruled is None else ruled,
-        "confidence": came_to.score.confidence if ruled is None else 1.0,
+        "score": score.likeliest if ruled is None else ruled,
+        "confidence": score.confidence if ruled is None else 1.0,
+        "decided": is_decided,
         "votes": [shown(ballot) for ballot in ballots],
-        "hint": seen.correction or came_to.hint,
+        "hint": seen.correction or (own_words.proposed(seen, came_to) if is_decided else ""),
     }
+    if score.is_new and ruled is None:
+        said["topic"] = NEW
     return said | ({"rule": seen.rule} if ruled is not None else {})
+
+
+def is_judged(verdict: Mapping[str, Any]) -> bool:
+    """False where too few votes could be read to say anything of the score."""
+    return verdict["score"] is not None
+
+
+def why_not_judged(verdict: Mapping[str, Any]) -> str:
+    """What the first of its failed votes says."""
+    return next((vote["failure"] for vote in verdict["votes"] if vote.get("failure")), "no vote could be read")
 
 
 def shown(ballot: Ballot) -> dict[str, Any]:
     """A ballot in the file: what it says, or why it says nothing, and the judge's own words."""
     said: dict[str, Any] = {"question": ballot.question, "judge": ballot.judge, "score": ballot.score}
+    if ballot.topic:
+        said["topic"] = ballot.topic
+    if ballot.probabilities:
+        said["probabilities"] = {answer: round(p, 6) for answer, p in ballot.probabilities.items()}
     if ballot.question == "hint":
         said["hint"] = ballot.hint
     if ballot.failure:

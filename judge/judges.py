@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from django.conf import settings
 
@@ -24,13 +25,15 @@ from gpu_workers import engines
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
 from gpu_workers.openai_chat import OpenAIChat
-from gpu_workers.types import Sampling
+from gpu_workers.types import Choices, Completion, Sampling
 from judge import fitting, naming, prompts, standing
 from judge.evidence import Evidence
 from judge.naming import Named
 from judge.prompts import Asked, Form
 
 log = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
 
 TEMPERATURE = 0.6
 """Votes must differ to be votes, and still mean what they say. The reference's."""
@@ -62,6 +65,8 @@ class Reply:
     """Prompt tokens that somebody else had computed already."""
     version: str = ""
     """Of the prompt that was asked."""
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+    """Of each answer, as the judge's own tokens give them; empty where it wrote an answer and no more is known."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,7 @@ class Said:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     version: str = ""
+    probabilities: Mapping[str, float] = field(default_factory=dict)
 
 
 class Judge(Protocol):
@@ -91,6 +97,11 @@ class Judge(Protocol):
     """Where it runs."""
     leaves_machine: bool
     """True when what people wrote goes to another network to be judged."""
+
+    @property
+    def reads(self) -> bool:
+        """True when one pass gives the probability of each answer: then it casts one vote on each question."""
+        ...
 
     @property
     def version(self) -> str:
@@ -149,6 +160,23 @@ class EngineJudge:
         return frozenset({self.version})
 
     @property
+    def reads(self) -> bool:
+        """True with prompts whose answer begins with the box, where the model's tokens tell the answers apart at their
+        first. A model that thinks first, or writes a sentence before its box, has not decided yet when it begins."""
+        told = prompts.family(self.family)
+        begins = told.score.begins_with_box and told.hint.begins_with_box
+        return begins and not self.renderer.thinks and all(self._choices(asked) for asked in prompts.CHOICES)
+
+    def _choices(self, asked: Asked) -> tuple[list[int], list[int]] | None:
+        """The tokens that stand before any answer, and the first token of each; None where answers share theirs."""
+        spelled = [self.renderer.encode(f"{prompts.LEAD}{one}}}") for one in prompts.CHOICES[asked]]
+        lead = self.renderer.encode(prompts.LEAD)
+        if any(ids[: len(lead)] != lead for ids in spelled):
+            return None
+        firsts = [ids[len(lead)] for ids in spelled]
+        return (lead, firsts) if len(set(firsts)) == len(firsts) else None
+
+    @property
     def room(self) -> int:
         """Tokens for an answer: a model that thinks first needs far more than the small one, which is done in 80."""
         return settings.JUDGE_MAX_NEW_TOKENS or (80 if self._is_small else 1024)
@@ -163,7 +191,41 @@ class EngineJudge:
         prompt_ids = self.prompt_ids(asked, seen, most)
         # Who thinks before it speaks cannot be held to the answer's grammar from the first token on.
         regex = question.regex if self._constrains and not self.renderer.thinks else ""
-        sampling = Sampling(max_new_tokens=most, temperature=TEMPERATURE, regex=regex)
+        if self.reads:
+            reply = await self._read(asked, prompt_ids, priority)
+            if asked == "score" or reply.probabilities["1"] <= 0.5:
+                return reply
+            # It says that there is a hint: now its words, the likeliest ones, since there is one vote.
+            worded = await self._written(prompt_ids, most, 0.0, regex, priority)
+            return replace(
+                worded,
+                probabilities=reply.probabilities,
+                prompt_tokens=reply.prompt_tokens + worded.prompt_tokens,
+                cached_tokens=reply.cached_tokens + worded.cached_tokens,
+            )
+        return await self._written(prompt_ids, most, TEMPERATURE, regex, priority)
+
+    async def _read(self, asked: Asked, prompt_ids: Sequence[int], priority: int) -> Reply:
+        """How likely each answer is, in one pass, and the likeliest one as the model would write it."""
+        choices = self._choices(asked)
+        assert choices is not None  # or it would not read
+        lead, firsts = choices
+
+        async def ask(adapter: str | None) -> Choices:
+            return await self.engine.score_choices([*prompt_ids, *lead], firsts, adapter=adapter, priority=priority)
+
+        found = await self._held(ask)
+        most = max(found.logprobs)
+        weights = [math.exp(one - most) for one in found.logprobs]
+        chances = {name: one / sum(weights) for name, one in zip(prompts.CHOICES[asked], weights, strict=True)}
+        best = max(chances, key=lambda name: chances[name])
+        text = f"{prompts.LEAD}{best}}}"
+        return Reply(text, 0, found.prompt_tokens, found.cached_tokens, self.version, chances)
+
+    async def _written(
+        self, prompt_ids: Sequence[int], most: int, temperature: float, regex: str, priority: int
+    ) -> Reply:
+        sampling = Sampling(max_new_tokens=most, temperature=temperature, regex=regex)
         try:
             return await self._generated(prompt_ids, sampling, priority)
         except AdapterMissing:
@@ -173,7 +235,7 @@ class EngineJudge:
                 raise
             log.warning("%s does not constrain decoding, and is asked without: %s", self.host, refused)
             self._constrains = False
-            return await self._generated(prompt_ids, Sampling(max_new_tokens=most, temperature=TEMPERATURE), priority)
+            return await self._generated(prompt_ids, replace(sampling, regex=""), priority)
 
     def prompt_ids(self, asked: Asked, seen: Evidence, most: int) -> list[int]:
         """The question, with as much evidence as leaves `most` tokens of the window for the answer.
@@ -190,18 +252,25 @@ class EngineJudge:
         )
 
     async def _generated(self, prompt_ids: Sequence[int], sampling: Sampling, priority: int) -> Reply:
+        async def ask(adapter: str | None) -> Completion:
+            return await self.engine.generate(prompt_ids, sampling, adapter=adapter, priority=priority)
+
+        said = await self._held(ask)
+        return Reply(said.text, len(said.ids), said.prompt_tokens, said.cached_tokens, self.version)
+
+    async def _held(self, ask: Callable[[str | None], Awaitable[Answer]]) -> Answer:
+        """Ask under the judge's adapter; where the engine does not hold it, once more when it does."""
         name = self.adapter.name if self.adapter else None
         try:
-            said = await self.engine.generate(prompt_ids, sampling, adapter=name, priority=priority)
+            return await ask(name)
         except AdapterMissing:
             if self.adapter is None:
                 raise
             await self._load(self.adapter)
             try:
-                said = await self.engine.generate(prompt_ids, sampling, adapter=name, priority=priority)
+                return await ask(name)
             except AdapterMissing as error:  # let go of again at once
                 raise EngineUnavailable(str(error)) from error
-        return Reply(said.text, len(said.ids), said.prompt_tokens, said.cached_tokens, self.version)
 
     async def _load(self, adapter: fitting.Adapter) -> None:
         """Have the engine hold the adapter, and let it go of older ones of the judge's. The policy's are left alone."""
@@ -243,6 +312,10 @@ class ChatJudge:
         self.kind, self.family, self.votes, self.window = "openai", family, votes, window
         self.leaves_machine = naming.leaves_machine(server.url)
         self._constrains = constrain
+
+    @property
+    def reads(self) -> bool:
+        return False
 
     @property
     def version(self) -> str:
@@ -453,6 +526,7 @@ async def answered(one: Ask, priority: int = PRIORITY) -> Said:
             prompt_tokens=reply.prompt_tokens,
             cached_tokens=reply.cached_tokens,
             version=reply.version or told["version"],
+            probabilities=reply.probabilities,
         )
     return Said(seconds=time.monotonic() - start, failure=failure[:200], unreachable=unreachable, **told)
 

@@ -63,6 +63,10 @@ ADVICE: Mapping[str, str] = {
     "another model or prompt, one that is late wants more time (JUDGE_DEADLINE_S) or room (JUDGE_MAX_NEW_TOKENS).",
     Reason.NEUTRAL.code: "Nothing to do: what came back neither praised nor blamed. A judge that says so too often "
     "shows it under Judges.",
+    Reason.UNCLEAR.code: "Nothing to do: a judge that is not sure teaches nothing. Decide some under Rewards, or "
+    "move its threshold on the judge's page.",
+    Reason.NEW_TOPIC.code: "Nothing to do: the next message was about something else.",
+    Reason.UNMEASURED.code: "Measure it: Judges, Measure now. People's words teach meanwhile.",
     Reason.TIED.code: "Decide it under Rewards, or leave it neutral. Many ties: ask more votes (JUDGE_VOTES=5).",
     Reason.NOT_ASKED.code: "The recipe learns from another kind of signal. The combined recipe takes both.",
     Reason.UNTRUSTED.code: "Name a better judge (JUDGES or JUDGE_URL), or let these votes teach with JUDGE_TEACHES=1 "

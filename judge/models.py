@@ -23,10 +23,13 @@ class Judgement(models.Model):
     reward_from = models.CharField(max_length=12, blank=True)
     """reviewer | thumb | test | rule | votes"""
     confidence = models.FloatField(null=True, blank=True)
-    """Share of the valid votes that agree with the reward."""
+    """How likely the reward is right, or, where there is none because the judge is not sure enough, what it leans to:
+    measured on gold follow-ups (judge.scales), else the share of the votes that agree."""
+    topic = models.CharField(max_length=8, blank=True)
+    """`new`: votes say that the next message turns to another subject, and nothing of the reply."""
     hint = models.TextField(blank=True)
     hint_from = models.CharField(max_length=12, blank=True)
-    """guidance | rewrite | votes | reviewer"""
+    """guidance | rewrite | said | votes | reviewer"""
     teacher = models.JSONField(default=dict, blank=True)
     """{"tokens", "logprobs", "old_logprobs"} at T = 1: what the hint would raise or lower."""
     sample = models.OneToOneField(Sample, models.SET_NULL, null=True, blank=True, related_name="judgement")
@@ -68,6 +71,10 @@ class Vote(models.Model):
     """Digest of what the judge read; a vote on other evidence is kept and does not count."""
     raw = models.TextField(blank=True)
     score = models.SmallIntegerField(null=True, blank=True)
+    topic = models.CharField(max_length=8, blank=True)
+    """`new` where it says that the subject changes; its score is 0 then."""
+    probabilities = models.JSONField(default=dict, blank=True)
+    """{answer: probability} of a judge that gives them in one pass, as its tokens do; empty for a sampled vote."""
     hint = models.TextField(blank=True)
     failure = models.CharField(max_length=200, blank=True)
     """Why there is no score: unreadable, too late, unreachable."""
@@ -186,6 +193,7 @@ class Hint(Stateful):
         """Where the words come from that the hint was drawn from; the least trusted of them where there are several."""
 
         PERSON = "person"  # a correction that a person wrote beside the reply
+        SAID = "said"  # what the user's next message asks for, in the words of that message
         USER = "user"  # the user's next message, or what they say beside the reply, read by a judge
         ENVIRONMENT = "environment"
         TEST = "test"
@@ -307,7 +315,7 @@ class GoldReading(models.Model):
     wants_hint = models.BooleanField(null=True)
     hint = models.TextField(blank=True)
     raw = models.JSONField(default=list, blank=True)
-    """[{"question", "said", "raw", "failure"}]: its votes, word for word."""
+    """[{"question", "said", "raw", "failure"}], and `topic` or `probabilities` where there are some: its votes."""
     seconds = models.FloatField(default=0)
     """Of all its votes together, as if they had been cast one after another."""
     tokens = models.PositiveIntegerField(default=0)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from django.conf import settings
 
 from gpu_workers.errors import EngineUnavailable
-from judge import hints, judges, prompts, redaction, standing, voting
+from judge import calibrating, hints, judges, prompts, redaction, scales, standing, voting
 from judge.evidence import Evidence
-from judge.judges import Ask, Judge, Panel, Said
+from judge.judges import Ask, Judge, Panel
+from judge.judges import Said as Answer
 from judge.prompts import Asked
-from judge.voting import Outcome
+from judge.scales import PLAIN, Measure, Said
+from judge.voting import NEW, Outcome
 
 ATTEMPTS = 2
 """How often a vote is asked for: a failed one is kept as failed and asked for once more, of the next judge."""
@@ -35,6 +38,10 @@ class Ballot:
     """Whose next state it read."""
     weight: float
     score: int | None = None
+    topic: str = ""
+    """NEW where it says that the subject changes."""
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+    """Of each answer, where the judge gives them."""
     hint: str = ""
     failure: str = ""
     """Why there is no score."""
@@ -54,6 +61,8 @@ class Finding:
     """1: they say that there is a hint."""
     hints: tuple[str, ...] = ()
     """Usable ones, each once, if a quorum brought one: those that more ballots gave first, then the shorter ones."""
+    is_own_sure: bool = False
+    """They are so sure that a change is asked for that the user's own next message may teach by itself."""
 
     @property
     def hint(self) -> str:
@@ -68,6 +77,8 @@ class Bench:
     deal: tuple[Judge, ...]
     """The judge of each vote, by its index."""
     weights: Mapping[str, float]
+    measures: Mapping[str, Measure] = field(default_factory=dict)
+    """How each judge's probabilities are scaled, and from which on it is sure enough; none: by plain majority."""
 
     @property
     def m(self) -> int:
@@ -79,31 +90,49 @@ class Bench:
         who = self.deal[(index + attempt) % self.m]
         return Ask(who, question, redaction.evidence_without(seen) if who.leaves_machine else seen)
 
-    def read(self, ask: Ask, index: int, said: Said) -> Ballot:
+    def read(self, ask: Ask, index: int, said: Answer) -> Ballot:
         return read(ask, index, said, self.weights[ask.who.name])
 
 
 def bench(panel: Panel, votes: int | None = None) -> Bench:
     """Deal m votes among these judges, as calibration weighs them.
 
-    A judge that has stopped (its weight is 0) is left out; when all have, they vote and nothing comes of it. Asks the
+    A judge that counts for nothing is left out; when none counts, they vote and nothing comes of it. Asks the
     database what each judge counts, so call it outside an event loop.
     """
     weights = {who.name: standing.weight(who.name, who.version) for who in several(panel)}
-    return seated([who for who in several(panel) if weights[who.name] > 0] or panel, votes, weights)
+    asked = [who for who in several(panel) if weights[who.name] > 0]
+    # Where none counts, those that are not measured yet vote all the same: it is shown, and measured against thumbs.
+    return seated(asked or unknown(panel) or panel, votes, weights)
 
 
-def seated(panel: Panel, votes: int | None = None, weights: Mapping[str, float] | None = None) -> Bench:
-    """Deal m votes: judges that name a number cast as many, the others take turns at what is left.
+def unknown(panel: Panel) -> list[Judge]:
+    """The judges that count for nothing since they were not measured."""
+    return [who for who in several(panel) if standing.lately(who.name, who.version).is_unknown]
 
-    m is `votes` or JUDGE_VOTES, and never less than three, than the judges, or than the numbers they name.
+
+def seated(
+    panel: Panel,
+    votes: int | None = None,
+    weights: Mapping[str, float] | None = None,
+    measures: Mapping[str, Measure] | None = None,
+) -> Bench:
+    """Deal the votes on a question. A judge that gives probabilities reads it once. Others cast m votes together:
+    those that name a number as many, the rest take turns at what is left.
+
+    m is `votes` or JUDGE_VOTES, and never less than three, than those judges, or than the numbers they name.
+    Without `measures` the database is asked for them, so call it outside an event loop.
     """
     there = several(panel)
-    named = [who for who in there if who.votes for _ in range(who.votes)]
-    turns = [who for who in there if not who.votes] or there
-    m = max(votes or settings.JUDGE_VOTES, 3, len(named) + sum(not who.votes for who in there))
-    deal = (*named, *(turns[n % len(turns)] for n in range(m - len(named))))
-    return Bench(deal, {who.name: 1.0 for who in there} if weights is None else weights)
+    readers = [who for who in there if who.reads]
+    casting = [who for who in there if not who.reads]
+    named = [who for who in casting if who.votes for _ in range(who.votes)]
+    turns = [who for who in casting if not who.votes] or casting
+    m = max(votes or settings.JUDGE_VOTES, 3, len(named) + sum(not who.votes for who in casting)) if casting else 0
+    deal = (*readers, *named, *(turns[n % len(turns)] for n in range(m - len(named))))
+    if measures is None:
+        measures = {who.name: scales.of(who.name, who.version) for who in there}
+    return Bench(deal, {who.name: 1.0 for who in there} if weights is None else weights, measures)
 
 
 def several(panel: Panel) -> Sequence[Judge]:
@@ -115,11 +144,20 @@ def several(panel: Panel) -> Sequence[Judge]:
 
 
 def have_stopped(panel: Panel) -> bool:
-    """True when no judge's vote counts at present."""
-    return not any(bench(panel).weights.values())
+    """True when every judge was measured and does badly, or was stopped: then none is asked."""
+    return not _any_counts(panel) and not unknown(panel)
 
 
-def heard(answers: Sequence[Said]) -> None:
+def are_unknown(panel: Panel) -> bool:
+    """True when no judge's vote counts, and some were not measured: they vote, and nothing comes of it."""
+    return not _any_counts(panel) and bool(unknown(panel))
+
+
+def _any_counts(panel: Panel) -> bool:
+    return any(standing.weight(who.name, who.version) for who in several(panel))
+
+
+def heard(answers: Sequence[Answer]) -> None:
     """Raises EngineUnavailable when nobody could be reached."""
     if answers and all(said.unreachable for said in answers):
         raise EngineUnavailable(answers[0].failure)
@@ -178,12 +216,14 @@ def poll(
     return asyncio.run(whole())
 
 
-def read(ask: Ask, index: int, said: Said, weight: float = 1.0) -> Ballot:
+def read(ask: Ask, index: int, said: Answer, weight: float = 1.0) -> Ballot:
     """One answer as a ballot: a score and a hint where they can be read, else why not."""
     score: int | None = None
     hint, failure = "", said.failure
+    topic = ""
     if not failure and ask.asked == "score":
-        score = voting.score_of(said.text)
+        answer = voting.answer_of(said.text)
+        score, topic = (0, NEW) if answer == NEW else (answer, "")
     elif not failure:
         score = voting.decision_of(said.text)
         hint = voting.hint_of(said.text) if score == 1 else ""
@@ -191,7 +231,9 @@ def read(ask: Ask, index: int, said: Said, weight: float = 1.0) -> Ballot:
         if hint in prompts.example_hints(ask.who.family):
             wrong = "copied from the judge's own instructions"
         if score == 1 and wrong:
-            score, hint, failure = None, "", f"unusable hint: {wrong}"
+            hint, failure = "", f"unusable hint: {wrong}"
+            # Whether a change is asked for is known all the same where it was read off its probabilities.
+            score = score if said.probabilities else None
     if score is None and not failure:
         failure = "unreadable: no boxed score" if said.text.strip() else "unreadable: it said nothing"
     return Ballot(
@@ -202,6 +244,8 @@ def read(ask: Ask, index: int, said: Said, weight: float = 1.0) -> Ballot:
         role=ask.seen.next_role,
         weight=weight,
         score=score,
+        topic=topic,
+        probabilities=said.probabilities,
         hint=hint,
         failure=failure,
         raw=said.text,
@@ -221,16 +265,76 @@ def counting(ballots: Iterable[Ballot], question: Asked) -> list[Ballot]:
     return [best[index] for index in sorted(best)]
 
 
-def finding(ballots: Sequence[Ballot]) -> Finding:
-    """What all ballots of a poll came to."""
-    scores, tellings = counting(ballots, "score"), counting(ballots, "hint")
-    usable = [ballot.score == 1 and bool(ballot.hint) for ballot in tellings]
-    weights = [ballot.weight for ballot in tellings]
-    decisions = [ballot.score for ballot in tellings]
-    accepted = bool(tellings) and voting.is_accepted(decisions, usable, weights)
-    given = Counter(ballot.hint for ballot, fine in zip(tellings, usable, strict=True) if fine)
-    return Finding(
-        voting.outcome([ballot.score for ballot in scores], [ballot.weight for ballot in scores]),
-        voting.outcome(decisions, weights),
-        tuple(sorted(given, key=lambda hint: (-given[hint], len(hint)))) if accepted else (),
+def finding(ballots: Sequence[Ballot], measures: Mapping[str, Measure] = MappingProxyType({})) -> Finding:
+    """What all ballots of a poll came to; `measures` are those of their bench."""
+    score = score_found(counting(ballots, "score"), measures)
+    tellings = counting(ballots, "hint")
+    asks = hint_found(tellings, measures)
+    given = Counter(ballot.hint for ballot in tellings if ballot.score == 1 and ballot.hint and ballot.weight)
+    usable = tuple(sorted(given, key=lambda hint: (-given[hint], len(hint)))) if asks.reward == 1 else ()
+    heard = spoken(tellings) or {}
+    own = asks.reward == 1 and is_sure(asks.confidence or 0, (measures.get(one, PLAIN).least_own for one in heard))
+    return Finding(score, asks, usable, own)
+
+
+def score_found(counted: Sequence[Ballot], measures: Mapping[str, Measure]) -> Outcome:
+    """The reward, where the judges are sure enough of it. Judges are weighed against each other as their standing
+    says: a mixture of probabilities that hold is at most too careful."""
+    if (heard := spoken(counted)) is None:
+        return Outcome(None, None, _valid(counted), len(counted))
+    mixed = dict.fromkeys(calibrating.SCORES, 0.0)
+    total = sum(each[0].weight for each in heard.values())
+    for judge, each in heard.items():
+        for answer, p in measures.get(judge, PLAIN).score(said(each), each[0].role).items():
+            mixed[answer] += p * each[0].weight / total
+    chances = calibrating.rewards(mixed)
+    leaning = calibrating.likeliest(chances)
+    sure = is_sure(chances[leaning], (measures.get(judge, PLAIN).least for judge in heard))
+    return Outcome(
+        leaning if sure else None,
+        min(chances[leaning], 1.0),
+        _valid(counted),
+        len(counted),
+        None if sure else leaning,
+        is_new=sure and leaning == 0 and mixed[NEW] >= mixed["0"],
     )
+
+
+def hint_found(counted: Sequence[Ballot], measures: Mapping[str, Measure]) -> Outcome:
+    """1 where the judges are sure enough that a change is asked for, else -1; confidence is that of what it says."""
+    if (heard := spoken(counted)) is None:
+        return Outcome(None, None, _valid(counted), len(counted))
+    total = sum(each[0].weight for each in heard.values())
+    asks = sum(
+        measures.get(judge, PLAIN).hint(said(each), each[0].role)["1"] * each[0].weight / total
+        for judge, each in heard.items()
+    )
+    asks = min(asks, 1.0)
+    sure = is_sure(asks, (measures.get(judge, PLAIN).least_hint for judge in heard))
+    return Outcome(1 if sure else -1, asks if sure else 1 - asks, _valid(counted), len(counted))
+
+
+def is_sure(confidence: float, thresholds: Iterable[float | None]) -> bool:
+    """Whether it reaches the threshold of every judge that spoke; one that has none is never sure."""
+    return all(least is not None and confidence >= least - voting.SLACK for least in thresholds)
+
+
+def spoken(counted: Sequence[Ballot]) -> dict[str, list[Ballot]] | None:
+    """The readable ballots of each judge whose word counts; None without a quorum of all."""
+    if _valid(counted) < voting.quorum(len(counted)):
+        return None
+    heard: dict[str, list[Ballot]] = {}
+    for ballot in counted:
+        if ballot.score is not None and ballot.weight > 0:
+            heard.setdefault(ballot.judge, []).append(ballot)
+    return heard or None
+
+
+def said(ballots: Sequence[Ballot]) -> Said:
+    """What one judge's ballots on a question say: its probabilities, or the votes it cast."""
+    read = [ballot.probabilities for ballot in ballots if ballot.probabilities]
+    return read[-1] if read else [ballot.topic or str(ballot.score) for ballot in ballots]
+
+
+def _valid(counted: Sequence[Ballot]) -> int:
+    return sum(ballot.score is not None and ballot.weight > 0 for ballot in counted)

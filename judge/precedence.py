@@ -49,6 +49,7 @@ HINTS = (
     Source("reviewer", "a reviewer’s words", "a reviewer’s words", "said"),
     Source("guidance", "a person’s guidance", "your guidance", "said"),
     Source("rewrite", "a person’s rewrite", "your rewrite", "said"),
+    Source("said", "the user’s own next message", "your next message", "inferred"),
     Source("votes", "votes on a hint", "a hint the judge found", "inferred"),
 )
 """Who may word a hint: `Judgement.hint_from`."""

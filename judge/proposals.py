@@ -28,7 +28,10 @@ LOOKED_AT = 300
 
 MOST_CONFLICTS = 5
 
-TRUSTED = (Hint.Source.PERSON, Hint.Source.USER)
+OWN_WORDS = (Hint.Source.PERSON, Hint.Source.SAID)
+"""Whose words stand as a person wrote them: no judge made them up."""
+
+TRUSTED = (Hint.Source.PERSON, Hint.Source.SAID, Hint.Source.USER)
 """Whose words are the person's own. Only hints of these are merged without a person."""
 
 SAID = "The person said in their own words what they want."
@@ -148,7 +151,8 @@ class Plan:
 def is_a_persons(offer: Offer | None, keeps: Hint | None) -> bool:
     """Whether somebody worded what is taught, or decided on it: the hint that stands, or what it was merged into."""
     rows = (offer.into,) if offer is not None else (keeps, keeps.merged_into if keeps is not None else None)
-    return any(row.source == Hint.Source.PERSON or row.decided_by_id is not None for row in rows if row is not None)
+    said = offer is not None and offer.source == Hint.Source.SAID
+    return said or any(row.source in OWN_WORDS or row.decided_by_id is not None for row in rows if row is not None)
 
 
 def plan(turn: Turn, seen: Evidence, opinion: Opinion, *, trusted: bool) -> Plan:
@@ -188,7 +192,10 @@ def plan(turn: Turn, seen: Evidence, opinion: Opinion, *, trusted: bool) -> Plan
     by_words = {row.proposed: row for row in others}
     source, confidence = opinion.source or seen.source, opinion.hint_confidence
     offers = [
-        replace(_offer(turn, text, source, confidence, trusted=trusted, known=known), row=by_words.get(text))
+        replace(
+            _offer(turn, text, source, confidence, trusted=trusted, known=known, may_accept=opinion.may_accept),
+            row=by_words.get(text),
+        )
         for text in offered
     ]
     return Plan(rows, offers=tuple(offers), drops=tuple(drops))
@@ -303,11 +310,22 @@ def _standing(rows: Iterable[Hint]) -> Hint | None:
 
 
 def _offer(
-    turn: Turn, text: str, source: str, confidence: float | None, *, trusted: bool, known: Sequence[Hint]
+    turn: Turn,
+    text: str,
+    source: str,
+    confidence: float | None,
+    *,
+    trusted: bool,
+    known: Sequence[Hint],
+    may_accept: bool = False,
 ) -> Offer:
-    because = why_it_waits(text, source, confidence, trusted=trusted) or refers_back(text)
+    waits = why_it_waits(text, source, confidence, trusted=trusted, may_accept=may_accept)
+    because = waits or refers_back(text)
     into = None
-    if source == Hint.Source.USER:  # a person's own words are the hint word for word, and are merged by nobody else
+    if source in (
+        Hint.Source.USER,
+        Hint.Source.SAID,
+    ):  # a person's own words are the hint word for word, and are merged by nobody else
         wanted = (Hint.Status.WAITING,) if because else (Hint.Status.ACCEPTED, Hint.Status.EDITED)
         same = (hint for hint in known if hint.status in wanted and hint.source in TRUSTED)
         into = next((hint for hint in same if likeness.alike(text, hint.text)), None)
@@ -319,15 +337,18 @@ def _offer(
     return Offer(text, source, confidence, because, into, tuple(found[:MOST_CONFLICTS]))
 
 
-def why_it_waits(text: str, source: str, confidence: float | None, *, trusted: bool) -> str:
-    """Why a person is asked, in a sentence; empty when the policy accepts it."""
+def why_it_waits(text: str, source: str, confidence: float | None, *, trusted: bool, may_accept: bool = False) -> str:
+    """Why a person is asked, in a sentence; empty when the policy accepts it. `may_accept`: the hints of its judges
+    were measured, and are good enough to be accepted without a person."""
     if source != Hint.Source.PERSON and not trusted:
         return "The votes of this judge teach nothing by themselves."
     if not reviews.passes(source, confidence):
         least = reviews.threshold(source)
         if least is None:
             return f"What comes from {FROM.get(source, source)} waits for a person."
-        return f"Its votes agree by {confidence or 0:.2f}; it takes {least:.2f} to be accepted without a person."
+        return f"It is sure by {confidence or 0:.2f}; it takes {least:.2f} to be accepted without a person."
+    if source not in OWN_WORDS and not may_accept:
+        return "A judge worded it, whose hints were not measured to be good enough to go without a person."
     if source not in TRUSTED and (lure := hints.lure(text)):
         return f"It holds {lure}, and comes from {FROM.get(source, source)}."
     return ""
@@ -341,6 +362,7 @@ def refers_back(text: str) -> str:
 
 FROM: dict[str, str] = {
     Hint.Source.PERSON: "a person's own words",
+    Hint.Source.SAID: "the user's own next message",
     Hint.Source.USER: "what the user said",
     Hint.Source.ENVIRONMENT: "an environment",
     Hint.Source.TEST: "a test's output",

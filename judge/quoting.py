@@ -43,6 +43,7 @@ SPELLINGS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
     (re.compile(rf"(?P<before>boxed\s*\{{\s*){NUMBER}", re.IGNORECASE), in_words),  # a boxed score
     (re.compile(r"(boxed\s*)\{", re.IGNORECASE), r"\1("),  # any box
     (re.compile(rf"(?P<before>score[\"'*_\\\s]*:[\"'*_`\\\s]*){NUMBER}", re.IGNORECASE), in_words),  # in JSON too
+    (re.compile(r"(score[\"'*_\\\s]*:[\"'*_`\\\s]*)(new)\b", re.IGNORECASE), r"\1a \2 one"),
     (re.compile(r"\[(?=\s*[/|A-Za-z_])"), "("),  # [HINT_START], [INST], [/INST], [|user|]
     (re.compile(r"<(?!\s|=)"), "\u2039"),  # <|im_end|>, </s>, <start_of_turn>, <｜User｜>
     (TITLE, lambda found: f"{found[1] or found[2]};"),

@@ -27,9 +27,10 @@ from judge import hints, locking, samples, wishes
 from judge.locking import Grown, Rows
 from judge.models import Acceptance, Hint, Judgement, Overruling, Ruling
 
-DEFAULTS: dict[str, float | None] = {Hint.Source.PERSON: 0.0, Hint.Source.USER: 0.67}
-"""From which confidence on a hint of this source is accepted without a person; a source that is not named always waits.
-What a tool, a test, a file or the web wrote is not the word of the person who is taught for."""
+DEFAULTS: dict[str, float | None] = {Hint.Source.PERSON: 0.0, Hint.Source.SAID: 0.9}
+"""From which confidence on a hint of this source is accepted without a person; a source that is not named always waits:
+its words are a judge's. Those of the person's next message are their own, where judges are sure enough that it asks for
+a change (`Measure.least_own`)."""
 
 ROUNDS = 5
 """How often a decision is begun again because another one has just changed which rows it concerns."""

@@ -4,7 +4,7 @@ The rule, for each judge with each version of its prompts:
 
 * Measured on are the gold follow-ups (its newest reading of each) and the newest 300 turns that a person's thumb
   decided and that it voted on. What it could not read counts as wrong.
-* Fewer than 30 measured: weight 1. Nothing is known of it, and the page says so.
+* Fewer than 30 measured: weight 0. Nothing is known of it: its votes are cast and shown, and count for nothing.
 * Else what counts is the lower end of the 95 % interval (Wilson's) of its accuracy. At 0.75 or more: weight 1. Below,
   the weight falls in a straight line, to 0 at 0.5.
 * At weight 0 it has stopped: no verdict asks it, until it is measured anew and does better, or an operator overrules.
@@ -28,12 +28,14 @@ from django.db import transaction
 from django.db.models import Q
 
 from core.errors import TalkbackError
-from judge import voting
+from judge import scales, voting
 from judge.agreement import Agreement, Reading, agreement
-from judge.models import GoldReading, Ruling, Vote
+from judge.models import Ruling, Vote
 
 LEAST = 30
 """Follow-ups that must be measured before anything is said of a judge."""
+UNKNOWN = 0.0
+"""What a judge counts of which fewer were measured."""
 FLOOR = 0.75
 """Lower end of the accuracy's interval below which a judge loses weight."""
 NOTHING = 0.5
@@ -46,9 +48,10 @@ KEPT_S = 30.0
 """How long a weight is kept in this process before it is worked out again."""
 
 RULE = (
-    f"Fewer than {LEAST} follow-ups measured: it counts in full, and nothing is known. Else the lower end of the 95 % "
-    f"interval of its accuracy decides: from {FLOOR} on it counts in full, below that less and less, and at {NOTHING} "
-    "or lower not at all. Then it has stopped: no verdict asks it until it is measured anew or overruled here."
+    f"Fewer than {LEAST} follow-ups measured: it votes and counts for nothing, since nothing is known of it. Else the "
+    f"lower end of the 95 % interval of its accuracy decides: from {FLOOR} on it counts in full, below that less and "
+    f"less, and at {NOTHING} or lower not at all. Then it has stopped: no verdict asks it until it is measured anew or "
+    "overruled here."
 )
 
 
@@ -75,8 +78,14 @@ class Standing:
         return weighed(self.measured)
 
     @property
+    def is_unknown(self) -> bool:
+        """True when it was not measured, and no operator spoke: it votes, and counts for nothing."""
+        return self.weight == 0 and self.ruling is None and self.measured.measured < LEAST
+
+    @property
     def has_stopped(self) -> bool:
-        return self.weight == 0
+        """True when it was measured and does badly, or an operator stopped it: no verdict asks it."""
+        return self.weight == 0 and not self.is_unknown
 
     @property
     def sentence(self) -> str:
@@ -87,7 +96,7 @@ class Standing:
         measured = self.measured.measured
         if measured < LEAST:
             said = "Not measured yet" if not measured else f"Measured on {measured} of the {LEAST} that it takes"
-            return f"{said}: it counts in full, and nothing is known of it."
+            return f"{said}: it votes and counts for nothing. Measure it now."
         low = self.measured.interval.low
         found = f"The lower end of its accuracy is {low:.2f}"
         if self.weight == 1:
@@ -100,7 +109,7 @@ class Standing:
 def weighed(measured: Agreement) -> float:
     """The rule: from measurements to a weight between 0 and 1."""
     if measured.measured < LEAST:
-        return 1.0
+        return UNKNOWN
     return round(min(1.0, max(0.0, (measured.interval.low - NOTHING) / (FLOOR - NOTHING))), 4)
 
 
@@ -113,20 +122,26 @@ def standing(judge: str, prompt_version: str) -> Standing:
 
 
 def weight(judge: str, prompt_version: str) -> float:
-    """`standing(…).weight`, kept for a moment: it is asked for with every verdict."""
+    """What it counts now; kept for a moment, since it is asked for with every verdict."""
+    return lately(judge, prompt_version).weight
+
+
+def lately(judge: str, prompt_version: str) -> Standing:
+    """`standing`, as it was worked out within the last seconds."""
     now = time.monotonic()
     kept = _kept.get((judge, prompt_version))
     if kept is None or kept[0] < now:
-        kept = _kept[judge, prompt_version] = (now + KEPT_S, standing(judge, prompt_version).weight)
+        kept = _kept[judge, prompt_version] = (now + KEPT_S, standing(judge, prompt_version))
     return kept[1]
 
 
 def forget() -> None:
     """Work every weight out again when it is asked for next."""
     _kept.clear()
+    scales.forget()
 
 
-_kept: dict[tuple[str, str], tuple[float, float]] = {}
+_kept: dict[tuple[str, str], tuple[float, Standing]] = {}
 
 
 def overrule(judge: str, prompt_version: str, weight: float | None, *, by: User, reason: str) -> Ruling:
@@ -152,10 +167,37 @@ def overrule(judge: str, prompt_version: str, weight: float | None, *, by: User,
     return ruling
 
 
+def set_threshold(judge: str, prompt_version: str, threshold: float | None, *, by: User, reason: str) -> Ruling:
+    """Set how sure this judge must be of a verdict, whatever the rule says; None gives it back to the rule.
+
+    Raises OverrulingRefused for a threshold that is not between 0.5 and 1, and without a reason.
+    """
+    if threshold is not None and not 0.5 <= threshold <= 1:
+        raise OverrulingRefused("A threshold is a probability from 0.5 (more likely than not) to 1 (never).")
+    if not reason.strip():
+        raise OverrulingRefused("Say in a few words why, so that others can follow.")
+    about = {"judge": judge, "prompt_version": prompt_version}
+    with transaction.atomic():
+        before = scales.threshold_ruling(judge, prompt_version)
+        ruling = Ruling.objects.create(
+            verb=Ruling.Verb.POLICY,
+            by=by,
+            before=about | {"threshold": before.after["threshold"] if before else None},
+            after=about | {"threshold": threshold},
+            reason=reason.strip(),
+        )
+    scales.forget(judge, prompt_version)
+    return ruling
+
+
 def _ruling(judge: str, prompt_version: str) -> Ruling | None:
     """The operator's word that stands, if one does: the newest, unless it gave the judge back to the rule."""
     about = Ruling.objects.filter(
-        verb=Ruling.Verb.POLICY, after__judge=judge, after__prompt_version=prompt_version, undone_by=None
+        verb=Ruling.Verb.POLICY,
+        after__judge=judge,
+        after__prompt_version=prompt_version,
+        after__has_key="weight",
+        undone_by=None,
     )
     newest = about.select_related("by").order_by("-pk").first()
     return None if newest is None or newest.after.get("weight") is None else newest
@@ -163,12 +205,7 @@ def _ruling(judge: str, prompt_version: str) -> Ruling | None:
 
 def gold_readings(judge: str, prompt_version: str) -> list[Reading]:
     """This judge's newest reading of each gold follow-up, oldest first."""
-    rows = GoldReading.objects.filter(judge=judge, prompt_version=prompt_version).order_by("pk")
-    newest = {
-        item: Reading(expected, score, role, at)
-        for item, expected, score, role, at in rows.values_list("item", "expected", "score", "role", "read_at")
-    }
-    return sorted(newest.values(), key=lambda reading: reading.at)
+    return [Reading(one.expected, one.said, one.role, one.at) for one in scales.found_of(judge, prompt_version)]
 
 
 def thumb_readings(judge: str, prompt_version: str) -> list[Reading]:

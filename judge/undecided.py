@@ -9,8 +9,10 @@ from chat.models import Turn
 from judge import samples
 from judge.models import Hint, Vote
 
+NOT_SURE = "not sure"
+
 UNSURE = 0.6
-"""Votes that agree less than this are worth a person's look."""
+"""A reward that votes decided with less confidence is worth a look: an operator's low threshold let it pass."""
 
 NARROW = ("messages", "tools", "prompt_ids", "response_ids", "logprobs")
 """Columns of a turn as long as a conversation, which no decision reads."""
@@ -34,8 +36,9 @@ def queue(status: str = Hint.Status.WAITING, source: str = "") -> QuerySet[Hint]
 
 
 def unclear() -> QuerySet[Turn]:
-    """Turns whose reward a person should look at, newest first; `because` says why: tie, no quorum, low confidence,
-    or thumb against votes. What a reviewer has spoken on is not among them."""
+    """Turns whose reward a person should look at; `because` says why: thumb against votes, tie, low confidence, no
+    quorum, or not sure. The newest first, and behind all others those of which a judge is not sure: they are many, and
+    teach nothing. What a reviewer has spoken on is not among them."""
     scores = Vote.objects.filter(turn=OuterRef("pk"), question=Vote.Question.SCORE, score__isnull=False)
     total = scores.order_by().values("turn").annotate(total=Sum("score")).values("total")
     voted = Q(judgement__reward_from="votes")
@@ -50,8 +53,10 @@ def unclear() -> QuerySet[Turn]:
             When(voted & Q(judgement__confidence__lt=UNSURE), then=Value("low confidence")),
             When(against, then=Value("thumb against votes")),
             When(judgement__reason=samples.Reason.NO_QUORUM, then=Value("no quorum")),
+            When(judgement__reason_code=samples.Reason.UNCLEAR.code, then=Value(NOT_SURE)),
             default=Value(""),
             output_field=CharField(),
         )
     ).exclude(because="")
-    return found.select_related("session__user", "checkpoint", "judgement").order_by("-judgement__judged_at")
+    found = found.annotate(is_last=Case(When(because=NOT_SURE, then=Value(1)), default=Value(0)))
+    return found.select_related("session__user", "checkpoint", "judgement").order_by("is_last", "-judgement__judged_at")

@@ -25,6 +25,7 @@ from judge import (
     holdout,
     judges,
     marking,
+    own_words,
     polling,
     prompts,
     proposals,
@@ -42,6 +43,7 @@ from judge.redaction import Clean
 from judge.samples import Reason
 from judge.sittings import sitting
 from judge.teacher import Lesson, Reading, Unreadable
+from judge.voting import NEW
 from training.config import Recipe
 from training.models import Sample
 
@@ -63,13 +65,18 @@ class Opinion:
     reward: int | None = None
     reward_from: str = ""
     confidence: float | None = None
+    """How likely the reward is right; where votes are not sure enough of any, what they lean to."""
+    topic: str = ""
+    """`new`: votes say that the subject changes."""
     hints: tuple[str, ...] = ()
     """A person's own words, or the hints that a quorum of votes proposes; what becomes of them is judge.proposals'."""
     hint_from: str = ""
     hint_confidence: float | None = None
-    """Share of the valid hint votes that brought one; 1 for a person's own words."""
+    """How likely a change is asked for; 1 for a person's own words."""
     source: str = ""
-    """Hint.Source of the least trusted text that the judge read: it decides which acceptance policy holds."""
+    """Hint.Source of the least trusted text that the judge read, or `said`: it decides which policy holds."""
+    may_accept: bool = False
+    """The hints of the judges that worded it were measured, and are good enough for a policy to accept them."""
     note: Reason | None = None
     """What of the evidence could not be used."""
     rule: str = ""
@@ -247,7 +254,7 @@ def overruled(turn: Turn, opinion: Opinion) -> Opinion:
     if word is None:
         return opinion
     sure = None if word.reward is None else 1.0
-    return replace(opinion, reward=word.reward, reward_from="reviewer", confidence=sure, rule="", note=None)
+    return replace(opinion, reward=word.reward, reward_from="reviewer", confidence=sure, rule="", topic="", note=None)
 
 
 def stated(seen: Evidence) -> Opinion:
@@ -283,6 +290,8 @@ def voted(turn: Turn, seen: Evidence, *, who: Panel, recipe: Recipe) -> Opinion:
     """The opinion with the judges' votes where people left something open: a reward, and hints that are proposed. Every
     vote is kept.
 
+    Votes that are not sure enough of a reward propose no hint either. A change of subject asks for nothing.
+
     Raises EngineUnavailable when no vote of a round could be cast because nobody answered, and while there is no quorum
     because votes were late or never heard: that says nothing of the reply, and the turn is asked about again.
     """
@@ -297,27 +306,41 @@ def voted(turn: Turn, seen: Evidence, *, who: Panel, recipe: Recipe) -> Opinion:
     ballots = [ballot_of(vote) for vote in cast(turn, seen, questions, who=who)]
     if timezone.now() - (turn.observed_at or turn.moved_at) < PATIENCE:
         polling.awaited(ballots)
-    found = polling.finding(ballots)
+    if polling.are_unknown(who):
+        return replace(opinion, note=Reason.UNMEASURED)
+    measures = polling.bench(who).measures
+    found = polling.finding(ballots, measures)
     if Vote.Question.SCORE in questions:
+        if found.score.is_unclear:
+            return replace(opinion, confidence=found.score.confidence, note=Reason.UNCLEAR)
         if found.score.reward is None:
             opinion = replace(opinion, note=Reason.NO_QUORUM)
         else:
-            note = Reason.TIED if found.score.is_tie else None
             opinion = replace(
                 opinion,
                 reward=found.score.reward,
                 reward_from="votes",
                 confidence=found.score.confidence,
-                note=note,
+                topic=NEW if found.score.is_new else "",
+                note=Reason.NEW_TOPIC if found.score.is_new else None,
             )
-    if Vote.Question.HINT in questions:
-        if found.hints:
+    if Vote.Question.HINT in questions and not opinion.topic:
+        if found.is_own_sure and (wish := own_words.wish_in(seen)):
+            opinion = replace(
+                opinion,
+                hints=(wish,),
+                hint_from="said",
+                hint_confidence=found.asks_hint.confidence,
+                source=Hint.Source.SAID,
+            )
+        elif found.hints:
             opinion = replace(
                 opinion,
                 hints=found.hints,
                 hint_from="votes",
                 hint_confidence=found.asks_hint.confidence,
                 source=seen.source,
+                may_accept=all(measures[who].hints_hold for who in {one.judge for one in ballots}),
             )
         elif found.asks_hint.reward is None:
             opinion = replace(opinion, note=Reason.NO_QUORUM)
@@ -374,6 +397,8 @@ def vote_of(turn: Turn, seen: Evidence, ballot: Ballot) -> Vote:
         evidence=seen.digest,
         raw=ballot.raw,
         score=ballot.score,
+        topic=ballot.topic,
+        probabilities=dict(ballot.probabilities),
         hint=ballot.hint,
         failure=ballot.failure,
         seconds=ballot.seconds,
@@ -392,6 +417,8 @@ def ballot_of(vote: Vote) -> Ballot:
         role=vote.role,
         weight=vote.weight,
         score=vote.score,
+        topic=vote.topic,
+        probabilities=vote.probabilities,
         hint=vote.hint,
         failure=vote.failure,
     )
@@ -416,12 +443,14 @@ def _without_sample(opinion: Opinion, seen: Evidence, plan: Plan, offer: Offer |
 def _hint_from(opinion: Opinion, plan: Plan, offer: Offer | None) -> str:
     """guidance | rewrite | votes | reviewer: whose words the turn learns with."""
     if offer is not None:
-        return opinion.hint_from if offer.source == Hint.Source.PERSON else "votes"
+        return opinion.hint_from if offer.source in proposals.OWN_WORDS else "votes"
     row = plan.keeps
     if row is None:
         return ""
     if row.status == Hint.Status.EDITED or (row.status == Hint.Status.MERGED and row.decided_by_id is not None):
         return "reviewer"
+    if row.source == Hint.Source.SAID:
+        return "said"
     return opinion.hint_from or "guidance" if row.source == Hint.Source.PERSON else "votes"
 
 
@@ -486,6 +515,7 @@ def _written(turn: Turn, seen: Evidence, verdict: Verdict, renderer: Renderer, r
             reason, code = (Reason.KEPT, "") if is_kept else (verdict.reason, verdict.code)
             judgement.reward, judgement.reward_from = opinion.reward, opinion.reward_from
             judgement.confidence, judgement.rule = opinion.confidence, opinion.rule
+            judgement.topic = opinion.topic
             judgement.hint, judgement.hint_from = verdict.hint, verdict.hint_from if verdict.hint else ""
             taught = verdict.taught or turn
             heat = {}

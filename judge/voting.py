@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final, Literal
 
 BOXED = re.compile(r"\\?boxed\s{0,8}\{\s{0,8}([^{}\n]{0,20}?)\s{0,8}\}", re.IGNORECASE)
 NUMBER = re.compile(r"([+\-\u2212\u2013]?)\s*([01])(?:\.0*)?")  # a minus sign is often a typographic one
@@ -13,7 +14,13 @@ WORDS = re.compile(
     r"^[ \t>*_#]*(?:final[ _]+)?score[ \t*_]*:[ \t*_`]*([+\-\u2212\u2013]?[ \t]*[01](?:\.0*)?)[ \t*_`.]*$",
     re.IGNORECASE | re.MULTILINE,
 )
-FIELD = re.compile(r"\"score\"\s*:\s*\"?[+-]?[01](?:\.0*)?\"?\s*[,}]")
+FIELD = re.compile(r"\"score\"\s*:\s*\"?(?:[+-]?[01](?:\.0*)?|new)\"?\s*[,}]")
+NEW: Final = "new"
+"""The answer of a judge that sees a change of subject: it says nothing of the reply."""
+
+Answer = int | Literal["new"]
+"""What a judge says how it went: 1, 0, -1, or NEW."""
+
 HINT = re.compile(
     r"\[\s{0,8}HINT[_ ]START\s{0,8}\](.{0,4000}?)\[\s{0,8}HINT[_ ]END\s{0,8}\]", re.IGNORECASE | re.DOTALL
 )
@@ -36,21 +43,31 @@ def own(text: str) -> str:
     return QUOTED.sub("", text[-READ:])
 
 
+def answer_of(text: str) -> Answer | None:
+    """The last readable boxed answer, -1, 0, 1 or NEW; without any, that of a JSON object which is the whole answer, or
+    of the last line "Score: …". None when there is none.
+
+    >>> answer_of(r"They ask for something else. \\boxed{new}"), answer_of('{"reasoning": "Else.", "score": "new"}')
+    ('new', 'new')
+    """
+    said = own(text)
+    for spelled in (BOXED.findall(said), [_object(said).get("score")], WORDS.findall(said)):
+        answers = [answer for one in spelled if (answer := _answer(one)) is not None]
+        if answers:
+            return answers[-1]
+    return None
+
+
 def score_of(text: str) -> int | None:
-    """The last readable boxed score, -1, 0 or 1; without any, that of a JSON object which is the whole answer, or of
-    the last line "Score: …". None when there is none.
+    """The score of `answer_of`: a change of subject scores 0.
 
     >>> score_of(r"They thanked. \\boxed{ +1 }"), score_of(r"\\boxed{1} no, \\boxed{-1.0}"), score_of("1, clearly")
     (1, -1, None)
     >>> score_of('{"reasoning": "They thanked.", "score": 1}'), score_of("They object.\\n**Score:** -1")
     (1, -1)
     """
-    said = own(text)
-    for spelled in (BOXED.findall(said), [_object(said).get("score")], WORDS.findall(said)):
-        scores = [score for one in spelled if (score := _number(one)) is not None]
-        if scores:
-            return scores[-1]
-    return None
+    answer = answer_of(text)
+    return 0 if answer == NEW else answer
 
 
 def decision_of(text: str) -> int | None:
@@ -59,8 +76,8 @@ def decision_of(text: str) -> int | None:
     >>> decision_of(r"\\boxed{1} [HINT_START]Be brief.[HINT_END]"), decision_of(r"\\boxed{0}")
     (1, None)
     """
-    decision = score_of(text)
-    return decision if decision in (1, -1) else None
+    decision = answer_of(text)
+    return decision if decision == 1 or decision == -1 else None
 
 
 def hint_of(text: str) -> str:
@@ -89,6 +106,10 @@ def _object(text: str) -> dict[str, object]:
     return found if isinstance(found, dict) else {}
 
 
+def _answer(inside: object) -> Answer | None:
+    return NEW if isinstance(inside, str) and inside.strip().casefold() == NEW else _number(inside)
+
+
 def _number(inside: object) -> int | None:
     if isinstance(inside, bool) or not isinstance(inside, str | int | float):
         return None
@@ -104,11 +125,25 @@ class Outcome:
     """What a round of votes came to."""
 
     reward: int | None
-    """-1, 0 or 1; None: too few votes could be read, so nobody knows."""
+    """-1, 0 or 1; None: too few votes could be read, or they are not sure enough."""
     confidence: float | None
-    """The share of the valid votes, by weight, that agree with the reward."""
+    """How likely the reward, or what they lean to, is right; None: too few votes could be read."""
     valid: int
     asked: int
+    leaning: int | None = None
+    """What they lean to where there is no reward, since they are not sure enough."""
+    is_new: bool = False
+    """They say that the subject has changed."""
+
+    @property
+    def is_unclear(self) -> bool:
+        """True when votes were read, and are not sure enough."""
+        return self.reward is None and self.leaning is not None
+
+    @property
+    def likeliest(self) -> int | None:
+        """The reward, or what they lean to."""
+        return self.leaning if self.reward is None else self.reward
 
     @property
     def is_tie(self) -> bool:
@@ -137,10 +172,11 @@ def outcome(scores: Sequence[int | None], weights: Sequence[float] = ()) -> Outc
     """The reward and how sure it is; None marks a failed vote, which is no vote and never a zero. Votes without weight
     are as good as failed.
 
-    >>> outcome([1, 1, None])
-    Outcome(reward=1, confidence=1.0, valid=2, asked=3)
-    >>> outcome([1, None, None])
-    Outcome(reward=None, confidence=None, valid=1, asked=3)
+    >>> found = outcome([1, 1, None])
+    >>> found.reward, found.confidence, found.valid, found.asked
+    (1, 1.0, 2, 3)
+    >>> outcome([1, None, None]).reward is None
+    True
     """
     heard = [None if not weight else score for score, weight in zip(scores, _weights(scores, weights), strict=True)]
     valid = sum(score is not None for score in heard)

@@ -55,7 +55,7 @@ class Verdict(BaseModel):
     reward_from: str | None = Field(description="reviewer, thumb, marks, test, rule or votes: the first that spoke.")
     confidence: float | None
     hint: str | None
-    hint_from: str | None = Field(description="reviewer, guidance, rewrite or votes.")
+    hint_from: str | None = Field(description="reviewer, guidance, rewrite, said (the next message) or votes.")
     precedence: str | None = Field(description="Whose word it is, and whose outranks it, in a sentence.")
     note: Noted | None = Field(description="Why it made no sample, or what of the evidence went into none.")
     judged: int

@@ -23,7 +23,7 @@ from gpu_workers.engine import PauseMode
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused
 from gpu_workers.tinker import files
 from gpu_workers.tinker.service import Service, scored
-from gpu_workers.types import Completion, Delta, Sampling, Scored, Top, storable
+from gpu_workers.types import Choices, Completion, Delta, Sampling, Scored, Top, storable
 
 READY_S = 30.0
 """How long the service's word that it has the model is believed."""
@@ -125,6 +125,20 @@ class TinkerEngine:
             )
         )
         return Scored(tuple(response_ids), tuple(scored(said, len(ids), len(response_ids))))
+
+    async def score_choices(
+        self,
+        prompt_ids: Sequence[int],
+        choice_ids: Sequence[int],
+        *,
+        adapter: str | None = None,
+        priority: int = 0,
+    ) -> Choices:
+        """Log-probs at temperature 1 of each of these ids as the next token; the service is asked once for each."""
+        if not prompt_ids or not choice_ids:
+            raise ValueError("choices are scored after a prompt, and there is at least one")
+        said = await asyncio.gather(*(self.score(prompt_ids, [id], adapter=adapter) for id in choice_ids))
+        return Choices(tuple(one.logprobs[0] for one in said), len(prompt_ids))
 
     # Adapters
 

@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("judge", "0009_compared"), ("chat", "0001_initial")]
+    dependencies = [("judge", "0011_probabilities"), ("chat", "0001_initial")]
 
     operations = [
         migrations.CreateModel(

@@ -16,7 +16,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from judge.evidence import Evidence
-from judge.voting import hint_of, score_of
+from judge.voting import NEW, answer_of, hint_of
 
 Asked = Literal["score", "hint"]
 
@@ -29,10 +29,20 @@ LIKE = {"environment": ("tool",), "test": ("tool",), "person": ("user",)}
 """Whose rubric and cases serve a role that has none of its own."""
 
 OBJECTS: dict[Asked, str] = {
-    "score": 'Answer with JSON only: {"reasoning": one short sentence, "score": 1, 0 or -1}.',
+    "score": 'Answer with JSON only: {"reasoning": one short sentence, "score": 1, 0, -1 or "new"}.',
     "hint": 'Answer with JSON only: {"reasoning": one short sentence, "score": 1 if there is a hint, else -1, "hint": '
     "the hint, or an empty text}.",
 }
+
+
+LEAD = "\\boxed{"
+"""What stands before the answer itself."""
+
+LEAD_REGEX = r"\\boxed\{"
+"""The same, as the regular expressions of the families spell it."""
+
+CHOICES: dict[Asked, tuple[str, ...]] = {"score": ("1", "0", "-1", NEW), "hint": ("1", "-1")}
+"""What may stand in the box."""
 
 
 class Question(BaseModel):
@@ -48,6 +58,11 @@ class Question(BaseModel):
     """A regular expression of the whole answer, for engines that constrain decoding; empty: free text."""
     max_new_tokens: int | None = None
     """Room for the answer; null: JUDGE_MAX_NEW_TOKENS."""
+
+    @property
+    def begins_with_box(self) -> bool:
+        """True when nothing stands before the box: what it will hold is known as soon as the question is read."""
+        return self.regex.startswith(LEAD_REGEX)
 
     def text(self, role: str, answer: str | None = None) -> str:
         """What is asked where the next state is of this role; `answer` in place of how it is to be answered."""
@@ -142,7 +157,7 @@ def as_object(asked: Asked, said: str) -> str:
     >>> as_object("hint", r"They name it. \\boxed{1} [HINT_START] Be brief. [HINT_END]")
     '{"reasoning": "They name it.", "score": 1, "hint": "Be brief."}'
     """
-    answer: dict[str, str | int | None] = {"reasoning": said.partition("\\boxed")[0].strip(), "score": score_of(said)}
+    answer: dict[str, str | int | None] = {"reasoning": said.partition("\\boxed")[0].strip(), "score": answer_of(said)}
     if asked == "hint":
         answer["hint"] = hint_of(said)
     return json.dumps(answer, ensure_ascii=False)
@@ -151,10 +166,8 @@ def as_object(asked: Asked, said: str) -> str:
 @cache
 def schema(asked: Asked) -> str:
     """The JSON schema of an answer, as text."""
-    fields: dict[str, object] = {
-        "reasoning": {"type": "string"},
-        "score": {"type": "integer", "enum": [-1, 0, 1] if asked == "score" else [-1, 1]},
-    }
+    score = {"enum": [-1, 0, 1, NEW]} if asked == "score" else {"type": "integer", "enum": [-1, 1]}
+    fields: dict[str, object] = {"reasoning": {"type": "string"}, "score": score}
     if asked == "hint":
         fields["hint"] = {"type": "string"}
     return json.dumps({"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False})

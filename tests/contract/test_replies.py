@@ -62,6 +62,20 @@ async def test_scoring_names_the_likeliest_tokens_at_each_place_where_they_are_a
     assert (await client.score(PROMPT, response)).top == ()
 
 
+async def test_choices_have_their_log_probs_at_temperature_one_and_nothing_is_generated(
+    client: Engine, reference: Reference
+) -> None:
+    choices = (423, 5, 194, 6)
+
+    found = await client.score_choices(PROMPT, choices)
+    again = await client.score_choices(PROMPT, choices[::-1])
+
+    wanted = reference.logits(PROMPT)[-1].log_softmax(-1)[torch.tensor(choices)].tolist()
+    assert found.logprobs == pytest.approx(wanted, abs=CLOSE)
+    assert again.logprobs == pytest.approx(wanted[::-1], abs=CLOSE)
+    assert found.prompt_tokens == len(PROMPT)
+
+
 async def test_a_prompt_of_one_token_can_be_scored_from(client: Engine, reference: Reference) -> None:
     scored = await client.score((1,), (310,))
 

@@ -12,7 +12,8 @@ from chat.models import Session, Turn
 from chat.rendering import Renderer
 from feedback.models import Feedback
 from gpu_workers.fakes import FakeEngine
-from judge import judges, verdicts
+from judge import judges, reviews, scales, standing, verdicts
+from judge.models import Hint
 from training.config import Recipe
 from training.models import Checkpoint
 
@@ -74,3 +75,20 @@ def judge_it(engine: FakeEngine, renderer: Renderer) -> Callable[..., bool]:
         )
 
     return judge_it
+
+
+@pytest.fixture(autouse=True)
+def judges_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judges count here though nobody measured them, and a policy accepts their hints on users' messages from two votes
+    of three on; tests of what holds without either ask for `as_shipped`."""
+    standing.forget()
+    monkeypatch.setattr(standing, "UNKNOWN", 1.0)
+    monkeypatch.setattr(scales.Measure, "hints_hold", True)
+    monkeypatch.setitem(reviews.DEFAULTS, Hint.Source.USER, 0.67)
+
+
+@pytest.fixture
+def as_shipped(judges_count: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A judge that was not measured counts for nothing, and a judge's words wait, as everywhere outside these tests."""
+    monkeypatch.undo()
+    standing.forget()

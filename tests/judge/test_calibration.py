@@ -275,7 +275,8 @@ def test_the_command_measures_and_says_what_came_of_it(knowing, small_gold, caps
     assert (
         "accuracy 1.00 (95 % interval 0.44 to 1.00), kappa 1.00, no verdict on 0 of 3" in said
     )  # 3 of 3: n / (n + z²)
-    assert "hint or none: right on 3 of 3; named the change on 1 of 1" in said
+    assert "hint or none: right on 3 of 3" in said
+    assert "named the change on 1 of 1; false on 0 of 2; a policy may not accept them" in said
     asked = len(engine.asked("generate"))
 
     call_command("calibrate", "--json", "--judge", "base")

@@ -8,9 +8,10 @@ from io import StringIO
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.db.utils import OperationalError
 
 from gpu_workers.errors import EngineUnavailable
-from judge import items
+from judge import items, scales
 from judge.items import Bad, Item
 
 ITEM = {"id": "a", "request": "What is 2 and 2?", "reply": "Five.", "next_role": "user", "next_state": "No, four."}
@@ -18,7 +19,7 @@ HINT = "Add the numbers before you reply."
 
 
 @pytest.fixture
-def files(tmp_path, renderer, engine):
+def files(tmp_path, renderer, engine, db):
     """Write items, run the command, read what it wrote."""
 
     class Files:
@@ -52,12 +53,15 @@ def test_each_item_gets_a_verdict_with_its_votes_and_a_hint(files, engine):
     assert (verdict["score"], verdict["confidence"], verdict["hint"]) == (-1, 1.0, HINT)
     assert [(vote["question"], vote["score"]) for vote in verdict["votes"]] == [("score", -1)] * 3 + [("hint", 1)] * 3
     assert verdict["votes"][0]["raw"] == r"They object. \boxed{-1}"
-    assert set(verdict) == {"id", "score", "confidence", "votes", "hint"}
+    assert set(verdict) == {"id", "score", "confidence", "decided", "votes", "hint"}
     assert f"2 judged: {files.out}" in told
 
 
-def test_it_needs_no_database_of_verdicts(files, engine):
-    """Run without the database mark: nothing here asks it."""
+def test_it_needs_no_database_of_verdicts(files, engine, monkeypatch):
+    def missing(*of):
+        raise OperationalError("no such table: judge_goldreading")
+
+    monkeypatch.setattr(scales, "of", missing)
     engine.says(r"\boxed{1}", times=None)
     files.write(ITEM)
     files.run()
@@ -67,7 +71,8 @@ def test_it_needs_no_database_of_verdicts(files, engine):
 def test_votes_that_cannot_be_read_are_written_as_failures(files, engine):
     engine.says("I like it.", times=None)
     files.write(ITEM)
-    files.run("--votes", "3")
+    with pytest.raises(CommandError, match=r"1 judged; 1 could not be judged: a\."):
+        files.run("--votes", "3")
     verdict = files.written[0]
     assert (verdict["score"], verdict["confidence"], verdict["hint"]) == (None, None, "")
     assert {vote["failure"] for vote in verdict["votes"]} == {"unreadable: no boxed score"}

@@ -222,7 +222,7 @@ def test_a_name_that_nobody_has_is_answered_with_the_names_there_are(settings, r
 class Silent:
     """A judge of this name that is never asked."""
 
-    family, version, versions = "cases", USUAL, frozenset({USUAL})
+    family, version, versions, reads = "cases", USUAL, frozenset({USUAL}), False
 
     def __init__(self, name, votes=None):
         self.name, self.votes = name, votes
@@ -283,7 +283,7 @@ def test_the_adapter_is_loaded_when_it_is_missing_and_an_older_one_let_go(engine
 
     assert [one.text for one in said] == [r"\boxed{-1}"] * 3
     assert engine.loaded == {"talkback-4-x": "/checkpoints/4", who.name: str(who.adapter.place)}
-    assert {call.adapter for call in engine.asked("generate")} == {who.name}
+    assert {call.adapter for call in engine.asked("choices")} == {who.name}
     loads = len([one for one in engine.admin if one[0] == "load"])
     judges.ask([Ask(who, "score", SEEN)])
     assert len([one for one in engine.admin if one[0] == "load"]) == loads  # it stays
@@ -306,12 +306,16 @@ def test_an_adapter_that_the_engine_refuses_costs_no_turn_its_verdict(engine, re
 
 def test_the_adapter_is_asked_in_its_own_words_and_held_to_its_grammar(engine, renderer, fitting_adapter):
     (who,) = judges.panel()
+    engine.says(r"\boxed{1} [HINT_START] Count once more. [HINT_END]", times=None)
     asked(who)
     asked(who, question="hint")
-    score, hint = engine.asked("generate")[-2:]
-    for call, question in ((score, "score"), (hint, "hint")):
-        told = prompts.question(question, "trained")
-        assert (call.sampling.regex, call.sampling.max_new_tokens) == (told.regex, told.max_new_tokens)
+    score, hint = engine.asked("choices")[-2:]
+    (worded,) = engine.asked("generate")
+    told = prompts.question("hint", "trained")
+    assert (worded.sampling.regex, worded.sampling.max_new_tokens) == (told.regex, told.max_new_tokens)
+    assert worded.sampling.temperature == 0  # one vote has the likeliest words
+    assert score.prompt.endswith(r"\boxed{")
+    assert hint.prompt.endswith(r"\boxed{")
     shared = len(renderer.prompt_ids(prompts.messages("score", SEEN, "trained"))) - 20
     assert score.prompt_ids[:shared] == hint.prompt_ids[:shared]  # both questions begin alike
 
@@ -326,10 +330,11 @@ def test_an_engine_without_grammars_is_asked_without_one(engine, renderer, fitti
         return await generate(prompt_ids, sampling, **kwargs)
 
     monkeypatch.setattr(engine, "generate", free)
-    engine.says(r"\boxed{1}", times=None)
+    said = r"\boxed{1} [HINT_START] Count once more. [HINT_END]"
+    engine.says(said, times=None)
     (who,) = judges.panel()
     engine.loaded[who.name] = "x"
-    assert asked(who).text == asked(who).text == r"\boxed{1}"
+    assert asked(who, question="hint").text == asked(who, question="hint").text == said
     assert [bool(regex) for regex in regexes] == [True, False, False]  # remembered
 
 

@@ -82,7 +82,7 @@ def test_below_the_policy_it_waits_and_a_reward_that_stands_teaches_alone(hear, 
     turn = hear(SHORT, votes=2, recipe=Recipe())
     hint, judgement = only(turn), turn.judgement
     assert hint.status == "waiting"
-    assert hint.waits_because == "Its votes agree by 0.67; it takes 0.90 to be accepted without a person."
+    assert hint.waits_because == "It is sure by 0.67; it takes 0.90 to be accepted without a person."
     assert (judgement.hint, judgement.reason, judgement.reason_code) == ("", Reason.HINT_WAITS, "hint_waits")
     assert (judgement.sample.reward, judgement.sample.has_teacher) == (-1, False)
 

@@ -268,7 +268,7 @@ class Listener:
     kind, name, family, version, votes, host = "openai", "ear", "cases", "1", 0, "judge.example.com"
 
     def __init__(self, leaves_machine: bool) -> None:
-        self.leaves_machine = leaves_machine
+        self.leaves_machine, self.reads = leaves_machine, False
 
 
 @pytest.mark.parametrize(("leaves", "shown"), [(False, SAID), (True, SAID.replace(SECRETS[0], "[email 1]"))])

@@ -45,7 +45,7 @@ def read_gold(db):
 @pytest.mark.parametrize(
     ("right", "wrong", "weight"),
     [
-        (0, 29, 1.0),  # too few to say
+        (29, 0, 0.0),  # too few to say
         (0, 30, 0.0),
         (
             60,
@@ -56,7 +56,7 @@ def read_gold(db):
         (90, 10, 1.0),  # low: 0.8256
     ],
 )
-def test_the_rule(right, wrong, weight):
+def test_the_rule(right, wrong, weight, as_shipped):
     seen = agreement(readings(*[(1, 1)] * right, *[(1, -1)] * wrong))
     assert standing.weighed(seen) == pytest.approx(weight, abs=2e-4)
 
@@ -71,10 +71,10 @@ def test_a_judge_that_is_right_once_more_never_counts_less(measured, right):
     assert 0 <= weight(right) <= weight(right + 1) <= 1
 
 
-def test_an_unknown_judge_counts_in_full_and_that_is_said(db):
+def test_a_judge_that_was_not_measured_counts_for_nothing_and_that_is_said(db, as_shipped):
     found = standing.standing("nobody", "cases-1")
-    assert found.weight == 1
-    assert found.sentence == "Not measured yet: it counts in full, and nothing is known of it."
+    assert (found.weight, found.is_unknown, found.has_stopped) == (0, True, False)
+    assert found.sentence == "Not measured yet: it votes and counts for nothing. Measure it now."
 
 
 def test_a_poor_judge_stops_for_its_version_of_the_prompts_only(read_gold):

@@ -304,13 +304,13 @@ def test_votes_are_sampled_at_the_lowest_priority_and_by_the_base(serve, judge_i
     assert {(call.adapter, call.priority, call.sampling.temperature) for call in calls} == {(None, 0, 0.6)}
 
 
-def test_a_tie_is_zero_and_waits_for_a_person(serve, judge_it, engine):
+def test_a_tie_is_unclear_and_waits_for_a_person(serve, judge_it, engine):
     for score in (1, 0, -1):
         engine.says(rf"\boxed{{{score}}}", to=SCORE)
     turn = serve(next_state="Hm.")
     judge_it(turn, BINARY)
     judgement = Judgement.objects.get(turn=turn)
-    assert (judgement.reward, judgement.sample, judgement.reason) == (0, None, Reason.TIED)
+    assert (judgement.reward, judgement.sample, judgement.reason) == (None, None, Reason.UNCLEAR)
 
 
 def test_unreadable_votes_are_kept_asked_again_and_never_become_zeros(serve, judge_it, engine):

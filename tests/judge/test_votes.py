@@ -8,7 +8,7 @@ import pytest
 
 from gpu_workers.errors import EngineRefused, EngineUnavailable
 from gpu_workers.types import Completion
-from judge import judges, standing, verdicts
+from judge import judges, standing, undecided, verdicts
 from judge.judges import EngineJudge
 from judge.models import Judgement, Vote
 from judge.samples import Reason
@@ -34,7 +34,7 @@ class Scripted:
     """A judge that says these things, one after another, the last one for ever; an error is raised."""
 
     kind, family, version, versions, votes = "openai", "cases", "cases-1", frozenset({"cases-1"}), None
-    host, leaves_machine = "", False
+    host, leaves_machine, reads = "", False, False
 
     def __init__(self, *sayings, name="scripted"):
         self.name, self.sayings, self.asked = name, list(sayings), 0
@@ -84,10 +84,11 @@ def test_a_judge_that_contradicts_itself_is_taken_at_its_last_word(judged):
     assert judged(Scripted(r"\boxed{1} On second thoughts \boxed{-1}")).reward == -1
 
 
-def test_judges_that_contradict_each_other_tie_and_a_person_decides(judged):
+def test_judges_that_contradict_each_other_are_unclear_and_a_person_decides(judged):
     panel = [Scripted(rf"\boxed{{{score}}}", name=f"judge of {score}") for score in (1, 0, -1)]
     verdict = judged(*panel)
-    assert (verdict.reward, verdict.reason, verdict.reason_code, verdict.sample) == (0, Reason.TIED, "tied", None)
+    assert (verdict.reward, verdict.reward_from, verdict.reason_code, verdict.sample) == (None, "", "unclear", None)
+    assert list(undecided.unclear().values_list("because", flat=True)) == ["not sure"]
     assert verdict.confidence == pytest.approx(1 / 3)
 
 
@@ -136,9 +137,9 @@ def test_each_vote_says_who_read_what_how_long_and_at_what_cost(judged):
 def test_a_light_judge_counts_less_and_its_votes_say_so(judged, monkeypatch):
     monkeypatch.setattr(standing, "weight", lambda name, version: 0.25 if name == "light" else 1.0)
     light, heavy = Scripted(r"\boxed{1}", name="light"), Scripted(r"\boxed{-1}", name="heavy")
-    verdict = judged(light, heavy)  # light, heavy, light
+    verdict = judged(light, heavy)  # light, heavy, light: each judge is heard once, however many votes it cast
     assert verdict.reward == -1
-    assert verdict.confidence == pytest.approx(1 / 1.5)
+    assert verdict.confidence == pytest.approx(1 / 1.25)
     assert set(Vote.objects.values_list("judge", "weight")) == {("light", 0.25), ("heavy", 1.0)}
 
 

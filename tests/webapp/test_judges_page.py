@@ -7,7 +7,7 @@ from datetime import date, timedelta
 import pytest
 from django.utils import timezone
 
-from judge import calibration, gold, judges, standing
+from judge import calibration, gold, judges, scales, standing
 from judge.agreement import agreement
 from judge.models import GoldReading, Judgement, Measuring, Ruling, Vote
 from tests.judge.test_agreement import readings
@@ -63,7 +63,9 @@ def test_only_staff_come_in(client, talker, who):
 def test_a_judge_that_was_never_measured_says_so(console, who):
     page = console.get(HERE).content.decode()
     assert who.name in page
-    assert "Not measured yet: it counts in full, and nothing is known of it." in page
+    assert "Not measured yet: it votes and counts for nothing. Measure it now." in page
+    assert 'chip warn">not measured: counts for nothing' in page
+    assert "Votes are cast and shown, and count for nothing" in page
     assert "None read yet: measure it." in page
     assert "It has cast no vote in thirty days." in page
     assert "no text leaves your network for it" in page
@@ -202,7 +204,8 @@ def test_over_time_is_drawn_with_its_intervals_and_said_in_words(console, who, r
     read_gold(measured=40, wrong=4)
     page = closer(console, who).content.decode()
     assert "gold: from 0.50 to 0.90" in page
-    assert page.count("<circle") == 2
+    over_time = page[page.index('aria-label="Accuracy from') :]
+    assert over_time[: over_time.index("</svg>")].count("<circle") == 2
     assert "a point a day" in page
 
 
@@ -220,3 +223,19 @@ def test_a_plot_lies_within_its_frame():
     assert drawn.floor == 38.0
     assert all(8 <= spot.high <= spot.y <= spot.low <= 128 for spot in line.spots)
     assert plots.plot({"gold": {}}, days=1, floor=0.75) is None
+
+
+def test_the_page_shows_reliability_and_coverage_and_moves_the_threshold(console, who, read_gold):
+    read_gold(measured=62, wrong=2)
+    page = closer(console, who).content.decode()
+    assert "Does 0.9 mean 0.9?" in page
+    assert "Fewer verdicts, more of them right." in page
+
+    said = {"name": who.name, "version": who.version, "threshold": "0,95", "reason": "It must be stricter here."}
+    page = console.post(f"{HERE}threshold/", said, follow=True).content.decode()
+    assert f"{who.name} decides from 0.95 on." in page
+    assert "threshold set to 0.95" in page
+    assert scales.measure(who.name, who.version).least == 0.95
+    page = console.post(f"{HERE}threshold/", said | {"threshold": "2"}, follow=True).content.decode()
+    assert "A threshold is a probability from 0.5" in page
+    assert "It must be stricter here." in console.get("/console/audit/").content.decode()

@@ -80,7 +80,9 @@ class Facts:
     lines: int = 0
     """Lines beside the shared one."""
     stopped: bool = False
-    """Votes would teach, and no judge's vote counts (judge.standing)."""
+    """Votes would teach, and every judge has stopped (judge.standing)."""
+    unknown: bool = False
+    """Votes would teach, and no judge was measured."""
     wait: Wait | None = None
     """Why what is due does not begin now: the queued run, or else the next batch."""
     pause: Pause | None = None
@@ -191,6 +193,7 @@ def gather() -> Facts:
         silences=silences,
         lines=Line.objects.filter(retired_at=None).exclude(name=SHARED).count(),
         stopped=have_stopped(),
+        unknown=are_unknown(),
         wait=waiting(active),
         pause=hours.current(),
     )
@@ -210,6 +213,14 @@ def have_stopped() -> bool:
         return judges.teaches() and polling.have_stopped(judges.panel())
     except JudgesInvalid:
         return False  # the judges' page says what is wrong with them
+
+
+def are_unknown() -> bool:
+    """True when votes would teach here and no judge counts, since none was measured."""
+    try:
+        return judges.teaches() and polling.are_unknown(judges.panel())
+    except JudgesInvalid:
+        return False
 
 
 def stations(facts: Facts) -> list[Station]:
@@ -276,6 +287,9 @@ def _judge(facts: Facts) -> Station:
     if not due:
         if facts.stopped:
             said = "Every judge has stopped: votes teach nothing. Measure one anew or overrule the floor, under Judges."
+            return Station("judge", "Judge", f"{turns['judged']} judged", "you", said)
+        if facts.unknown:
+            said = "No judge was measured: votes are shown, and count for nothing. Measure now, under Judges."
             return Station("judge", "Judge", f"{turns['judged']} judged", "you", said)
         said = f"{counted(turns['judged'], 'turn')} judged." if turns["judged"] else "Nothing to judge yet."
         return Station("judge", "Judge", f"{turns['judged']} judged", "idle", said)

@@ -34,6 +34,7 @@ REASONS = ("not asked for", "wrong", "nothing new", "only this once", "not trust
 
 SOURCES = {
     Hint.Source.PERSON: "a correction that a person wrote",
+    Hint.Source.SAID: "the person’s next message, in its own words",
     Hint.Source.USER: "the person’s next message, as judges read it",
     Hint.Source.ENVIRONMENT: "what the environment answered",
     Hint.Source.TEST: "what a test said",

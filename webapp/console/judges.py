@@ -18,13 +18,28 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from chat.models import Turn
-from judge import calibration, gold, judges, precedence, prompts, rules, standing, tasks
+from judge import (
+    calibrating,
+    calibration,
+    gold,
+    judges,
+    precedence,
+    prompts,
+    reports,
+    rules,
+    scales,
+    standing,
+    tasks,
+)
 from judge.agreement import SCORES, Agreement, Reading, agreement, by_role, over_time
+from judge.calibrating import Point
 from judge.gold import Item
 from judge.judges import Judge
 from judge.models import GoldReading, Measuring, Ruling, Vote
 from judge.naming import JudgesInvalid
+from judge.scales import Measure
 from judge.standing import OverrulingRefused, Standing
+from webapp.console import plots
 from webapp.console.doors import for_staff, person, said_aloud
 from webapp.console.plots import Plot, plot
 
@@ -75,6 +90,17 @@ class Seat:
     cost: Cost
     measuring: Measuring | None
     done: int = 0
+    measure: Measure = scales.PLAIN
+
+    @property
+    def point(self) -> Point | None:
+        """What its threshold does on the gold follow-ups."""
+        return calibrating.point_at(self.measure.scores, self.measure.least)
+
+    @property
+    def error(self) -> float | None:
+        """The expected calibration error."""
+        return calibrating.calibration_error(self.measure.scores)
 
     @property
     def notice(self) -> str:
@@ -131,6 +157,8 @@ def overview(request: HttpRequest) -> HttpResponse:
         "seats": seats,
         "trouble": trouble,
         "stopped": bool(seats) and all(one.standing.has_stopped for one in seats),
+        "unknown": bool(seats) and not any(one.standing.weight for one in seats),
+        "least": standing.LEAST,
         "teaches": not trouble and judges.teaches(),
         "moving": any(one.measuring for one in seats),
         "former": former({(one.who.name, one.who.version) for one in seats}),
@@ -154,6 +182,7 @@ def one(request: HttpRequest) -> HttpResponse:
     if not versions and not asked:
         raise Http404(f"Nobody called {name} judges here, or has.")
     every = gold_history(name, version)
+    figures, known = reports.figures(name, version, gold.items()), scales.measure(name, version)
     wrong = [*gold_disagreements(name, version), *thumb_disagreements(name, version)]
     context = {
         "name": name,
@@ -168,6 +197,18 @@ def one(request: HttpRequest) -> HttpResponse:
             if found
         ],
         "hints": hint_figures(name, version),
+        "figures": figures,
+        "measure": known,
+        "reliability": plots.reliability_plot(known.scores),
+        "coverage": plots.coverage_plot(known.scores, known.least),
+        "slices": [
+            (label, one)
+            for title in ("by_slice", "by_language")
+            for label, one in figures[title].items()
+            if label != "none named"
+        ],
+        "threshold_rule": calibrating.RULE,
+        "least": standing.LEAST,
         "cost": cost_of(name, version),
         "versions": [measured_of(name, other) for other in versions if other != version],
         "wrong": wrong if request.GET.get("all") else wrong[:SHOWN],
@@ -225,6 +266,31 @@ def overrule(request: HttpRequest) -> HttpResponse:
     return HttpResponseRedirect(f"{reverse('console:judge')}?{urlencode({'name': name, 'version': version})}")
 
 
+@for_staff
+@require_POST
+def move_threshold(request: HttpRequest) -> HttpResponse:
+    """An operator's word on how sure a judge must be; an empty threshold gives it back to the rule."""
+    name, version = request.POST.get("name", ""), request.POST.get("version", "")
+    said = request.POST.get("threshold", "").strip().replace(",", ".")
+
+    def decide() -> Ruling:
+        try:
+            threshold = float(said) if said else None
+        except ValueError as error:
+            raise OverrulingRefused(f"{said} is no number: a threshold is a number from 0.5 to 1.") from error
+        return standing.set_threshold(
+            name, version, threshold, by=person(request), reason=request.POST.get("reason", "")
+        )
+
+    if ruling := said_aloud(request, decide):
+        least = ruling.after["threshold"]
+        done = f"{name} decides from {least:g} on." if least is not None else f"{name} decides as the rule says."
+        messages.success(request, done, extra_tags="good")
+    return HttpResponseRedirect(
+        f"{reverse('console:judge')}?{urlencode({'name': name, 'version': version})}#sure-title"
+    )
+
+
 # What they show
 
 
@@ -244,6 +310,7 @@ def seat(who: Judge) -> Seat:
         cost_of(who.name, who.version),
         measuring,
         calibration.read_so_far(measuring) if measuring else 0,
+        scales.measure(who.name, who.version),
     )
 
 
@@ -380,4 +447,5 @@ urls = [
     path("judges/measure/", measure, name="measure"),
     path("judges/measure/<int:pk>/stop/", stop, name="measure_stop"),
     path("judges/overrule/", overrule, name="overrule_judge"),
+    path("judges/threshold/", move_threshold, name="judge_threshold"),
 ]

@@ -1,12 +1,15 @@
-"""A judge's accuracy over time, drawn on the server: points with their intervals, and the sentence that says it."""
+"""What was measured of a judge, drawn on the server: accuracy over time, how far its confidence holds, and precision
+against coverage; each with the sentence that says it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from judge.agreement import Agreement
+from judge import calibrating
+from judge.agreement import Agreement, wilson
+from judge.calibrating import Verdict
 
 WIDTH, HEIGHT = 640.0, 150.0
 LEFT, RIGHT, TOP, BOTTOM = 34.0, 14.0, 8.0, 22.0
@@ -87,3 +90,101 @@ def _spot(day: date, found: Agreement, first: date, last: date, days: int) -> Sp
 
 def _y(share: float) -> float:
     return round(TOP + (HEIGHT - TOP - BOTTOM) * (1 - share), 1)
+
+
+SIDE = 240.0
+"""Of the two square plots."""
+EDGE, MARGIN = 34.0, 10.0
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A point of a square plot, with what it says; `low` and `high` are the ends of its interval."""
+
+    x: float
+    y: float
+    title: str
+    low: float = 0.0
+    high: float = 0.0
+
+
+@dataclass(frozen=True)
+class Square:
+    """A plot whose axes are shares from `start` to 1."""
+
+    dots: tuple[Dot, ...]
+    sentence: str
+    start: float = 0.0
+    mark: Dot | None = None
+    """What holds now."""
+    floor: float | None = None
+    """A line across."""
+
+    @property
+    def points(self) -> str:
+        return " ".join(f"{dot.x},{dot.y}" for dot in self.dots)
+
+    @property
+    def ticks(self) -> list[tuple[float, float, str, str]]:
+        """(x, y, the x axis's label, the y axis's), five of each."""
+        shares = [n / 4 for n in range(5)]
+        return [
+            (across(share), up(self.start + share * (1 - self.start), self.start), f"{share:g}", said)
+            for share, said in zip(shares, [f"{self.start + one * (1 - self.start):g}" for one in shares], strict=True)
+        ]
+
+    @property
+    def diagonal(self) -> tuple[float, float, float, float]:
+        """Where confidence is the share that is right."""
+        return across(0), up(0, self.start), across(1), up(1, self.start)
+
+
+def across(share: float) -> float:
+    return round(EDGE + (SIDE - EDGE - MARGIN) * share, 1)
+
+
+def up(share: float, start: float = 0.0) -> float:
+    return round(MARGIN + (SIDE - EDGE - MARGIN) * (1 - (share - start) / (1 - start)), 1)
+
+
+def reliability_plot(verdicts: Sequence[Verdict]) -> Square | None:
+    """Confidence across, the share that is right up: on the diagonal a confidence of 0.9 means 0.9."""
+    bins = calibrating.reliability(verdicts)
+    if not bins:
+        return None
+    dots = []
+    for one in bins:
+        interval = wilson(one.right, one.count)
+        title = f"confidence {one.confidence:.2f}: {one.right} of {one.count} right, {one.share:.2f}"
+        dots.append(Dot(across(one.confidence), up(one.share), title, up(interval.low), up(interval.high)))
+    error = calibrating.calibration_error(verdicts) or 0.0
+    sentence = (
+        f"Confidence and the share that is right are {error:.3f} apart on average, on {len(verdicts)} follow-ups."
+    )
+    return Square(tuple(dots), sentence)
+
+
+def coverage_plot(verdicts: Sequence[Verdict], least: float | None) -> Square | None:
+    """Coverage across, precision up: what each threshold would do, and what the one that holds does."""
+    points = [one for one in calibrating.curve(verdicts) if one.given >= calibrating.LEAST / 3]
+    if not points:
+        return None
+    start = 0.5 if min(one.precision for one in points) >= 0.5 else 0.0
+    step = max(1, len(points) // 80)
+    shown = [*points[::step], *(points[-1:] if (len(points) - 1) % step else [])]
+    dots = tuple(
+        Dot(
+            across(one.coverage),
+            up(one.precision, start),
+            f"from {one.threshold:.2f} on: {one.coverage:.0%} decided, {one.precision:.2f} of it right",
+        )
+        for one in shown
+    )
+    now = calibrating.point_at(verdicts, least)
+    mark, sentence = None, "No threshold is precise enough: it decides nothing."
+    if now is not None and now.given:
+        said = (
+            f"From {least or 0:.2f} on it decides {now.coverage:.0%} of all, and {now.precision:.2f} of that is right."
+        )
+        mark, sentence = Dot(across(now.coverage), up(max(now.precision, start), start), said), said
+    return Square(dots, sentence, start, mark, up(calibrating.PRECISION, start))

@@ -217,3 +217,11 @@ def knob(value: object) -> str:
 def is_moving(run: Run) -> bool:
     """Queued or running: the page looks again by itself."""
     return run.status in (Run.Status.QUEUED, Run.Status.RUNNING)
+
+
+@register.filter
+def answer_of(answer: str, question: str) -> str:
+    """What one of a judge's answers says, in words for a table of probabilities."""
+    if question == "hint":
+        return {"1": "asks for a change", "-1": "asks for none"}.get(answer, answer)
+    return {"1": "+1", "-1": "−1", "new": "another subject"}.get(answer, answer)

@@ -10,34 +10,47 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from core.errors import TalkbackError
-from judge import calibration, gold, judges, standing
-from judge.agreement import Agreement, agreement, by_role
+from judge import calibration, fitting, gold, judges, reports, scales, shipped, standing
 from judge.gold import Item
-from judge.judges import Judge
-from judge.models import GoldReading
+from judge.judges import EngineJudge, Judge
+from judge.shipped import Shipped
 
-EVERY = 10
+EVERY = 20
 """After how many follow-ups a line says how far it is."""
 
 
 class Command(BaseCommand):
     help = (
-        "Have the judges read gold follow-ups and say how often they are right. Those that a judge has read before "
-        "with the same prompts are not asked again, so a run that was cut off goes on where it stopped."
+        "Have the judges read gold follow-ups and say how often they are right, how well their confidence holds, and "
+        "from which confidence on they decide. Those that a judge has read before with the same prompts are not asked "
+        "again, so a run that was cut off goes on where it stopped."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--judge", help="only this one, by its name, or base or adapter")
-        parser.add_argument("--votes", type=int, default=None, help="on each question; at least 3, which is usual")
+        parser.add_argument("--votes", type=int, default=None, help="of judges that vote; at least 3, which is usual")
         parser.add_argument("--file", type=Path, help="a gold set of your own, JSON lines (docs/calibration.md)")
         parser.add_argument("--anew", action="store_true", help="read again what was read before")
+        parser.add_argument("--at-once", type=int, default=4, metavar="N", help="follow-ups under way at a time (4)")
         parser.add_argument("--json", action="store_true", help="print the figures as JSON and nothing else")
+        parser.add_argument(
+            "--ship",
+            action="store_true",
+            help="write what the judge's own adapter said beside it, so that a fresh installation has it measured",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             items = gold.read(options["file"]) if options["file"] else gold.items()
-            chosen = [judges.called(options["judge"])] if options["judge"] else list(judges.panel())
+            if options["ship"] and options["file"]:
+                raise CommandError("--ship is for the repository's gold follow-ups: leave out --file.")
+            named = options["judge"] or ("adapter" if options["ship"] else "")
+            chosen = [judges.called(named)] if named else list(judges.panel())
             figures = [self.measure(who, items, options) for who in chosen]
+            if options["ship"]:
+                for who in chosen:
+                    path = ship(who, items)
+                    self.stderr.write(f"Written: {path}")
         except TalkbackError as error:
             raise CommandError(str(error)) from error
         if options["json"]:
@@ -50,8 +63,9 @@ class Command(BaseCommand):
         if not quiet:
             goes = f" Text goes to {who.host}." if who.leaves_machine else ""
             self.stdout.write(f"{who.name}, prompts {who.version}: {len(waiting)} of {len(items)} to read.{goes}")
-        for number, item in enumerate(waiting, 1):
-            calibration.read(who, item, votes=options["votes"]).save()
+        rows = calibration.read_all(who, waiting, votes=options["votes"], at_once=max(options["at_once"], 1))
+        for number, row in enumerate(rows, 1):
+            row.save()
             if not quiet and (number % EVERY == 0 or number == len(waiting)):
                 self.stdout.write(f"  {number} of {len(waiting)}")
         standing.forget()
@@ -63,57 +77,63 @@ class Command(BaseCommand):
 
 def told(who: Judge, items: tuple[Item, ...]) -> dict[str, Any]:
     """The figures of one judge on these items, from its newest reading of each."""
-    known = {item.digest: item for item in items}
-    rows = GoldReading.objects.filter(judge=who.name, prompt_version__in=who.versions, gold__in=known).order_by("pk")
-    newest = {row.gold: row for row in rows}
-    readings = [calibration.reading_of(row) for row in newest.values()]
-    hinted = [(known[digest], row) for digest, row in newest.items()]
-    wanted = [(item, row) for item, row in hinted if item.wants_hint]
     agreed = standing.standing(who.name, who.version)
-    return {
-        "judge": who.name,
-        "prompts": who.version,
-        "score": figures_of(agreement(readings)),
-        "by_role": {role: figures_of(found) for role, found in by_role(readings).items()},
-        "hint": {
-            "right": sum(row.wants_hint is item.wants_hint for item, row in hinted),
-            "of": len(hinted),
-            "named": sum(item.is_named_in(row.hint) for item, row in wanted),
-            "of_wanted": len(wanted),
-        },
-        "weight": agreed.weight,
-        "because": agreed.sentence,
-    }
+    about = {"judge": who.name, "prompts": who.version}
+    return about | reports.figures(who.name, who.version, items) | {"weight": agreed.weight, "because": agreed.sentence}
 
 
-def figures_of(found: Agreement) -> dict[str, Any]:
-    interval = found.interval
-    return {
-        "measured": found.measured,
-        "accuracy": found.accuracy,
-        "low": interval.low,
-        "high": interval.high,
-        "kappa": found.kappa,
-        "no_verdict": found.silent,
-    }
+def ship(who: Judge, items: tuple[Item, ...]) -> Path:
+    """Write this adapter's readings beside it. Raises CommandError for a judge that is not the repository's."""
+    adapter = fitting.adapter()
+    if not isinstance(who, EngineJudge) or adapter is None or who.adapter != adapter:
+        raise CommandError(f"{who.name} is not the repository's adapter: only its measurement can be shipped.")
+    known = {item.digest for item in items}
+    found = [
+        Shipped(one.gold, one.score, one.hint, one.words, one.at)
+        for one in scales.found_of(who.name, who.version)
+        if one.gold in known
+        and (one.score is None or isinstance(one.score, dict))
+        and (one.hint is None or isinstance(one.hint, dict))
+    ]
+    if len(found) < len(items):
+        raise CommandError(f"{who.name} has read {len(found)} of {len(items)} gold follow-ups: measure it first.")
+    return shipped.write(adapter.name, who.version, found)
 
 
 def sentences(figures: dict[str, Any]) -> str:
-    score, hint = figures["score"], figures["hint"]
+    score, hint, own = figures["score"], figures["hint"], figures["own_words"]
     lines = [
         f"  accuracy {shown(score['accuracy'])} (95 % interval {score['low']:.2f} to {score['high']:.2f}), "
-        f"kappa {shown(score['kappa'])}, no verdict on {score['no_verdict']} of {score['measured']}"
+        f"kappa {shown(score['kappa'])}, no verdict on {figures['no_verdict']} of {figures['measured']}",
+        "  recall "
+        + ", ".join(f"{answer}: {right} of {count}" for answer, (right, count) in figures["recall"].items()),
+        f"  calibration error {shown(figures['calibration_error'], 3)}",
+        f"  threshold {shown(figures['threshold'], 3)}: decides {score['given']} of {score['count']} "
+        f"(coverage {shown(score['coverage'])}), right on {score['given_right']} "
+        f"(precision {shown(score['precision'])})",
+        f"  taken for good and bad: {shown(figures['worst'], 3)} of all, {shown(figures['worst_given'], 3)} decided so",
+        f"  {'':24}{'count':>6}{'right':>7}{'coverage':>10}{'precision':>11}",
     ]
+    for title in ("by_role", "by_slice", "by_language"):
+        if list(figures[title]) == ["none named"]:
+            continue
+        lines.append(f"  {title.removeprefix('by_')}")
+        lines += [
+            f"    {name[:20]:22}{one['count']:>6}{one['right'] / one['count']:>7.2f}{shown(one['coverage']):>10}"
+            f"{shown(one['precision']):>11}"
+            for name, one in figures[title].items()
+        ]
     lines += [
-        f"    {role}: {shown(found['accuracy'])} of {found['measured']}" for role, found in figures["by_role"].items()
-    ]
-    lines += [
-        f"  hint or none: right on {hint['right']} of {hint['of']}; named the change on {hint['named']} of "
-        f"{hint['of_wanted']}",
+        f"  hint or none: right on {hint['right']} of {hint['of']}, calibration error "
+        f"{shown(hint['calibration_error'], 3)}, proposed from {shown(hint['threshold'], 3)} on",
+        f"  hints: named the change on {hint['named']} of {hint['of_wanted']}; false on {hint['false']} of "
+        f"{hint['of_idle']}; a policy may{'' if hint['may_be_accepted'] else ' not'} accept them",
+        f"  the person's own next message teaches from {shown(own['threshold'], 3)} on: {own['given']} of "
+        f"{own['count']}, right on {own['given_right']}",
         f"  weight {figures['weight']:g}. {figures['because']}",
     ]
     return "\n".join(lines)
 
 
-def shown(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.2f}"
+def shown(value: float | None, digits: int = 2) -> str:
+    return "none" if value is None else f"{value:.{digits}f}"

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import time
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db.utils import OperationalError, ProgrammingError
 
 from core.errors import TalkbackError
 from core.textfiles import decode_text, split_lines, stream_lines, write_line
 from gpu_workers.errors import EngineUnavailable
-from judge import items, judges, polling
+from judge import items, judges, polling, scales
 from judge.items import Bad, Item, LineInvalid
+from judge.judges import Judge
+from judge.scales import Measure
 
 TOLD_S = 5.0
 """How often progress is told."""
@@ -23,7 +27,7 @@ TOLD_S = 5.0
 class Command(BaseCommand):
     help = (
         "Judge follow-ups. Each line of FILE is JSON with id, request, reply, next_role (user, tool, environment, "
-        "test, person) and next_state; each line of OUT has id, score, confidence, votes and hint."
+        "test, person) and next_state; each line of OUT has id, score, confidence, decided, votes and hint."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -45,19 +49,25 @@ class Command(BaseCommand):
         try:
             panel = [judges.called(options["judge"])] if options["judge"] else judges.panel()
             # A judge is measured as it is: what it counts in earnest does not matter here.
-            seated = polling.seated(panel, options["votes"])
+            seated = polling.seated(panel, options["votes"], measures=measures_of(panel))
         except TalkbackError as error:
             raise CommandError(str(error)) from error
         for who in panel:
             if who.leaves_machine:
                 self.stderr.write(f"What the file holds goes to {who.host}, outside this machine, for {who.name}.")
         bad: list[Bad] = []
+        unjudged: dict[str | int, str] = {}
         with out.open("a", encoding="utf-8") as target:
-            written = asyncio.run(self._run(file, target, seated, done, bad, total, options))
+            written = asyncio.run(self._run(file, target, seated, done, bad, unjudged, total, options))
         said = f"{written} judged, {len(done)} were there" if done else f"{written} judged"
         if bad:
             lines = ", ".join(str(one.line) for one in bad[:20]) + (", …" if len(bad) > 20 else "")
-            raise CommandError(f"{said}; {len(bad)} of {total} lines could not be read: {lines}.")
+            said = f"{said}; {len(bad)} of {total} lines could not be read: {lines}"
+        if unjudged:
+            ids = ", ".join(str(id) for id in list(unjudged)[:20]) + (", …" if len(unjudged) > 20 else "")
+            said = f"{said}; {len(unjudged)} could not be judged: {ids}"
+        if bad or unjudged:
+            raise CommandError(f"{said}.")
         self.stderr.write(f"{said}: {out}")
 
     async def _run(
@@ -67,6 +77,7 @@ class Command(BaseCommand):
         seated: polling.Bench,
         done: set[str | int],
         bad: list[Bad],
+        unjudged: dict[str | int, str],
         total: int,
         options: dict[str, Any],
     ) -> int:
@@ -86,6 +97,9 @@ class Command(BaseCommand):
                 target.write(write_line(verdict))
                 target.flush()
                 written += 1
+                if not items.is_judged(verdict):
+                    unjudged[verdict["id"]] = why = items.why_not_judged(verdict)
+                    self.stderr.write(f"{verdict['id']} could not be judged: {why}")
                 if (now := time.monotonic()) - told >= TOLD_S:
                     told = now
                     rate = written / (now - start)
@@ -117,6 +131,14 @@ class Command(BaseCommand):
             with out.open("r+b") as file:
                 file.truncate(len(whole))
         return done
+
+
+def measures_of(panel: Sequence[Judge]) -> dict[str, Measure]:
+    """How sure each judge must be, as it was measured here; without a database, as it came with the repository."""
+    try:
+        return {who.name: scales.of(who.name, who.version) for who in panel}
+    except (OperationalError, ProgrammingError):  # nothing was set up: no measurement of this installation's own
+        return {who.name: scales.of_no_database(who.name, who.version) for who in panel}
 
 
 def _opened(file: Path) -> Any:
