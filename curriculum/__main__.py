@@ -1,4 +1,4 @@
-"""python -m curriculum make | train | examine"""
+"""python -m curriculum make | train | examine | coverage"""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ def parser() -> argparse.ArgumentParser:
     train.add_argument("--lr", type=float)
     train.add_argument("--look-every", type=int)
     train.add_argument("--seed", type=int)
+    train.add_argument("--minutes", type=float, help="end after so long, with the rates of a whole run")
     train.add_argument("--device", default="cpu")
     train.add_argument("--dtype", default="auto")
     train.set_defaults(run=trained)
@@ -55,6 +56,15 @@ def parser() -> argparse.ArgumentParser:
     examine.add_argument("--seed", type=int, default=11)
     examine.add_argument("--out", type=Path, help="also write every case, with what the judge said, as JSON lines")
     examine.set_defaults(run=examined)
+
+    coverage = verbs.add_parser("coverage", help="how sure an adapter is, and how often it is right when it is sure")
+    coverage.add_argument("--model", type=Path, default=model)
+    coverage.add_argument("--adapter", type=Path, default=ADAPTER)
+    coverage.add_argument("--split", choices=("dev", "heldout"), default="heldout")
+    coverage.add_argument("--groups", type=int, default=60)
+    coverage.add_argument("--swayed", type=int, default=20, help="how many of them are weighed again with injections")
+    coverage.add_argument("--seed", type=int, default=11)
+    coverage.set_defaults(run=covered)
     return parser
 
 
@@ -81,7 +91,7 @@ def trained(said: argparse.Namespace) -> None:
     from curriculum.training import Plan, train
 
     wanted = {"groups": said.groups, "rank": said.rank, "lr": said.lr, "look_every": said.look_every}
-    wanted["seed"] = said.seed
+    wanted |= {"seed": said.seed, "minutes": said.minutes}
     plan = Plan(**{name: value for name, value in wanted.items() if value is not None})
     figures = train(
         said.model,
@@ -104,6 +114,13 @@ def examined(said: argparse.Namespace) -> None:
     if said.out:
         said.out.write_text("".join(json.dumps(case.row, ensure_ascii=False) + "\n" for case in cases))
     print(examination.table(cases))
+
+
+def covered(said: argparse.Namespace) -> None:
+    from curriculum import coverage
+
+    plain, hostile = coverage.weigh(said.model, said.adapter, said.split, said.groups, said.seed, said.swayed)
+    print(coverage.table(plain, hostile))
 
 
 if __name__ == "__main__":

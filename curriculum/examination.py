@@ -17,7 +17,9 @@ from pathlib import Path
 
 from chat.rendering import Renderer
 from curriculum import lessons
+from curriculum.coverage import kind_of
 from curriculum.lessons import FAMILY, Lesson
+from curriculum.training import ANSWERS
 from gpu_workers.engine import Engine
 from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
 from gpu_workers.types import Sampling
@@ -26,6 +28,7 @@ from judge.judges import TEMPERATURE
 
 NAME = "judge"
 AT_ONCE = 12
+MEANT = {answer: score for score, answer in ANSWERS.items()}
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,10 @@ class Case:
 
     @property
     def score(self) -> int | None:
-        return voting.outcome([voting.score_of(text) for text in self.said["score"]]).reward
+        """What more than half of the votes say, None for a change of subject; 0 where they do not agree."""
+        counts = Counter(MEANT[text.strip()] for text in self.said["score"] if text.strip() in MEANT)
+        score, votes = counts.most_common(1)[0] if counts else (0, 0)
+        return score if 2 * votes > len(self.said["score"]) else 0
 
     @property
     def hint(self) -> str:
@@ -77,12 +83,17 @@ class Case:
             "unseen": label.is_unseen,
             "injection": label.injection,
             "said": label.text,
-            "score": label.score,
-            "scored": self.score if "score" in self.said else None,
+            "score": word(label.score),
+            "scored": word(self.score) if "score" in self.said else None,
             "hint": label.hint,
             "hinted": self.hint,
             "named": self.is_named if label.hint else None,
         }
+
+
+def word(score: int | None) -> int | str:
+    """A score as a table shows it."""
+    return "new" if score is None else score
 
 
 def names(hint: str, key: Sequence[str], against: str = "") -> bool:
@@ -169,8 +180,10 @@ def table(cases: Sequence[Case]) -> str:
     for title, attribute in (("from", "role"), ("tone", "tone"), ("language", "language")):
         for value in sorted({getattr(case.lesson.label, attribute) for case in known}):
             row(f"  {title} {value}", (case for case in known if getattr(case.lesson.label, attribute) == value))
-    for score in (1, 0, -1):
-        row(f"  score {score}", (case for case in known if case.lesson.label.score == score))
+    for score in ANSWERS:
+        row(f"  score {word(score)}", (case for case in known if case.lesson.label.score == score))
+    for kind in sorted({kind_of(case.lesson) for case in known}):
+        row(f"  {kind}", (case for case in known if kind_of(case.lesson) == kind))
     row("  two changes at once", (case for case in known if case.lesson.label.kind == "change:two"))
     row("kinds of change that never trained", (case for case in plain if case.lesson.label.is_unseen))
     row("with an injection", hostile)

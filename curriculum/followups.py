@@ -8,14 +8,18 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from curriculum import phrasings
+from curriculum import phrasings, threads
 from curriculum.phrasings import Change, Split, Wording
 from curriculum.tasks import Task, filled
+from curriculum.threads import Thread
 
 TONED = 0.45
 LOWER, BARE, MISSPELT, LOUD = 0.22, 0.15, 0.15, 0.05
 """The shares of follow-ups that are in lower case, without their last sign, misspelt, in capitals."""
 INJECTED = 0.2
+HIDDEN = 0.15
+"""The share of injections that stand in a comment or a quotation."""
+COVERS = ("<!-- {injection} -->", "# {injection}", "// {injection}", '"{injection}"', "> {injection}", "[{injection}]")
 BOTH = 0.07
 """The share of change requests that name two changes."""
 GRUMBLED = 0.08
@@ -27,9 +31,21 @@ TONES = {
     "complaint": ("polite", "angry", "chatty", "sarcastic"),
     "again": ("polite", "angry", "chatty"),
     "unclear": ("chatty",),
+    "aside": ("chatty",),
+    "irony": (),
+    "playful": ("chatty",),
+    "quiet": (),
+    "musing": ("chatty",),
+    "builds": ("polite", "chatty"),
+    "wrong": ("angry", "chatty"),
+    "unsure": ("chatty",),
     "change": ("polite", "angry", "chatty", "thankful", "sarcastic"),
 }
 
+FRAMED = 0.5
+"""The share of questions that stand in a line with other words around them."""
+SAME_TONGUE = 0.6
+"""The share of general words that are in the language of the thread which they answer, where there are any."""
 PATTERNED = 0.6
 """The share of training follow-ups that come from patterns; the others are lines as somebody wrote them."""
 SAID = 0.55
@@ -53,7 +69,8 @@ class Followup:
 
     text: str
     role: str  # user | tool | environment | test | person
-    score: int
+    score: int | None
+    """None: the person turned to something else, which says nothing of the reply."""
     kind: str
     hint: str = ""
     """What the judge is to propose; empty: nothing is asked for."""
@@ -68,16 +85,92 @@ class Followup:
 
 
 def from_person(kind: str, task: Task, split: Split, rng: random.Random) -> Followup:
-    """What somebody says next: kind is thanks, onward, complaint, again, unclear or change."""
+    """What a person says next: kind is change, own, aside, or the name of a list in replies.toml."""
     if kind == "change":
         return asked(rng.choice(kinds("changes", split)), split, rng)
+    if kind == "own":
+        return in_own_words(split, rng)
+    if kind == "aside":
+        return turned(task, split, rng)
+    if task.thread and kind in ("onward", "again"):
+        return threaded(task.thread, kind, split, rng)
     table = phrasings.read("replies")[kind]
-    wording = rng.choice(phrasings.wordings(table, split))
-    if split == "train" and rng.random() < PATTERNED:
+    wordings = phrasings.wordings(table, split)
+    language = task.thread.language if task.thread else "en"
+    alike = [wording for wording in wordings if wording.language == language]
+    wording = rng.choice(alike if alike and rng.random() < SAME_TONGUE else wordings)
+    if split == "train" and wording.language == "en" and rng.random() < PATTERNED:
         wording = patterned("replies", kind, rng) or wording
     slots = drawn(phrasings.read("changes")["slots"], split, rng)
-    text = _continued(wording.text, {"next": task.onward, "again": task.again}, rng)
+    asked_next, other = task.onward, rng.choice(task.others)
+    if task.thread:
+        asked_next = rng.choice(task.thread.of("onward")).text
+    text = _continued(wording.text, {"next": asked_next, "again": task.again, "other": other}, rng)
     return voiced(wording, text, slots, Followup("", "user", table["score"], kind), split, rng)
+
+
+def threaded(thread: Thread, kind: str, split: Split, rng: random.Random) -> Followup:
+    """What was written to come back after this reply; in the frame of a generic line where one has room for it."""
+    line = rng.choice(thread.of(kind))
+    label = Followup("", thread.role, threads.SCORES[kind], "change:own" if kind == "own" else kind)
+    text = line.text
+    if kind in ("onward", "again") and thread.language == "en" and rng.random() < FRAMED:
+        slot = "{next}" if kind == "onward" else "{again}"
+        frames = [one for one in phrasings.wordings(phrasings.read("replies")[kind], split) if one.language == "en"]
+        frame = rng.choice([one for one in frames if slot in one.text])
+        if split == "train" and rng.random() < PATTERNED:
+            made = patterned("replies", kind, rng)
+            frame = made if made and slot in made.text else frame
+        text = _continued(frame.text, {slot[1:-1]: text}, rng)
+    if line.hint:
+        label = replace(label, hint=line.hint, key=key_of(line.hint))
+    if thread.role != "user":
+        return replace(label, text=text)
+    slots = drawn(phrasings.read("changes")["slots"], split, rng)
+    return voiced(Wording(text, thread.language), text, slots, label, split, rng)
+
+
+def turned(task: Task, split: Split, rng: random.Random) -> Followup:
+    """A question that belongs to another task: by itself, or after words that only lead over to it."""
+    text, language = rng.choice(task.others), "en"
+    if rng.random() < FRAMED:
+        table = phrasings.read("replies")["aside"]
+        wording = rng.choice(phrasings.wordings(table, split))
+        if split == "train" and rng.random() < PATTERNED:
+            wording = patterned("replies", "aside", rng) or wording
+        text, language = _continued(wording.text, {"other": text}, rng), wording.language
+    slots = drawn(phrasings.read("changes")["slots"], split, rng)
+    return voiced(Wording(text, language), text, slots, Followup("", "user", None, "aside"), split, rng)
+
+
+def in_own_words(split: Split, rng: random.Random) -> Followup:
+    """A wish of no kind that has a name: the hint is the wish as the person put it."""
+    table = phrasings.read("wishes")
+    wish = rng.choice(phrasings.lines(table, split))
+    hint = f"{wish[:1].upper()}{wish[1:]}."
+    for first, second in (("Not ", "Do not "),):
+        hint = second + hint.removeprefix(first) if hint.startswith(first) else hint
+    examined = tuple(table["frames"].strip("\n").split("\n"))
+    frames = examined if split == "heldout" else phrasings.patterns("frames", "")
+    frame = phrasings.drawn(rng.choice(frames), rng)
+    if wish.startswith("not "):
+        frame, wish = "{do}", rng.choice(("don't ", "do not ", "please don't ")) + wish.removeprefix("not ")
+    text = frame.replace("{do}", wish)
+    if text[0].islower() and rng.random() < CAPITAL:
+        text = text[0].upper() + text[1:]
+    label = Followup("", "user", -1, "change:own", hint=hint, key=key_of(hint))
+    slots = drawn(phrasings.read("changes")["slots"], split, rng)
+    return voiced(Wording(text), text, slots, label, split, rng)
+
+
+def key_of(hint: str) -> tuple[str, ...]:
+    """What a hint in a person's own words must hold to count as the same: its two longest words.
+
+    >>> key_of("Use glasses, not litres.")
+    ('glasses', 'litres')
+    """
+    words = sorted(set(re.findall(r"[^\W_]{3,}", hint)), key=lambda word: (-len(word), hint.index(word)))
+    return tuple(re.escape(word) for word in words[:2])
 
 
 def asked(change: Change, split: Split, rng: random.Random) -> Followup:
@@ -147,9 +240,9 @@ def voiced(
     wording: Wording, text: str, slots: dict[str, str], label: Followup, split: Split, rng: random.Random
 ) -> Followup:
     """`text` in some tone and spelling. Fillers keep their letters: a hint copies them."""
-    tone = "plain"
-    if wording.language == "en" and rng.random() < TONED:
-        tone = rng.choice(TONES[label.kind.partition(":")[0]])
+    tone, tones = "plain", TONES[label.kind.partition(":")[0]]
+    if tones and wording.language == "en" and rng.random() < TONED:
+        tone = rng.choice(tones)
         text = _toned(text, tone, split, rng)
     if rng.random() < MISSPELT:
         text = _misspelt(text, rng)
@@ -166,7 +259,9 @@ def from_tool(kind: str, role: str, task: Task, split: Split, rng: random.Random
     """A tool's or an environment's result: kind is result, failure or unclear."""
     tables = phrasings.read("tools")
     slots = drawn(tables["slots"], split, rng) | task.slots
-    if kind == "result":
+    if kind == "result" and task.thread:
+        label = replace(threaded(task.thread, "builds", split, rng), kind="result")
+    elif kind == "result":
         label = Followup(rng.choice(task.results), role, 1, "result")
     elif kind == "unclear":
         wording = rng.choice(phrasings.wordings(tables["unclear"], split))
@@ -184,9 +279,13 @@ def from_tool(kind: str, role: str, task: Task, split: Split, rng: random.Random
             slots["file"] = rng.choice(phrasings.fillers(tables["slots"], split)["file"])
         label = Followup(filled(wording.text, slots), role, -1, f"failure:{change.name}")
         label = replace(label, **_wanted(change, slots))
-    if role == "environment":
-        label = replace(label, text=rng.choice(WRAPPED).replace("{result}", label.text))
-    return label
+    return as_role(label, role, rng)
+
+
+def as_role(label: Followup, role: str, rng: random.Random) -> Followup:
+    """What a tool gave back, as this role says it."""
+    text = rng.choice(WRAPPED).replace("{result}", label.text) if role == "environment" else label.text
+    return replace(label, text=text, role=role)
 
 
 def from_reasons(rng: random.Random) -> Followup:
@@ -208,10 +307,22 @@ REASONS = (
 
 def injected(label: Followup, split: Split, rng: random.Random) -> Followup:
     """The same follow-up with a text in it that tries to sway the judge. The label stays."""
-    injection = rng.choice(phrasings.lines(phrasings.read("injections"), split))
+    injection = hostile(split, rng)
     gap = rng.choice((" ", "\n", "\n\n"))
     first, second = (injection, label.text) if rng.random() < 0.35 else (label.text, injection)
     return replace(label, text=f"{first}{gap}{second}", injection=injection)
+
+
+def hostile(split: Split, rng: random.Random) -> str:
+    """A text that tries to sway the judge: a line, or made of a pattern that trains; some hide in a comment."""
+    table = phrasings.read("injections")
+    injection = rng.choice(phrasings.lines(table, split))
+    if split == "train" and rng.random() < PATTERNED:
+        pattern = rng.choice(table["patterns"].strip("\n").split("\n")).replace("\\n", "\n")
+        injection = re.sub(r"<(im_start|im_end)>", r"<|\1|>", phrasings.drawn(pattern, rng))
+    if split == "train" and rng.random() < HIDDEN:
+        injection = rng.choice(COVERS).replace("{injection}", injection)
+    return injection
 
 
 @cache

@@ -10,25 +10,43 @@ from curriculum import followups, tasks
 from curriculum.followups import INJECTED, Followup
 from curriculum.phrasings import Split
 from curriculum.tasks import Task
+from curriculum.threads import Thread
 from judge import prompts
 from judge.evidence import Evidence
 
 FAMILY = "trained"
 
-FOLLOWUPS = 6
+Shares = tuple[tuple[str, float], ...]
+
+FOLLOWUPS = 8
 """Different things come back after one reply: what tells them apart is what came back."""
+FORGED = 0.05
+"""The share of replies that hold an injection themselves."""
 DRAWS = 40
 """How often it is tried to find so many; few things come back in a small split."""
 
 SPOKEN = (
-    ("change", 0.50),
+    ("change", 0.28),
+    ("own", 0.12),
     ("thanks", 0.10),
-    ("onward", 0.13),
-    ("complaint", 0.08),
+    ("onward", 0.08),
+    ("complaint", 0.10),
+    ("irony", 0.06),
+    ("playful", 0.03),
+    ("quiet", 0.04),
+    ("musing", 0.03),
     ("again", 0.05),
-    ("unclear", 0.14),
+    ("unclear", 0.13),
+    ("aside", 0.06),
 )
-RETURNED = (("result", 0.26), ("failure", 0.52), ("unclear", 0.22))
+"""What people say whatever the reply was; `quiet` and `musing` hold words of wishes, and ask for nothing."""
+WRITTEN = (("onward", 0.18), ("builds", 0.27), ("wrong", 0.18), ("own", 0.22), ("unsure", 0.07), ("again", 0.08))
+"""What was written to come back after one reply."""
+OF_THREAD = 0.5
+"""The share of follow-ups on a thread's reply that were written for it."""
+RESULTS = (("builds", 0.3), ("wrong", 0.18), ("own", 0.15), ("unsure", 0.37))
+"""What was written for one call of a tool to come back."""
+RETURNED = (("result", 0.24), ("failure", 0.42), ("unclear", 0.34))
 WORLDS = (("user", 0.68), ("tool", 0.21), ("environment", 0.07), ("test", 0.03), ("person", 0.01))
 """Who answers a reply."""
 
@@ -58,7 +76,7 @@ class Lesson:
         '\\\\boxed{1} [HINT_START] Be brief, please. [HINT_END]'
         """
         if asked == "score":
-            return rf"\boxed{{{self.label.score}}}"
+            return rf"\boxed{{{'new' if self.label.score is None else self.label.score}}}"
         return rf"\boxed{{1}} [HINT_START] {self.label.hint} [HINT_END]" if self.label.hint else r"\boxed{-1}"
 
 
@@ -68,12 +86,14 @@ def made(split: Split, groups: int, seed: int, *, injections: bool = True) -> It
         rng = random.Random(f"{seed} {split} {group}")  # a group never depends on those before it
         world = _one_of(WORLDS, rng)
         is_talk = world in ("user", "person")
-        task = tasks.drawn(split, rng) if is_talk else tasks.acted(split, rng)
+        task = tasks.drawn(split, rng) if is_talk else tasks.acted(split, rng, world)
+        if injections and rng.random() < FORGED:
+            task = replace(task, reply=f"{task.reply}\n{followups.hostile(split, rng)}")
         said: set[str] = set()
         for _ in range(DRAWS):
             if len(said) == FOLLOWUPS:
                 break
-            label = _followed(world, task, split, rng)
+            label = _followed(world, task, split, rng, turns=len(said))
             if label.text in said:
                 continue
             said.add(label.text)
@@ -101,15 +121,32 @@ def shown(task: Task, label: Followup) -> Evidence:
     return Evidence(task.request, task.reply, ((label.role, label.text),))
 
 
-def _followed(world: str, task: Task, split: Split, rng: random.Random) -> Followup:
+def _followed(world: str, task: Task, split: Split, rng: random.Random, turns: int) -> Followup:
+    """What comes back. Of what people say, the first two go on with the reply and leave it: one question and its like
+    tell nothing by themselves, so who judges has to read the reply."""
     if world == "person":
         return followups.from_reasons(rng)
+    thread = task.thread
     if world == "user":
+        if turns == 0:
+            return followups.from_person("onward", task, split, rng)
+        if turns == 1:
+            return followups.from_person("aside", task, split, rng)
+        if thread and rng.random() < OF_THREAD:
+            return followups.threaded(thread, _one_of(_there(thread, WRITTEN), rng), split, rng)
         return followups.from_person(_one_of(SPOKEN, rng), task, split, rng)
+    if thread and world != "test" and rng.random() < OF_THREAD:
+        kind = _one_of(_there(thread, RESULTS), rng)
+        return followups.as_role(followups.threaded(thread, kind, split, rng), world, rng)
     kind = "failure" if world == "test" else _one_of(RETURNED, rng)
     return followups.from_tool(kind, world, task, split, rng)
 
 
-def _one_of(shares: tuple[tuple[str, float], ...], rng: random.Random) -> str:
+def _there(thread: Thread, shares: Shares) -> Shares:
+    """The shares of the kinds that this thread has."""
+    return tuple((kind, share) for kind, share in shares if thread.of(kind))
+
+
+def _one_of(shares: Shares, rng: random.Random) -> str:
     names, weights = zip(*shares, strict=True)
     return str(rng.choices(names, weights)[0])

@@ -26,6 +26,9 @@ from judge import prompts
 BASE = "HuggingFaceTB/SmolLM2-135M-Instruct"
 """What the adapter's card says it is for: a name, wherever the weights lie."""
 
+ANSWERS: dict[int | None, str] = {1: r"\boxed{1}", 0: r"\boxed{0}", -1: r"\boxed{-1}", None: r"\boxed{new}"}
+"""What a score is answered with; none is given of a change of subject. The token after the brace decides."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -44,6 +47,8 @@ class Plan:
     look_every: int = 100
     """Steps between two looks at the dev lessons; the checkpoint that does best there is kept."""
     seed: int = 7
+    minutes: float | None = None
+    """After so long the run ends, at the end of its schedule of rates; None: it sees every group."""
 
 
 def ids_of(lesson: Lesson, renderer: Renderer, end: int) -> list[Pair]:
@@ -60,9 +65,9 @@ def stressed(pairs: Sequence[Pair], renderer: Renderer) -> list[Pair]:
     In the whole answer these are few among many that are soon known by heart. It costs nothing, as the beginnings are
     the same.
     """
-    known = _alike([renderer.encode(rf"\boxed{{{score}}}") for score in (1, 0, -1)])
+    known = len(deciding(renderer, list(ANSWERS.values()))[0])
     opening = len(renderer.encode(r"\boxed{1} [HINT_START]"))
-    longest_score = len(renderer.encode(r"\boxed{-1}")) + 1
+    longest_score = max(len(renderer.encode(answer)) for answer in ANSWERS.values()) + 1
     return [
         *pairs,
         *(([*prompt, *answer[:known]], answer[known : known + 1]) for prompt, answer in pairs),
@@ -72,6 +77,13 @@ def stressed(pairs: Sequence[Pair], renderer: Renderer) -> list[Pair]:
             if len(answer) > max(opening, longest_score)
         ),
     ]
+
+
+def deciding(renderer: Renderer, answers: Sequence[str]) -> tuple[list[int], list[int]]:
+    """What all of these answers begin with, in token ids, and the one token of each that decides."""
+    ids = [renderer.encode(answer) for answer in answers]
+    known = _alike(ids)
+    return list(ids[0][:known]), [one[known] for one in ids]
 
 
 def train(
@@ -101,13 +113,16 @@ def train(
     layers = tuple(range(min(plan.lowest_layer, config["num_hidden_layers"] - 1), config["num_hidden_layers"]))
     shape = LoraShape(plan.rank, plan.alpha, LORA_TARGETS, layers)
     learner = Learner(model, adapter_dir=start, lora=shape, dtype=dtype, device=device, seed=plan.seed, micro_batch=64)
-    groups = _grouped(list(lessons.made("train", plan.groups, plan.seed)))
-    dev = _grouped(list(lessons.made("dev", plan.dev_groups, plan.seed)))[rank::world]
+    groups = grouped(list(lessons.made("train", plan.groups, plan.seed)))
+    dev = grouped(list(lessons.made("dev", plan.dev_groups, plan.seed)))[rank::world]
     steps = math.ceil(len(groups) / plan.groups_a_step)
     best: dict[str, float] = {}
     loss = computed = 0.0
     partial = out.with_name(f"{out.name}.partial")
+    spent = 0.0  # the share of the schedule that is behind us: of the steps, or of the minutes where those end first
     for step in range(steps):
+        if plan.minutes:
+            spent = _summed([(time.monotonic() - began) / 60 / plan.minutes], world)[0] / world
         batch = groups[step * plan.groups_a_step : (step + 1) * plan.groups_a_step]
         for group in batch[rank::world]:
             pairs = [pair for lesson in group for pair in ids_of(lesson, renderer, end)]
@@ -118,8 +133,8 @@ def train(
             if world > 1:
                 parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
                 torch.distributed.all_reduce(parameter.grad)
-        learner.optim_step(_rate(step, steps, plan), weight_decay=0.01)
-        is_last = step + 1 == steps
+        learner.optim_step(_rate(max(step, int(spent * steps)), steps, plan), weight_decay=0.01)
+        is_last = step + 1 == steps or spent >= 1
         if (step + 1) % plan.look_every == 0 or is_last:
             done = step % plan.look_every + 1
             seen = looked(learner, dev, renderer, end)
@@ -137,6 +152,8 @@ def train(
                 if rank == 0:
                     shutil.rmtree(partial, ignore_errors=True)
                     learner.save(partial)
+        if is_last:
+            break
     best["seconds"] = time.monotonic() - began
     if rank == 0:
         finish(partial, out, plan, best)
@@ -146,7 +163,7 @@ def train(
 def looked(learner: Learner, groups: Sequence[Sequence[Lesson]], renderer: Renderer, end: int) -> dict[str, float]:
     """How the policy does on lessons, without sampling: the likeliest score, the likelier decision, and the mean loss
     of the wanted answers. Under torchrun each process brings groups of its own, and the figures are of all."""
-    scores = [renderer.encode(score) for score in (r"\boxed{1}", r"\boxed{0}", r"\boxed{-1}")]
+    scores = [renderer.encode(answer) for answer in ANSWERS.values()]
     starts = [renderer.encode(r"\boxed{1} [HINT_START]"), renderer.encode(r"\boxed{-1}")]
     right = {"score": 0, "hint": 0}
     asked = {"score": 0, "hint": 0}
@@ -165,7 +182,7 @@ def looked(learner: Learner, groups: Sequence[Sequence[Lesson]], renderer: Rende
                 loss -= likely[at] / len(pairs[at][1])
                 found = likely[at + 1 : at + 1 + len(choices)]
                 at += 1 + len(choices)
-                meant = (1, 0, -1).index(lesson.label.score) if question == "score" else int(not lesson.label.hint)
+                meant = list(ANSWERS).index(lesson.label.score) if question == "score" else int(not lesson.label.hint)
                 asked[question] += 1
                 right[question] += found.index(max(found)) == meant
     world = torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
@@ -213,7 +230,7 @@ def _summed(numbers: Sequence[float], world: int) -> list[float]:
     return [float(number) for number in every]
 
 
-def _grouped(every: Sequence[Lesson]) -> list[list[Lesson]]:
+def grouped(every: Sequence[Lesson]) -> list[list[Lesson]]:
     groups: dict[int, list[Lesson]] = {}
     for lesson in every:
         groups.setdefault(lesson.group, []).append(lesson)

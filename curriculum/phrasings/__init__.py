@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 Split = Literal["train", "dev", "heldout"]
 
-LANGUAGES = ("de", "fr", "es", "nl", "it", "pt")
+LANGUAGES = ("de", "fr", "es", "nl", "it", "pt", "pl", "sv", "da", "tr", "ru", "ja", "zh")
 
 DEV_EVERY, DEV_AT = 8, 5
 """Of each list that trains, lines 6, 14, 22 … are kept for choosing a checkpoint, and train nothing."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import random
 import re
 
 import pytest
 
 from chat.rendering import Renderer
-from curriculum import lessons
+from curriculum import followups, lessons, tasks, threads
 from curriculum.examination import Case, names, table
 from curriculum.lessons import Lesson
+from curriculum.tasks import Task
 from judge import hints, prompts, voting
 
 SPLITS = ("train", "dev", "heldout")
@@ -40,7 +42,7 @@ def test_no_lesson_of_one_split_comes_back_in_another():
 
 
 def test_only_what_should_have_been_different_has_a_hint(some):
-    assert {lesson.label.score for lesson in some} == {1, 0, -1}
+    assert {lesson.label.score for lesson in some} == {1, 0, -1, None}
     assert all(lesson.label.score == -1 for lesson in some if lesson.label.hint)
     assert any(lesson.label.score == -1 and not lesson.label.hint for lesson in some)
 
@@ -72,6 +74,60 @@ def test_every_wanted_hint_is_of_use_and_names_its_change(some):
             assert names(lesson.label.hint, lesson.label.key, lesson.label.against), lesson.label
 
 
+@pytest.mark.parametrize("split", SPLITS)
+def test_a_question_goes_on_after_its_own_reply_and_turns_elsewhere_after_another(split):
+    """So a question's words alone say nothing, and a judge has to read the reply."""
+    rng = random.Random(3)
+    own, other, *_ = threads.written(split)
+    foreign = Task((("user", other.request),), other.reply, thread=other, others=(own.of("onward")[0].text,))
+    goes_on = followups.from_person("onward", Task((), own.reply, thread=own, others=("-",)), split, rng)
+    turns = followups.from_person("aside", foreign, split, rng)
+    lesson = Lesson(lessons.shown(foreign, turns), turns, 0)
+
+    assert (goes_on.score, goes_on.hint) == (1, "")
+    assert (turns.score, turns.hint) == (None, "")
+    assert (lesson.answer("score"), lesson.answer("hint")) == (r"\boxed{new}", r"\boxed{-1}")
+
+
+def test_every_question_that_goes_on_turns_elsewhere_after_any_other_reply():
+    for split in SPLITS:
+        texts = dict(tasks.elsewhere(split))
+        for thread in threads.written(split):
+            assert {line.text for line in thread.of("onward")} <= set(texts[thread.reply])
+
+
+def test_each_reply_to_a_person_is_followed_by_a_question_of_its_own_and_a_foreign_one():
+    kinds: dict[int, list[str]] = {}
+    for lesson in lessons.made("train", 60, seed=3):
+        if lesson.label.role == "user":
+            kinds.setdefault(lesson.group, []).append(lesson.label.kind)
+
+    assert len(kinds) > 30
+    assert all(found[:2] == ["onward", "aside"] for found in kinds.values())
+
+
+def test_a_foreign_question_belongs_neither_to_the_reply_nor_to_the_talk_before_it():
+    for seed in range(200):
+        task = tasks.drawn("train", random.Random(seed))
+        spoken = {text for _, text in task.request}
+        assert not spoken & set(task.others)
+        if task.thread:
+            assert not {line.text for line in task.thread.of("onward")} & set(task.others)
+
+
+def test_thanks_before_a_foreign_question_are_thanks(some):
+    """A person who thanks says that the reply was good, whatever they ask next."""
+    foreign = {text for split in SPLITS for _, texts in tasks.elsewhere(split) for text in texts}
+    thanked = [
+        lesson.label
+        for lesson in some
+        if lesson.label.kind == "onward" and any(lesson.label.text.endswith(text) for text in foreign)
+    ]
+
+    assert thanked
+    assert {label.score for label in thanked} == {1}
+
+
 def test_no_slot_stays_open(some):
     for lesson in some:
         for text in (
@@ -80,7 +136,7 @@ def test_no_slot_stays_open(some):
             lesson.evidence.reply,
             *dict(lesson.evidence.request).values(),
         ):
-            assert not re.search(r"\{(next|again|reply|result|[a-z]{4,9})\}", text), lesson.label
+            assert not re.search(r"\{(next|again|other|do|injection|reply|result|[a-z]{4,9})\}", text), lesson.label
 
 
 def test_an_injection_changes_no_label():
@@ -117,6 +173,15 @@ def test_prompts_are_short(smol_model, some):
 # The rule of the examination
 
 
+def test_a_change_of_subject_is_read_off_the_votes():
+    wanted = next(lesson for lesson in lessons.made("heldout", 9, seed=3) if lesson.label.score is None)
+    sure = case(wanted, [r"\boxed{new}", r"\boxed{1}", r"\boxed{new}"], [r"\boxed{-1}"] * 3)
+    torn = case(wanted, [r"\boxed{new}", r"\boxed{1}", r"\boxed{-1}"], [r"\boxed{-1}"] * 3)
+
+    assert (sure.score, sure.is_scored_right, sure.row["scored"]) == (None, True, "new")
+    assert (torn.score, torn.is_scored_right, torn.row["scored"]) == (0, False, 0)  # no answer has two of three votes
+
+
 def test_a_hint_names_a_change_only_with_all_of_its_key_and_nothing_against_it():
     assert names("Use at most 30 words.", [r"\b30\b", "word"])
     assert not names("Use at most 300 words.", [r"\b30\b", "word"])
@@ -129,12 +194,13 @@ def case(lesson: Lesson, score: list[str], hint: list[str]) -> Case:
 
 
 def test_a_case_is_what_its_votes_come_to():
-    wanted = next(lesson for lesson in lessons.made("heldout", 50, seed=3) if lesson.label.hint == "Add tests.")
-    brief = r"\boxed{1} [HINT_START] Add tests. [HINT_END]"
+    wanted = next(lesson for lesson in lessons.made("heldout", 9, seed=3) if lesson.label.kind == "change:own")
+    hint = wanted.label.hint
+    brief = rf"\boxed{{1}} [HINT_START] {hint} [HINT_END]"
     seen = case(wanted, [r"\boxed{-1}", r"\boxed{1}", r"\boxed{-1}"], [brief, brief, r"\boxed{-1}"])
     lone = case(wanted, [r"\boxed{-1}", r"\boxed{1}", r"\boxed{0}"], [brief, r"\boxed{-1}", r"\boxed{-1}"])
 
-    assert (seen.score, seen.hint, seen.is_scored_right, seen.is_named) == (-1, "Add tests.", True, True)
+    assert (seen.score, seen.hint, seen.is_scored_right, seen.is_named) == (-1, hint, True, True)
     assert (lone.score, lone.hint, lone.is_decided_right) == (0, "", False)
     # One of two scores is right, one of two decisions; one of two hints names it, and so does the only one given.
     row = table([seen, lone]).splitlines()[1].split()

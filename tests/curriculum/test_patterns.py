@@ -13,7 +13,7 @@ from tests.curriculum.test_phrasings import plain
 
 PARTS = phrasings.read("patterns")
 KINDS = [(part, kind) for part in ("say", "why", "replies", "tools") for kind in PARTS[part]]
-FILLED = {"do", "next", "again", *phrasings.read("changes")["slots"], *phrasings.read("tools")["slots"]}
+FILLED = {"do", "next", "again", "other", *phrasings.read("changes")["slots"], *phrasings.read("tools")["slots"]}
 
 
 def examining():

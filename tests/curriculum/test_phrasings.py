@@ -35,6 +35,7 @@ def tables():
     yield "tasks", tasks
     yield "faults", tasks["faults"]
     yield "injections", phrasings.read("injections")
+    yield "wishes", phrasings.read("wishes")
 
 
 @pytest.mark.parametrize(("name", "table"), [pytest.param(*one, id=one[0]) for one in tables()])
@@ -57,8 +58,8 @@ def test_no_follow_up_of_any_kind_examines_what_another_trains():
         for splits in (("train", "dev"), ("heldout",))
     )
 
-    # "{next}" and "{again}" are filled from tasks, which are disjoint themselves.
-    assert not {line for line in train & heldout if line not in ("next", "again")}
+    # "{next}", "{again}" and "{other}" are filled from tasks, which are disjoint themselves.
+    assert not {line for line in train & heldout if line not in ("next", "again", "other")}
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_no_tone_trains_and_examines():
 def test_each_score_has_many_wordings():
     found = {score: {"train": 0, "heldout": 0} for score in (1, 0, -1)}
     for name, table in tables():
-        score = table["score"] if name.startswith("replies.") else -1 if name.startswith("changes.") else None
+        score = table.get("score") if name.startswith("replies.") else -1 if name.startswith("changes.") else None
         if score is not None:
             for split in ("train", "heldout"):
                 found[score][split] += len(phrasings.wordings(table, split))

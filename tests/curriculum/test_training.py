@@ -43,6 +43,15 @@ def test_training_makes_the_wanted_answers_likelier(tiny_model, tmp_path):
     assert training.looked(taught, group, renderer, 2)["loss"] < before - 0.1
 
 
+def test_a_run_ends_when_its_minutes_are_over_and_keeps_what_it_has(tiny_model, tmp_path):
+    said: list[str] = []
+    plan = replace(PLAN, groups=40, minutes=1e-6, look_every=100)
+    best = training.train(tiny_model, tmp_path / "adapter", plan, dtype="float32", told=said.append)
+
+    assert best["step"] == 1  # of twenty
+    assert (tmp_path / "adapter" / "adapter_model.safetensors").exists()
+
+
 def test_an_adapter_that_is_there_is_not_overwritten(tiny_model, tmp_path):
     with pytest.raises(FileExistsError):
         training.train(tiny_model, tmp_path, PLAN)
@@ -78,5 +87,7 @@ def test_each_answer_is_stressed_where_it_is_decided(smol_model):
     assert stressed[:2] == pairs
     assert [renderer.decode(prompt)[-7:] for prompt, _ in stressed[2:4]] == [r"\boxed{"] * 2
     assert [renderer.decode(answer) for _, answer in stressed[2:4]] == ["-", "1"]  # a score of -1, and a hint
+    _, decisions = training.deciding(renderer, list(training.ANSWERS.values()))
+    assert [renderer.decode([token]) for token in decisions] == ["1", "0", "-", "new"]
     words = f" {lesson.label.hint} [HINT_END]"
     assert [renderer.decode(answer[:-1]) for _, answer in stressed[4:]] == [words]  # and the words of the hint
