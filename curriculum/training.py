@@ -210,9 +210,9 @@ def finish(checkpoint: Path, out: Path, plan: Plan, figures: dict[str, float]) -
 
 
 def _merit(figures: dict[str, float]) -> float:
-    """What chooses a checkpoint. Right answers first: the loss of a model that is sure of itself rises with its few
-    wrong ones, long before they grow more."""
-    return figures["score"] + figures["decision"] - figures["loss"]
+    """What chooses a checkpoint: the loss alone. Answers that are right by luck come and go from look to look, and a
+    checkpoint that is sure of wrong ones cannot be calibrated."""
+    return -figures["loss"]
 
 
 def _joined() -> tuple[int, int]:
