@@ -1,7 +1,7 @@
 """Corrected questions asked again: what a candidate that learned from a correction says to the same question now.
 
 They decide nothing. They are what a person looks at first, and so each goes with its turn, and with its place on the
-record: nobody reads here what they may not read there.
+record: a person reads here only what they may read there.
 """
 
 from __future__ import annotations

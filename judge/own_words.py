@@ -55,7 +55,7 @@ def span_of(message: str) -> str:
 
 
 def message_of(seen: Evidence) -> str:
-    """What the user wrote next; empty where somebody else spoke, or several times."""
+    """What the user wrote next; empty where another role spoke, or several messages came."""
     said = [text for role, text in seen.next_state if role == "user"]
     return said[0] if seen.next_role == "user" and len(said) == len(seen.next_state) == 1 else ""
 

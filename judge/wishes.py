@@ -20,7 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 
 LONGEST_CLAUSE = 300
-"""Characters of a clause that is read; nobody can tell what a longer one comes to."""
+"""Characters of a clause that is read; a longer one says too much to be one wish."""
 
 LONGEST_SAID = 1500
 """Characters of what is turned into a wish; longer words that speak of an earlier reply are a person's to put right."""

@@ -21,7 +21,7 @@ FRACTIONS = ((0.28, "a quarter as long"), (0.42, "a third as long"), (0.58, "hal
 """Up to which share of the length before a reply is called so; from 0.2 on."""
 
 SAME_FLUENCY, LITTLE = 0.1, 0.4
-"""Nats per token: what nobody notices, and what a good recipe costs in all (training.config.Gate.fluency)."""
+"""Nats per token: too little to notice, and what a good recipe costs in all (training.config.Gate.fluency)."""
 
 
 @dataclass(frozen=True)

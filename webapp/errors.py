@@ -78,7 +78,7 @@ def answer(request: HttpRequest, error: TalkbackError) -> HttpResponse:
 
 
 def speaks_anthropic(request: HttpRequest) -> bool:
-    """Whether a request came to a door of Anthropic's, or to where somebody takes one to be."""
+    """Whether a request came to a door of Anthropic's, or to where a client takes one to be."""
     return bool(re.match(r"(/v1)*/messages(/|$)", request.path))
 
 

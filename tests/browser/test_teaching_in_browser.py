@@ -153,7 +153,7 @@ async def test_nothing_but_the_list_of_messages_scrolls_and_no_control_moves(ope
             await sees(tab, box)
             await turn.locator(".reasons label").nth(2).click()
             await expect(turn.locator(".saved")).to_have_text("Saved")
-            await turn.get_by_role("button", name="Undo thumb").click()
+            await turn.get_by_role("button", name="Undo: take back your thumb").click()
             await expect(turn.locator(".reasons label")).to_have_count(0)
         await stays(tab)
 

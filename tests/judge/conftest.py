@@ -79,8 +79,8 @@ def judge_it(engine: FakeEngine, renderer: Renderer) -> Callable[..., bool]:
 
 @pytest.fixture(autouse=True)
 def judges_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Judges count here though nobody measured them, and a policy accepts their hints on users' messages from two votes
-    of three on; tests of what holds without either ask for `as_shipped`."""
+    """Judges count here though they were never measured, and a policy accepts their hints on users' messages from two
+    votes of three on; tests of what holds without either ask for `as_shipped`."""
     standing.forget()
     monkeypatch.setattr(standing, "UNKNOWN", 1.0)
     monkeypatch.setattr(scales.Measure, "hints_hold", True)

@@ -282,7 +282,7 @@ def test_the_command_measures_and_says_what_came_of_it(knowing, small_gold, caps
     call_command("calibrate", "--json", "--judge", "base")
     (figures,) = json.loads(capsys.readouterr().out)
     assert len(engine.asked("generate")) == asked  # all was read
-    assert figures["by_role"]["tool"]["measured"] == 1
+    assert figures["by_role"]["tool"]["count"] == 1
     assert figures["weight"] == 1
 
 

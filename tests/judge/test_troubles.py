@@ -165,15 +165,15 @@ def test_a_babbler_that_comes_to_its_senses_is_heard(serve, through, engine):
     assert Vote.objects.filter(question="score", score=-1).count() == 3
 
 
-def test_a_judge_at_odds_with_itself_is_neutral_and_waits_for_a_person(serve, through, engine):
+def test_a_judge_at_odds_with_itself_is_unclear_and_teaches_nothing(serve, through, engine):
     for said in (r"\boxed{1}", r"\boxed{-1}", r"\boxed{0}"):
         engine.says(said, to="Judge the reply", times=1)
     engine.says(r"\boxed{-1}", times=None)
     turn = serve(next_state="Well, well.")
     through(turn)
     judgement = Judgement.objects.get()
-    assert (judgement.reward, judgement.confidence) == (0, pytest.approx(1 / 3))
-    assert judgement.reason_code == "tied"
+    assert (judgement.reward, judgement.confidence) == (None, pytest.approx(1 / 3))
+    assert judgement.reason_code == "unclear"
     assert not Sample.objects.exists()
 
 
@@ -236,5 +236,5 @@ def test_a_judge_that_counts_less_is_outvoted_by_one_that_counts_in_full(serve, 
         ("poor", 0.25, 1),
     ]
     judgement = Judgement.objects.get()
-    assert judgement.reward == -1  # two votes of a quarter against one in full
-    assert judgement.confidence == pytest.approx(1 / 1.5)
+    assert judgement.reward == -1  # each judge's votes are one reading: a quarter against one in full
+    assert judgement.confidence == pytest.approx(1 / 1.25)

@@ -298,7 +298,7 @@ def test_a_run_whose_samples_all_grew_too_old_fails_and_says_so(queued, home):
 
     assert runs.train(again(queued)) is None
 
-    assert again(queued).error.startswith("Every sample grew too old, or was taken back, while the run waited")
+    assert again(queued).error.startswith("Every lesson grew too old, or was taken back, while the run waited")
     assert samples() == {"stale"}
 
 

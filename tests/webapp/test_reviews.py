@@ -469,10 +469,10 @@ def test_many_of_nothing_is_refused_in_words(console, hint, sent, said):
 
 
 def test_the_policy_is_set_source_by_source_and_says_who_set_it(console, operator):
-    response = console.post(reverse("console:hint_acceptance"), {"tool": "90", "user": "", "web": ""}, headers=HTMX)
+    response = console.post(reverse("console:hint_acceptance"), {"tool": "90", "user": "80", "web": ""}, headers=HTMX)
     page = text(response)
     assert reviews.threshold("tool") == 0.9
-    assert reviews.threshold("user") is None
+    assert reviews.threshold("user") == 0.8
     assert not Acceptance.objects.filter(source="web").exists()  # it waits already: nothing was changed
     assert "Saved, for tool, user." in page or "Saved, for user, tool." in page
     assert "ana, 0 s ago" in page

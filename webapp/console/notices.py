@@ -23,7 +23,7 @@ HISTORY = 100
 
 
 def banner(*, names_waiting: bool = True) -> dict[str, Any]:
-    """What every page says first: candidates that wait for a person, and what nobody has read yet."""
+    """What every page says first: candidates that wait for a person, and what is still unread."""
     unread = list(notices.unread())
     shown = unread[:SHOWN]
     return {

@@ -25,7 +25,7 @@ def navigation(context: Context) -> list[places.Group]:
 
 @register.simple_tag(takes_context=True)
 def noticed(context: Context) -> dict[str, Any]:
-    """What nobody has read yet, and the candidates that wait; the board's headline names those itself."""
+    """What is still unread, and the candidates that wait; the board's headline names those itself."""
     match = context["request"].resolver_match
     return notices.banner(names_waiting=match is None or match.view_name != "console:board")
 
