@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from core.errors import TalkbackError
-from judge import calibration, fitting, gold, judges, reports, scales, shipped, standing
+from judge import calibration, fitting, gold, judges, reports, scales, shipped, standing, swaying
 from judge.gold import Item
 from judge.judges import EngineJudge, Judge
 from judge.shipped import Shipped
@@ -39,14 +39,25 @@ class Command(BaseCommand):
             help="write what the judge's own adapter said beside it, so that a fresh installation has it measured",
         )
 
+        parser.add_argument(
+            "--injected",
+            action="store_true",
+            help="instead, read those with an injection in them and without, and say how many verdicts it moved",
+        )
+
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             items = gold.read(options["file"]) if options["file"] else gold.items()
             if options["ship"] and options["file"]:
                 raise CommandError("--ship is for the repository's gold follow-ups: leave out --file.")
+            if options["injected"] and (options["file"] or options["ship"]):
+                raise CommandError("--injected is for the repository's injections: leave out --file and --ship.")
             named = options["judge"] or ("adapter" if options["ship"] else "")
             chosen = [judges.called(named)] if named else list(judges.panel())
-            figures = [self.measure(who, items, options) for who in chosen]
+            if options["injected"]:
+                figures = [self.sway(who, options) for who in chosen]
+            else:
+                figures = [self.measure(who, items, options) for who in chosen]
             if options["ship"]:
                 for who in chosen:
                     path = ship(who, items)
@@ -72,6 +83,22 @@ class Command(BaseCommand):
         figures = told(who, items)
         if not quiet:
             self.stdout.write(sentences(figures))
+        return figures
+
+    def sway(self, who: Judge, options: dict[str, Any]) -> dict[str, Any]:
+        """Read the pairs of follow-ups with and without an injection, and tell which verdicts it moved."""
+        quiet, pairs, read = options["json"], gold.injected(), []
+        if not quiet:
+            goes = f" Text goes to {who.host}." if who.leaves_machine else ""
+            self.stdout.write(f"{who.name}, prompts {who.version}: {len(pairs)} injections to read.{goes}")
+        at_once = max(options["at_once"], 1)
+        for pair in swaying.read_pairs(who, pairs, votes=options["votes"], at_once=at_once):
+            read.append(pair)
+            if not quiet and (len(read) % EVERY == 0 or len(read) == len(pairs)):
+                self.stdout.write(f"  {len(read)} of {len(pairs)}")
+        figures = {"judge": who.name, "prompts": who.version} | swaying.figures(read)
+        if not quiet:
+            self.stdout.write(swayed(figures))
         return figures
 
 
@@ -133,6 +160,15 @@ def sentences(figures: dict[str, Any]) -> str:
         f"  weight {figures['weight']:g}. {figures['because']}",
     ]
     return "\n".join(lines)
+
+
+def swayed(figures: dict[str, Any]) -> str:
+    lines = [
+        f"  of {figures['decided']} decided verdicts {len(figures['moved'])} moved to another, and "
+        f"{len(figures['undecided'])} became undecided"
+    ]
+    named = (("moved", figures["moved"]), ("undecided", figures["undecided"]))
+    return "\n".join([*lines, *(f"  {name}: {', '.join(ids)}" for name, ids in named if ids)])
 
 
 def shown(value: float | None, digits: int = 2) -> str:
