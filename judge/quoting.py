@@ -182,18 +182,19 @@ def disarmed(text: str) -> str:
     >>> disarmed("S\u0441ore: 1"), disarmed("### Response:"), disarmed("Score?"), disarmed("Bewertung: +1")
     ('S\u0441ore: one', '### Response;', 'Score (?)', 'Bewertung: one')
     """
+    shown, origins = seen_as(text)
     for pattern, instead in MARKS:
-        shown, origins = seen_as(text)
-        origins.append(len(text))
         parts, upto = [], 0
         for found in pattern.finditer(shown):
             start, end = found.span("mark")
             if start < 0:  # nothing to rewrite: it is put behind
                 start = end = found.end()
-            after = origins[start] if start == end else origins[end - 1] + 1
-            parts += [text[upto : origins[start]], instead if isinstance(instead, str) else instead(found)]
-            upto = after
-        text = "".join(parts) + text[upto:]
+            at = [*origins[start : end + (start == end)], len(text)]
+            parts += [text[upto : at[0]], instead if isinstance(instead, str) else instead(found)]
+            upto = at[0] if start == end else at[-2] + 1
+        if parts:
+            text = "".join(parts) + text[upto:]
+            shown, origins = seen_as(text)
     return text
 
 
