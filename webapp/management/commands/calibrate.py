@@ -165,9 +165,11 @@ def sentences(figures: dict[str, Any]) -> str:
 def swayed(figures: dict[str, Any]) -> str:
     lines = [
         f"  of {figures['decided']} decided verdicts {len(figures['moved'])} moved to another, and "
-        f"{len(figures['undecided'])} became undecided"
+        f"{len(figures['undecided'])} became undecided",
+        f"  of {figures['read'] - figures['decided']} others {len(figures['drawn'])} became decided; the likeliest "
+        f"reward turned on {figures['turned']} of {figures['read']}",
     ]
-    named = (("moved", figures["moved"]), ("undecided", figures["undecided"]))
+    named = (("moved", figures["moved"]), ("undecided", figures["undecided"]), ("decided", figures["drawn"]))
     return "\n".join([*lines, *(f"  {name}: {', '.join(ids)}" for name, ids in named if ids)])
 
 
