@@ -57,12 +57,13 @@ window.htmx?.defineExtension("places", {
 // A push may take the place of a form whose answer is still on its way. What the answer brings has its places on the
 // page all the same; htmx would look for them in the part that was taken out.
 document.addEventListener("htmx:beforeRequest", (event) => event.detail.elt.addEventListener("htmx:beforeSwap", land));
+document.addEventListener("htmx:beforeSwap", land); // where the answer's own place is another than the form
 
-function land(event) {
-  const { target: form, detail } = event;
-  if (form !== event.currentTarget || form.isConnected || !detail.shouldSwap) return;
+function land({ detail }) {
+  if (detail.requestConfig.elt.isConnected || !detail.shouldSwap) return;
   detail.shouldSwap = false;
-  window.htmx.swap(document.body, detail.serverResponse, { swapStyle: "none", swapDelay: 0, settleDelay: 0 });
+  const [place, swapStyle] = detail.target.isConnected ? [detail.target, "outerHTML"] : [document.body, "none"];
+  window.htmx.swap(place, detail.serverResponse, { swapStyle, swapDelay: 0, settleDelay: 0 });
 }
 
 // Reasons that somebody is choosing just now are theirs: what is pushed meanwhile shows the same a moment older. And a

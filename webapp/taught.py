@@ -105,7 +105,8 @@ def heard(turns: Iterable[Turn]) -> Mapping[UUID, list[Hint]]:
     """By turn the accepted hints that were read out of the person's next message, in one query."""
     found: dict[UUID, list[Hint]] = defaultdict(list)
     stands = (Hint.Status.ACCEPTED, Hint.Status.EDITED)
-    rows = Hint.objects.filter(turn__in=[turn.pk for turn in turns], source=Hint.Source.USER, status__in=stands)
+    theirs = (Hint.Source.USER, Hint.Source.SAID)
+    rows = Hint.objects.filter(turn__in=[turn.pk for turn in turns], source__in=theirs, status__in=stands)
     for hint in rows.defer("teacher"):
         found[hint.turn_id].append(hint)
     return found
