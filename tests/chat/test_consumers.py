@@ -97,7 +97,7 @@ async def test_nothing_of_a_reply_is_left_waiting_when_it_has_ended(session, eng
     class Deaf:
         async def group_send(self, group: str, event: dict) -> None:
             try:
-                await asyncio.sleep(0.3)
+                await asyncio.Event().wait()  # an answer that does not come
             except asyncio.CancelledError:
                 lost.append(group)
 
