@@ -1,15 +1,17 @@
 """From what a judge says to how likely it is right. Pure: probabilities and what was expected in, figures out.
 
 A judge gives each answer a probability, or casts a few votes. `fit` scales them (vector scaling: one temperature, one
-bias an answer) so that they hold on follow-ups whose answer is known; figures are always of a fit that has not seen the
-follow-up (`cross_fit`). The verdict is the likeliest reward, and its confidence the scaled probability of that reward.
+bias an answer) so that they hold on follow-ups whose answer is known. Where enough follow-ups are known, what the judge
+said to its other question is weighed with it: a change that is asked for is no praise. Figures are always of a fit that
+has not seen the follow-up (`cross_fit`). The verdict is the likeliest reward, and its confidence the scaled probability
+of that reward.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +34,10 @@ k/2) for k answers."""
 RIDGE = 2.0
 """Strength of the pull towards leaving probabilities as they are: it counts like a few follow-ups, so that thirty of
 them move little and four hundred decide."""
+MANY = 300
+"""Follow-ups from which on both questions are weighed together: two dozen weights that fewer cannot hold."""
+JOINT_RIDGE = 10.0
+"""Strength of the pull of those weights towards a judge's own question alone."""
 FEW = 80
 """Follow-ups of people, or of machines, from which on they have a scale of their own, drawn to that of all."""
 FOLDS = 10
@@ -66,6 +72,8 @@ class Case:
     """Whose next state it is."""
     id: str = ""
     """Decides in which part it is left out."""
+    beside: Mapping[str, float] | None = None
+    """Of each answer to the judge's other question; None: it gave none."""
 
 
 @dataclass(frozen=True)
@@ -87,13 +95,38 @@ class Scaling:
 
 
 @dataclass(frozen=True)
+class JointScaling:
+    """log q(answer) = Σ weight · log p + bias + a constant, over the answers to both questions."""
+
+    answers: tuple[str, ...]
+    beside: tuple[str, ...]
+    """The answers to the other question."""
+    weights: tuple[tuple[float, ...], ...]
+    """A row for each answer: K of its own question, then those of the other."""
+    biases: tuple[float, ...]
+
+    def __call__(self, probabilities: Mapping[str, float], beside: Mapping[str, float]) -> dict[str, float]:
+        logs = np.concatenate([_logs(probabilities, self.answers), _logs(beside, self.beside)])
+        logits = np.array(self.weights) @ logs + np.array(self.biases)
+        return dict(zip(self.answers, _softmax(logits).tolist(), strict=True))
+
+
+@dataclass(frozen=True)
 class Scale:
     """The scaling of all follow-ups, and those of people's or machines' where there were enough."""
 
     pooled: Scaling
     by_kind: Mapping[str, Scaling] = field(default_factory=dict)
+    joint: JointScaling | None = None
+    """With the other question, where enough follow-ups were known."""
+    joint_by_kind: Mapping[str, JointScaling] = field(default_factory=dict)
 
-    def __call__(self, probabilities: Mapping[str, float], role: str) -> dict[str, float]:
+    def __call__(
+        self, probabilities: Mapping[str, float], role: str, beside: Mapping[str, float] | None = None
+    ) -> dict[str, float]:
+        """`beside` is what the same judge said to its other question; None: it said nothing."""
+        if self.joint is not None and beside is not None:
+            return self.joint_by_kind.get(kind(role), self.joint)(probabilities, beside)
         return self.by_kind.get(kind(role), self.pooled)(probabilities)
 
 
@@ -122,12 +155,22 @@ def shares(votes: Iterable[str], answers: Sequence[str]) -> dict[str, float]:
 def fit(cases: Sequence[Case], answers: tuple[str, ...]) -> Scale:
     """The scale under which these cases are likeliest, a little drawn to the identity."""
     pooled = _fit(cases, Scaling(answers))
-    by_kind = {}
-    for name in ("people", "machines"):
-        own = [case for case in cases if kind(case.role) == name]
-        if FEW <= len(own) < len(cases):
-            by_kind[name] = _fit(own, pooled)
-    return Scale(pooled, by_kind)
+    by_kind = {name: _fit(own, pooled) for name, own in _kinds(cases).items()}
+    both = [case for case in cases if case.beside is not None]
+    if len(both) < MANY:
+        return Scale(pooled, by_kind)
+    beside = DECISIONS if answers == SCORES else SCORES
+    start = np.hstack([pooled.slope * np.eye(len(answers)), np.zeros((len(answers), len(beside)))])
+    joint = _fit_joint(both, JointScaling(answers, beside, tuple(map(tuple, start.tolist())), tuple(pooled._array)))
+    return Scale(pooled, by_kind, joint, {name: _fit_joint(own, joint) for name, own in _kinds(both).items()})
+
+
+def _kinds(cases: Sequence[Case]) -> dict[str, list[Case]]:
+    """The cases of people and of machines, where there are enough of them for a scale of their own."""
+    found: dict[str, list[Case]] = {}
+    for case in cases:
+        found.setdefault(kind(case.role), []).append(case)
+    return {name: own for name, own in found.items() if FEW <= len(own) < len(cases)}
 
 
 def cross_fit(cases: Sequence[Case], answers: tuple[str, ...], folds: int = FOLDS) -> list[dict[str, float]]:
@@ -137,7 +180,7 @@ def cross_fit(cases: Sequence[Case], answers: tuple[str, ...], folds: int = FOLD
         part: fit([case for case, other in zip(cases, parts, strict=True) if other != part], answers)
         for part in set(parts)
     }
-    return [scales[part](case.probabilities, case.role) for case, part in zip(cases, parts, strict=True)]
+    return [scales[part](case.probabilities, case.role, case.beside) for case, part in zip(cases, parts, strict=True)]
 
 
 def fold_of(id: str, folds: int = FOLDS) -> int:
@@ -146,33 +189,62 @@ def fold_of(id: str, folds: int = FOLDS) -> int:
 
 
 def _fit(cases: Sequence[Case], start: Scaling) -> Scaling:
-    """Newton's steps, halved where they overshoot, on −Σ log q(expected) + ridge · distance² to `start`."""
+    """Slope and biases, drawn to `start`."""
     if not cases:
         return start
     answers = start.answers
     logs = np.stack([_logs(case.probabilities, answers) for case in cases])  # (N, K)
-    right = np.array([[answer in case.expected for answer in answers] for case in cases], dtype=float)  # (N, K)
+    size = len(answers)
+    inputs = np.zeros((*logs.shape, 1 + size))  # of each answer's logit, by each parameter
+    inputs[:, :, 0] = logs
+    inputs[:, range(size), range(1, size + 1)] = 1.0
+    at = _likeliest(inputs, _expected(cases, answers), np.array([start.slope, *start._array]), RIDGE)
+    return Scaling(answers, float(at[0]), tuple(at[1:].tolist()))
+
+
+def _fit_joint(cases: Sequence[Case], start: JointScaling) -> JointScaling:
+    """Weights and biases, drawn to `start`."""
+    answers = start.answers
+    logs = np.stack(
+        [
+            np.concatenate([_logs(case.probabilities, answers), _logs(case.beside or {}, start.beside), [1.0]])
+            for case in cases
+        ]
+    )  # (N, F), the last for the bias
+    size, width = len(answers), logs.shape[1]
+    inputs = np.zeros((len(cases), size, size, width))
+    for answer in range(size):
+        inputs[:, answer, answer] = logs
+    origin = np.column_stack([np.array(start.weights), np.array(start.biases)])
+    at = _likeliest(inputs.reshape(len(cases), size, -1), _expected(cases, answers), origin.ravel(), JOINT_RIDGE)
+    found = at.reshape(size, width)
+    return replace(start, weights=tuple(map(tuple, found[:, :-1].tolist())), biases=tuple(found[:, -1].tolist()))
+
+
+def _expected(cases: Sequence[Case], answers: Sequence[str]) -> Floats:
+    """(N, K): 1 where the answer is right."""
+    right = np.array([[answer in case.expected for answer in answers] for case in cases], dtype=float)
     if not right.any(axis=1).all():
         raise ValueError("a case expects an answer that is none")
-    origin = np.array([start.slope, *start._array])
-    size = len(origin)
+    return right
+
+
+def _likeliest(inputs: Floats, right: Floats, origin: Floats, ridge: float) -> Floats:
+    """The parameters θ (P,) that minimise −Σ log q(right) + ridge · |θ − origin|², q the softmax of `inputs` (N, K, P)
+    times θ: Newton's steps, halved where they overshoot."""
 
     def loss(at: Floats) -> float:
-        q = _softmax(at[0] * logs + at[1:])
-        return float(-np.log((q * right).sum(axis=1)).sum() + RIDGE * ((at - origin) ** 2).sum())
+        q = _softmax(inputs @ at)
+        return float(-np.log((q * right).sum(axis=1)).sum() + ridge * ((at - origin) ** 2).sum())
 
     at, now = origin.copy(), loss(origin)
     for _ in range(100):
-        q = _softmax(at[0] * logs + at[1:])
+        q = _softmax(inputs @ at)
         wanted = q * right / (q * right).sum(axis=1, keepdims=True)
-        gap = q - wanted  # (N, K)
-        gradient = np.concatenate([[(gap * logs).sum()], gap.sum(axis=0)]) + 2 * RIDGE * (at - origin)
-        inputs = np.zeros((len(cases), len(answers), size))  # of each answer's logit, by each parameter
-        inputs[:, :, 0] = logs
-        inputs[:, range(len(answers)), range(1, size)] = 1.0
-        centred = inputs - (q[:, :, None] * inputs).sum(axis=1, keepdims=True)
-        curvature = np.einsum("nk,nki,nkj->ij", q, centred, centred) + 2 * RIDGE * np.eye(size)
-        step = np.linalg.solve(curvature, gradient)
+        gradient = np.einsum("nk,nkp->p", q - wanted, inputs) + 2 * ridge * (at - origin)
+        centred = (inputs - (q[:, :, None] * inputs).sum(axis=1, keepdims=True)) * np.sqrt(q)[:, :, None]
+        flat = centred.reshape(-1, len(origin))
+        step = np.linalg.solve(flat.T @ flat + 2 * ridge * np.eye(len(origin)), gradient)
         reach = 1.0
         while reach > 1e-6 and loss(at - reach * step) > now:
             reach /= 2
@@ -180,7 +252,7 @@ def _fit(cases: Sequence[Case], start: Scaling) -> Scaling:
         before, now = now, loss(at)
         if before - now < 1e-9:
             break
-    return Scaling(answers, float(at[0]), tuple(at[1:].tolist()))
+    return at
 
 
 def _logs(probabilities: Mapping[str, float], answers: Sequence[str]) -> Floats:

@@ -267,9 +267,9 @@ def counting(ballots: Iterable[Ballot], question: Asked) -> list[Ballot]:
 
 def finding(ballots: Sequence[Ballot], measures: Mapping[str, Measure] = MappingProxyType({})) -> Finding:
     """What all ballots of a poll came to; `measures` are those of their bench."""
-    score = score_found(counting(ballots, "score"), measures)
-    tellings = counting(ballots, "hint")
-    asks = hint_found(tellings, measures)
+    scorings, tellings = counting(ballots, "score"), counting(ballots, "hint")
+    score = score_found(scorings, tellings, measures)
+    asks = hint_found(tellings, scorings, measures)
     given = Counter(ballot.hint for ballot in tellings if ballot.score == 1 and ballot.hint and ballot.weight)
     usable = tuple(sorted(given, key=lambda hint: (-given[hint], len(hint)))) if asks.reward == 1 else ()
     heard = spoken(tellings) or {}
@@ -277,15 +277,16 @@ def finding(ballots: Sequence[Ballot], measures: Mapping[str, Measure] = Mapping
     return Finding(score, asks, usable, own)
 
 
-def score_found(counted: Sequence[Ballot], measures: Mapping[str, Measure]) -> Outcome:
-    """The reward, where the judges are sure enough of it. Judges are weighed against each other as their standing
+def score_found(counted: Sequence[Ballot], tellings: Sequence[Ballot], measures: Mapping[str, Measure]) -> Outcome:
+    """The reward, in the light of what each judge said to the other question (`tellings`), where the judges are sure enough of it. Judges are weighed against each other as their standing
     says: a mixture of probabilities that hold is at most too careful."""
     if (heard := spoken(counted)) is None:
         return Outcome(None, None, _valid(counted), len(counted))
+    beside = said_by_judge(tellings)
     mixed = dict.fromkeys(calibrating.SCORES, 0.0)
     total = sum(each[0].weight for each in heard.values())
     for judge, each in heard.items():
-        for answer, p in measures.get(judge, PLAIN).score(said(each), each[0].role).items():
+        for answer, p in measures.get(judge, PLAIN).score(said(each), each[0].role, beside.get(judge)).items():
             mixed[answer] += p * each[0].weight / total
     chances = calibrating.rewards(mixed)
     leaning = calibrating.likeliest(chances)
@@ -300,13 +301,14 @@ def score_found(counted: Sequence[Ballot], measures: Mapping[str, Measure]) -> O
     )
 
 
-def hint_found(counted: Sequence[Ballot], measures: Mapping[str, Measure]) -> Outcome:
+def hint_found(counted: Sequence[Ballot], scorings: Sequence[Ballot], measures: Mapping[str, Measure]) -> Outcome:
     """1 where the judges are sure enough that a change is asked for, else -1; confidence is that of what it says."""
     if (heard := spoken(counted)) is None:
         return Outcome(None, None, _valid(counted), len(counted))
+    beside = said_by_judge(scorings)
     total = sum(each[0].weight for each in heard.values())
     asks = sum(
-        measures.get(judge, PLAIN).hint(said(each), each[0].role)["1"] * each[0].weight / total
+        measures.get(judge, PLAIN).hint(said(each), each[0].role, beside.get(judge))["1"] * each[0].weight / total
         for judge, each in heard.items()
     )
     asks = min(asks, 1.0)
@@ -328,6 +330,15 @@ def spoken(counted: Sequence[Ballot]) -> dict[str, list[Ballot]] | None:
         if ballot.score is not None and ballot.weight > 0:
             heard.setdefault(ballot.judge, []).append(ballot)
     return heard or None
+
+
+def said_by_judge(counted: Iterable[Ballot]) -> dict[str, Said]:
+    """What each judge said to a question, where it can be read."""
+    each: dict[str, list[Ballot]] = {}
+    for ballot in counted:
+        if ballot.score is not None:
+            each.setdefault(ballot.judge, []).append(ballot)
+    return {judge: said(ballots) for judge, ballots in each.items()}
 
 
 def said(ballots: Sequence[Ballot]) -> Said:

@@ -112,22 +112,27 @@ class Measure:
         """True when its confidence is a probability that was held against what is so."""
         return self.of_score is not None
 
-    def score(self, said: Said, role: str) -> dict[str, float]:
-        """The probability of each answer to how it went."""
-        return scaled(self.of_score, said, SCORES, role)
+    def score(self, said: Said, role: str, asked: Said | None = None) -> dict[str, float]:
+        """The probability of each answer to how it went; `asked` is what the judge said to its other question."""
+        beside = None if asked is None else probabilities(asked, DECISIONS)
+        return scaled(self.of_score, said, SCORES, role, beside)
 
-    def hint(self, said: Said, role: str) -> dict[str, float]:
-        """The probability that a change is asked for, and that none is."""
-        return scaled(self.of_hint, said, DECISIONS, role)
+    def hint(self, said: Said, role: str, scored: Said | None = None) -> dict[str, float]:
+        """The probability that a change is asked for, and that none is; `scored` is what the judge said to its other
+        question."""
+        beside = None if scored is None else probabilities(scored, SCORES)
+        return scaled(self.of_hint, said, DECISIONS, role, beside)
 
 
 PLAIN = Measure()
 """Of a judge that was not measured: votes count as they are, and more than half decide."""
 
 
-def scaled(scale: Scale | None, said: Said, answers: tuple[str, ...], role: str) -> dict[str, float]:
+def scaled(
+    scale: Scale | None, said: Said, answers: tuple[str, ...], role: str, beside: Mapping[str, float] | None
+) -> dict[str, float]:
     if scale is not None:
-        return scale(probabilities(said, answers), role)
+        return scale(probabilities(said, answers), role, beside)
     if isinstance(said, Mapping):
         return {answer: said.get(answer, 0.0) for answer in answers}
     return {answer: said.count(answer) / len(said) for answer in answers}
@@ -184,7 +189,7 @@ def hints_of(found: Iterable[Found], measure: Measure, items: Mapping[str, Item]
             continue
         owed, idle = owed + item.wants_hint, idle + (not item.wants_hint)
         if ask is None and not measure.is_measured and one.hint is not None:  # too few for a scale: as it said
-            ask = calibrating.hint_verdict(measure.hint(one.hint, one.role), item.wants_hint)
+            ask = calibrating.hint_verdict(measure.hint(one.hint, one.role, one.score), item.wants_hint)
             score = score or Verdict(1.0, one.said or 0, one.expected)
         if ask is None:
             continue
@@ -203,8 +208,10 @@ def proposes(ask: Verdict, score: Verdict | None, measure: Measure) -> bool:
     return ask.confidence >= measure.least_hint and score.confidence >= measure.least and not score.is_new
 
 
-_Row = tuple[str, str, tuple[tuple[str, float], ...], frozenset[str], int]
-"""Id, role, probabilities, expected answers, expected reward or decision: hashable, so that it is worked out once."""
+_Shares = tuple[tuple[str, float], ...]
+_Row = tuple[str, str, _Shares, _Shares | None, frozenset[str], int]
+"""Id, role, probabilities, those of the other question, expected answers, expected reward or decision: hashable, so
+that it is worked out once."""
 
 
 @lru_cache(maxsize=64)
@@ -214,7 +221,8 @@ def _worked_out(score_rows: tuple[_Row, ...], hint_rows: tuple[_Row, ...]) -> Me
     cases, hinted = [_case(row) for row in score_rows], [_case(row) for row in hint_rows]
     crossed = calibrating.cross_fit(cases, SCORES)
     scores = tuple(
-        calibrating.score_verdict(found, row[4], row[0], row[1]) for found, row in zip(crossed, score_rows, strict=True)
+        calibrating.score_verdict(found, row[-1], row[0], row[1])
+        for found, row in zip(crossed, score_rows, strict=True)
     )
     least = calibrating.threshold(scores, worst=calibrating.WORST)
     known = Measure(
@@ -229,7 +237,7 @@ def _worked_out(score_rows: tuple[_Row, ...], hint_rows: tuple[_Row, ...]) -> Me
         return known
     asked = calibrating.cross_fit(hinted, DECISIONS)
     hints = tuple(
-        calibrating.hint_verdict(found, row[4] == 1, row[0], row[1])
+        calibrating.hint_verdict(found, row[-1] == 1, row[0], row[1])
         for found, row in zip(asked, hint_rows, strict=True)
     )
     return replace(
@@ -242,8 +250,8 @@ def _worked_out(score_rows: tuple[_Row, ...], hint_rows: tuple[_Row, ...]) -> Me
 
 
 def _case(row: _Row) -> Case:
-    id, role, chances, expected, _ = row
-    return Case(dict(chances), expected, role, id)
+    id, role, chances, beside, expected, _ = row
+    return Case(dict(chances), expected, role, id, None if beside is None else dict(beside))
 
 
 def _cases(found: Sequence[Found], question: str) -> tuple[_Row, ...]:
@@ -251,18 +259,23 @@ def _cases(found: Sequence[Found], question: str) -> tuple[_Row, ...]:
     rows: list[_Row] = []
     for one in found:
         item = known.get(one.gold)
-        said = one.score if question == "score" else one.hint
+        said, other = (one.score, one.hint) if question == "score" else (one.hint, one.score)
         if said is None or (question == "hint" and item is None):
             continue
-        answers = SCORES if question == "score" else DECISIONS
+        answers, others = (SCORES, DECISIONS) if question == "score" else (DECISIONS, SCORES)
         if question == "score":
             meant, right = one.expected, expected_answers(one.expected, item.new_topic if item else None)
         else:
             assert item is not None
             meant = 1 if item.wants_hint else -1
             right = frozenset({str(meant)})
-        rows.append((one.item, one.role, tuple(sorted(probabilities(said, answers).items())), right, meant))
+        beside = None if other is None else _shares(other, others)
+        rows.append((one.item, one.role, _shares(said, answers), beside, right, meant))
     return tuple(rows)
+
+
+def _shares(said: Said, answers: tuple[str, ...]) -> _Shares:
+    return tuple(sorted(probabilities(said, answers).items()))
 
 
 def expected_answers(score: int, new_topic: bool | None) -> frozenset[str]:

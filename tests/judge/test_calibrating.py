@@ -37,6 +37,32 @@ def test_a_scale_finds_how_far_a_judge_is_too_sure():
     assert calibrating.fit(overconfident(3000), SCORES).pooled.slope == pytest.approx(0.4, abs=0.03)
 
 
+def torn(count):
+    """Cases whose judge is torn between 1 and -1, and says by its other question which of them is right."""
+    found = []
+    for n in range(count):
+        is_good = n % 2 == 0
+        beside = {"1": 0.1, "-1": 0.9} if is_good else {"1": 0.9, "-1": 0.1}
+        chances = {"1": 0.48, "0": 0.02, "-1": 0.48, "new": 0.02}
+        found.append(Case(chances, frozenset({"1" if is_good else "-1"}), "user", str(n), beside))
+    return found
+
+
+def test_what_a_judge_says_to_its_other_question_decides_where_it_is_torn():
+    cases = torn(calibrating.MANY)
+    scale = calibrating.fit(cases, SCORES)
+    praised = cases[0].probabilities
+
+    assert scale(praised, "user", {"1": 0.1, "-1": 0.9})["1"] > 0.9
+    assert scale(praised, "user", {"1": 0.9, "-1": 0.1})["-1"] > 0.9
+    # Where it said nothing to the other question, its own question alone is what there is: torn as before.
+    assert scale(praised, "user")["1"] == pytest.approx(scale(praised, "user")["-1"], abs=0.01)
+
+
+def test_few_follow_ups_do_not_weigh_two_questions_together():
+    assert calibrating.fit(torn(calibrating.MANY - 1), SCORES).joint is None
+
+
 def test_scaled_confidence_holds_where_plain_confidence_does_not():
     cases = overconfident(600)
 
