@@ -42,7 +42,7 @@ SPOKEN = (
 """What people say whatever the reply was; `quiet` and `musing` hold words of wishes, and ask for nothing."""
 WRITTEN = (("onward", 0.18), ("builds", 0.27), ("wrong", 0.18), ("own", 0.22), ("unsure", 0.07), ("again", 0.08))
 """What was written to come back after one reply."""
-OF_THREAD = 0.5
+OF_THREAD = 0.7
 """The share of follow-ups on a thread's reply that were written for it."""
 RESULTS = (("builds", 0.3), ("wrong", 0.18), ("own", 0.15), ("unsure", 0.37))
 """What was written for one call of a tool to come back."""
@@ -128,13 +128,14 @@ def _followed(world: str, task: Task, split: Split, rng: random.Random, turns: i
         return followups.from_reasons(rng)
     thread = task.thread
     if world == "user":
-        if turns == 0:
+        goes_on = not thread or bool(thread.of("onward"))
+        if turns == 0 and goes_on:
             return followups.from_person("onward", task, split, rng)
         if turns == 1:
             return followups.from_person("aside", task, split, rng)
-        if thread and rng.random() < OF_THREAD:
+        if thread and (rng.random() < OF_THREAD or not goes_on):
             return followups.threaded(thread, _one_of(_there(thread, WRITTEN), rng), split, rng)
-        return followups.from_person(_one_of(SPOKEN, rng), task, split, rng)
+        return followups.from_person(_one_of(_sayable(thread), rng), task, split, rng)
     if thread and world != "test" and rng.random() < OF_THREAD:
         kind = _one_of(_there(thread, RESULTS), rng)
         return followups.as_role(followups.threaded(thread, kind, split, rng), world, rng)
@@ -145,6 +146,11 @@ def _followed(world: str, task: Task, split: Split, rng: random.Random, turns: i
 def _there(thread: Thread, shares: Shares) -> Shares:
     """The shares of the kinds that this thread has."""
     return tuple((kind, share) for kind, share in shares if thread.of(kind))
+
+
+def _sayable(thread: Thread | None) -> Shares:
+    """What a person may say of this reply: a request is only put again where that was written."""
+    return tuple((kind, share) for kind, share in SPOKEN if kind != "again" or thread is None or thread.of("again"))
 
 
 def _one_of(shares: Shares, rng: random.Random) -> str:

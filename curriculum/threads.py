@@ -9,6 +9,8 @@ from functools import cache
 from curriculum import phrasings
 from curriculum.phrasings import Split
 
+FILES = ("threads", "threads_talk", "threads_work", "threads_tools", "threads_languages")
+
 MARKS = {">": "onward", "+": "builds", "-": "wrong", "!": "own", "0": "unsure", "=": "again"}
 """How a line of `threads.toml` begins, and the kind of follow-up that it is."""
 
@@ -43,9 +45,8 @@ class Thread:
 def written(split: Split, role: str = "user") -> tuple[Thread, ...]:
     """The threads of a split in which this role answers. Every eighth that trains is kept for choosing a checkpoint,
     whole: its request, its reply and its lines."""
-    table = phrasings.read("threads")
     side = "heldout" if split == "heldout" else "train"
-    every = [thread for thread in parsed(table[side]) if thread.role == role]
+    every = [thread for name in FILES for thread in parsed(phrasings.read(name)[side]) if thread.role == role]
     return tuple(every if split == "heldout" else phrasings.parted(every, split))
 
 
