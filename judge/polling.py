@@ -279,8 +279,8 @@ def finding(ballots: Sequence[Ballot], measures: Mapping[str, Measure] = Mapping
 
 def score_found(counted: Sequence[Ballot], tellings: Sequence[Ballot], measures: Mapping[str, Measure]) -> Outcome:
     """The reward, where the judges are sure enough of it in the light of what each said to the other question
-    (`tellings`). Judges are weighed against each other as their standing says: a mixture of probabilities that hold is at
-    most too careful."""
+    (`tellings`). Judges are weighed against each other as their standing says: a mixture of probabilities that hold is
+    at most too careful."""
     if (heard := spoken(counted)) is None:
         return Outcome(None, None, _valid(counted), len(counted))
     beside = said_by_judge(tellings)
