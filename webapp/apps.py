@@ -8,8 +8,11 @@ class WebappConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from webapp import forgetting, live, pipeline
+        from django.urls import register_converter
 
+        from webapp import forgetting, live, pipeline, rows
+
+        register_converter(rows.RowConverter, "row")
         pipeline.connect()
         live.connect()
         forgetting.connect()

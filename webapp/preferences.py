@@ -126,8 +126,8 @@ def back(request: HttpRequest, owner: User) -> HttpResponse:
 urlpatterns = [
     path("preferences/", own, name="own"),
     path("preferences/forgo/", forgo, name="forgo"),
-    path("preferences/<int:pk>/undo/", undo, name="undo"),
-    path("hints/<int:pk>/not-meant/", not_meant, name="not_meant"),
+    path("preferences/<row:pk>/undo/", undo, name="undo"),
+    path("hints/<row:pk>/not-meant/", not_meant, name="not_meant"),
     path("console/preferences/", people, name="people"),
-    path("console/preferences/<int:pk>/", of, name="of"),
+    path("console/preferences/<row:pk>/", of, name="of"),
 ]

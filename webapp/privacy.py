@@ -506,7 +506,7 @@ urlpatterns = [
     path("privacy/delete/", delete, name="delete"),
     path("privacy/erasing/", erasing, name="erasing"),
     path("privacy/learn-again/", learn_again, name="learn_again"),
-    path("privacy/keys/<int:pk>/", key, name="key"),
+    path("privacy/keys/<row:pk>/", key, name="key"),
     path("chats/<uuid:pk>/learning/", session, name="session"),
     path("turns/<uuid:pk>/learning/", turn, name="turn"),
 ]

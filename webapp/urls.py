@@ -29,5 +29,5 @@ handler404, handler500 = "webapp.errors.not_found", "webapp.errors.broken"
 websocket_urlpatterns = [
     path("ws/chat/<uuid:pk>/", ChatConsumer.as_asgi()),
     path("ws/console/", BoardConsumer.as_asgi()),
-    path("ws/console/runs/<int:pk>/", RunConsumer.as_asgi()),
+    path("ws/console/runs/<row:pk>/", RunConsumer.as_asgi()),
 ]

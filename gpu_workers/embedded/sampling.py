@@ -57,6 +57,10 @@ class Params:
         )
 
 
+HUGE = 1e30
+"""Beyond any logit, and finite in float32 also when a temperature divides it."""
+
+
 class Dice:
     """One request's own stream of random numbers: a seed gives the same draws alone and in any company."""
 
@@ -140,6 +144,7 @@ def _penalise(logits: Tensor, row: Row) -> None:
         times = torch.tensor(list(row.counts.values()), dtype=logits.dtype)
         found = logits[seen]
         found = torch.where(found < 0, found * params.repetition_penalty, found / params.repetition_penalty)
+        found = found.clamp(-HUGE, HUGE)  # a penalty near 0 must not make them infinite: two would have no share at all
         logits[seen] = found - params.frequency_penalty * times - params.presence_penalty
     for token, bias in params.logit_bias.items():
         logits[token] += bias

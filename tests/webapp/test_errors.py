@@ -5,9 +5,12 @@ from io import StringIO
 
 import pytest
 from django.test import Client, RequestFactory
+from django.urls import get_resolver
+from django.urls.converters import IntConverter
 
 from webapp import errors
 from webapp.logs import WithoutTraceback
+from webapp.rows import RowConverter
 
 
 def test_a_page_that_is_not_there(client, operator):
@@ -15,6 +18,26 @@ def test_a_page_that_is_not_there(client, operator):
     answer = client.get("/nothing/here/")
     assert answer.status_code == 404
     assert "There is nothing here, or it is not yours to see." in answer.content.decode()
+
+
+@pytest.mark.parametrize("number", [2**63, 10**40, "٣" * 20])
+def test_a_number_that_no_row_can_have_leads_to_no_page(client, operator, number):
+    client.force_login(operator)
+    paths = [f"/console/runs/{number}/", f"/console/checkpoints/{number}/", f"/console/judges/{number}/"]
+    assert [client.get(path).status_code for path in paths] == [404] * 3
+
+
+def test_no_path_takes_numbers_that_a_database_cannot_hold():
+    """`int` of Django has no end: each path uses `row`."""
+
+    def converters(patterns):
+        for pattern in patterns:
+            yield from pattern.pattern.converters.values()
+            yield from converters(getattr(pattern, "url_patterns", []))
+
+    kinds = {type(one) for one in converters(get_resolver().url_patterns)}
+    assert IntConverter not in kinds
+    assert RowConverter in kinds
 
 
 def test_a_page_that_breaks_tells_nothing_of_the_inside(operator, monkeypatch):

@@ -107,21 +107,21 @@ def set_aside(request: HttpRequest, number: int) -> HttpResponse:
 
 urls = [
     path("roll-back/", roll_back, name="roll_back"),
-    path("checkpoints/<int:number>/approve/", approve, name="approve"),
+    path("checkpoints/<row:number>/approve/", approve, name="approve"),
     path(
-        "checkpoints/<int:number>/reject/",
+        "checkpoints/<row:number>/reject/",
         decided(approvals.reject, "{} is rejected: it answers nobody."),
         name="reject",
     ),
     path(
-        "checkpoints/<int:number>/hold/",
+        "checkpoints/<row:number>/hold/",
         decided(approvals.hold, "{} is held: nobody approves it until it is released."),
         name="hold",
     ),
     path(
-        "checkpoints/<int:number>/release/",
+        "checkpoints/<row:number>/release/",
         decided(approvals.release, "{} waits for a yes again."),
         name="release",
     ),
-    path("checkpoints/<int:number>/set-aside/", set_aside, name="set_aside"),
+    path("checkpoints/<row:number>/set-aside/", set_aside, name="set_aside"),
 ]

@@ -76,6 +76,6 @@ def again(request: HttpRequest, pk: int) -> HttpResponse:
 urls = [
     path("cleanings/", index, name="cleanings"),
     path("cleanings/start/", start, name="cleaning_start"),
-    path("cleanings/<int:pk>/stop/", stop, name="cleaning_stop"),
-    path("cleanings/<int:pk>/again/", again, name="cleaning_again"),
+    path("cleanings/<row:pk>/stop/", stop, name="cleaning_stop"),
+    path("cleanings/<row:pk>/again/", again, name="cleaning_again"),
 ]

@@ -211,8 +211,8 @@ def bars(distances: list[dict[str, Any]]) -> list[Bar]:
 
 urls = [
     path("compare/", index, name="compare"),
-    path("compare/<int:pk>/", comparison, name="comparison"),
-    path("compare/<int:pk>/choose/", choose, name="comparison_choose"),
-    path("compare/<int:pk>/reveal/", reveal, name="comparison_reveal"),
-    path("compare/<int:pk>/again/", again, name="comparison_again"),
+    path("compare/<row:pk>/", comparison, name="comparison"),
+    path("compare/<row:pk>/choose/", choose, name="comparison_choose"),
+    path("compare/<row:pk>/reveal/", reveal, name="comparison_reveal"),
+    path("compare/<row:pk>/again/", again, name="comparison_again"),
 ]

@@ -125,8 +125,8 @@ urlpatterns = [
     path("", home, name="home"),
     path("new/", new, name="new"),
     path("keys/", keys.keys, name="keys"),
-    path("<int:pk>/", with_key, name="key"),
-    path("<int:pk>/light/", light, name="light"),
-    path("<int:pk>/try/", try_out, name="try"),
-    path("<int:pk>/revoke/", keys.revoke, name="revoke"),
+    path("<row:pk>/", with_key, name="key"),
+    path("<row:pk>/light/", light, name="light"),
+    path("<row:pk>/try/", try_out, name="try"),
+    path("<row:pk>/revoke/", keys.revoke, name="revoke"),
 ]

@@ -445,7 +445,7 @@ urls = [
     path("judges/", overview, name="judges"),
     path("judges/one/", one, name="judge"),
     path("judges/measure/", measure, name="measure"),
-    path("judges/measure/<int:pk>/stop/", stop, name="measure_stop"),
+    path("judges/measure/<row:pk>/stop/", stop, name="measure_stop"),
     path("judges/overrule/", overrule, name="overrule_judge"),
     path("judges/threshold/", move_threshold, name="judge_threshold"),
 ]

@@ -114,6 +114,6 @@ def receipt(request: HttpRequest, number: int) -> HttpResponse:
 
 urls = [
     path("checkpoints/tree/", tree, name="checkpoint_tree"),
-    path("checkpoints/<int:number>/lineage/", learned, name="checkpoint_lineage"),
-    path("checkpoints/<int:number>/receipt.json", receipt, name="checkpoint_receipt"),
+    path("checkpoints/<row:number>/lineage/", learned, name="checkpoint_lineage"),
+    path("checkpoints/<row:number>/receipt.json", receipt, name="checkpoint_receipt"),
 ]

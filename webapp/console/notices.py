@@ -63,5 +63,5 @@ def read(request: HttpRequest, pk: int) -> HttpResponse:
 urls = [
     path("notices/", home, name="notices"),
     path("notices/waiting/", waiting, name="waiting"),
-    path("notices/<int:pk>/read/", read, name="notice_read"),
+    path("notices/<row:pk>/read/", read, name="notice_read"),
 ]

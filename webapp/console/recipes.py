@@ -342,5 +342,5 @@ def undo(request: HttpRequest, pk: int) -> HttpResponse:
 urls = [
     path("recipe/", recipe, name="recipe"),
     path("recipe/<slug:name>/", give, name="recipe_give"),
-    path("recipe/undo/<int:pk>/", undo, name="recipe_undo"),
+    path("recipe/undo/<row:pk>/", undo, name="recipe_undo"),
 ]

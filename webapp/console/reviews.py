@@ -170,11 +170,11 @@ def set_acceptance(request: HttpRequest) -> HttpResponse:
 
 urls = [
     path("hints/", hints, name="hints"),
-    path("hints/<int:pk>/", hint, name="hint"),
-    path("hints/<int:pk>/<str:verb>/", decide, name="hint_decide"),
+    path("hints/<row:pk>/", hint, name="hint"),
+    path("hints/<row:pk>/<str:verb>/", decide, name="hint_decide"),
     path("hints/many/", decide_many, name="hints_decide"),
     path("hints/undo/", undo, name="hint_undo_last"),
-    path("hints/undo/<int:pk>/", undo, name="hint_undo"),
+    path("hints/undo/<row:pk>/", undo, name="hint_undo"),
     path("hints/acceptance/", set_acceptance, name="hint_acceptance"),
 ]
 

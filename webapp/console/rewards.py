@@ -217,7 +217,7 @@ urls = [
     path("rewards/<uuid:pk>/", reward, name="reward"),
     path("rewards/<uuid:pk>/overturn/", overturn, name="overturn"),
     path("rewards/undo/", undo, name="reward_undo_last"),
-    path("rewards/undo/<int:pk>/", undo, name="reward_undo"),
+    path("rewards/undo/<row:pk>/", undo, name="reward_undo"),
 ]
 
 

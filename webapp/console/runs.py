@@ -272,9 +272,9 @@ def adapter(request: HttpRequest, number: int) -> HttpResponse:
 
 urls = [
     path("runs/", listed, name="runs"),
-    path("runs/<int:pk>/", run, name="run"),
-    path("runs/<int:pk>/cancel/", cancel, name="cancel"),
-    path("runs/<int:pk>/figures.jsonl", figures, name="run_figures"),
-    path("runs/<int:pk>/tensorboard", tensorboard, name="run_tensorboard"),
-    path("checkpoints/<int:number>/adapter.zip", adapter, name="adapter"),
+    path("runs/<row:pk>/", run, name="run"),
+    path("runs/<row:pk>/cancel/", cancel, name="cancel"),
+    path("runs/<row:pk>/figures.jsonl", figures, name="run_figures"),
+    path("runs/<row:pk>/tensorboard", tensorboard, name="run_tensorboard"),
+    path("checkpoints/<row:number>/adapter.zip", adapter, name="adapter"),
 ]

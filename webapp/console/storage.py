@@ -109,5 +109,5 @@ def let_go(request: HttpRequest) -> HttpResponse:
 urls = [
     path("storage/", storage, name="storage"),
     path("storage/let-go/", let_go, name="let_go"),
-    path("checkpoints/<int:number>/pin/", pin, name="pin"),
+    path("checkpoints/<row:number>/pin/", pin, name="pin"),
 ]

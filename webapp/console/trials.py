@@ -50,6 +50,6 @@ def end(request: HttpRequest, number: int) -> HttpResponse:
 
 
 urls = [
-    path("checkpoints/<int:number>/trial/", start, name="start_trial"),
-    path("checkpoints/<int:number>/trial/end/", end, name="end_trial"),
+    path("checkpoints/<row:number>/trial/", start, name="start_trial"),
+    path("checkpoints/<row:number>/trial/end/", end, name="end_trial"),
 ]

@@ -32,7 +32,7 @@ urlpatterns = [
     path("learn-now/", views.learn_now, name="learn_now"),
     path("forecast/", views.dry_run, name="forecast"),
     path("checkpoints/", views.checkpoints, name="checkpoints"),
-    path("checkpoints/<int:number>/", views.checkpoint, name="checkpoint"),
+    path("checkpoints/<row:number>/", views.checkpoint, name="checkpoint"),
     path("turns/<uuid:pk>/", views.turn, name="turn"),
     *runs.urls,
     *recipes.urls,
