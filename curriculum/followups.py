@@ -14,6 +14,8 @@ from curriculum.tasks import Task, filled
 from curriculum.threads import Thread
 
 TONED = 0.45
+TONED_WRITTEN = 0.15
+"""The share of follow-ups that get words of some tone around them; what was written for one reply has its own."""
 LOWER, BARE, MISSPELT, LOUD = 0.22, 0.15, 0.15, 0.05
 """The shares of follow-ups that are in lower case, without their last sign, misspelt, in capitals."""
 INJECTED = 0.2
@@ -39,6 +41,7 @@ TONES = {
     "builds": ("polite", "chatty"),
     "wrong": ("angry", "chatty"),
     "unsure": ("chatty",),
+    "turned": (),
     "change": ("polite", "angry", "chatty", "thankful", "sarcastic"),
 }
 
@@ -127,7 +130,7 @@ def threaded(thread: Thread, kind: str, split: Split, rng: random.Random) -> Fol
     if thread.role != "user":
         return replace(label, text=text)
     slots = drawn(phrasings.read("changes")["slots"], split, rng)
-    return voiced(Wording(text, thread.language), text, slots, label, split, rng)
+    return voiced(Wording(text, thread.language), text, slots, label, split, rng, is_written=True)
 
 
 def turned(task: Task, split: Split, rng: random.Random) -> Followup:
@@ -237,11 +240,19 @@ def wished(name: str, rng: random.Random) -> Wording | None:
 
 
 def voiced(
-    wording: Wording, text: str, slots: dict[str, str], label: Followup, split: Split, rng: random.Random
+    wording: Wording,
+    text: str,
+    slots: dict[str, str],
+    label: Followup,
+    split: Split,
+    rng: random.Random,
+    *,
+    is_written: bool = False,
 ) -> Followup:
     """`text` in some tone and spelling. Fillers keep their letters: a hint copies them."""
     tone, tones = "plain", TONES[label.kind.partition(":")[0]]
-    if tones and wording.language == "en" and rng.random() < TONED:
+    share = TONED_WRITTEN if is_written else TONED
+    if tones and wording.language == "en" and rng.random() < share:
         tone = rng.choice(tones)
         text = _toned(text, tone, split, rng)
     if rng.random() < MISSPELT:

@@ -40,7 +40,15 @@ SPOKEN = (
     ("aside", 0.06),
 )
 """What people say whatever the reply was; `quiet` and `musing` hold words of wishes, and ask for nothing."""
-WRITTEN = (("onward", 0.18), ("builds", 0.27), ("wrong", 0.18), ("own", 0.22), ("unsure", 0.07), ("again", 0.08))
+WRITTEN = (
+    ("onward", 0.14),
+    ("builds", 0.24),
+    ("wrong", 0.22),
+    ("own", 0.19),
+    ("unsure", 0.1),
+    ("again", 0.05),
+    ("turned", 0.06),
+)
 """What was written to come back after one reply."""
 OF_THREAD = 0.7
 """The share of follow-ups on a thread's reply that were written for it."""
@@ -139,7 +147,8 @@ def _followed(world: str, task: Task, split: Split, rng: random.Random, turns: i
     if thread and world != "test" and rng.random() < OF_THREAD:
         kind = _one_of(_there(thread, RESULTS), rng)
         return followups.as_role(followups.threaded(thread, kind, split, rng), world, rng)
-    kind = "failure" if world == "test" else _one_of(RETURNED, rng)
+    returned = tuple(one for one in RETURNED if one[0] != "result" or thread is None or thread.of("builds"))
+    kind = "failure" if world == "test" else _one_of(returned, rng)
     return followups.from_tool(kind, world, task, split, rng)
 
 

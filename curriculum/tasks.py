@@ -64,7 +64,14 @@ def drawn(split: Split, rng: random.Random) -> Task:
         plain = [kind.hint for kind in kinds if "{" not in kind.hint and kind.is_unseen == (split == "heldout")]
         request = f"{request} {rng.choice(plain)}"
     earlier, taken = before(split, rng, {kept})
-    others = tuple(text for told, texts in elsewhere(split) if told != kept and told not in taken for text in texts)
+    said = {request, *(text for _, text in earlier)}
+    others = tuple(
+        text
+        for told, texts in elsewhere(split)
+        if told != kept and told not in taken
+        for text in texts
+        if text not in said
+    )
     return Task((*earlier, ("user", request)), reply, onward, again, thread=thread, others=others)
 
 

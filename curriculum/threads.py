@@ -9,12 +9,23 @@ from functools import cache
 from curriculum import phrasings
 from curriculum.phrasings import Split
 
-FILES = ("threads", "threads_talk", "threads_work", "threads_tools", "threads_languages")
+FILES = (
+    "threads",
+    *(f"threads_{part}" for part in ("talk", "questions", "work", "languages", "tools", "outcomes")),
+)
 
-MARKS = {">": "onward", "+": "builds", "-": "wrong", "!": "own", "0": "unsure", "=": "again"}
+MARKS = {">": "onward", "+": "builds", "-": "wrong", "!": "own", "0": "unsure", "=": "again", "~": "turned"}
 """How a line of `threads.toml` begins, and the kind of follow-up that it is."""
 
-SCORES = {"onward": 1, "builds": 1, "wrong": -1, "own": -1, "unsure": 0, "again": -1}
+SCORES: dict[str, int | None] = {
+    "onward": 1,
+    "builds": 1,
+    "wrong": -1,
+    "own": -1,
+    "unsure": 0,
+    "again": -1,
+    "turned": None,
+}
 
 
 @dataclass(frozen=True)

