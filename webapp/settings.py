@@ -50,7 +50,7 @@ def allowed_hosts(named: str, listens: str) -> list[str]:
 
 
 ALLOWED_HOSTS = allowed_hosts(env("ALLOWED_HOSTS"), env("HOST"))
-CSRF_TRUSTED_ORIGINS = [origin for origin in env("CSRF_TRUSTED_ORIGINS").split(",") if origin]
+CSRF_TRUSTED_ORIGINS = [origin.strip() for origin in env("CSRF_TRUSTED_ORIGINS").split(",") if origin.strip()]
 
 
 def origins(named: str) -> tuple[str, ...]:

@@ -1,11 +1,12 @@
 """Where each path leads."""
 
 from django.contrib.auth import views as auth
-from django.urls import include, path
+from django.urls import include, path, re_path
 
 from chat.consumers import ChatConsumer
 from webapp.api import api
 from webapp.console.consumers import BoardConsumer, RunConsumer
+from webapp.handshakes import refuse
 
 urlpatterns = [
     path("login/", auth.LoginView.as_view(template_name="login.html"), name="login"),
@@ -30,4 +31,5 @@ websocket_urlpatterns = [
     path("ws/chat/<uuid:pk>/", ChatConsumer.as_asgi()),
     path("ws/console/", BoardConsumer.as_asgi()),
     path("ws/console/runs/<row:pk>/", RunConsumer.as_asgi()),
+    re_path("", refuse),  # type: ignore[arg-type]  # it is channels' router that calls it
 ]
