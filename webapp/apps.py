@@ -10,9 +10,10 @@ class WebappConfig(AppConfig):
     def ready(self) -> None:
         from django.urls import register_converter
 
-        from webapp import forgetting, live, pipeline, rows
+        from webapp import forgetting, live, pipeline, rights, rows
 
         register_converter(rows.RowConverter, "row")
         pipeline.connect()
         live.connect()
         forgetting.connect()
+        rights.connect()

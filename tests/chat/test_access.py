@@ -349,6 +349,32 @@ async def test_a_pass_opens_no_more_than_its_key(knock, key):
     assert (await knock(Authorization=f"Bearer {forged}")).status_code == 401
 
 
+@pytest.mark.parametrize("lost", ["key", "account"])
+async def test_a_stream_that_began_is_finished_though_its_key_or_account_was_closed_and_the_next_request_is_refused(
+    site, engine, ana, key, lost
+):
+    engine.says("Hello, captain, and welcome.")
+    engine.hold(after=2)
+    headers = {"Authorization": f"Bearer {key.secret}"}
+    body = HI | {"stream": True, "max_tokens": 64}
+    async with (
+        httpx.AsyncClient(base_url=site, headers=headers, timeout=60) as client,
+        client.stream("POST", "/v1/chat/completions", json=body) as stream,
+    ):
+        lines = stream.aiter_lines()
+        assert (await anext(lines)).startswith("data: ")
+        if lost == "key":
+            await sync_to_async(key.revoke)()
+        else:
+            ana.is_active = False
+            await ana.asave()
+        refused = await client.get("/v1/models")
+        engine.release()
+        rest = [json.loads(line[6:]) async for line in lines if line.startswith("data: {")]
+    assert refused.status_code == 401
+    assert rest[-1]["choices"][0]["finish_reason"] == "stop"
+
+
 # ---------- how often ----------
 
 
