@@ -68,6 +68,14 @@ def origins(named: str) -> tuple[str, ...]:
 CORS_ORIGINS = origins(env("CORS_ORIGINS"))
 """Origins whose pages may use the API from a browser, with a key; none by default."""
 
+# What web takes of clients (webapp/server.py, docs/operations.md).
+MAX_CONNECTIONS = int(env("MAX_CONNECTIONS", "1000"))
+"""Of each web process, WebSockets included."""
+REQUEST_HEAD_S = float(env("REQUEST_HEAD_S", "20"))
+"""How long a client may take for a request's first line and its headers, from the connection on."""
+REQUEST_BODY_S = float(env("REQUEST_BODY_S", "30"))
+"""In each such time a body brings 32 KB more, or its end."""
+
 # The model, and who answers for it.
 MODEL = env("MODEL", str(DATA_DIR / "models" / "smollm2-135m-instruct"))
 MODEL_NAME = env("MODEL_NAME", "talkback")
