@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 from pathlib import Path
@@ -258,8 +259,15 @@ SWEEP_S = 20
 """How often the sweep looks for rows that are due; the longest an emptied Redis can hold anything up."""
 
 AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+]
+PASSWORD_HASHERS = [
+    # Where argon2-cffi is at hand; who signs in with a password that was hashed before is hashed anew.
+    *(["django.contrib.auth.hashers.Argon2PasswordHasher"] if importlib.util.find_spec("argon2") else []),
+    "django.contrib.auth.hashers.PBKDF2PasswordHasher",
 ]
 CSRF_FAILURE_VIEW = "webapp.errors.forbidden"
 LOGIN_URL = "login"
@@ -288,7 +296,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "formatters": {"line": {"()": "webapp.logs.Line", "fmt": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     "filters": {"plain": {"()": "webapp.logs.WithoutTraceback"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["plain"]}},
     "root": {"handlers": ["stderr"], "level": env("LOG_LEVEL", "INFO")},

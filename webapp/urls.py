@@ -1,6 +1,5 @@
 """Where each path leads."""
 
-from django.contrib.auth import views as auth
 from django.urls import include, path, re_path
 
 from chat.consumers import ChatConsumer
@@ -9,8 +8,7 @@ from webapp.console.consumers import BoardConsumer, RunConsumer
 from webapp.handshakes import refuse
 
 urlpatterns = [
-    path("login/", auth.LoginView.as_view(template_name="login.html"), name="login"),
-    path("logout/", auth.LogoutView.as_view(), name="logout"),
+    path("", include("webapp.signin")),
     path("", include("webapp.enter")),
     path("", include("webapp.health")),
     path("", include("chat.urls")),

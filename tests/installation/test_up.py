@@ -125,7 +125,10 @@ def test_what_it_prints_works_and_ctrl_c_stops_all_of_it_and_nothing_else(
     link = re.search(rf"{address}/enter/\S+", text)
     assert link
     with httpx.Client(follow_redirects=True) as browser:
-        assert browser.get(link[0]).status_code == 200
+        page = browser.get(link[0])
+        token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page.text)
+        assert token
+        assert browser.post(link[0], data={"csrfmiddlewaretoken": token[1]}).status_code == 200
         assert browser.get(f"{address}/console/").status_code == 200
         assert f"\n{address}/connect/ " in text
         assert browser.get(f"{address}/connect/").status_code == 200
