@@ -54,6 +54,22 @@ ALLOWED_HOSTS = allowed_hosts(env("ALLOWED_HOSTS"), env("HOST"))
 CSRF_TRUSTED_ORIGINS = [origin.strip() for origin in env("CSRF_TRUSTED_ORIGINS").split(",") if origin.strip()]
 
 
+def speaks_https(said: bool | None, trusted: list[str]) -> bool:
+    """Whether people reach this installation by https alone: as was said, else where all trusted origins are."""
+    if said is None:
+        return bool(trusted) and all(origin.startswith("https://") for origin in trusted)
+    return said
+
+
+HTTPS = speaks_https(yes_or_no("HTTPS"), CSRF_TRUSTED_ORIGINS)
+HERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104
+ADDRESS = next(
+    (origin for origin in CSRF_TRUSTED_ORIGINS if HTTPS and origin.startswith("https://") and "*" not in origin),
+    f"http://{HERE.get(env('HOST'), env('HOST'))}:{PORT}",
+)
+"""Where people reach this installation, as far as it knows."""
+
+
 def origins(named: str) -> tuple[str, ...]:
     """The origins in `named`, as browsers send them. Raises ImproperlyConfigured for what is none."""
     found = tuple(origin.strip() for origin in named.split(",") if origin.strip())
@@ -278,6 +294,12 @@ SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_NAME = f"talkback_{PORT}"  # two installations on one host do not sign each other out
 CSRF_COOKIE_NAME = f"talkback_csrf_{PORT}"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
+SECURE_SSL_REDIRECT = HTTPS
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]  # asked on this machine, past the proxy
+SECURE_HSTS_SECONDS = 365 * 24 * 3600 if HTTPS else 0
+# Names below yours may be served by others, and browsers that know a name beforehand never forget it.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"

@@ -25,6 +25,6 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="one object: a text for each client")
 
     def handle(self, *args: Any, client: list[str], address: str | None, key: str | None, **options: Any) -> None:
-        there = place(address or f"http://127.0.0.1:{settings.PORT}", key or os.environ.get("API_KEY") or PLACEHOLDER)
+        there = place(address or settings.ADDRESS, key or os.environ.get("API_KEY") or PLACEHOLDER)
         texts = {block.name: block.text for block in blocks(there) if block.name in client}
         self.stdout.write(json.dumps(texts) if options["json"] else "\n\n".join(texts[name] for name in client))

@@ -24,5 +24,4 @@ class Command(BaseCommand):
             raise CommandError(f"There is no user named {user}.")
         if not person.is_active:
             raise CommandError(f"{user} may not sign in: the account is inactive.")
-        address = address or f"http://127.0.0.1:{settings.PORT}"
-        self.stdout.write(address.rstrip("/") + link_for(person))
+        self.stdout.write((address or settings.ADDRESS).rstrip("/") + link_for(person))
