@@ -6,13 +6,15 @@ are refused instead (`name_fault`): two that look alike must be one.
 
 from __future__ import annotations
 
+import json
 import re
 
 HIDDEN = re.compile(
     "["
     "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # controls; the tab and the line feed are text
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidirectional marks, embeddings, overrides and isolates
-    "\u034f\u180e\u200b\u2060-\u2065\u206a-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"  # no width; the joiners spell words
+    "\u034f\u180e\u200b\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb"  # no width; the joiners spell words
+    "\u115f\u1160\u3164\uffa0"  # fillers: letters to a program, nothing to a reader
     "\u2028\u2029"  # ends of lines for some readers
     "\ud800-\udfff"  # halves of pairs: bytes that were no UTF-8
     "\U000e0000-\U000e0fff"  # tags and selectors, which can spell a whole message
@@ -44,6 +46,15 @@ def visible(text: str, *, one_line: bool = False) -> str:
     """
     shown = HIDDEN.sub(lambda found: mark(found[0]), text)
     return ENDS.sub(lambda found: mark(found[0]), shown) if one_line else shown
+
+
+def escape_hidden(written: str) -> str:
+    r"""JSON in which a terminal finds nothing to obey: what is not seen stands in it as an escape.
+
+    >>> print(escape_hidden('"a\u202eb\U000e0041"'))
+    "a\u202eb\udb40\udc41"
+    """
+    return HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1] if found[0] != "\x7f" else "\\u007f", written)
 
 
 def name_fault(name: str) -> str:

@@ -11,6 +11,7 @@ import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
 from core.textfiles import read_lines
+from core.visible import name_fault
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(os.environ.get("DATA_DIR") or BASE_DIR / "var").resolve()
@@ -96,6 +97,8 @@ REQUEST_BODY_S = float(env("REQUEST_BODY_S", "30"))
 # The model, and who answers for it.
 MODEL = env("MODEL", str(DATA_DIR / "models" / "smollm2-135m-instruct"))
 MODEL_NAME = env("MODEL_NAME", "talkback")
+if fault := name_fault(MODEL_NAME):
+    raise ImproperlyConfigured(f"MODEL_NAME: {fault}")
 ENGINE_URL = env("ENGINE_URL", "http://127.0.0.1:8001")
 ENGINE_API_KEY = env("ENGINE_API_KEY")
 ENGINE_ADMIN_KEY = env("ENGINE_ADMIN_KEY")

@@ -22,11 +22,13 @@ from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.core import signing
 from django.core.exceptions import ValidationError
+from django.db.models.signals import pre_save
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
 from core.addresses import network, readable
 from core.brake import Brake, Rule
+from core.visible import name_fault
 
 log = logging.getLogger(__name__)
 
@@ -118,6 +120,16 @@ urlpatterns = [
     path("login/", SignIn.as_view(), name="login"),
     path("logout/", SignOut.as_view(), name="logout"),
 ]
+
+
+def connect() -> None:
+    """Refuse new users whose names hold what is not seen, at every door: a form, a command, a shell."""
+    pre_save.connect(check_new_name, sender=User, dispatch_uid="webapp.signin")
+
+
+def check_new_name(sender: type[User], instance: User, **about: Any) -> None:
+    if instance._state.adding and (fault := name_fault(instance.get_username())):
+        raise ValidationError(fault)
 
 
 @contextmanager
