@@ -16,6 +16,7 @@ from types import FrameType
 from typing import NoReturn
 
 import installation
+from core.visible import visible
 from installation.findings import chromium, data_folder, findings, postgres_programs
 from installation.packages import bring_model, install, install_system_packages, locked, one_thread
 from installation.places import DATA_DIR, LOCK, LOGS, PYTHON, ROOT, VENV
@@ -259,7 +260,7 @@ def main(arguments: list[str]) -> int:
             print(installation.__doc__, file=sys.stderr)
             return 2
     except Trouble as trouble:
-        print(f"\n{trouble}" if arguments[0] != "doctor" else trouble, file=sys.stderr)
+        print(visible(f"\n{trouble}" if arguments[0] != "doctor" else str(trouble)), file=sys.stderr)
         return 1
     except OSError as error:
         if error.errno != errno.ENOSPC:

@@ -87,7 +87,7 @@ def holder(token: str, *, is_held: bool = False) -> User | None:
 
 
 def spent(request: HttpRequest) -> HttpResponse:
-    signin.log.info("a sign-in link that signs nobody in was opened from %s", signin.address(request))
+    signin.log.info("a spent or made-up sign-in link was opened from %s", signin.address(request))
     lifetime = timedelta(seconds=settings.PASSWORD_RESET_TIMEOUT)
     response = render(request, "entry_spent.html", {"hours": round(lifetime.total_seconds() / 3600)}, status=410)
     response._has_been_logged = True  # type: ignore[attr-defined]  # just now, without the link

@@ -8,7 +8,7 @@ import re
 from core.visible import visible
 
 LINK = re.compile(r"(/enter/)[^\s?#'\"]+")
-"""The path of a sign-in link: whoever reads it while it is good may use it."""
+"""The path of a sign-in link: a reader of the log could use it while it is good."""
 
 
 class Line(logging.Formatter):

@@ -110,7 +110,7 @@ def test_no_request_writes_the_link_to_the_log(client: Client, logged: Logged):
     assert "/enter/…" in logged.text
     assert [line.split("signin ")[1] for line in logged.of("webapp.signin")] == [
         "signed in with a link: admin from 127.0.0.1",
-        "a sign-in link that signs nobody in was opened from 127.0.0.1",
+        "a spent or made-up sign-in link was opened from 127.0.0.1",
     ]
 
 

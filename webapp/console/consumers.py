@@ -14,6 +14,7 @@ from channels.db import database_sync_to_async
 from django.contrib.auth.models import User
 
 from chat.sockets import PageSocket
+from core.visible import visible
 from training.models import Run
 from webapp.console import fragments, runs
 from webapp.live import BOARD
@@ -70,7 +71,8 @@ class BoardConsumer(PageSocket):
         shown: dict[str, str] = {}
         while not self.is_over and await self.may_stay():
             self.changed.clear()
-            parts = await database_sync_to_async(self.parts)()
+            read = await database_sync_to_async(self.parts)()
+            parts = {name: visible(html) for name, html in read.items()}
             bare = {name: AGE.sub(r"\1", html) for name, html in parts.items()}
             news = [html for name, html in parts.items() if shown.get(name) != bare[name]]
             if news:

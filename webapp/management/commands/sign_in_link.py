@@ -6,12 +6,13 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from webapp.enter import ADMINISTRATOR, administrator, link_for
+from webapp.management.terminal import TerminalCommand
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "Print a link that signs somebody in once (the administrator, who is made if there is none)."
 
     def add_arguments(self, parser: CommandParser) -> None:
