@@ -24,13 +24,13 @@ from installation.settings import address, asked_for, complete, write_settings, 
 from installation.speech import Trouble, reason_in, run, say
 from installation.supervision import (
     MARK,
-    STOP_LIMIT_S,
     process_states,
     start_supervisor,
     stop,
     stop_left_running,
     unready,
     wait_until_ready,
+    whole_stop_s,
     write_redis_configuration,
     write_supervisor_configuration,
 )
@@ -39,12 +39,16 @@ LOOK_S = 2
 """How often a start looks whether its terminal is still there."""
 
 
+ASKS_TO_STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)
+"""Ctrl-C, `make down`, Ctrl-\\, a closed terminal."""
+
+
 class Interrupted(BaseException):
-    """Somebody asked us to stop: Ctrl-C, `make down`, a closed terminal."""
+    """We were asked to stop."""
 
 
 def interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for each in ASKS_TO_STOP:
         signal.signal(each, signal.SIG_IGN)  # once is enough; what follows is quick and must end
     raise Interrupted
 
@@ -66,7 +70,7 @@ def up() -> None:
         lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()
-        for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for signal_number in ASKS_TO_STOP:
             signal.signal(signal_number, interrupt)
         try:
             serve()
@@ -110,7 +114,7 @@ def serve() -> None:
             stop_left_running()
             supervisor = start_supervisor(configuration, environment)
     finally:
-        stop(supervisor)
+        stop(supervisor, settings)
 
 
 def outlast(supervisor: subprocess.Popen[bytes]) -> int:
@@ -178,7 +182,7 @@ def down() -> None:
             if not pid.isdigit():
                 raise Trouble(f"Something holds {LOCK} without saying who: stop that process by hand.")
             os.kill(int(pid), signal.SIGTERM)
-            end = time.monotonic() + STOP_LIMIT_S + 20
+            end = time.monotonic() + whole_stop_s(asked_for()) + 20
             while not locked(lock):
                 if time.monotonic() > end:
                     raise Trouble(f"Process {pid} does not stop: look at it, then run kill -9 {pid} and make down.")

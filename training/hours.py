@@ -254,8 +254,9 @@ def waiting(run: Run | None = None) -> Wait | None:
 
 
 def is_exempt(run: Run) -> bool:
-    """A person asked for it, or it has begun already and lost its worker: only a pause holds it back."""
-    return run.attempts > 0 or run.asked
+    """A person asked for it, or it has begun already and lost its worker, or that one was stopped: only a pause holds
+    it back."""
+    return run.started_at is not None or run.asked
 
 
 def known(rules: Rules) -> Known:

@@ -2,7 +2,8 @@
 
 The rows say what is due at any moment, so a run may be killed at any line. Weights are written whole, by a rename,
 before the one transaction that makes the candidate, finishes the run and marks its samples trained. Until that
-transaction nothing has happened; after it nothing is left to do.
+transaction nothing has happened; after it nothing is left to do. A worker that is asked to stop (`core/stops.py`) ends
+the run where there is time for it, else queues it again: its samples stay claimed, and it counts as no death.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import F, Max
 from django.utils import timezone
 
+from core import stops
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers import engines
 from gpu_workers.errors import NothingLearned, OutOfMemory
@@ -116,24 +118,35 @@ class Ledger:
         self.least_s = math.inf
 
     def beat(self, phase: str, done: int, total: int, *, work: int = 0, force: bool = False) -> None:
-        """Say where the run is. Raises Lost when it is no longer this worker's, Cancelled when a person says stop."""
+        """Say where the run is. Raises Lost when it is no longer this worker's, Cancelled when a person says stop,
+        Stopped when the worker was asked to and what is left would take too long."""
         self.done += work
         now = time.monotonic()
+        if not self.done:  # until the first sample is looked at a model is loaded, which says nothing of the pace
+            self.began = now
+        stops.check(self._left_s(now))
         if not force and now - self.written < BEAT_S:
             return
         self.written = now
-        # What was done twice, for want of memory, is more than the whole.
-        left = max(0, self.work - self.done)
         if self.done:  # an estimate that grows is worse than one that stands still for a while
-            self.least_s = min(self.least_s, (now - self.began) / self.done * left)
+            self.least_s = min(self.least_s, self._left_s(now))
         progress = {
             "phase": phase,
             "done": done,
             "total": total,
-            "share": round(1 - left / self.work, 4) if self.work else 0.0,
+            "share": round(1 - self._left / self.work, 4) if self.work else 0.0,
             "eta_s": round(self.least_s, 1) if self.done else None,
         }
         patiently(partial(self._write, progress))
+
+    @property
+    def _left(self) -> int:
+        """Of the work. What was done twice, for want of memory, is more than the whole."""
+        return max(0, self.work - self.done)
+
+    def _left_s(self, now: float) -> float:
+        """How long the rest takes at the pace so far; infinite before anything is done."""
+        return (now - self.began) / self.done * self._left if self.done else math.inf
 
     def _write(self, progress: dict[str, Any]) -> None:
         mine = Run.objects.filter(pk=self.run.pk, status=Run.Status.RUNNING, attempts=self.run.attempts)
@@ -169,11 +182,13 @@ def patiently(write: Callable[[], Result]) -> Result:
 
 
 def train(run: Run) -> Checkpoint | None:
-    """Bring a queued run to its candidate; None when it is not due, has to wait, another one runs, or it failed.
+    """Bring a queued run to its candidate; None when it is not due, has to wait, another one runs, it failed, or the
+    worker was asked to stop.
 
     Safe to call twice and from two workers. A failure with a name fails the run with its sentence and gives its
-    samples back; any other failure does the same with the error's own words, and is raised. The next queued run
-    is announced in the end.
+    samples back; any other failure does the same with the error's own words, and is raised. While the worker stops,
+    what fails may fail for that, as processes do that were told to end with it: the run is queued again. The next
+    queued run is announced in the end.
     """
     with _hold(run) as held:
         return _train(run) if held and hours.waiting(run) is None and _begin(run) else None
@@ -181,16 +196,22 @@ def train(run: Run) -> Checkpoint | None:
 
 def _train(run: Run) -> Checkpoint | None:
     try:
-        return _learn(run)
+        with stops.held(partial(_put_back, run)):
+            return _learn(run)
     except Lost as failure:
         log.warning("%s", failure)
         return None
-    except TalkbackError as failure:
-        log.warning("%s failed: %s", run, failure)
-        _give_up(run, str(failure))
-        return None
     except Exception as failure:
-        _give_up(run, _sentence(failure))
+        is_named = isinstance(failure, TalkbackError)
+        if stops.is_asked() and not isinstance(failure, Cancelled):
+            log.warning("%s is queued again: %s", run, failure)
+            _put_back(run)
+            return None
+        if is_named:
+            log.warning("%s failed: %s", run, failure)
+        _give_up(run, str(failure) if is_named else _sentence(failure))
+        if is_named:
+            return None
         raise
     finally:
         # Repeated runs stand behind all others: people wait for what they have just taught.
@@ -228,6 +249,15 @@ def _give_up(run: Run, reason: str) -> None:
         log.warning("%s was given to another worker after a silence; this one ended with: %s", run, reason)
         return
     fail(run, reason)
+
+
+@transaction.atomic
+def _put_back(run: Run) -> None:
+    """Queue a run again as the worker that had it and was asked to stop; nothing happens when it is over, or another
+    worker has it. Its samples stay claimed. It has lost no worker, so that a run cannot fail for being stopped often."""
+    mine = Run.objects.select_for_update().filter(pk=run.pk, status=Run.Status.RUNNING, attempts=run.attempts).first()
+    if mine is not None:
+        mine.move(Run.Status.QUEUED, progress={}, attempts=mine.attempts - 1)
 
 
 def recover() -> list[Run]:

@@ -1,0 +1,127 @@
+"""Workers that are asked to stop: a run goes on after the next start, a verdict is given once, and nothing fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.stack import Stack, wait_for
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
+
+STOP_S = 12
+"""From the signal to the kill. Work may take two thirds of it."""
+
+FILL = """
+from training import batches
+from training.config import Recipe
+from training.models import Checkpoint, Sample
+for _ in range(3):
+    Sample.objects.create(
+        checkpoint=Checkpoint.live(), prompt_ids=[1, 5, 6, 40], response_ids=[7, 8, 9, 10, 2],
+        old_logprobs=[-4.0] * 5, teacher_prompt_ids=[1, 5, 6, 40, 77, 78, 79],
+    )
+batches.fill(Recipe(batch_size=3, distillation="vocabulary", lr=1e-4, updates={updates}, max_gap=99))
+"""
+
+
+class School(Stack):
+    """The part of a stack that learns."""
+
+    @property
+    def commands(self) -> dict[str, list[str]]:
+        return {name: super(School, self).commands[name] for name in ("redis", "learn")}
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(self.data_dir / "talkback.sqlite3", timeout=30)) as database:
+            return database.execute(sql).fetchall()
+
+    def run(self) -> tuple[Any, ...]:
+        """The run's state, how many workers it has lost and one more, and its samples' state."""
+        return self.rows("SELECT r.status, attempts, s.status, error FROM training_run r, training_sample s LIMIT 1")[0]
+
+    def is_learning(self) -> bool:
+        found = self.rows("SELECT progress FROM training_run WHERE status = 'running'")
+        return any(json.loads(progress).get("done", 0) > 3 for (progress,) in found)
+
+    def ask_to_stop(self, name: str, *signals: int) -> float:
+        """Ask one process and its children to end, by one signal after the other. Seconds until it did; AssertionError
+        where a supervisor would have killed it, or where its status is not that of a good end."""
+        process, began = self.running.pop(name), time.monotonic()
+        for number in signals:
+            os.killpg(process.pid, number)
+            time.sleep(0.1)
+        status = process.wait(STOP_S)
+        self.logs.pop(name).close()
+        # The last of several may find a process that has done all and is leaving, with no handler any more.
+        assert status in ((0,) if len(signals) == 1 else (0, -signals[-1]))
+        return time.monotonic() - began
+
+
+@pytest.fixture
+def school(tmp_path: Path) -> Iterator[Callable[..., School]]:
+    opened: list[School] = []
+
+    def school(model: Path, updates: int, **environment: str) -> School:
+        """One batch claimed by a run of so many updates, and a learner at work on it."""
+        made = School(tmp_path, model, **{"STOP_S": str(STOP_S), "LOG_LEVEL": "INFO", **environment})
+        opened.append(made)
+        made.manage("migrate", "-v", "0")
+        made.start()
+        made.manage("shell", "-v", "0", "-c", FILL.format(updates=updates))
+        wait_for("the run is learning", made.is_learning)
+        return made
+
+    try:
+        yield school
+    except BaseException:
+        for one in opened:
+            print(one.log("learn"))
+        raise
+    finally:
+        for one in opened:
+            one.stop()
+
+
+WAYS: Sequence[tuple[int, ...]] = (
+    (signal.SIGTERM,),
+    (signal.SIGINT,),
+    (signal.SIGINT, signal.SIGINT),
+    (signal.SIGQUIT,),
+    (signal.SIGTERM, signal.SIGQUIT),
+)
+
+
+def test_a_run_that_is_stopped_in_every_way_goes_on_after_each_start_and_ends(
+    school: Callable[..., School], tiny_model: Path
+):
+    school = school(tiny_model, updates=600)
+    for way in WAYS:
+        wait_for("the run is learning", school.is_learning, 60)
+        school.ask_to_stop("learn", *way)
+        assert school.run() == ("queued", 0, "claimed", ""), way
+        school.start("learn")
+
+    wait_for("the run is over", lambda: school.run()[0] in ("finished", "failed"), 300)
+
+    assert school.run() == ("finished", 1, "trained", "")
+    assert school.rows("SELECT status, count(*) FROM training_sample GROUP BY 1") == [("trained", 3)]
+    assert school.rows("SELECT number FROM training_checkpoint ORDER BY number") == [(0,), (1,)]
+    assert len(list((school.data_dir / "checkpoints").iterdir())) == 1
+
+
+def test_a_run_that_can_end_in_time_is_finished_before_the_worker_stops(
+    school: Callable[..., School], tiny_model: Path
+):
+    school = school(tiny_model, updates=60)
+    school.ask_to_stop("learn", signal.SIGTERM)
+    assert school.run() == ("finished", 1, "trained", "")
