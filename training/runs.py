@@ -254,7 +254,7 @@ def _give_up(run: Run, reason: str) -> None:
 @transaction.atomic
 def _put_back(run: Run) -> None:
     """Queue a run again as the worker that had it and was asked to stop; nothing happens when it is over, or another
-    worker has it. Its samples stay claimed. It has lost no worker, so that a run cannot fail for being stopped often."""
+    worker has it. Its samples stay claimed. No attempt is counted: a run does not fail for being stopped often."""
     mine = Run.objects.select_for_update().filter(pk=run.pk, status=Run.Status.RUNNING, attempts=run.attempts).first()
     if mine is not None:
         mine.move(Run.Status.QUEUED, progress={}, attempts=mine.attempts - 1)
