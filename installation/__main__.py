@@ -16,6 +16,7 @@ from types import FrameType
 from typing import NoReturn
 
 import installation
+from core import pipes
 from core.visible import visible
 from installation.findings import chromium, data_folder, findings, postgres_programs
 from installation.packages import bring_model, install, install_system_packages, locked, one_thread
@@ -279,4 +280,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    pipes.end_with_reader()
     sys.exit(main(sys.argv[1:]))
