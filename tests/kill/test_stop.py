@@ -108,7 +108,7 @@ WAYS: Sequence[tuple[int, ...]] = (
 def test_a_run_that_is_stopped_in_every_way_goes_on_after_each_start_and_ends(
     school: Callable[..., School], tiny_model: Path
 ):
-    school = school(tiny_model, updates=600)
+    school = school(tiny_model, updates=1000)
     for way in WAYS:
         wait_for("the run is learning", school.is_learning, 60)
         ask_to_stop(school, "learn", *way)
@@ -121,6 +121,30 @@ def test_a_run_that_is_stopped_in_every_way_goes_on_after_each_start_and_ends(
     assert rows(school, "SELECT status, count(*) FROM training_sample GROUP BY 1") == [("trained", 3)]
     assert rows(school, "SELECT number FROM training_checkpoint ORDER BY number") == [(0,), (1,)]
     assert len(list((school.data_dir / "checkpoints").iterdir())) == 1
+
+
+def test_processes_that_learn_together_are_stopped_and_their_run_goes_on(
+    school: Callable[..., School], tiny_model: Path
+):
+    school = school(tiny_model, updates=300, LEARN_PROCESSES="2")
+    ask_to_stop(school, "learn", signal.SIGTERM, signal.SIGTERM)
+    assert school.run() == ("queued", 0, "claimed", "")
+    assert list((school.data_dir / "jobs").iterdir()) == []
+
+    school.start("learn")
+    wait_for("the run is over", lambda: school.run()[0] in ("finished", "failed"), 300)
+    assert school.run() == ("finished", 1, "trained", "")
+
+
+@pytest.mark.real_model
+def test_a_run_of_the_real_model_goes_on_after_a_stop(school: Callable[..., School], smol_model: Path):
+    school = school(smol_model, updates=100)
+    ask_to_stop(school, "learn", signal.SIGTERM)
+    assert school.run() == ("queued", 0, "claimed", "")
+
+    school.start("learn")
+    wait_for("the run is over", lambda: school.run()[0] in ("finished", "failed"), 400)
+    assert school.run() == ("finished", 1, "trained", "")
 
 
 def test_a_run_that_can_end_in_time_is_finished_before_the_worker_stops(
