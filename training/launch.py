@@ -220,6 +220,9 @@ class Teller:
     def keep(self, figures: dict[str, Any]) -> None:
         self.tell(figures=figures)
 
+    def skip(self, work: int) -> None:
+        """A group has no snapshot to go on from."""
+
 
 class Silent:
     """A Listener for those whose figures the first process says already."""
@@ -227,6 +230,8 @@ class Silent:
     def beat(self, phase: str, done: int, total: int, *, work: int = 0, force: bool = False) -> None: ...
 
     def keep(self, figures: dict[str, Any]) -> None: ...
+
+    def skip(self, work: int) -> None: ...
 
 
 def main() -> None:
@@ -286,6 +291,7 @@ def _written(job: Job) -> dict[str, Any]:
         **{name: value for name, value in vars(job).items() if name not in ("recipe", *LISTS)},
         "start": None if job.start is None else str(job.start),
         "folder": str(job.folder),
+        "snapshot": None,  # a group is killed with whoever started it, in the middle of an update
         "recipe": job.recipe.model_dump(),
         **{name: [asdict(one) for one in getattr(job, name)] for name in LISTS},
     }

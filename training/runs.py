@@ -3,7 +3,8 @@
 The rows say what is due at any moment, so a run may be killed at any line. Weights are written whole, by a rename,
 before the one transaction that makes the candidate, finishes the run and marks its samples trained. Until that
 transaction nothing has happened; after it nothing is left to do. A worker that is asked to stop (`core/stops.py`) ends
-the run where there is time for it, else queues it again: its samples stay claimed, and it counts as no death.
+the run where there is time for it, else queues it again: its samples stay claimed, the next worker goes on after the
+last update that was done (`training/snapshots.py`), and it counts as no death.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ from training import (
     refrains,
     rehearsal,
     replay,
+    snapshots,
     taints,
     versions,
 )
@@ -112,7 +114,7 @@ class Ledger:
 
     def __init__(self, run: Run, work: int) -> None:
         """`work` is the whole in units that take about equally long."""
-        self.run, self.work, self.done = run, work, 0
+        self.run, self.work, self.done, self.skipped = run, work, 0, 0
         self.began = time.monotonic()
         self.written = -math.inf
         self.least_s = math.inf
@@ -128,14 +130,14 @@ class Ledger:
         if not force and now - self.written < BEAT_S:
             return
         self.written = now
-        if self.done:  # an estimate that grows is worse than one that stands still for a while
-            self.least_s = min(self.least_s, self._left_s(now))
+        # An estimate that grows is worse than one that stands still for a while.
+        self.least_s = min(self.least_s, self._left_s(now))
         progress = {
             "phase": phase,
             "done": done,
             "total": total,
             "share": round(1 - self._left / self.work, 4) if self.work else 0.0,
-            "eta_s": round(self.least_s, 1) if self.done else None,
+            "eta_s": round(self.least_s, 1) if self.least_s < math.inf else None,
         }
         patiently(partial(self._write, progress))
 
@@ -146,7 +148,12 @@ class Ledger:
 
     def _left_s(self, now: float) -> float:
         """How long the rest takes at the pace so far; infinite before anything is done."""
-        return (now - self.began) / self.done * self._left if self.done else math.inf
+        done = self.done - self.skipped
+        return (now - self.began) / done * self._left if done else math.inf
+
+    def skip(self, work: int) -> None:
+        """Count what was done before, which says nothing of the pace."""
+        self.done, self.skipped = self.done + work, self.skipped + work
 
     def _write(self, progress: dict[str, Any]) -> None:
         mine = Run.objects.filter(pk=self.run.pk, status=Run.Status.RUNNING, attempts=self.run.attempts)
@@ -214,6 +221,7 @@ def _train(run: Run) -> Checkpoint | None:
             return None
         raise
     finally:
+        _clear_snapshots()
         # Repeated runs stand behind all others: people wait for what they have just taught.
         queued = Run.objects.filter(status=Run.Status.QUEUED)
         following = queued.order_by(F("again").asc(nulls_first=True), "pk").first()
@@ -367,6 +375,7 @@ def _learn(run: Run) -> Checkpoint:
     number = (Checkpoint.objects.aggregate(Max("number"))["number__max"] or 0) + 1
     name = f"{settings.MODEL_NAME}-{number}-{uuid.uuid4().hex[:8]}".replace("/", "-")
     path = Path("checkpoints") / name
+    has_snapshot = recipe.weights == "lora" and not outside.is_outside()
     job = learning.Job(
         model=settings.MODEL,
         start=parent.folder,
@@ -380,6 +389,8 @@ def _learn(run: Run) -> Checkpoint:
         refrains=refrains.drawn(recipe, run.seed),
         is_sharded=settings.LEARN_SHARDED,
         gives_way_to=engines.addresses() if settings.LEARN_GIVES_WAY else (),
+        snapshot=snapshots.home(Path(settings.DATA_DIR)) / str(run.pk) if has_snapshot else None,
+        code_version=run.code_version,
     )
     try:
         if outside.is_outside():
@@ -459,9 +470,10 @@ def _finish(run: Run, parent: Checkpoint, recipe: Recipe, made: Made, learned: L
 
 def clear_orphans(*, only_broken: bool = False) -> list[str]:
     """Remove folders of weights that no checkpoint names, or one that was let go of: a worker died between writing and
-    committing them, or between letting them go and removing them. `only_broken`: none that is whole and was never let
-    go of (the database may be an older one, put back), and nothing while a run is at work, whose weights no row names
-    yet."""
+    committing them, or between letting them go and removing them; and snapshots of runs that are over. `only_broken`:
+    none that is whole and was never let go of (the database may be an older one, put back), and nothing while a run is
+    at work, whose weights no row names yet."""
+    _clear_snapshots()
     folder = Path(settings.DATA_DIR) / "checkpoints"
     orphans = {}
     with transaction.atomic():
@@ -477,6 +489,12 @@ def clear_orphans(*, only_broken: bool = False) -> list[str]:
     for gone in orphans.values():
         shutil.rmtree(gone, ignore_errors=True)
     return list(orphans)
+
+
+def _clear_snapshots() -> None:
+    """Remove those of runs that are over."""
+    at_work = Run.objects.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING))
+    snapshots.clear(Path(settings.DATA_DIR), keep=at_work.values_list("pk", flat=True))
 
 
 def _sentence(failure: Exception) -> str:

@@ -17,7 +17,7 @@ from training.config import Recipe
 from training.launch import GroupEnded
 from training.models import Checkpoint, Run, Sample
 
-RECIPE = Recipe(batch_size=2, distillation="vocabulary", lr=1e-2, updates=2)
+RECIPE = Recipe(batch_size=2, distillation="vocabulary", lr=1e-2, updates=2, micro_batch=1)
 
 
 @pytest.fixture
@@ -92,7 +92,9 @@ def test_a_run_of_which_all_is_learned_is_saved_however_late_it_is(queued, worke
     assert told(queued) == ("finished", 1, "", {"trained"})
 
 
-def test_a_run_that_is_stopped_more_often_than_workers_may_die_does_not_fail(queued, worker, during):
+def test_a_run_that_is_stopped_more_often_than_workers_may_die_does_not_fail(ready, home, worker, during):
+    ready(), ready()
+    queued = batches.fill(RECIPE.model_copy(update={"updates": 20}))
     for _ in range(runs.ATTEMPTS + 1):
         with worker() as watch:
             during(1, lambda watch=watch: (watch.ask(), watch.ask()))
@@ -107,6 +109,31 @@ def test_a_stop_after_a_worker_died_forgets_no_death(queued, worker, during):
         during(1, lambda: (watch.ask(), watch.ask()))
         runs.train(again(queued))
     assert again(queued).attempts == 2
+
+
+def test_a_run_goes_on_after_the_last_update_that_was_done(queued, home, worker, during):
+    with worker() as watch:
+        during(2, lambda: (watch.ask(), watch.ask()))  # in the first of two updates, of two samples each
+        assert runs.train(again(queued)) is None
+    assert [path.name for path in (home / "snapshots").iterdir()] == [str(queued.pk)]
+
+    seen = []
+    during(0, lambda: seen.append(again(queued).progress))
+    assert runs.train(again(queued)) is not None
+
+    # Looking at two samples is done, and half of two updates, which are twelve: 8 of 14.
+    assert seen[0] | {"eta_s": 0} == {"phase": "learning", "done": 2, "total": 4, "share": 0.5714, "eta_s": 0}
+    assert [row["update"] for row in again(queued).metrics] == [1, 2]
+    assert list((home / "snapshots").iterdir()) == []
+
+
+def test_the_snapshot_of_a_run_that_is_cancelled_goes(queued, home, worker, during):
+    with worker() as watch:
+        during(2, lambda: (watch.ask(), watch.ask()))
+        runs.train(again(queued))
+    runs.cancel(queued)
+    runs.clear_orphans(only_broken=True)  # as the sweep does
+    assert list((home / "snapshots").iterdir()) == []
 
 
 @pytest.mark.parametrize("failure", [GroupEnded("They were told to end too."), OSError("The database is gone.")])
