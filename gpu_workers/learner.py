@@ -543,7 +543,7 @@ class Learner:
         """Take the adapter and the optimiser's state that `save` wrote to `folder` in place of this learner's. Raises
         AdapterInvalid where they are not of its shape."""
         folder = Path(folder)
-        loaded = set_peft_model_state_dict(self.model, load_file(str(folder / "adapter_model.safetensors")))
+        loaded: Any = set_peft_model_state_dict(self.model, load_file(str(folder / "adapter_model.safetensors")))
         if loaded.unexpected_keys:
             raise AdapterInvalid(f"The adapter in {folder.name} has another shape than this one.")
         self._load_optimizer(folder)

@@ -49,7 +49,7 @@ def stop_in_good_order(**kwargs: object) -> None:
 
     def stop(number: int, frame: object) -> None:
         watch.ask()
-        state.should_stop = EX_OK  # heard between two tasks
+        state.should_stop = EX_OK  # type: ignore[assignment]  # heard between two tasks
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, stop)
