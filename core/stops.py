@@ -108,6 +108,8 @@ class Watch:
         self._end(0)
 
     def _hand_back(self) -> None:
+        if self._held:
+            log.warning("The time to stop is over: what is at work is handed back.")
         for release in list(self._held.values()):
             try:
                 release()

@@ -10,6 +10,7 @@ import math
 import os
 import resource
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -268,14 +269,18 @@ def _update(learner: Learner, views: list[View], job: Job, ledger: Listener, gap
         done=len(kept),
         go_on=partial(learner.go_on, found.folder) if found else None,
     )
+    in_snapshot, taken_at = len(kept), time.monotonic()
     try:
         for figures in each:
             told = {name: _shown(value) for name, value in figures.items()} | {"micro_batch": at_once()}
             kept.append(told | batch)
             ledger.keep(kept[-1])
             ledger.beat("learning", len(kept) * len(views), total, force=True)
+            if len(kept) < recipe.updates and time.monotonic() - taken_at >= snapshots.EVERY_S:
+                snapshots.take(job, learner, kept)
+                in_snapshot, taken_at = len(kept), time.monotonic()
     except Stopped:
-        if job.snapshot and len(kept) > (len(found.figures) if found else 0):
+        if len(kept) > in_snapshot:
             snapshots.take(job, learner, kept)
         raise
 

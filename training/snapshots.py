@@ -1,4 +1,4 @@
-"""A snapshot: what a run had learned when its worker was asked to stop, after some of its updates.
+"""A snapshot: what a run had learned after some of its updates, when its worker was asked to stop or was killed.
 
 The next worker takes the rest of the updates from there, to the very weights that the first one would have come to, if
 the job is the same to the last token and learned by the same code. Else the snapshot is of no use, and is replaced.
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import shutil
 import uuid
 from collections.abc import Collection
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
     from gpu_workers.learner import Learner
     from training.learning import Job
 
+log = logging.getLogger(__name__)
+
 FILE = "snapshot.json"
+
+EVERY_S = 60.0
+"""After an update that ends so long after the last snapshot there is a new one, since a kill leaves no time for it."""
 
 PASSING = ("folder", "snapshot", "gives_way_to")
 """What of a job may change from one worker to the next without changing its weights."""
@@ -52,14 +58,18 @@ def find(job: Job) -> Snapshot | None:
 
 
 def take(job: Job, learner: Learner, figures: list[dict[str, Any]]) -> None:
-    """Write what a job has come to after so many updates, in place of any earlier snapshot of its run."""
-    assert job.snapshot is not None
+    """Write what a job has come to after so many updates, in place of any earlier snapshot of its run. Does nothing for
+    a job without a place for it; one that cannot be written is no reason for a run to fail."""
+    if job.snapshot is None:
+        return
     draft = job.snapshot.with_name(f"{job.snapshot.name}.{uuid.uuid4().hex}")
     try:
         learner.save(draft)
         (draft / FILE).write_text(json.dumps({"job": _digest(job), "figures": figures}))
         shutil.rmtree(job.snapshot, ignore_errors=True)
         draft.rename(job.snapshot)
+    except Exception as failure:  # a full disk is called differently by each library
+        log.warning("No snapshot after update %s: %s", len(figures), failure)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 

@@ -89,6 +89,43 @@ def test_a_run_on_an_adapter_may_be_stopped_again_and_again(kept, tmp_path):
     assert [path.name for path in (tmp_path / "snapshots").iterdir()] == ["1"]  # and no draft
 
 
+class Killed(BaseException):
+    """What no code of ours may catch, as nothing catches SIGKILL."""
+
+
+def killed(one, after):
+    worker = Worker()
+
+    def beat(phase, done, total, *, work=0, force=False):
+        if phase == "learning" and done >= after:
+            raise Killed
+
+    worker.beat = beat
+    with pytest.raises(Killed):
+        learning.learn(one, worker)
+
+
+def test_a_run_that_takes_long_and_is_killed_goes_on_too(kept, monkeypatch):
+    monkeypatch.setattr(snapshots, "EVERY_S", 0.0)  # every update takes longer
+    killed(kept("first"), 7)  # in the third
+    worker = Worker()
+    learning.learn(kept("second"), worker)
+    assert worker.skipped == 18
+
+
+def test_a_short_run_writes_no_snapshot(kept, tmp_path):
+    killed(kept("first"), 7)
+    assert not (tmp_path / "snapshots").exists()
+
+
+def test_a_snapshot_that_cannot_be_written_fails_no_run(kept, tmp_path, monkeypatch):
+    monkeypatch.setattr(snapshots, "EVERY_S", 0.0)
+    (tmp_path / "snapshots").write_text("a file where the folder would be")
+    worker = Worker()
+    learning.learn(kept("first"), worker)
+    assert len(worker.figures) == 3
+
+
 def test_before_the_first_update_is_done_there_is_nothing_to_keep(kept, tmp_path):
     stopped(kept("first"), 2)
     assert not (tmp_path / "snapshots").exists()
