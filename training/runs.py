@@ -364,7 +364,7 @@ def _learn(run: Run) -> Checkpoint:
     )
     replayed = collation.examples(again, max_tokens=recipe.max_tokens)
     written = sum(one.rewrite is not None for one in taught)
-    rehearsed = rehearsal.drawn(recipe, len(samples), run.seed, written, len(replayed))
+    rehearsed = rehearsal.drawn(recipe, len(samples), run.seed, written, len(replayed), until=run.created_at)
     # Looking at a sample is one unit of work, an update on it about three: there and back again.
     ledger = Ledger(run, (len(samples) + len(rehearsed)) * (1 + 3 * recipe.updates))
     ledger.beat("loading", 0, 1, force=True)
