@@ -6,6 +6,7 @@ torchrun starts for it (`training/launch.py`). Torch is imported inside, by the 
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import resource
@@ -28,6 +29,8 @@ from training.refrains import Refrain
 if TYPE_CHECKING:
     from gpu_workers.learner import Learner
     from gpu_workers.scores import View
+
+log = logging.getLogger(__name__)
 
 PROBE_TOKENS = 64
 """Length of the reply that proves a swap."""
@@ -245,6 +248,8 @@ def _update(learner: Learner, views: list[View], job: Job, ledger: Listener, gap
     kept = list(found.figures) if found else []  # one an update that is done
     for row in kept:
         ledger.keep(row)
+    if kept:
+        log.info("Learning goes on after update %s of %s.", len(kept), recipe.updates)
     read = len(kept) * len(views)  # of all updates' samples
     ledger.skip(3 * read)
     ledger.beat("learning", read, total, force=True)
