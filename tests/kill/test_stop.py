@@ -17,7 +17,7 @@ import pytest
 from tests.kill.court import Court
 from tests.stack import Stack, wait_for
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(900)]
 
 STOP_S = 12
 """From the signal to the kill. Work may take two thirds of it."""
@@ -110,12 +110,12 @@ def test_a_run_that_is_stopped_in_every_way_goes_on_after_each_start_and_ends(
 ):
     school = school(tiny_model, updates=1000)
     for way in WAYS:
-        wait_for("the run is learning", school.is_learning, 60)
+        wait_for("the run is learning", school.is_learning)
         ask_to_stop(school, "learn", *way)
         assert school.run() == ("queued", 0, "claimed", ""), way
         school.start("learn")
 
-    wait_for("the run is over", lambda: school.run()[0] in ("finished", "failed"), 300)
+    wait_for("the run is over", lambda: school.run()[0] in ("finished", "failed"), 400)
 
     assert school.run() == ("finished", 1, "trained", "")
     assert rows(school, "SELECT status, count(*) FROM training_sample GROUP BY 1") == [("trained", 3)]
@@ -132,7 +132,7 @@ def test_processes_that_learn_together_are_stopped_and_their_run_goes_on(
     assert list((school.data_dir / "jobs").iterdir()) == []
 
     school.start("learn")
-    wait_for("the run is over", lambda: school.run()[0] in ("finished", "failed"), 300)
+    wait_for("the run is over", lambda: school.run()[0] in ("finished", "failed"), 400)
     assert school.run() == ("finished", 1, "trained", "")
 
 
