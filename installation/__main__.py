@@ -88,9 +88,10 @@ def serve() -> None:
     say(f"Talkback in {DATA_DIR}")
     install({"postgres"} if asked.get("DATABASE_URL", "").startswith("postgres") else set())
     must_hold(asked)
-    asked["MODEL"] = bring_model(asked)
-    settings = complete(asked)
-    write_settings(settings)
+    model = bring_model(asked)
+    chosen = complete(asked)
+    write_settings(chosen)
+    settings = chosen | {"MODEL": model}  # where it lies on this machine is not written down
     if "REDIS_PORT" in settings:
         write_redis_configuration(settings)
     environment = one_thread() | {"HF_HUB_OFFLINE": "1"} | settings | {MARK: str(DATA_DIR)}
@@ -99,12 +100,12 @@ def serve() -> None:
     supervisor = start_supervisor(configuration, environment)
     try:
         # While the engine loads: who may come in.
-        settings["API_KEY"] = manage(environment, "create_key", "--name", "make up", "--keep")
+        chosen["API_KEY"] = manage(environment, "create_key", "--name", "make up", "--keep")
         link = manage(environment, "sign_in_link")
-        write_settings(settings)
+        write_settings(chosen)
         pasted = json.loads(
             manage(
-                environment | {"API_KEY": settings["API_KEY"]},
+                environment | {"API_KEY": chosen["API_KEY"]},
                 *("connect", "curl", "openclaw", "--json", "--address", address(settings)),
             )
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 
 from django.conf import settings
 from django.db.models import QuerySet
@@ -41,7 +42,13 @@ def count(recipe: Recipe, samples: int, written: int = 0, replayed: int = 0) -> 
 
 def pool() -> QuerySet[Rehearsal]:
     """What the base that is served here has answered so far."""
-    return Rehearsal.objects.filter(model=settings.MODEL)
+    return Rehearsal.objects.filter(model__in=(base(), settings.MODEL))
+
+
+def base() -> str:
+    """The base that is served here, by its folder: within DATA_DIR where it lies there, so that both may move."""
+    model, home = Path(settings.MODEL), Path(settings.DATA_DIR)
+    return model.relative_to(home).as_posix() if model.is_relative_to(home) else str(model)
 
 
 def drawn(

@@ -10,18 +10,15 @@ from pathlib import Path
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
-from core.textfiles import read_lines
+from core.envfile import model_folder, read_settings
 from core.visible import name_fault
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(os.environ.get("DATA_DIR") or BASE_DIR / "var").resolve()
 
 ENV_FILE = Path(os.environ.get("ENV_FILE") or DATA_DIR / "env")
-if ENV_FILE.is_file():  # written by the set-up, so that any shell finds what the processes run with
-    for line in read_lines(ENV_FILE):
-        name, separator, value = line.partition("=")
-        if separator and not name.startswith("#"):
-            os.environ.setdefault(name, value)
+for name, value in read_settings(ENV_FILE, DATA_DIR).items():  # so that any shell finds what the processes run with
+    os.environ.setdefault(name, value)
 
 
 def env(name: str, default: str = "") -> str:
@@ -95,7 +92,7 @@ REQUEST_BODY_S = float(env("REQUEST_BODY_S", "30"))
 """In each such time a body brings 32 KB more, or its end."""
 
 # The model, and who answers for it.
-MODEL = env("MODEL", str(DATA_DIR / "models" / "smollm2-135m-instruct"))
+MODEL = model_folder(env("MODEL", str(DATA_DIR / "models" / "smollm2-135m-instruct")), DATA_DIR)
 MODEL_NAME = env("MODEL_NAME", "talkback")
 if fault := name_fault(MODEL_NAME):
     raise ImproperlyConfigured(f"MODEL_NAME: {fault}")
