@@ -29,7 +29,7 @@ from chat.resuming import Course
 from core import threads
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers.engine import Engine
-from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused, WeightsExchanged
+from gpu_workers.errors import AdapterMissing, EngineGarbled, EngineUnavailable, KeyRefused, WeightsExchanged
 from gpu_workers.types import Delta, Sampling
 from training.holding import ensure_loaded
 from training.models import Checkpoint
@@ -127,7 +127,7 @@ async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGene
                     yield Spoken()
                     continue
                 if len(delta.ids) != len(delta.logprobs):
-                    raise EngineRefused(f"The engine gave {len(delta.logprobs)} log-probs for {len(delta.ids)} tokens.")
+                    raise EngineGarbled(f"The engine gave {len(delta.logprobs)} log-probs for {len(delta.ids)} tokens.")
                 if first_token_s is None and delta.ids:
                     first_token_s = waited_s(turn)
                 ids.extend(delta.ids)
@@ -252,7 +252,7 @@ async def attempts(turn: Turn, engine: Engine, marks: list[str]) -> AsyncGenerat
             is_gone = isinstance(failure, WeightsExchanged) or not (is_held or isinstance(failure, AdapterMissing))
             is_held = is_held and not isinstance(failure, AdapterMissing)
             away_since = away_since or monotonic()
-            if isinstance(failure, KeyRefused) or monotonic() - away_since > PATIENCE_S or not course.resume():
+            if isinstance(failure, KeyRefused | EngineGarbled) or monotonic() - away_since > PATIENCE_S or not course.resume():
                 raise
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, 4.0)

@@ -16,7 +16,7 @@ from chat import replies, turns
 from chat.models import Session, Turn
 from chat.rendering import Renderer
 from core import threads
-from gpu_workers.errors import EngineRefused, EngineUnavailable, KeyRefused
+from gpu_workers.errors import EngineGarbled, EngineUnavailable, KeyRefused
 from gpu_workers.types import Delta, Sampling
 from tests.chat.conftest import assistant, open_turn, reply_to, until, user
 from training.holding import ensure_loaded
@@ -85,7 +85,7 @@ async def test_lengths_that_disagree_raise(session, engine):
                 yield type(delta)(delta.text, delta.ids, (), delta.finish_reason)
 
     engine.__class__ = Forgetful
-    with pytest.raises(EngineRefused, match="0 log-probs for 1 tokens"):
+    with pytest.raises(EngineGarbled, match="0 log-probs for 1 tokens"):
         await reply_to(turn := await open_turn(session, HI), engine)
     turn = await Turn.objects.aget(pk=turn.pk)
     assert turn.status == Turn.Status.CLOSED
