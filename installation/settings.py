@@ -26,7 +26,7 @@ KEPT = (
     *("SGLANG_TOOL_PARSER", "SGLANG_REASONING_PARSER"),
     *("LEARN_HOURS", "LEARN_IDLE_S", "LEARN_BUDGET_MIN", "TIME_ZONE"),
     *("LEARN_PROCESSES", "LEARN_SHARDED", "LEARN_GIVES_WAY"),
-    *("RETAIN_LAST", "RETAIN_DAYS", "STOP_S"),
+    *("RETAIN_LAST", "RETAIN_DAYS", "DISK_RESERVE_MB", "STOP_S"),
     *("NUM_GPUS", "ACTOR_GPUS", "ROLLOUT_GPUS", "PRM_GPUS"),
 )
 """Settings that a start remembers from the one before, so that a database once named is not forgotten."""

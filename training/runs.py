@@ -9,7 +9,6 @@ last update that was done (`training/snapshots.py`), and it counts as no death.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import logging
 import math
@@ -28,8 +27,9 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import F, Max
 from django.utils import timezone
 
-from core import stops
+from core import stops, stores
 from core.errors import IllegalMove, TalkbackError
+from core.stores import DiskFull
 from gpu_workers import engines
 from gpu_workers.errors import NothingLearned, OutOfMemory
 from gpu_workers.stamps import FULL
@@ -90,12 +90,6 @@ class Lost(TalkbackError):
     code, status = "run_lost", 409
 
 
-class DiskFull(TalkbackError):
-    """There is no room for the weights that a run would save."""
-
-    code, status = "disk_full", 507
-
-
 @dataclass(frozen=True)
 class Made:
     """New weights on disk, before a row says so."""
@@ -121,7 +115,10 @@ class Ledger:
 
     def beat(self, phase: str, done: int, total: int, *, work: int = 0, force: bool = False) -> None:
         """Say where the run is. Raises Lost when it is no longer this worker's, Cancelled when a person says stop,
-        Stopped when the worker was asked to and what is left would take too long."""
+        Stopped when the worker was asked to and what is left would take too long, and DiskFull when it is about to save
+        what would take from what is kept for chat."""
+        if phase == "saving" and not done:
+            check_room(Recipe.model_validate(self.run.recipe))
         self.done += work
         now = time.monotonic()
         if not self.done:  # until the first sample is looked at a model is loaded, which says nothing of the pace
@@ -369,9 +366,7 @@ def _learn(run: Run) -> Checkpoint:
     ledger = Ledger(run, (len(samples) + len(rehearsed)) * (1 + 3 * recipe.updates))
     ledger.beat("loading", 0, 1, force=True)
     clear_orphans()
-    needed, free = forecast.room(recipe)
-    if free < needed:
-        raise DiskFull(f"There is no room for the new weights. {_room(needed, free)}")
+    check_room(recipe)
     number = (Checkpoint.objects.aggregate(Max("number"))["number__max"] or 0) + 1
     name = f"{settings.MODEL_NAME}-{number}-{uuid.uuid4().hex[:8]}".replace("/", "-")
     path = Path("checkpoints") / name
@@ -426,14 +421,22 @@ def _samples(run: Run, parent: Checkpoint, recipe: Recipe) -> list[Sample]:
     return batches.fresh(samples, parent, recipe)
 
 
+def check_room(recipe: Recipe) -> None:
+    """Raises DiskFull where the weights of such a run would not fit beside what is kept for chat."""
+    needed, free = forecast.room(recipe)
+    if free < needed:
+        raise DiskFull(f"There is no room for the new weights. {_room(needed, free)}")
+
+
 def _room(needed: int, free: int) -> str:
     wanted, left = f"{needed / forecast.MIB:.1f} MiB", f"{free / forecast.MIB:.1f} MiB"
-    return f"They need about {wanted}, and DATA_DIR now has {left} free: make room, then have it learn now."
+    beside = f" beside the {settings.DISK_RESERVE_MB} MiB that are kept for chat" if settings.DISK_RESERVE_MB else ""
+    return f"They need about {wanted}, and DATA_DIR now has {left} free{beside}: make room, then have it learn now."
 
 
 def _is_full(failure: BaseException) -> bool:
     """Whether a disk was full: Python says so by a number, safetensors in words alone."""
-    return getattr(failure, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left on device" in str(failure)
+    return getattr(failure, "errno", None) in stores.FULL_ERRNOS or "No space left on device" in str(failure)
 
 
 @transaction.atomic

@@ -167,6 +167,8 @@ RETAIN_LAST = int(env("RETAIN_LAST", "10"))
 """How many retired checkpoints of each line keep their weights, however old."""
 RETAIN_DAYS = int(env("RETAIN_DAYS", "30"))
 """How many days weights are kept after their last move, whatever else."""
+DISK_RESERVE_MB = int(env("DISK_RESERVE_MB", "200"))
+"""How much of DATA_DIR's disk learning leaves free, so that what people say can always be kept."""
 
 # What may be learned from, and what is removed from it first (docs/privacy.md).
 LEARN_BY_DEFAULT = env("LEARN_BY_DEFAULT", "1") == "1"
