@@ -17,7 +17,7 @@ from chat import replies, sessions
 from chat.api.wire import EventStream
 from chat.models import Turn
 from chat.replies import Spoken
-from core import threads
+from core import stores, threads
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers import engines
 
@@ -98,11 +98,14 @@ async def events(turns: Sequence[Turn], encoder: Encoder, *, done: bool = False)
         if not begun:
             raise
         last = encoder.fail(failure)
-    except Exception:
+    except Exception as error:
         if not begun:
             raise
-        log.exception("turn %s broke in mid-stream", turns[0].pk)
-        last = encoder.fail(TalkbackError("Something went wrong here; the log has the details."))
+        failure = stores.name_failure(error)
+        if failure is None:
+            log.exception("turn %s broke in mid-stream", turns[0].pk)
+            failure = TalkbackError("Something went wrong here; the log has the details.")
+        last = encoder.fail(failure)
     finally:
         if not ended:
             await asyncio.shield(threads.call(partial(forsake, turns)))
