@@ -112,7 +112,7 @@ async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGene
         said |= {"finish_reason": reason, "message": message, "marks": reader.marks}
         said |= {"first_token_s": first_token_s} | fields
         ending = threads.call(partial(finish, turn, status, said))
-        ending.add_done_callback(partial(close_later, turn, dict(said)))
+        ending.add_done_callback(partial(look_after, turn, dict(said)))
         return asyncio.shield(ending)
 
     try:
@@ -167,11 +167,15 @@ async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGene
 _closing: set[asyncio.Task[None]] = set()
 
 
-def close_later(turn: Turn, said: dict[str, Any], ending: asyncio.Future[None]) -> None:
-    """Where a reply could not be written down (a full disk, a database that is locked or away), close it as soon as it
-    can be, with what was said: its reader was told that it failed, and no other writer takes it up before."""
-    if ending.cancelled() or (failure := ending.exception()) is None:
-        return
+def look_after(turn: Turn, said: dict[str, Any], ending: asyncio.Future[None]) -> None:
+    """Have a reply closed later that could not be written down."""
+    if not ending.cancelled() and (failure := ending.exception()) is not None:
+        close_later(turn, said, failure)
+
+
+def close_later(turn: Turn, said: dict[str, Any], failure: BaseException) -> None:
+    """Close a reply that could not be written down (a full disk, a database that is locked or away) as soon as it can
+    be, with what was said: its reader was told that it failed, and no other writer takes it up before."""
     if (named := stores.name_failure(failure)) is None:
         return
     log.error("turn %s was not written down: %s", turn.pk, failure)

@@ -242,6 +242,8 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON; "
         "PRAGMA wal_autocheckpoint=8000; PRAGMA cache_size=-32000; PRAGMA mmap_size=268435456;",
     }
+SQLITE_WEB_PATIENCE_S = 10
+"""How long a request waits for its turn to write SQLite before it is told to come again."""
 DATABASE_THREADS = int(env("DATABASE_THREADS", "1" if DATABASES["default"]["ENGINE"].endswith("sqlite3") else "4"))
 """Threads of the web process that do the API's database work, each with a connection that it keeps; 0: as Django has
 it, a thread and a connection for each request. SQLite has one writer at a time, and a second thread would only wait."""

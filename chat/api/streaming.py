@@ -58,6 +58,18 @@ async def begun(begin: Callable[[], list[Turn]]) -> list[Turn]:
         raise
 
 
+async def leave(turns: Sequence[Turn]) -> None:
+    """`forsake`, off the event loop; what no database takes now is closed later."""
+    try:
+        await asyncio.shield(threads.call(partial(forsake, turns)))
+    except Exception as error:
+        if stores.name_failure(error) is None:
+            raise
+        for turn in turns:
+            if not turn.repeated and turn.status == Turn.Status.ANSWERING:
+                replies.close_later(turn, {"text": ""}, error)
+
+
 def forsake(turns: Sequence[Turn]) -> None:
     """Nobody waits for these replies any more: those that were never begun are closed, as a reply closes itself.
     One that is `repeated` belongs to the request that came first."""
@@ -108,7 +120,7 @@ async def events(turns: Sequence[Turn], encoder: Encoder, *, done: bool = False)
         last = encoder.fail(failure)
     finally:
         if not ended:
-            await asyncio.shield(threads.call(partial(forsake, turns)))
+            await leave(turns)
     yield last
 
 
@@ -126,7 +138,7 @@ async def whole(
         ended = True
     finally:
         if not ended:
-            await asyncio.shield(threads.call(partial(forsake, turns)))
+            await leave(turns)
     if done:
         await threads.call(partial(sessions.close, turns[0].session))
     return await kept(turns)
