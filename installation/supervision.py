@@ -73,7 +73,8 @@ def programs(settings: dict[str, str]) -> list[Program]:
     judge = ["worker", "-Q", "judge", "--pool", "threads", "-c", "2", "-n", "judge@%h", "--loglevel", "INFO"]
     learn = ["worker", "-Q", "learn", "--pool", "solo", "-n", "learn@%h", "--loglevel", "INFO"]
     after_all = ["nice", "-n", "10"]  # on cores that are short, whoever answers somebody goes first
-    beat = ["beat", "--schedule", str(DATA_DIR / "beat"), "--pidfile", "", "--loglevel", "INFO"]
+    # What it sends is the same each time: nothing is kept on a disk, which may be full.
+    beat = ["beat", "--scheduler", "celery.beat:Scheduler", "--pidfile", "", "--loglevel", "INFO"]
     return [
         *processes,
         Program("web", [python, "-m", "webapp.server", *serve]),
@@ -207,7 +208,7 @@ def start_supervisor(configuration: Path, environment: dict[str, str]) -> subpro
     socket_path().unlink(missing_ok=True)
     with (LOGS / "supervisor.out").open("wb") as output:
         return subprocess.Popen(
-            [PYTHON, "-m", "supervisor.supervisord", "--configuration", str(configuration)],
+            [PYTHON, "-m", "installation.supervisor", "--configuration", str(configuration)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
