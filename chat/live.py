@@ -71,10 +71,10 @@ async def speak(turn: Turn, engine: Engine) -> None:
     except TalkbackError as failure:
         log.info("turn %s ended early: %s", turn.pk, failure)
     except Exception as error:
-        if (failure := stores.name_failure(error)) is None:
+        if (named := stores.name_failure(error)) is None:
             log.exception("turn %s broke", turn.pk)
         else:  # the row cannot say so yet
-            await publish(turn, text, str(failure))
+            await publish(turn, text, str(named))
     finally:
         # A client of Redis may lose a cancellation on its way: the painter then ends by itself. It is waited for, since
         # what waits for ever and is held by nothing is destroyed, with a complaint, by the collector.

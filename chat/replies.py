@@ -272,7 +272,11 @@ async def attempts(turn: Turn, engine: Engine, marks: list[str]) -> AsyncGenerat
             is_gone = isinstance(failure, WeightsExchanged) or not (is_held or isinstance(failure, AdapterMissing))
             is_held = is_held and not isinstance(failure, AdapterMissing)
             away_since = away_since or monotonic()
-            if isinstance(failure, KeyRefused | EngineGarbled) or monotonic() - away_since > PATIENCE_S or not course.resume():
+            if (
+                isinstance(failure, KeyRefused | EngineGarbled)
+                or monotonic() - away_since > PATIENCE_S
+                or not course.resume()
+            ):
                 raise
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, 4.0)

@@ -87,9 +87,7 @@ def is_stranded(turn: Turn, silence_s: float = SILENCE_S, hung_s: float = HUNG_S
     return silent > timedelta(seconds=hung_s if state == "lives" else silence_s)
 
 
-def close_stranded(
-    among: QuerySet[Turn] | None = None, *, silence_s: float = SILENCE_S, hung_s: float = HUNG_S
-) -> int:
+def close_stranded(among: QuerySet[Turn] | None = None, *, silence_s: float = SILENCE_S, hung_s: float = HUNG_S) -> int:
     """Close replies whose writer is gone: a killed web process leaves them unfinished. Returns how many."""
     turns = Turn.objects.all() if among is None else among
     closed = 0

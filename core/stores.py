@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError
 from django.db import Error as DatabaseError
+from django.db import InterfaceError, OperationalError
 
 from core.errors import TalkbackError
 

@@ -48,7 +48,7 @@ class Program(NamedTuple):
 
 def programs(settings: dict[str, str]) -> list[Program]:
     """Every process of this start, Redis first; the secrets they need stand in their environment, not here."""
-    python, celery = str(PYTHON), [str(PYTHON), "-m", "celery", "-A", "webapp"]
+    python, celery = str(PYTHON), [str(PYTHON), "-m", "celery", "--quiet", "-A", "webapp"]
     processes = []
     if "REDIS_PORT" in settings:
         processes.append(Program("redis", [str(redis_binary()), str(DATA_DIR / "redis.conf")], "stores"))

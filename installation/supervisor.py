@@ -25,7 +25,7 @@ AGAIN_S = 1.0
 class Log(loggers.RotatingFileHandler):  # type: ignore[misc]  # it has no types
     """A file that is written to while that works: what does not fit is dropped, and the next line is tried anew."""
 
-    def __init__(self, filename: str, mode: str = "ab", maxBytes: int = 0, backupCount: int = 0) -> None:  # noqa: N803
+    def __init__(self, filename: str, mode: str = "ab", maxBytes: int = 0, backupCount: int = 0) -> None:
         loggers.Handler.__init__(self)
         self.baseFilename, self.mode, self.maxBytes, self.backupCount = filename, "ab", maxBytes, backupCount
         self.stream: io.RawIOBase | None = None
@@ -41,7 +41,7 @@ class Log(loggers.RotatingFileHandler):  # type: ignore[misc]  # it has no types
         if self.maxBytes and self.stream.tell() >= self.maxBytes:
             self.doRollover()
 
-    def handleError(self) -> None:  # noqa: N802
+    def handleError(self) -> None:
         """Nothing: where a line is lost, so would be what is said of it."""
 
     def reopen(self) -> None:
@@ -57,7 +57,7 @@ class Log(loggers.RotatingFileHandler):  # type: ignore[misc]  # it has no types
                 self.stream.close()
         self.stream, self.closed = None, True
 
-    def doRollover(self) -> None:  # noqa: N802
+    def doRollover(self) -> None:
         self.close()
         names = [self.baseFilename, *(f"{self.baseFilename}.{number}" for number in range(1, self.backupCount + 1))]
         for older, newer in reversed(list(pairwise(names))):

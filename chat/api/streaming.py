@@ -113,11 +113,10 @@ async def events(turns: Sequence[Turn], encoder: Encoder, *, done: bool = False)
     except Exception as error:
         if not begun:
             raise
-        failure = stores.name_failure(error)
-        if failure is None:
+        named = stores.name_failure(error)
+        if named is None:
             log.exception("turn %s broke in mid-stream", turns[0].pk)
-            failure = TalkbackError("Something went wrong here; the log has the details.")
-        last = encoder.fail(failure)
+        last = encoder.fail(named or TalkbackError("Something went wrong here; the log has the details."))
     finally:
         if not ended:
             await leave(turns)

@@ -20,7 +20,14 @@ from tokenizers import Tokenizer
 
 from core.errors import TalkbackError
 from gpu_workers.engine import PauseMode
-from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineGarbled, EngineRefused, EngineUnavailable, KeyRefused
+from gpu_workers.errors import (
+    AdapterInvalid,
+    AdapterMissing,
+    EngineGarbled,
+    EngineRefused,
+    EngineUnavailable,
+    KeyRefused,
+)
 from gpu_workers.tinker import files
 from gpu_workers.tinker.service import Service, scored
 from gpu_workers.types import Choices, Completion, Delta, Sampling, Scored, Top, storable

@@ -1,4 +1,4 @@
-"""A disk that fills up under the whole of Talkback, logs and database on it: told everywhere, and nothing dies of it."""
+"""A disk that fills up under the whole of Talkback, logs and all: told everywhere, and nothing dies of it."""
 
 from __future__ import annotations
 

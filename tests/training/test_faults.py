@@ -131,9 +131,7 @@ def test_a_disk_that_fills_up_while_a_run_learns_keeps_its_reserve(queued, free,
     assert samples() == {"ready"}
 
 
-def test_learning_waits_on_a_disk_that_is_nearly_full_and_goes_on_by_itself(
-    ready, home, settings, small_disk
-):
+def test_learning_waits_on_a_disk_that_is_nearly_full_and_goes_on_by_itself(ready, home, settings, small_disk):
     settings.DATA_DIR = small_disk(12)
     settings.DISK_RESERVE_MB = 8
     ready(reward=-1.0), ready(reward=1.0, teacher_prompt_ids=None), ready()
