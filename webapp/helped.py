@@ -16,11 +16,11 @@ from django.urls import path, reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from core import statistics
+from core.statistics import MOST_CHOICES, Tally
 from judge import blind, helped
 from judge.blind import PairGone
 from judge.helped import Contrast, Evidence
-from judge.tally import MOST_CHOICES, Tally
-from training import sequential
 from training.models import Checkpoint
 from webapp import scores
 from webapp.console.board import counted
@@ -199,9 +199,9 @@ def contrasted(contrast: Contrast) -> str:
     if reading.verdict == "worse":
         return f"{said} That is worse, and more so than chance gives."
     if reading.verdict == "no worse":
-        return f"{said} It is not worse by {sequential.MARGIN * 100:.0f} points or more; whether it is better is open."
+        return f"{said} It is not worse by {statistics.MARGIN * 100:.0f} points or more; whether it is better is open."
     if reading.needed is None:
-        return f"{said} Too close, or too little of one of the two, to tell: {sequential.MOST_VOTES} more would not do."
+        return f"{said} Too close, or too little of one of the two, to tell: {statistics.MOST_VOTES} more would not do."
     more = counted(reading.needed, "more rated conversation")
     return f"{said} Not known yet: about {more}, if both rates stay as they are."
 
@@ -230,7 +230,7 @@ def from_what(evidence: Evidence) -> str:
     )
 
 
-def _of(arm: sequential.Arm) -> str:
+def _of(arm: statistics.Arm) -> str:
     return f"{arm.ups} of {arm.votes}"
 
 

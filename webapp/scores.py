@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from judge.agreement import wilson
+from core.statistics import Arm, Tally, wilson
 from judge.firsts import First, Moment
-from judge.tally import Tally
-from training.sequential import Arm
 
 WIDTH, HEIGHT = 480.0, 176.0
 LEFT, RIGHT, TOP, BOTTOM = 34.0, 14.0, 24.0, 24.0

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from judge.agreement import wilson
+from core.statistics import MARGIN, Arm, wilson
 from judge.arms import Standing
-from training.sequential import MARGIN, Arm
 
 WIDTH = 440.0
 LEFT, RIGHT = 96.0, 16.0

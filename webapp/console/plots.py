@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from core.statistics import wilson
 from judge import calibrating
-from judge.agreement import Agreement, wilson
+from judge.agreement import Agreement
 from judge.calibrating import Verdict
 
 WIDTH, HEIGHT = 640.0, 150.0

@@ -7,8 +7,9 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
+from core import statistics
 from judge import arms, watching
-from training import policies, sequential, trials
+from training import policies, trials
 from training.models import Checkpoint, Trial
 from training.policies import PolicyInvalid
 from webapp.console import intervals
@@ -36,7 +37,7 @@ def panel(checkpoint: Checkpoint, user: User) -> Mapping[str, Any] | None:
         "sides": [now.candidate, now.live] if now is not None else [],
         "sentence": arms.verdict(now) if now is not None else "",
         "chart": intervals.chart(now) if now is not None else None,
-        "margin": round(sequential.MARGIN * 100),
+        "margin": round(statistics.MARGIN * 100),
         "outcomes": [(one.value, one.label) for one in SAID],
         "guard": found,
         "may": checkpoint.status in trials.TRIED and mine is None,
