@@ -22,7 +22,7 @@ from judge import blind, helped
 from judge.blind import PairGone
 from judge.helped import Contrast, Evidence
 from training.models import Checkpoint
-from webapp import scores
+from webapp.charts import course, shares
 from webapp.console.board import counted
 from webapp.console.doors import marked, person
 
@@ -99,7 +99,7 @@ def asked(request: HttpRequest, pk: int | None = None) -> dict[str, Any]:
         "keys": KEYS,
         "choices": choices,
         "preferred": preferred(choices, "You prefer"),
-        "choices_chart": scores.choices(choices),
+        "choices_chart": shares.choices(choices),
         "can_undo": user.blind_choices.exists(),
         "is_control_on": settings.SHADOW_SHARE > 0,
     }
@@ -116,13 +116,13 @@ def told(evidence: Evidence, whose: str = "you") -> dict[str, Any]:
         "name": name,
         "answer": answer(evidence, whose),
         "notes": notes(evidence, whose),
-        "course": scores.course(evidence.firsts, evidence.moments, evidence.went_live, name),
-        "by_checkpoint": scores.ladder(by_number, "content"),
+        "course": course.course(evidence.firsts, evidence.moments, evidence.went_live, name),
+        "by_checkpoint": shares.ladder(by_number, "content"),
         "scores_say": contrasted(evidence.scores),
         "thumbs_say": contrasted(evidence.thumbs),
-        "thumbs_chart": scores.ladder(thumbs, "up"),
+        "thumbs_chart": shares.ladder(thumbs, "up"),
         "choices_say": preferred(evidence.choices, verb),
-        "choices_chart": scores.choices(evidence.choices),
+        "choices_chart": shares.choices(evidence.choices),
         "from_what": from_what(evidence),
         "enough": helped.ENOUGH,
         "newest": helped.NEWEST,
