@@ -239,7 +239,7 @@ def tensorboard(request: HttpRequest, pk: int) -> HttpResponse:
     shown = get_object_or_404(Run, pk=pk)
     if not shown.metrics:
         raise Http404(f"{shown} has no figures.")
-    response = HttpResponse(b"".join(journals.tensorboard(shown)), content_type="application/octet-stream")
+    response = HttpResponse(journals.tensorboard(shown), content_type="application/octet-stream")
     response.headers["Content-Disposition"] = f'attachment; filename="events.out.tfevents.run-{pk}"'
     return response
 
