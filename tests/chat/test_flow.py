@@ -115,3 +115,47 @@ async def test_somebody_else_may_rouse_the_reader():
             await asyncio.sleep(0)
             pieces.rouse()
         assert taking.result() is None
+
+
+class Spoken:
+    """A stream that says what a test has it say, when it does."""
+
+    def __init__(self) -> None:
+        self._come: asyncio.Queue[Delta] = asyncio.Queue()
+
+    async def stream(self):
+        while True:
+            yield await self._come.get()
+
+    async def say(self, *deltas: Delta) -> None:
+        for one in deltas:
+            self._come.put_nowait(one)
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+
+async def test_where_many_streams_are_under_way_a_piece_brings_more_words(monkeypatch):
+    monkeypatch.setattr(flow, "EVENTS_S", 0.5)
+    monkeypatch.setattr(flow, "LONGEST_GAP_S", 60.0)
+    monkeypatch.setattr(Flow, "under_way", 49)  # with this one 50 / 0.5 = 100 s from one piece to the next: 60 at most
+    source = Spoken()
+    async with Flow(source.stream(), 600) as pieces:
+        await source.say(delta(0))
+        assert (await pieces.take()).text == "0"  # the first waits for nothing
+        taking = asyncio.ensure_future(pieces.take())
+        await source.say(delta(1), delta(2), delta(3))
+        assert not taking.done()
+        await source.say(delta(4, "stop"))  # nor does the last
+        assert (await taking).text == "1234"
+    assert Flow.under_way == 49
+
+
+async def test_where_few_are_each_word_is_a_piece(monkeypatch):
+    monkeypatch.setattr(flow, "EVENTS_S", 1e12)
+    source = Spoken()
+    async with Flow(source.stream(), 600) as pieces:
+        for number in range(3):
+            taking = asyncio.ensure_future(pieces.take())
+            await source.say(delta(number))
+            assert taking.done()
+            assert taking.result().text == str(number)

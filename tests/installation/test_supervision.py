@@ -113,6 +113,22 @@ def test_a_named_redis_or_engine_is_not_started_by_us():
     assert [program.name for program in supervision.programs(settings)] == ["web", "judge", "learn", "beat"]
 
 
+@pytest.mark.parametrize(("cores", "count"), [(1, 1), (4, 1), (7, 1), (8, 2), (64, 4)])
+def test_web_has_a_process_for_each_four_cores(cores: int, count: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    command = configuration(settings_of())["program:web"]["command"]
+    assert (f"--workers {count}" in command) == (count > 1)
+    assert ("--workers" in command) == (count > 1)
+
+
+def test_web_has_as_many_processes_as_are_asked_for(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    assert "--workers 3" in configuration(settings_of(WEB_PROCESSES="3"))["program:web"]["command"]
+    assert "--workers" not in configuration(settings_of(WEB_PROCESSES="1"))["program:web"]["command"]
+    with pytest.raises(Trouble, match="WEB_PROCESSES is 'many'"):
+        supervision.programs(settings_of(WEB_PROCESSES="many"))
+
+
 def test_a_socket_path_too_long_for_the_system_is_moved_out_of_the_folder(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(supervision, "DATA_DIR", Path("/" + "d" * 200))
     assert len(os.fsencode(supervision.socket_path())) < 100
