@@ -101,8 +101,9 @@ def measure(model: str, chats: int, more: Sequence[str]) -> dict[str, Any]:
         with EngineProcess(
             command, f"http://127.0.0.1:{port}", Path(folder) / "log", environment=ONE_THREAD
         ) as process:
-            assert process.pid is not None
-            found: dict[str, Any] = {"model": Path(model).name, "chats": chats, "begins_mib": resident(process.pid)}
+            pid = process.pid
+            assert pid is not None
+            found: dict[str, Any] = {"model": Path(model).name, "chats": chats, "begins_mib": resident(pid)}
             began = time.monotonic()
 
             async def use() -> None:
@@ -113,9 +114,9 @@ def measure(model: str, chats: int, more: Sequence[str]) -> dict[str, Any]:
                 told = await engine.metrics()
                 found["new_tokens"], found["prompt_tokens"] = everything.tokens, int(told["prompt_tokens_total"])
                 found["seconds"] = round(time.monotonic() - began)
-                found["after_mib"] = resident(process.pid)
+                found["after_mib"] = resident(pid)
                 await asyncio.sleep(REST_S)
-                found["rested_mib"] = resident(process.pid)
+                found["rested_mib"] = resident(pid)
                 told = await engine.metrics()
                 found["holds_mib"] = {
                     name: round(value / 2**20) for name, value in told.items() if name.endswith("_bytes")

@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import contextlib
 import logging
+import os
 import resource
 from http import HTTPStatus
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.supervisors import Multiprocess
 
 from webapp.asgi import api, application
 
@@ -46,6 +48,10 @@ QUIET_S = 60.0
 
 TICKS = 10
 """of uvicorn's, of a tenth of a second each, between two looks at the connections."""
+
+HEALTH_S = 60
+"""How long one of several processes may say nothing before it is started again. By default 5, in which a busy machine starts
+none."""
 
 FILES = 256
 """Files that are open beside the connections: databases, Redis, engines, logs."""
@@ -231,10 +237,13 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=settings.PORT)
     parser.add_argument("--timeout-graceful-shutdown", type=int, default=5, metavar="SECONDS")
+    parser.add_argument("--workers", type=int, default=int(os.environ.get("WEB_CONCURRENCY") or 1))
     told = parser.parse_args()
     allow_files(settings.MAX_CONNECTIONS + FILES)
     config = uvicorn.Config(
-        application,
+        "webapp.asgi:application",
+        workers=told.workers,
+        timeout_worker_healthcheck=HEALTH_S,
         host=told.host,
         port=told.port,
         http=Connection,
@@ -243,6 +252,9 @@ def main() -> None:
         timeout_graceful_shutdown=told.timeout_graceful_shutdown,
     )
     server = Server(config)
+    if told.workers > 1:
+        Multiprocess(config, target=server.run, sockets=[config.bind_socket()]).run()
+        return
     with contextlib.suppress(KeyboardInterrupt):
         server.run()
     if not server.started:

@@ -35,7 +35,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--memory",
         type=int,
-        default=int(os.environ.get("ENGINE_MEMORY_MB") or 0),
+        default=os.environ.get("ENGINE_MEMORY_MB") or "0",
         help="MiB that it holds when nothing runs; 0: a sixteenth of the machine's",
     )
     parser.add_argument("--chunked-prefill-size", type=int, default=0, help="prompt tokens beside replies; 0: few")
