@@ -15,14 +15,6 @@ from gpu_workers.types import Delta
 AHEAD = 64
 """Pieces that are read before anybody took them. A slow reader stops the reading, and so in the end the engine."""
 
-EVENTS_S = 1000
-"""How many pieces a second all streams of a process give out together. Each costs the event loop as much as a hundred
-words in it do, so where many are under way each brings more words; up to 20 streams of 50 tokens a second are as they
-were. A stream's first piece and its last wait for nothing."""
-
-LONGEST_GAP_S = 0.1
-"""What a stream waits at most from one piece to the next, however many there are."""
-
 
 class Flow:
     """The pieces of a stream, all that have come at once; and a sign whenever nothing has come for a while.
@@ -30,16 +22,11 @@ class Flow:
     One task reads the stream; nothing else is made per piece. Leaving the `async with` closes the stream.
     """
 
-    under_way = 0
-    """Streams of this process that are being read."""
-
     def __init__(self, stream: AsyncGenerator[Delta, None], silence_s: float) -> None:
         self._stream, self._silence_s = stream, silence_s
         self._come: list[Delta] = []
         self._over = False
         self._failure: Exception | None = None
-        self._due: float | None = None  # when the next piece may be given out; None: at once
-        self._gathering: asyncio.TimerHandle | None = None
         self._waiting: asyncio.Future[None] | None = None  # who takes, for something to take
         self._room: asyncio.Future[None] | None = None  # who reads, for room
         self._loop = asyncio.get_running_loop()
@@ -48,23 +35,19 @@ class Flow:
         self._spoke = self._loop.time()
         self._timer = self._loop.call_later(self._silence_s, self._look)
         self._reading = self._loop.create_task(self._read())
-        Flow.under_way += 1
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        Flow.under_way -= 1
         self._timer.cancel()
-        if self._gathering is not None:
-            self._gathering.cancel()
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
 
     async def take(self) -> Delta | None:
         """What has come since the last time, as one piece; waits for it. None: nothing came for `silence_s`, or rouse()
         was called. Raises what the stream raised, and EngineUnavailable when it ended and more was wanted."""
-        if not self._over and (not self._come or self._gathering is not None):
+        if not self._come and not self._over:
             self._waiting = self._loop.create_future()
             try:
                 await self._waiting
@@ -72,7 +55,6 @@ class Flow:
                 self._waiting = None
         if self._come:
             come, self._come = self._come, []
-            self._due = self._loop.time() + min(LONGEST_GAP_S, Flow.under_way / EVENTS_S)
             if self._room is not None and not self._room.done():
                 self._room.set_result(None)
             self._spoke = self._loop.time()
@@ -86,9 +68,6 @@ class Flow:
 
     def rouse(self) -> None:
         """Have take() return now."""
-        if self._gathering is not None:
-            self._gathering.cancel()
-            self._gathering = None
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
@@ -97,13 +76,7 @@ class Flow:
             async with aclosing(self._stream) as stream:
                 async for delta in stream:
                     self._come.append(delta)
-                    if self._due is None or delta.finish_reason or len(self._come) >= AHEAD:
-                        self.rouse()
-                    elif self._gathering is None:
-                        if self._loop.time() >= self._due:
-                            self.rouse()
-                        else:
-                            self._gathering = self._loop.call_at(self._due, self.rouse)
+                    self.rouse()
                     if len(self._come) >= AHEAD:
                         self._room = self._loop.create_future()
                         await self._room

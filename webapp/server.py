@@ -22,7 +22,7 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.supervisors import Multiprocess
 
-from webapp.asgi import api, application
+from webapp.asgi import api
 
 # isort: split
 # Django is set up by now, which the following need.

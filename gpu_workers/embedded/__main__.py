@@ -55,6 +55,10 @@ SHARE = 16
 """An engine holds one in so many bytes of the machine when nothing runs, unless --memory says otherwise."""
 
 
+LEFT_BEHIND = 160 << 20
+"""Bytes that requests leave behind wherever they go: compiled grammars, and pages of the heap that are half empty."""
+
+
 CONVERSATION = 8192
 """Tokens of the longest conversation that it keeps whatever its memory, where the model's window takes one so long."""
 
@@ -74,7 +78,7 @@ def kept_bytes(asked_mib: int, conversation_bytes: int) -> int:
     left of the `asked_mib`, or of a SHARE of the machine. A whole conversation fits in any case, or each of its
     messages would be computed from its beginning."""
     limit = asked_mib << 20 or memory.machine_bytes() // SHARE
-    return max(limit - memory.resident_bytes(), conversation_bytes)
+    return max(limit - memory.resident_bytes() - LEFT_BEHIND, conversation_bytes)
 
 
 def main(arguments: list[str]) -> int:
