@@ -58,7 +58,7 @@ class Stack:
         from installation.supervision import programs
 
         at = {"HOST": "127.0.0.1", "PORT": str(self.port), "PROFILE": "embedded", "WEB_PROCESSES": str(processes)}
-        web = next(program.command for program in programs(at) if program.name == "web")
+        web = {one.name: [sys.executable, *one.command[1:]] for one in programs(at) if one.name.startswith("web")}
         self.commands = {
             "redis": [str(get_binary_path()), "--port", str(redis_port), "--bind", "127.0.0.1", "--save", ""],
             "engine": [
@@ -66,7 +66,7 @@ class Stack:
                 *("--port", str(self.engine_port), "--tokens-per-second", str(pace), "--otherwise", words(900, 0)),
                 *(() if pace else ("--script", str(self.endless()))),
             ],
-            "web": [sys.executable, *web[1:]],
+            **web,
         }
 
     def endless(self) -> Path:
@@ -123,9 +123,13 @@ class Stack:
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def pids(self, name: str) -> list[int]:
-        """The process and its children."""
-        pid = self.running[name].pid
-        return [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+        """The processes of this name (`web`, `web-2` …) and their children."""
+        found: list[int] = []
+        for own, process in self.running.items():
+            if own.partition("-")[0] == name:
+                children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+                found += [process.pid, *map(int, children)]
+        return found
 
     def calls(self) -> dict[str, Any]:
         return dict(httpx.get(f"http://127.0.0.1:{self.engine_port}/calls", trust_env=False, timeout=60).json())

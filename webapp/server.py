@@ -12,17 +12,16 @@ import argparse
 import asyncio
 import contextlib
 import logging
-import os
 import resource
+import socket
 from http import HTTPStatus
 from typing import Any
 
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
-from uvicorn.supervisors import Multiprocess
 
-from webapp.asgi import api
+from webapp.asgi import api, application
 
 # isort: split
 # Django is set up by now, which the following need.
@@ -48,10 +47,6 @@ QUIET_S = 60.0
 
 TICKS = 10
 """of uvicorn's, of a tenth of a second each, between two looks at the connections."""
-
-HEALTH_S = 60
-"""How long one of several processes may say nothing before it is started again. By default 5, in which a busy machine starts
-none."""
 
 FILES = 256
 """Files that are open beside the connections: databases, Redis, engines, logs."""
@@ -232,18 +227,27 @@ def allow_files(count: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
 
 
+def shared_socket(host: str, port: int) -> socket.socket:
+    """A socket bound to a port that other processes bind too; the system gives each connection to one of them."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    bound.bind((host, port))
+    bound.set_inheritable(True)
+    return bound
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m webapp.server", description="Serve pages, sockets and the API.")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=settings.PORT)
     parser.add_argument("--timeout-graceful-shutdown", type=int, default=5, metavar="SECONDS")
-    parser.add_argument("--workers", type=int, default=int(os.environ.get("WEB_CONCURRENCY") or 1))
+    parser.add_argument("--shared", action="store_true", help="share the port with other processes that do so too")
     told = parser.parse_args()
     allow_files(settings.MAX_CONNECTIONS + FILES)
     config = uvicorn.Config(
-        "webapp.asgi:application",
-        workers=told.workers,
-        timeout_worker_healthcheck=HEALTH_S,
+        application,
         host=told.host,
         port=told.port,
         http=Connection,
@@ -252,11 +256,9 @@ def main() -> None:
         timeout_graceful_shutdown=told.timeout_graceful_shutdown,
     )
     server = Server(config)
-    if told.workers > 1:
-        Multiprocess(config, target=server.run, sockets=[config.bind_socket()]).run()
-        return
+    sockets = [shared_socket(told.host, told.port)] if told.shared else None
     with contextlib.suppress(KeyboardInterrupt):
-        server.run()
+        server.run(sockets)
     if not server.started:
         raise SystemExit(STARTUP_FAILURE)
 
