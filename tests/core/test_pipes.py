@@ -11,8 +11,11 @@ import pytest
 
 from tests.stack import ROOT
 
-LASTS = ("gpu_workers/embedded/__main__.py", "gpu_workers/scripted.py", "gpu_workers/serving.py")
-"""Servers: they go on whether or not anything reads what they say."""
+LASTS = (
+    *("gpu_workers/embedded/__main__.py", "gpu_workers/scripted.py", "gpu_workers/serving.py"),
+    *("webapp/server.py", "installation/supervisor.py"),
+)
+"""Servers and the supervisor: they go on whether or not anything reads what they say."""
 
 SILENT = ("training/launch.py", "docker/sglang_cpu/install.py")
 """The one writes to a file that its starter names; the other runs in an environment without this package."""

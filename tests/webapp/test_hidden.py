@@ -9,6 +9,7 @@ import logging
 import pkgutil
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.management import CommandError, call_command
@@ -19,10 +20,10 @@ from chat.models import ApiKey, Session
 from core.visible import HIDDEN
 from installation import speech
 from judge import reviews
+from tests.sockets import Tab
 from tests.webapp.desk_cast import make_hint
 from tests.webapp.test_audit import body
 from training.models import Checkpoint, Line
-from webapp.console.consumers import BoardConsumer
 from webapp.management import commands
 from webapp.management.terminal import TerminalCommand
 
@@ -68,22 +69,11 @@ def test_a_fragment_of_a_page_is_marked_too(console, hint):
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 async def test_what_is_pushed_to_an_open_board_is_marked(operator, make_turn, engine):
-    from asgiref.sync import sync_to_async
-    from asgiref.testing import ApplicationCommunicator
-    from channels.routing import URLRouter
-    from django.urls import path
-
     await sync_to_async(make_turn)(text=HOSTILE)
-    board = URLRouter([path("ws/console/", BoardConsumer.as_asgi())])
-    scope = {"type": "websocket", "path": "/ws/console/", "query_string": b"", "headers": [], "user": operator}
-    tab = ApplicationCommunicator(board, scope)
-    await tab.send_input({"type": "websocket.connect"})
-    await tab.receive_output(5)
-    pushed = (await tab.receive_output(5))["text"]
+    async with Tab("/ws/console/", operator) as tab:
+        pushed = await tab.hears()
     assert SEEN.split()[1] in pushed
     assert is_seen(pushed)
-    await tab.send_input({"type": "websocket.disconnect", "code": 1000})
-    await tab.wait(5)
 
 
 def test_a_download_keeps_what_was_said(console, operator, hint):
