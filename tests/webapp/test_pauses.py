@@ -151,7 +151,7 @@ def test_a_run_that_waits_for_its_hours_says_so_in_the_list(make_lesson, at_two,
 # What chat says of it
 
 
-def test_somebody_chats_from_their_question_to_the_end_of_the_answer(make_turn, db):
+def test_a_person_chats_from_their_question_to_the_end_of_the_answer(make_turn, db):
     assert quiet.last_chat() is None
     before = timezone.now()
     turn = make_turn("answering")
