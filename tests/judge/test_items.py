@@ -156,7 +156,7 @@ def test_visible_rules_decide_here_too_unless_they_are_switched_off(files, engin
     assert all("rule" not in verdict for verdict in files.written)
 
 
-def test_a_judge_that_nobody_is_called_is_named(files):
+def test_an_unknown_judge_is_named(files):
     files.write(ITEM)
     with pytest.raises(CommandError, match=r"There is no judge oracle\. There are: talkback@0, base, adapter\."):
         files.run("--judge", "oracle")
