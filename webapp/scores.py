@@ -174,8 +174,7 @@ NAMED, COUNTED = 92.0, 48.0
 
 
 def ladder(arms: Mapping[str, Arm], what: str) -> Ladder | None:
-    """Shares with Wilson's intervals, in this order, the last ones where there are many; None where there is no
-    vote."""
+    """Shares with Wilson's intervals, in this order, the last ones where there are many; None where nobody voted."""
     voted = {name: arm for name, arm in arms.items() if arm.votes}
     shown = list(voted.items())[-MOST_ROWS:]
     if not shown:
