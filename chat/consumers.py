@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
+from uuid import UUID
 
 from asgiref.sync import sync_to_async
-from channels.generic.websocket import AsyncWebsocketConsumer
+from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.template.loader import render_to_string
 
 from chat import views
-from chat.models import Session, Turn
+from chat.models import Session, Turn, group_of
+from chat.sockets import PageSocket
 
 EVERYONE = "chats"
 """The channel layer's name for every tab on any chat."""
@@ -25,35 +27,32 @@ GROWING = re.compile(r'id="chip-([0-9a-f-]{36})"[^>]*data-growing')
 """A chip that does."""
 
 
-class ChatConsumer(AsyncWebsocketConsumer):
+class ChatConsumer(PageSocket):
     """Fragments for one session. Messages are sent by HTTP, so that they arrive even without a socket."""
 
-    session: Session | None = None
     recheck: asyncio.Task[None] | None = None
     growing: frozenset[str] = frozenset()
     """The turns of such chips."""
     ended: frozenset[str] = frozenset()
     """Turns that were shown whole: a picture of one still growing comes too late."""
 
-    async def connect(self) -> None:
-        visible = Session.objects.visible_to(self.scope["user"])
-        self.session = await visible.filter(pk=self.scope["url_route"]["kwargs"]["pk"]).afirst()
-        if self.session is None:
-            await self.close()
-            return
-        for group in (self.session.group, EVERYONE):
-            await self.channel_layer.group_add(group, self.channel_name)
-        await self.accept()
-        await self.catch_up()
+    @property
+    def session(self) -> UUID:
+        """The session's number."""
+        return self.scope["url_route"]["kwargs"]["pk"]  # type: ignore[no-any-return]
+
+    def may_see(self, user: User) -> bool:
+        return Session.objects.visible_to(user).filter(pk=self.session).exists()
+
+    def hears(self) -> Iterable[str]:
+        return (group_of(self.session), EVERYONE)
 
     async def disconnect(self, code: int) -> None:
+        await super().disconnect(code)
         if self.recheck is not None:
             self.recheck.cancel()
-        if self.session is not None:
-            for group in (self.session.group, EVERYONE):
-                await self.channel_layer.group_discard(group, self.channel_name)
 
-    async def catch_up(self) -> None:
+    async def opened(self) -> None:
         """Show what moved between the page and the socket: the newest turn if it is in the making, and the chips."""
         newest = await Turn.objects.filter(session=self.session).order_by("-position").afirst()
         if newest is not None and newest.status in (Turn.Status.ANSWERING, Turn.Status.SERVED):

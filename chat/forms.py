@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from django import forms
+from django.core.exceptions import ValidationError
+
+from core.visible import name_fault
 
 LONGEST = 20_000
 """Characters of one message; more than the small model's window, so the window's own sentence comes first."""
+
+
+def seen(name: str) -> None:
+    """For the names of chats and keys: each character of one is seen. Raises ValidationError."""
+    if fault := name_fault(name):
+        raise ValidationError(fault)
 
 
 class MessageForm(forms.Form):
@@ -30,4 +39,11 @@ class MessageForm(forms.Form):
 
 
 class TitleForm(forms.Form):
-    title = forms.CharField(max_length=120, error_messages={"required": "A chat needs a name."})
+    title = forms.CharField(
+        max_length=120,
+        validators=[seen],
+        error_messages={
+            "required": "A chat needs a name.",
+            "max_length": "A chat’s name has at most %(limit_value)d characters.",
+        },
+    )

@@ -22,7 +22,9 @@ from chat import stories
 from chat.clients.sorting import SHARED
 from chat.models import ApiKey, Session, Turn
 from chat.stories import LOOKED_BACK, Message, Story
+from core.errors import TalkbackError
 from core.prepared import Prepared
+from core.visible import name_fault
 
 RECENT = 50
 """Among how many of a session's newest replies one is looked for whose history was rewritten."""
@@ -80,11 +82,13 @@ def placed(
 
 
 def named(key: ApiKey, external_id: str, *, client: str, named_by: str) -> Session:
-    """The key's session of that name, locked; made if need be."""
+    """The key's session of that name, locked; made if need be. Raises NameRefused for a new one."""
     name = kept_name(external_id)
     held = NAMED.first(key.pk, name)
     if held is not None:
         return held
+    if fault := name_fault(name):
+        raise NameRefused(f"The name that the client gives its session cannot be kept. {fault}")
     about = {"user": key.user, "client": client, "named_by": named_by or "history", "learns": teaches(key)}
     Session.objects.get_or_create(key=key, external_id=name, defaults=about)
     return Session.objects.select_for_update().get(key=key, external_id=name)
@@ -142,6 +146,12 @@ NAMED: Prepared[Session] = Prepared(
 )
 LEARNING: Prepared[ApiKey] = Prepared(lambda pk: ApiKey.objects.filter(pk=pk, learns=True).only("pk").order_by())
 LOCKED: Prepared[Session] = Prepared(lambda pk: Session.objects.select_for_update().filter(pk=pk).order_by())
+
+
+class NameRefused(TalkbackError):
+    """What a client calls its session cannot be a name."""
+
+    code, status = "invalid_session_name", 400
 
 
 def kept_name(name: str) -> str:

@@ -20,6 +20,7 @@ from chat.sessions import Place
 from chat.stories import Message, Story
 from core.errors import TalkbackError
 from core.prepared import Prepared, insert, update
+from core.visible import visible
 from gpu_workers.types import Sampling
 from training import trials
 from training.models import Checkpoint
@@ -321,5 +322,5 @@ def set_learning(session: Session, learns: bool) -> None:
 def title_of(said: Sequence[Message]) -> str:
     """What a conversation is called until somebody names it: the first words said."""
     words = next((message["content"] for message in said if message.get("content")), "")
-    line = " ".join(words.split())
+    line = visible(" ".join(words.split()), one_line=True)
     return line if len(line) <= 60 else line[:60].rsplit(" ", 1)[0] + "…"

@@ -144,6 +144,8 @@ def rename(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     form = TitleForm(request.POST)
     if form.is_valid():
         Session.objects.filter(pk=session.pk).update(title=form.cleaned_data["title"])
+    for sentence in form.errors.get("title", []):
+        messages.error(request, str(sentence), extra_tags="bad")
     return redirect(session_url(session))
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast, get_args
 
 from core.errors import TalkbackError
+from core.visible import escape_hidden
 from environments import personas, tasks
 from environments.actor import KEY as ACTOR_KEY
 from environments.actor import Actor
@@ -127,7 +128,7 @@ async def played(said: argparse.Namespace) -> None:
     if said.json:
         for (person, _), exchanges in zip(sessions, every, strict=True):
             for exchange in exchanges:
-                print(json.dumps({"persona": person.name, **_row(exchange)}, ensure_ascii=False))
+                print(escape_hidden(json.dumps({"persona": person.name, **_row(exchange)}, ensure_ascii=False)))
         return
     print(table([(person, task, each) for (person, task), each in zip(sessions, every, strict=True)]))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from core.textfiles import read_lines
+from core.visible import name_fault
 from environments.errors import Unplayable
 from environments.wishes import WISHES
 
@@ -134,6 +135,8 @@ def _read(line: str, where: str) -> Persona:
     scene, split = said.get("scene", "talk"), said.get("split", "heldout")
     if not isinstance(name, str) or not name.strip():
         raise Unplayable(f"{where}: name is missing, or no text.")
+    if fault := name_fault(name):
+        raise Unplayable(f"{where}: {fault}")
     if not isinstance(wishes, list) or not wishes or not all(isinstance(wish, str) for wish in wishes):
         raise Unplayable(f"{where}: wishes is a list of one name or more. Known are {', '.join(WISHES)}.")
     for wish in wishes:

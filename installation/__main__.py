@@ -16,6 +16,7 @@ from types import FrameType
 from typing import NoReturn
 
 import installation
+from core.visible import visible
 from installation.findings import chromium, data_folder, findings, postgres_programs
 from installation.packages import bring_model, install, install_system_packages, locked, one_thread
 from installation.places import DATA_DIR, LOCK, LOGS, PYTHON, ROOT, VENV
@@ -94,7 +95,7 @@ def serve() -> None:
     try:
         # While the engine loads: who may come in.
         settings["API_KEY"] = manage(environment, "create_key", "--name", "make up", "--keep")
-        link = manage(environment, "sign_in_link", "--address", address(settings))
+        link = manage(environment, "sign_in_link")
         write_settings(settings)
         pasted = json.loads(
             manage(
@@ -103,7 +104,7 @@ def serve() -> None:
             )
         )
         wait_until_ready(settings, supervisor)
-        say(welcome(settings, link, pasted))
+        say(welcome(link, pasted))
         while outlast(supervisor):  # it ended, and not because we asked
             say("  the supervisor ended unexpectedly: starting everything again")
             stop_left_running()
@@ -142,8 +143,9 @@ def manage(environment: dict[str, str], *arguments: str) -> str:
     return outcome.stdout.strip()
 
 
-def welcome(settings: dict[str, str], link: str, pasted: dict[str, str]) -> str:
+def welcome(link: str, pasted: dict[str, str]) -> str:
     """What a person needs now: one line to open, one curl, one openclaw.json, and where the rest is."""
+    there = link.partition("/enter/")[0]
     return f"""
 Open this once; it signs you in as the administrator:
 
@@ -157,7 +159,7 @@ Or from OpenClaw, in openclaw.json:
 
 {pasted["openclaw"]}
 
-{address(settings)}/connect/ has the same for other clients, more keys, and a light that says whether turns can teach.
+{there}/connect/ has the same for other clients, more keys, and a light that says whether turns can teach.
 
 Logs are in {LOGS}. Ctrl-C stops everything.
 """
@@ -258,7 +260,7 @@ def main(arguments: list[str]) -> int:
             print(installation.__doc__, file=sys.stderr)
             return 2
     except Trouble as trouble:
-        print(f"\n{trouble}" if arguments[0] != "doctor" else trouble, file=sys.stderr)
+        print(visible(f"\n{trouble}" if arguments[0] != "doctor" else str(trouble)), file=sys.stderr)
         return 1
     except OSError as error:
         if error.errno != errno.ENOSPC:

@@ -20,7 +20,8 @@ KEPT = (
     *("JUDGE_VOTES", "JUDGE_MAX_NEW_TOKENS", "JUDGE_DEADLINE_S", "JUDGE_TEACHES", "CALIBRATION_VOTES"),
     *("SHADOW_SHARE", "SHADOW_PER_HOUR"),
     *("LEARN_BY_DEFAULT", "REMOVE_PERSONAL_DATA", "PHONE_REGIONS", "PERSONAL_PATTERNS"),
-    *("ALLOWED_HOSTS", "CSRF_TRUSTED_ORIGINS", "CORS_ORIGINS", "SGLANG", "SGLANG_ARGS", "LOG_LEVEL", "SESSION_IDLE_S"),
+    *("ALLOWED_HOSTS", "CSRF_TRUSTED_ORIGINS", "CORS_ORIGINS", "HTTPS", "LOG_LEVEL", "SESSION_IDLE_S"),
+    *("FORWARDED_ALLOW_IPS", "MAX_CONNECTIONS", "REQUEST_HEAD_S", "REQUEST_BODY_S", "SGLANG", "SGLANG_ARGS"),
     *("SGLANG_LORA_RANK", "SGLANG_LORA_TARGETS", "SGLANG_LORA_SLOTS", "SGLANG_LORA_HELD"),
     *("SGLANG_TOOL_PARSER", "SGLANG_REASONING_PARSER"),
     *("LEARN_HOURS", "LEARN_IDLE_S", "LEARN_BUDGET_MIN", "TIME_ZONE"),
@@ -64,7 +65,7 @@ def complete(settings: dict[str, str]) -> dict[str, str]:
     chosen["DATA_DIR"] = str(DATA_DIR)
     for secret in ("SECRET_KEY", "ENGINE_API_KEY", "ENGINE_ADMIN_KEY", "REDIS_PASSWORD"):
         chosen[secret] = (
-            os.environ.get(secret) or settings.get(secret) or before.get(secret) or secrets.token_urlsafe(32)
+            os.environ.get(secret) or settings.get(secret) or before.get(secret) or secrets.token_urlsafe(50)
         )
     if "REDIS_URL" not in settings:
         chosen["REDIS_PORT"] = str(free_port(int(before.get("REDIS_PORT", "0"))))

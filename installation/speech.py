@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+from core.visible import visible
 from installation.places import LOGS, ROOT
 
 
@@ -20,7 +21,7 @@ class Trouble(Exception):
 
 
 def say(text: str = "") -> None:
-    print(text, flush=True)
+    print(visible(text), flush=True)
 
 
 class Progress:
@@ -36,6 +37,7 @@ class Progress:
     def show(self, now_doing: str = "") -> None:
         if sys.stdout.isatty():
             width = shutil.get_terminal_size().columns - 1
+            now_doing = visible(now_doing, one_line=True)
             print("\r\033[K" + f"  {self.step}  {self.elapsed_s} s  {now_doing}"[:width], end="", flush=True)
         elif time.monotonic() - self.shown_at > (5 if now_doing != self.told else 30):
             self.shown_at, self.told = time.monotonic(), now_doing

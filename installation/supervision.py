@@ -65,14 +65,13 @@ def programs(settings: dict[str, str]) -> list[Program]:
         answers += ["--shares"] if set(given_out.judge) & {*given_out.engine, *given_out.learner} else []
         processes.append(Program("judge-engine", answers, priority=2, cards=given_out.judge))
     serve = ["--host", settings["HOST"], "--port", settings["PORT"], "--timeout-graceful-shutdown", "5"]
-    serve += ["--no-access-log"]  # a line of text for each request, written on the event loop; what fails is logged
     judge = ["worker", "-Q", "judge", "--pool", "threads", "-c", "2", "-n", "judge@%h", "--loglevel", "INFO"]
     learn = ["worker", "-Q", "learn", "--pool", "solo", "-n", "learn@%h", "--loglevel", "INFO"]
     after_all = ["nice", "-n", "10"]  # on cores that are short, whoever answers somebody goes first
     beat = ["beat", "--schedule", str(DATA_DIR / "beat"), "--pidfile", "", "--loglevel", "INFO"]
     return [
         *processes,
-        Program("web", [python, "-m", "uvicorn", "webapp.asgi:application", *serve]),
+        Program("web", [python, "-m", "webapp.server", *serve]),
         # A worker is stopped cold: its tasks are acknowledged late and the rows say what is due.
         Program("judge", [*celery, *judge], stop_signal="QUIT"),
         Program(

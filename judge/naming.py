@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from core.errors import TalkbackError
 from core.textfiles import read_text
+from core.visible import name_fault
 from judge import fitting, prompts
 
 NEEDS_URL = ("engine", "openai")
@@ -53,6 +54,8 @@ class Named(BaseModel):
 
     @model_validator(mode="after")
     def _belongs_together(self) -> Named:
+        if fault := name_fault(self.name) or name_fault(self.model):
+            raise ValueError(fault)
         if self.kind in NEEDS_URL and urlsplit(self.url).scheme not in ("http", "https"):
             raise ValueError(f"a judge of kind {self.kind} needs a url that begins with http:// or https://")
         if self.kind not in NEEDS_URL and self.url:

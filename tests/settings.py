@@ -18,6 +18,7 @@ DATABASES["default"]["CONN_MAX_AGE"] = 0  # noqa: F405  a test that ends leaves 
 DATABASE_THREADS = 0  # nor one in a thread of the process
 SECRET_KEY = "only-for-tests"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+REDIS_URL = "redis://127.0.0.1:1/0"  # none answers: a test that wants one brings its own
 CELERY_BROKER_URL = "memory://"
 SHADOW_SHARE = 0.0  # drawn by a turn's number, which is another one each time
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}

@@ -9,6 +9,7 @@ from django.db import IntegrityError, transaction
 from django.utils.text import slugify
 
 from core.errors import TalkbackError
+from core.visible import name_fault
 from training import config, outside
 from training.config import Recipe, RecipeInvalid
 from training.models import SHARED, Checkpoint, Line, Sample
@@ -27,6 +28,8 @@ def make(title: str, *, name: str = "", start: Checkpoint | None = None) -> Line
     start = start or Checkpoint.objects.get(number=0)
     if not name:
         raise LineRefused("A line needs a name with letters or digits in it.")
+    if fault := name_fault(title):
+        raise LineRefused(fault)
     if len(title) > 80:
         raise LineRefused("A line's name has at most 80 characters.")
     if Checkpoint.live().kind == Checkpoint.Kind.FULL:

@@ -1,3 +1,5 @@
+import logging
+
 from django.apps import AppConfig
 
 
@@ -10,9 +12,12 @@ class WebappConfig(AppConfig):
     def ready(self) -> None:
         from django.urls import register_converter
 
-        from webapp import forgetting, live, pipeline, rows
+        from webapp import forgetting, live, logs, pipeline, rights, rows, signin
 
         register_converter(rows.RowConverter, "row")
         pipeline.connect()
         live.connect()
         forgetting.connect()
+        rights.connect()
+        signin.connect()
+        logging.getLogger("uvicorn.access").addFilter(logs.WithoutLinks())

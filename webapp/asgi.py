@@ -23,9 +23,9 @@ if settings.SECRET_KEY == settings.FOR_BUILDS:
 
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
-from channels.security.websocket import AllowedHostsOriginValidator
 
 from webapp.handler import ApiHandler, Receive, Scope, Send
+from webapp.handshakes import OwnPages
 from webapp.http10 import unchunked
 from webapp.paths import is_under, tidy
 from webapp.urls import websocket_urlpatterns
@@ -42,7 +42,7 @@ async def http(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 application = ProtocolTypeRouter(
-    {"http": http, "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))}
+    {"http": http, "websocket": OwnPages(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))}
 )
 
 sys.setswitchinterval(0.0005)

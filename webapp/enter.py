@@ -1,11 +1,11 @@
-"""The link that signs somebody in once: how the administrator of a fresh installation gets in."""
+"""The link that signs its person in once: how the administrator of a fresh installation gets in."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
 from django.conf import settings
-from django.contrib.auth import get_user_model, login
+from django.contrib.auth import login
 from django.contrib.auth.models import User
 from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.db import transaction
@@ -14,7 +14,9 @@ from django.shortcuts import render
 from django.urls import path, reverse
 from django.utils.http import base36_to_int, int_to_base36
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_http_methods
+
+from webapp import signin
 
 ADMINISTRATOR = "admin"
 
@@ -46,22 +48,50 @@ def link_for(user: User) -> str:
     return reverse("enter", args=[f"{int_to_base36(user.pk)}-{tokens.make_token(user)}"])
 
 
-@require_GET
+@require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 def enter(request: HttpRequest, token: str) -> HttpResponse:
-    """Spend the link: sign its person in and show the chat. A spent, old or made-up link says how to get another."""
+    """A page with one button, which spends the link: what previews a link asks for the page, and presses nothing. A
+    spent, old or made-up link says how to get another."""
+    if request.method == "HEAD":
+        return HttpResponse()
+    if request.method == "POST":
+        return spend(request, token)
+    user = holder(token)
+    return spent(request) if user is None else render(request, "enter.html", {"who": user})
+
+
+def spend(request: HttpRequest, token: str) -> HttpResponse:
+    """Sign the link's person in and show the chat."""
+    with transaction.atomic():  # the row is held, so of two that spend one link only one gets in
+        user = holder(token, is_held=True)
+        if user is None:
+            return spent(request)
+        login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+    signin.note("signed in with a link", request, user)
+    response = HttpResponseRedirect(settings.LOGIN_REDIRECT_URL)
+    signin.remember(request, response)
+    return response
+
+
+def holder(token: str, *, is_held: bool = False) -> User | None:
+    """Whom a link signs in, if it is good. `is_held`: the row is locked until the transaction ends."""
     who, _, proof = token.partition("-")
     try:
         pk = base36_to_int(who)
     except ValueError:
-        pk = 0
-    with transaction.atomic():  # the row is held, so of two that spend one link only one gets in
-        user = get_user_model().objects.select_for_update().filter(pk=pk, is_active=True).first()
-        if user is not None and tokens.check_token(user, proof):
-            login(request, user, backend="django.contrib.auth.backends.ModelBackend")
-            return HttpResponseRedirect(settings.LOGIN_REDIRECT_URL)
+        return None
+    people = User.objects.select_for_update() if is_held else User.objects.all()
+    user = people.filter(pk=pk, is_active=True).first()
+    return user if user is not None and tokens.check_token(user, proof) else None
+
+
+def spent(request: HttpRequest) -> HttpResponse:
+    signin.log.info("a spent or made-up sign-in link was opened from %s", signin.address(request))
     lifetime = timedelta(seconds=settings.PASSWORD_RESET_TIMEOUT)
-    return render(request, "entry_spent.html", {"hours": round(lifetime.total_seconds() / 3600)}, status=410)
+    response = render(request, "entry_spent.html", {"hours": round(lifetime.total_seconds() / 3600)}, status=410)
+    response._has_been_logged = True  # type: ignore[attr-defined]  # just now, without the link
+    return response
 
 
 urlpatterns = [path("enter/<str:token>", enter, name="enter")]

@@ -157,6 +157,8 @@ def finished(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBa
     """The response with all that every response of the API has."""
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
+    if settings.SECURE_HSTS_SECONDS and request.is_secure():
+        response.headers.setdefault("Strict-Transport-Security", f"max-age={settings.SECURE_HSTS_SECONDS}")
     response.headers["x-request-id"] = response.headers["request-id"] = request_id(request)  # OpenAI's, Anthropic's
     if not response.streaming and response.status_code != HTTPStatus.NO_CONTENT:
         response.headers.setdefault("Content-Length", str(len(cast(HttpResponse, response).content)))

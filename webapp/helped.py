@@ -24,7 +24,7 @@ from training import sequential
 from training.models import Checkpoint
 from webapp import scores
 from webapp.console.board import counted
-from webapp.console.doors import person
+from webapp.console.doors import marked, person
 
 KEYS = (("a", "A, rather"), ("b", "B, rather"), ("skip", "Skip"))
 """What can be answered to the blind question; the first letter is its key."""
@@ -55,7 +55,7 @@ def home(request: HttpRequest) -> HttpResponse:
     """Everything of this person's, and the next pair to choose from."""
     user = person(request)
     evidence = helped.of_person(user)
-    return render(request, "helped/page.html", told(evidence) | asked(request))
+    return marked(render(request, "helped/page.html", told(evidence) | asked(request)))
 
 
 @require_POST
@@ -82,7 +82,7 @@ def undo(request: HttpRequest) -> HttpResponse:
 def again(request: HttpRequest, said: str, pk: int | None = None) -> HttpResponse:
     """The question once more, in its place or on the whole page."""
     if request.htmx:  # type: ignore[attr-defined]
-        return render(request, "helped/_blind.html", asked(request, pk) | {"said": said})
+        return marked(render(request, "helped/_blind.html", asked(request, pk) | {"said": said}))
     if said:
         messages.error(request, said, extra_tags="warn")
     return redirect(f"{reverse('helped:home')}{f'?pair={pk}' if pk else ''}#blind")

@@ -1,8 +1,31 @@
-"""What the log says of requests."""
+"""What the log says, and what it never holds."""
 
 from __future__ import annotations
 
 import logging
+import re
+
+from core.visible import visible
+
+LINK = re.compile(r"(/enter/)[^\s?#'\"]+")
+"""The path of a sign-in link: a reader of the log could use it while it is good."""
+
+
+class Line(logging.Formatter):
+    """A record without sign-in links, and with marks for what a terminal obeys. Only its first line begins at the left:
+    text with a line feed in it cannot pass for the next record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(LINK.sub(r"\1…", super().format(record))).replace("\n", "\n  ")
+
+
+class WithoutLinks(logging.Filter):
+    """The same for loggers that have a format of their own: lets every record pass, without its sign-in links."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if isinstance(record.args, tuple):
+            record.args = tuple(LINK.sub(r"\1…", arg) if isinstance(arg, str) else arg for arg in record.args)
+        return True
 
 
 class WithoutTraceback(logging.Filter):

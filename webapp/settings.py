@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 from pathlib import Path
@@ -10,6 +11,7 @@ import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
 from core.textfiles import read_lines
+from core.visible import name_fault
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(os.environ.get("DATA_DIR") or BASE_DIR / "var").resolve()
@@ -50,7 +52,23 @@ def allowed_hosts(named: str, listens: str) -> list[str]:
 
 
 ALLOWED_HOSTS = allowed_hosts(env("ALLOWED_HOSTS"), env("HOST"))
-CSRF_TRUSTED_ORIGINS = [origin for origin in env("CSRF_TRUSTED_ORIGINS").split(",") if origin]
+CSRF_TRUSTED_ORIGINS = [origin.strip() for origin in env("CSRF_TRUSTED_ORIGINS").split(",") if origin.strip()]
+
+
+def speaks_https(said: bool | None, trusted: list[str]) -> bool:
+    """Whether people reach this installation by https alone: as was said, else where all trusted origins are."""
+    if said is None:
+        return bool(trusted) and all(origin.startswith("https://") for origin in trusted)
+    return said
+
+
+HTTPS = speaks_https(yes_or_no("HTTPS"), CSRF_TRUSTED_ORIGINS)
+HERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104
+ADDRESS = next(
+    (origin for origin in CSRF_TRUSTED_ORIGINS if HTTPS and origin.startswith("https://") and "*" not in origin),
+    f"http://{HERE.get(env('HOST'), env('HOST'))}:{PORT}",
+)
+"""Where people reach this installation, as far as it knows."""
 
 
 def origins(named: str) -> tuple[str, ...]:
@@ -68,9 +86,19 @@ def origins(named: str) -> tuple[str, ...]:
 CORS_ORIGINS = origins(env("CORS_ORIGINS"))
 """Origins whose pages may use the API from a browser, with a key; none by default."""
 
+# What web takes of clients (webapp/server.py, docs/operations.md).
+MAX_CONNECTIONS = int(env("MAX_CONNECTIONS", "1000"))
+"""Of each web process, WebSockets included."""
+REQUEST_HEAD_S = float(env("REQUEST_HEAD_S", "20"))
+"""How long a client may take for a request's first line and its headers, from the connection on."""
+REQUEST_BODY_S = float(env("REQUEST_BODY_S", "30"))
+"""In each such time a body brings 32 KB more, or its end."""
+
 # The model, and who answers for it.
 MODEL = env("MODEL", str(DATA_DIR / "models" / "smollm2-135m-instruct"))
 MODEL_NAME = env("MODEL_NAME", "talkback")
+if fault := name_fault(MODEL_NAME):
+    raise ImproperlyConfigured(f"MODEL_NAME: {fault}")
 ENGINE_URL = env("ENGINE_URL", "http://127.0.0.1:8001")
 ENGINE_API_KEY = env("ENGINE_API_KEY")
 ENGINE_ADMIN_KEY = env("ENGINE_ADMIN_KEY")
@@ -250,8 +278,15 @@ SWEEP_S = 20
 """How often the sweep looks for rows that are due; the longest an emptied Redis can hold anything up."""
 
 AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+]
+PASSWORD_HASHERS = [
+    # Where argon2-cffi is at hand; who signs in with a password that was hashed before is hashed anew.
+    *(["django.contrib.auth.hashers.Argon2PasswordHasher"] if importlib.util.find_spec("argon2") else []),
+    "django.contrib.auth.hashers.PBKDF2PasswordHasher",
 ]
 CSRF_FAILURE_VIEW = "webapp.errors.forbidden"
 LOGIN_URL = "login"
@@ -262,6 +297,12 @@ SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_NAME = f"talkback_{PORT}"  # two installations on one host do not sign each other out
 CSRF_COOKIE_NAME = f"talkback_csrf_{PORT}"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
+SECURE_SSL_REDIRECT = HTTPS
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]  # asked on this machine, past the proxy
+SECURE_HSTS_SECONDS = 365 * 24 * 3600 if HTTPS else 0
+# Names below yours may be served by others, and browsers that know a name beforehand never forget it.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
@@ -280,7 +321,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "formatters": {"line": {"()": "webapp.logs.Line", "fmt": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     "filters": {"plain": {"()": "webapp.logs.WithoutTraceback"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["plain"]}},
     "root": {"handlers": ["stderr"], "level": env("LOG_LEVEL", "INFO")},

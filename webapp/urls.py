@@ -1,15 +1,14 @@
 """Where each path leads."""
 
-from django.contrib.auth import views as auth
-from django.urls import include, path
+from django.urls import include, path, re_path
 
 from chat.consumers import ChatConsumer
 from webapp.api import api
 from webapp.console.consumers import BoardConsumer, RunConsumer
+from webapp.handshakes import refuse
 
 urlpatterns = [
-    path("login/", auth.LoginView.as_view(template_name="login.html"), name="login"),
-    path("logout/", auth.LogoutView.as_view(), name="logout"),
+    path("", include("webapp.signin")),
     path("", include("webapp.enter")),
     path("", include("webapp.health")),
     path("", include("chat.urls")),
@@ -30,4 +29,5 @@ websocket_urlpatterns = [
     path("ws/chat/<uuid:pk>/", ChatConsumer.as_asgi()),
     path("ws/console/", BoardConsumer.as_asgi()),
     path("ws/console/runs/<row:pk>/", RunConsumer.as_asgi()),
+    re_path("", refuse),  # type: ignore[arg-type]  # it is channels' router that calls it
 ]

@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from ninja.security import HttpBearer
 
-from chat import limits
+from chat import guesses, limits
 from chat.models import ApiKey
 from core import threads
 from core.errors import TalkbackError
@@ -64,12 +64,16 @@ class Bearer(HttpBearer):
         """The key of the first secret that opens something. Asks the database."""
         if not secrets:
             raise KeyInvalid("No API key was given: send it as `Authorization: Bearer KEY`.")
+        address = request.META.get("REMOTE_ADDR", "")
+        guesses.check(address, [secret for secret in secrets if not secret.startswith(PASS)])
         key = found(secrets)
         if key is None:
+            guesses.note_unknown(address, secrets)
             raise KeyInvalid("There is no such API key. Make one on the page /connect/, or with manage.py create_key.")
         request.api_key = key  # type: ignore[attr-defined]
         if key.why_closed:
             raise KeyInvalid(f"{key.why_closed} Make another on the page /connect/.")
+        guesses.note_good(secrets)
         if self.scope is not None:
             check_scope(key, self.scope)
         limits.check_rate(key)

@@ -15,6 +15,7 @@ import re2
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from core.errors import TalkbackError
+from core.visible import name_fault
 
 if TYPE_CHECKING:
     from chat.clients.sorting import Seen
@@ -88,6 +89,12 @@ def place(where: str) -> str:
 def listed(value: Any) -> Any:
     """One text may stand for a list of one."""
     return [value] if isinstance(value, str) else value
+
+
+def seen(name: str) -> str:
+    if fault := name_fault(name):
+        raise ValueError(fault)
+    return name
 
 
 Word = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -209,7 +216,7 @@ class Rules(Part):
 
     client: str = ""
     """The file's name."""
-    title: str = Field(min_length=1, max_length=80)
+    title: Annotated[str, AfterValidator(seen)] = Field(min_length=1, max_length=80)
     known: tuple[Condition, ...] = Field((), max_length=MOST_RULES)
     """By any of these the client is known; none: every request is its own."""
     session: tuple[Finder, ...] = Field((), max_length=MOST_RULES)

@@ -158,7 +158,7 @@ class Stack:
                 )
                 for number, port in enumerate(self._engines, 1)
             },
-            "web": [sys.executable, "-m", "uvicorn", "webapp.asgi:application", *at, str(self._web), "--no-access-log"],
+            "web": [sys.executable, "-m", "webapp.server", *at, str(self._web)],
             "judge": [*celery, "worker", "-Q", "judge", "--pool", "threads", "-c", str(self._voters), "-n", "judge@%h"],
             "learn": [*celery, "worker", "-Q", "learn", "--pool", "solo", "-n", "learn@%h"],
             "beat": [*celery, "beat", "-s", str(self.folder / "beat"), "--pidfile="],

@@ -39,6 +39,7 @@ def page(stack: Stack, chromium: Chromium) -> Iterator[Page]:
         page.on("pageerror", lambda error: broken.append(str(error)))
         page.on("console", lambda line: broken.append(line.text) if line.type == "error" else None)
         page.goto(stack.manage("sign_in_link").strip().splitlines()[-1])
+        page.get_by_role("button", name="Sign in").click()
         yield page
         browser.close()
         assert not broken, "\n".join(broken)

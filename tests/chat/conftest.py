@@ -65,9 +65,10 @@ def htmx() -> dict[str, str]:
 def site(transactional_db, engine) -> Iterator[str]:
     """The application itself behind a real socket, answered by the scripted engine."""
     from webapp.asgi import application
+    from webapp.server import Connection, Server
 
     listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(application, log_level="warning", lifespan="off"))
+    server = Server(uvicorn.Config(application, http=Connection, log_level="warning", lifespan="off"))
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     ready = threading.Event()
     startup = server.startup

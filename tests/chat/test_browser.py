@@ -362,6 +362,55 @@ async def test_what_was_typed_survives_a_page_that_is_signed_out_or_out_of_date(
     await expect(tab.get_by_label("Your message")).to_have_value("And this?")
 
 
+async def test_who_signs_out_in_another_tab_is_told_so_at_once_and_keeps_the_words(open_tab, engine, session):
+    one, other = await open_tab(), await open_tab()
+    await say(one, "Say hello")
+    await expect(one.locator(".turn .chip")).to_have_text("not taught yet")
+    await one.get_by_label("Your message").fill("And this?")
+    sockets: list[str] = []
+    one.on("websocket", lambda socket: sockets.append(socket.url))
+
+    await other.get_by_role("button", name="Sign out").click()
+
+    await expect(one.locator("#complaint")).to_contain_text("You are signed out. Your words are still here")
+    await expect(one.get_by_label("Your message")).to_have_value("And this?")
+    await one.wait_for_timeout(2500)  # a page that tries again does so within 1 s, then 2, at most
+    assert sockets == []
+
+
+async def test_a_page_that_comes_back_after_a_sign_out_connects_once_and_says_so(open_tab, engine, session):
+    tab = await open_tab()
+    await say(tab, "Say hello")
+    await expect(tab.locator(".turn .chip")).to_have_text("not taught yet")
+    sockets: list[str] = []
+    tab.on("websocket", lambda socket: sockets.append(socket.url))
+    await tab.context.clear_cookies()
+
+    # As when the server was started again: the page connects by itself.
+    await tab.evaluate(
+        "() => { const main = document.querySelector('main'), copy = main.cloneNode(true);"
+        " main.replaceWith(copy); htmx.process(copy); }"
+    )
+
+    await expect(tab.locator("#complaint")).to_contain_text("You are signed out.")
+    await tab.wait_for_timeout(2500)
+    assert len(sockets) == 1
+
+
+async def test_a_board_of_somebody_who_was_demoted_says_so_and_asks_no_more(open_tab, ana, session):
+    ana.is_staff = True
+    await ana.asave()
+    board = await open_tab("/connect/")  # which has no socket
+    sockets: list[str] = []
+    board.on("websocket", lambda socket: sockets.append(socket.url))
+    await board.get_by_role("link", name="Console").click()
+    await type(ana).objects.filter(pk=ana.pk).aupdate(is_staff=False)
+
+    await expect(board.get_by_role("alert")).to_contain_text("no longer yours to see")
+    await board.wait_for_timeout(2500)
+    assert len(sockets) == 1
+
+
 async def test_two_tabs_see_the_same_and_do_not_talk_over_each_other(open_tab, engine, session):
     engine.says("Hello, captain, and welcome.")
     engine.hold(after=4)

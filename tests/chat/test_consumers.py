@@ -6,13 +6,11 @@ import asyncio
 
 import pytest
 from asgiref.sync import sync_to_async
-from asgiref.testing import ApplicationCommunicator
-from django.contrib.auth.models import AnonymousUser
 
 from chat import consumers, live, turns, views
-from chat.consumers import ChatConsumer
 from chat.models import Session, Turn
 from feedback.models import Feedback
+from tests import sockets
 from tests.chat.conftest import assistant, open_turn, reply_to, user
 from training.models import Checkpoint
 
@@ -21,34 +19,16 @@ pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 HI = [user("Say hello")]
 
 
-class Tab:
-    """One open socket."""
-
-    def __init__(self, session: Session, person) -> None:
-        scope = {"type": "websocket", "path": "/", "user": person, "url_route": {"kwargs": {"pk": session.pk}}}
-        self.socket = ApplicationCommunicator(ChatConsumer.as_asgi(), scope)
-
-    async def __aenter__(self) -> Tab:
-        await self.socket.send_input({"type": "websocket.connect"})
-        self.connected = (await self.socket.receive_output(10))["type"] == "websocket.accept"
-        return self
-
-    async def __aexit__(self, *error) -> None:
-        await self.socket.send_input({"type": "websocket.disconnect", "code": 1001})
-        await self.socket.wait(10)
-
-    async def sees(self, words: str) -> str:
-        """The first fragment that holds these words; those before it are dropped."""
-        while True:
-            fragment = (await self.socket.receive_output(10))["text"]
-            if words in fragment:
-                return fragment
+def Tab(session: Session, person) -> sockets.Tab:
+    return sockets.Tab(f"/ws/chat/{session.pk}/", person)
 
 
 @pytest.mark.parametrize("who", ["ben", "nobody"])
 async def test_nobody_watches_what_is_not_theirs(session, ben, who):
-    async with Tab(session, ben if who == "ben" else AnonymousUser()) as tab:
-        assert not tab.connected
+    async with Tab(session, ben if who == "ben" else None) as tab:
+        assert await tab.ends() == (4403 if who == "ben" else 4401)
+        await live.publish(await open_turn(session, HI), "A secret")
+        assert await tab.is_silent()
 
 
 async def test_a_reply_grows_in_every_tab_and_ends_whole(session, ana, engine, monkeypatch):

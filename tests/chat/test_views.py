@@ -245,6 +245,18 @@ async def test_stop_ends_the_reply(page, engine, session, message, htmx):
     assert (await Turn.objects.aget()).finish_reason == "abort"
 
 
+async def test_a_chats_name_with_what_is_not_seen_is_refused_with_a_sentence(page, session):
+    await page.post(f"/chats/{session.pk}/rename/", {"title": "Plans"})
+    answer = await page.post(f"/chats/{session.pk}/rename/", {"title": "Plans\u202efdp"}, follow=True)
+    assert "A name holds only characters that are seen, and this one holds U+202E" in answer.content.decode()
+    assert (await Session.objects.aget()).title == "Plans"
+
+
+async def test_a_chat_without_a_name_is_called_by_what_was_said_with_marks(session, engine):
+    await reply_to(await open_turn(session, [user("\x1b]0;mine\x07 Hi\u202e")]), engine)
+    assert (await Session.objects.aget()).title == "␛]0;mine␇ Hi⟨U+202E⟩"
+
+
 async def test_a_chat_is_renamed_put_off_the_record_and_deleted(page, session, engine):
     await reply_to(await open_turn(session, HI), engine)
     await page.post(f"/chats/{session.pk}/rename/", {"title": "Greetings <b>"})

@@ -116,6 +116,7 @@ def test_a_file_brings_people_of_ones_own(tmp_path):
         ({"name": "a", "wishes": ["short"], "split": "dev"}, "line 2: split is train or heldout"),
         ({"name": "a", "wish": ["short"]}, "line 2: unknown field 'wish'. Accepted are name, wishes, scene and split"),
         ({"name": "first", "wishes": ["short"]}, "line 2: two personas are called 'first'"),
+        ({"name": "a\x1b[2J", "wishes": ["short"]}, "line 2: A name holds only characters that are seen"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said_by_line(tmp_path, line, says):

@@ -36,9 +36,10 @@ It never *never* lies."""
 def site(transactional_db) -> Iterator[str]:
     """The application behind a real socket."""
     from webapp.asgi import application
+    from webapp.server import Connection, Server
 
     listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(application, log_level="warning", lifespan="off"))
+    server = Server(uvicorn.Config(application, http=Connection, log_level="warning", lifespan="off"))
     ready = threading.Event()
     startup = server.startup
 

@@ -76,7 +76,7 @@ def test_logprobs_are_of_the_sampling_temperature_unless_the_original_is_asked()
 
 
 def test_a_repetition_penalty_near_nothing_leaves_shares_that_are_numbers() -> None:
-    # All four logits are below 0, so 1e-40 takes those of 1, 2 and 3 to 0 and the unseen 0 stays at log 0.5:
+    # All four logits are below 0, so a factor of 1e-40 takes those of 1, 2 and 3 to 0, and 0 stays at log 0.5:
     # their shares are 1 / 3.5 and 0.5 / 3.5. Divided by it, as for logits above 0, they would be infinite.
     seen = Counter({1: 1, 2: 1, 3: 1})
     assert shares(counts=seen, repetition_penalty=1e-40) == pytest.approx(

@@ -125,7 +125,10 @@ def test_what_it_prints_works_and_ctrl_c_stops_all_of_it_and_nothing_else(
     link = re.search(rf"{address}/enter/\S+", text)
     assert link
     with httpx.Client(follow_redirects=True) as browser:
-        assert browser.get(link[0]).status_code == 200
+        page = browser.get(link[0])
+        token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page.text)
+        assert token
+        assert browser.post(link[0], data={"csrfmiddlewaretoken": token[1]}).status_code == 200
         assert browser.get(f"{address}/console/").status_code == 200
         assert f"\n{address}/connect/ " in text
         assert browser.get(f"{address}/connect/").status_code == 200
@@ -149,7 +152,7 @@ def test_what_it_prints_works_and_ctrl_c_stops_all_of_it_and_nothing_else(
     assert command("doctor").returncode == 0
 
     # a process that is killed comes back
-    web = next(pid for pid in terminal.marked() if b"uvicorn" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    web = next(pid for pid in terminal.marked() if b"webapp.server" in Path(f"/proc/{pid}/cmdline").read_bytes())
     os.kill(web, signal.SIGKILL)
     eventually("web came back", lambda: answers(f"{address}/healthz") and web not in terminal.marked())
 

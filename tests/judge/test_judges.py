@@ -192,6 +192,7 @@ def test_a_panel_teaches_by_itself_when_the_bare_base_has_no_vote_in_it(
         ('[{"kind": "base", "family": "rude"}]', "no family of prompts rude, only cases"),
         ('[{"kind": "base"}, {"kind": "base"}]', "same judge twice"),
         ('[{"kind": "base", "votes": 0}]', "judge 1: votes"),
+        (r'[{"kind": "base", "name": "wise\u202e"}]', "this one holds U+202E"),
         ('[{"kind": "base", "colour": "red"}]', "judge 1: colour"),
         ('[{"kind": "openai", "url": "http://x", "model": "m", "api_key": "s"}]', "name it in api_key_env"),
         ('[{"kind": "openai", "url": "http://x", "model": "m", "api_key_env": "NO_SUCH_KEY"}]', "holds no NO_SUCH_KEY"),

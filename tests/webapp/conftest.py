@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import time
 from datetime import timedelta
 
@@ -14,7 +16,7 @@ from chat.models import Session, Turn
 from judge.models import Examination, Judgement, Vote
 from training import config
 from training.models import Checkpoint, Run, Sample
-from webapp import heartbeats
+from webapp import heartbeats, logs
 
 PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
 
@@ -70,6 +72,28 @@ def workers(monkeypatch):
     workers = Heartbeats()
     monkeypatch.setattr(heartbeats, "_redis", lambda url: workers)
     return workers
+
+
+class Logged:
+    """The log as it is written: through the handler of the settings."""
+
+    def __init__(self) -> None:
+        self.stream = io.StringIO()
+
+    @property
+    def text(self) -> str:
+        return self.stream.getvalue()
+
+    def of(self, logger: str) -> list[str]:
+        return [line for line in self.text.splitlines() if f" {logger} " in line]
+
+
+@pytest.fixture
+def logged(monkeypatch):
+    logged = Logged()
+    handler = next(one for one in logging.getLogger().handlers if isinstance(one.formatter, logs.Line))
+    monkeypatch.setattr(handler, "stream", logged.stream)
+    return logged
 
 
 @pytest.fixture

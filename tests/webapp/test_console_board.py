@@ -10,22 +10,19 @@ from unittest.mock import patch
 
 import pytest
 from asgiref.sync import sync_to_async
-from asgiref.testing import ApplicationCommunicator
 from channels.layers import get_channel_layer
-from channels.routing import URLRouter
-from django.contrib.auth.models import AnonymousUser
 from django.db import connection
 from django.template.loader import render_to_string
 from django.test.utils import CaptureQueriesContext
-from django.urls import path, reverse
+from django.urls import reverse
 from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.sockets import Tab
 from training.batches import Filling
 from training.models import Checkpoint, Run
 from webapp.console import board, curves, differences, heat
-from webapp.console.consumers import BoardConsumer
 from webapp.live import BOARD
 
 NOW = timezone.now()
@@ -175,39 +172,25 @@ def test_the_board_costs_the_same_however_many_turns_there_are(make_lesson, cons
 # The socket
 
 
-def socket(user):
-    application = URLRouter([path("ws/console/", BoardConsumer.as_asgi())])
-    scope = {"type": "websocket", "path": "/ws/console/", "query_string": b"", "headers": [], "user": user}
-    return ApplicationCommunicator(application, scope)
-
-
-async def open_socket(user):
-    tab = socket(user)
-    await tab.send_input({"type": "websocket.connect"})
-    return tab, await tab.receive_output(5)
-
-
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
 async def test_nobody_but_staff_hears_the_board(talker):
-    for user in (AnonymousUser(), talker):
-        _, answer = await open_socket(user)
-        assert answer == {"type": "websocket.close", "code": 4403}
+    for user, code in ((None, 4401), (talker, 4403)):
+        async with Tab("/ws/console/", user) as tab:
+            assert await tab.ends() == code
+            assert await tab.is_silent()
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 async def test_an_open_board_receives_what_changed_and_only_that(operator, make_turn):
-    tab, answer = await open_socket(operator)
-    assert answer["type"] == "websocket.accept"
-    whole = await tab.receive_output(5)
-    assert whole["text"].count('hx-swap-oob="true"') == 10
+    async with Tab("/ws/console/", operator) as tab:
+        assert (await tab.hears()).count('hx-swap-oob="true"') == 10
 
-    await sync_to_async(make_turn)(text="A new reply.")
-    await get_channel_layer().group_send(BOARD, {"type": "board.changed"})
+        await sync_to_async(make_turn)(text="A new reply.")
+        await get_channel_layer().group_send(BOARD, {"type": "board.changed"})
 
-    news = await tab.receive_output(5)
-    assert "A new reply." in news["text"]
-    assert 'id="board-decisions"' not in news["text"]
-    await tab.send_input({"type": "websocket.disconnect", "code": 1000})
-    await tab.wait(5)
+        news = await tab.hears()
+        assert "A new reply." in news
+        assert 'id="board-decisions"' not in news
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
@@ -216,8 +199,8 @@ async def test_a_board_that_cannot_look_closes_so_that_the_page_connects_again(o
         raise RuntimeError("the database went away")
 
     monkeypatch.setattr("webapp.console.fragments.render", broken)
-    tab, _ = await open_socket(operator)
-    assert await tab.receive_output(5) == {"type": "websocket.close", "code": 1011}
+    async with Tab("/ws/console/", operator) as tab:
+        assert await tab.ends() == 1011
 
 
 # The pictures

@@ -9,17 +9,14 @@ from datetime import timedelta
 
 import pytest
 from asgiref.sync import sync_to_async
-from asgiref.testing import ApplicationCommunicator
-from channels.routing import URLRouter
-from django.contrib.auth.models import AnonymousUser
 from django.urls import reverse
 from django.utils import timezone
 
 from judge.models import Ruling
+from tests.sockets import Tab
 from training import config, hours, journals, lines
 from training.models import SHARED, Checkpoint, Run, Sample
 from webapp.console import recipes, runs
-from webapp.urls import websocket_urlpatterns
 
 HISTOGRAM = {"edges": [-1.0, -0.5, 0.5, 1.0], "counts": [2, 5, 3]}
 METRICS = [
@@ -219,43 +216,41 @@ def test_an_adapter_is_taken_away_with_its_base_and_its_card(console, make_check
 # A run that moves
 
 
-async def open_socket(user, pk):
-    application = URLRouter(websocket_urlpatterns)
-    scope = {
-        "type": "websocket", "path": f"/ws/console/runs/{pk}/", "query_string": b"", "headers": [], "user": user,
-    }  # fmt: skip
-    tab = ApplicationCommunicator(application, scope)
-    await tab.send_input({"type": "websocket.connect"})
-    return tab, await tab.receive_output(5)
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+async def test_nobody_but_staff_hears_of_a_run(talker, make_run):
+    run = await sync_to_async(make_run)("running")
+    for user, code in ((None, 4401), (talker, 4403)):
+        async with Tab(f"/ws/console/runs/{run.pk}/", user) as tab:
+            assert await tab.ends() == code
+            assert await tab.is_silent()
 
 
-async def test_nobody_but_staff_hears_of_a_run(talker):
-    for user in (AnonymousUser(), talker):
-        _, answer = await open_socket(user, 1)
-        assert answer == {"type": "websocket.close", "code": 4403}
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+async def test_a_run_that_is_not_there_ends_its_page_without_a_traceback(operator, caplog):
+    for pk in (7, 10**30):
+        async with Tab(f"/ws/console/runs/{pk}/", operator) as tab:
+            assert await tab.ends() == 4403
+    assert not [line for line in caplog.records if line.exc_info]
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 async def test_an_open_run_receives_its_progress_its_curves_and_its_end(operator, make_run):
     run = await sync_to_async(make_run)("running", progress={"phase": "learning", "share": 0.1875, "eta_s": 70})
-    tab, answer = await open_socket(operator, run.pk)
-    assert answer["type"] == "websocket.accept"
-    whole = await tab.receive_output(5)
-    assert whole["text"].count('hx-swap-oob="true"') == len(runs.PARTS)
-    assert "19 %" in whole["text"]
+    async with Tab(f"/ws/console/runs/{run.pk}/", operator) as tab:
+        whole = await tab.hears()
+        assert whole.count('hx-swap-oob="true"') == len(runs.PARTS)
+        assert "19 %" in whole
 
-    progress = {"phase": "learning", "share": 0.5625, "eta_s": 40}
-    await Run.objects.filter(pk=run.pk).aupdate(progress=progress, metrics=METRICS)
-    news = (await tab.receive_output(10))["text"]
-    assert "56 %" in news
-    assert "loss: from 0.5 to 0.25" in news
+        progress = {"phase": "learning", "share": 0.5625, "eta_s": 40}
+        await Run.objects.filter(pk=run.pk).aupdate(progress=progress, metrics=METRICS)
+        news = await tab.hears()
+        assert "56 %" in news
+        assert "loss: from 0.5 to 0.25" in news
 
-    await Run.objects.filter(pk=run.pk).aupdate(status="failed", error="Stopped by a person.")
-    end = (await tab.receive_output(10))["text"]
-    assert "It failed.</strong> Stopped by a person." in end
-    assert 'id="cancel"' not in end
-    await tab.send_input({"type": "websocket.disconnect", "code": 1000})
-    await tab.wait(5)
+        await Run.objects.filter(pk=run.pk).aupdate(status="failed", error="Stopped by a person.")
+        end = await tab.hears()
+        assert "It failed.</strong> Stopped by a person." in end
+        assert 'id="cancel"' not in end
 
 
 def test_a_page_connects_only_while_there_is_something_to_wait_for(console, make_run):

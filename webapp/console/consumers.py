@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs
 
 from channels.db import database_sync_to_async
-from channels.generic.websocket import AsyncWebsocketConsumer
+from django.contrib.auth.models import User
 
+from chat.sockets import PageSocket
+from core.visible import visible
+from training.models import Run
 from webapp.console import fragments, runs
 from webapp.live import BOARD
 
@@ -25,27 +29,28 @@ AGE = re.compile(r"(<time [^>]*data-age[^>]*>)[^<]*")
 """Ages grow in the browser: a part that only grew older is not sent, for a swap under a click loses the click."""
 
 
-class BoardConsumer(AsyncWebsocketConsumer):
+class BoardConsumer(PageSocket):
     """One open board: moves come in as nudges, parts of the page go out, each only when it has changed."""
 
     watch: asyncio.Task[None] | None = None
     is_over = False
     """What is shown now stays as it is."""
 
-    async def connect(self) -> None:
-        if not getattr(self.scope.get("user"), "is_staff", False):
-            await self.close(code=4403)
-            return
+    def may_see(self, user: User) -> bool:
+        return user.is_staff
+
+    def hears(self) -> Iterable[str]:
+        return (BOARD,)
+
+    async def opened(self) -> None:
         self.changed = asyncio.Event()
-        await self.channel_layer.group_add(BOARD, self.channel_name)
-        await self.accept()
         self.watch = asyncio.create_task(self.keep_showing())
         self.watch.add_done_callback(self.end)
 
     async def disconnect(self, code: int) -> None:
+        await super().disconnect(code)
         if self.watch is not None:
             self.watch.cancel()
-            await self.channel_layer.group_discard(BOARD, self.channel_name)
 
     def end(self, watch: asyncio.Task[None]) -> None:
         """A board that can no longer look closes, loudly; the page says so and connects again."""
@@ -64,9 +69,10 @@ class BoardConsumer(AsyncWebsocketConsumer):
     async def keep_showing(self) -> None:
         """Send what is different from what the tab holds; look again after a move, or when time has passed."""
         shown: dict[str, str] = {}
-        while not self.is_over:
+        while not self.is_over and await self.may_stay():
             self.changed.clear()
-            parts = await database_sync_to_async(self.parts)()
+            read = await database_sync_to_async(self.parts)()
+            parts = {name: visible(html) for name, html in read.items()}
             bare = {name: AGE.sub(r"\1", html) for name, html in parts.items()}
             news = [html for name, html in parts.items() if shown.get(name) != bare[name]]
             if news:
@@ -80,6 +86,14 @@ class BoardConsumer(AsyncWebsocketConsumer):
 class RunConsumer(BoardConsumer):
     """One open page of a run: the same nudges, and the parts of that run until it is over."""
 
+    def may_see(self, user: User) -> bool:
+        return super().may_see(user) and Run.objects.filter(pk=self.run).exists()
+
+    @property
+    def run(self) -> int:
+        """The run's number."""
+        return self.scope["url_route"]["kwargs"]["pk"]  # type: ignore[no-any-return]
+
     def parts(self) -> dict[str, str]:
-        html, self.is_over = runs.parts(self.scope["url_route"]["kwargs"]["pk"])
+        html, self.is_over = runs.parts(self.run)
         return html

@@ -15,6 +15,7 @@ from django.shortcuts import get_object_or_404
 from django.views.decorators.cache import never_cache
 
 from core.errors import TalkbackError
+from core.visible import visible
 from training.models import Checkpoint
 
 View = Callable[..., HttpResponse]
@@ -30,9 +31,19 @@ def for_staff(view: View) -> View:
             return redirect_to_login(request.get_full_path())
         if not request.user.is_staff:
             raise PermissionDenied("The console is for those who run this Talkback.")
-        return never_cache(view)(request, *args, **kwargs)
+        return marked(never_cache(view)(request, *args, **kwargs))
 
     return guarded
+
+
+def marked(response: HttpResponse) -> HttpResponse:
+    """A page on which the reader sees every character: our own templates hold none that is not seen, so what is
+    found came from users, clients or tools. Files to download stay as they are."""
+    if not response.streaming and response.headers.get("Content-Type", "").startswith("text/html"):
+        page = response.content.decode()
+        if (shown := visible(page)) != page:
+            response.content = shown
+    return response
 
 
 def person(request: HttpRequest) -> User:

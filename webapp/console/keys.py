@@ -18,9 +18,11 @@ from django.views.decorators.http import require_GET, require_POST
 from chat import limits
 from chat.api.access import SCOPES
 from chat.api.catalog import answering
+from chat.forms import seen
 from chat.models import ApiKey, Consent, usual_scopes
 from training.models import Checkpoint
 from webapp.console.board import counted
+from webapp.console.doors import marked
 
 ABOUT_SCOPES = {
     "chat": "ask for replies",
@@ -34,6 +36,7 @@ class KeyForm(forms.Form):
 
     name = forms.CharField(
         max_length=80,
+        validators=[seen],
         label="Name",
         error_messages=dict.fromkeys(("required", "max_length"), "A key's name has 1 to 80 characters."),
     )
@@ -88,7 +91,7 @@ def keys(request: HttpRequest) -> HttpResponse:
         "open": [key for key in shown if not key.why_closed],
         "closed": [key for key in shown if key.why_closed],
     }
-    return render(request, "console/keys.html", context)
+    return marked(render(request, "console/keys.html", context))
 
 
 @require_POST

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from core.errors import TalkbackError
@@ -14,12 +13,13 @@ from judge import calibration, fitting, gold, judges, reports, scales, shipped, 
 from judge.gold import Item
 from judge.judges import EngineJudge, Judge
 from judge.shipped import Shipped
+from webapp.management.terminal import TerminalCommand
 
 EVERY = 20
 """After how many follow-ups a line says how far it is."""
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = (
         "Have the judges read gold follow-ups and say how often they are right, how well their confidence holds, and "
         "from which confidence on they decide. Those that a judge has read before with the same prompts are not asked "
@@ -65,7 +65,7 @@ class Command(BaseCommand):
         except TalkbackError as error:
             raise CommandError(str(error)) from error
         if options["json"]:
-            self.stdout.write(json.dumps(figures, indent=2, ensure_ascii=False))
+            self.stdout.write_json(figures, indent=2)
 
     def measure(self, who: Judge, items: tuple[Item, ...], options: dict[str, Any]) -> dict[str, Any]:
         """Read what is unread, and tell what all readings come to."""

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import time
 from argparse import ArgumentParser
-from json import dumps
 from pathlib import Path
 from typing import Any
 
 from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from core.errors import TalkbackError
 from training import approvals, exports, imports, promotion, receipts, taints
 from training.models import SHARED, Checkpoint
 from webapp.console.board import span
+from webapp.management.terminal import TerminalCommand
 
 HERE = "from the command line"
 PATIENCE_S = 120
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = (
         "List checkpoints; approve, hold, release or reject one; roll back to what was live before; export the weights."
     )
@@ -74,7 +74,7 @@ class Command(BaseCommand):
     def list(self, json: bool, **options: Any) -> None:
         rows = Checkpoint.objects.select_related("line", "parent", "run")
         if json:
-            self.stdout.write(dumps([told(row) for row in rows], indent=2, ensure_ascii=False))
+            self.stdout.write_json([told(row) for row in rows], indent=2)
             return
         for row in rows:
             whose = "" if row.line.is_shared else f"[{row.line_id}] "

@@ -6,15 +6,16 @@ import os
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from chat.api.access import SCOPES
 from chat.models import ApiKey, usual_scopes
 from webapp.console.keys import KeyForm
 from webapp.enter import ADMINISTRATOR, administrator
+from webapp.management.terminal import TerminalCommand
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "Print a new API key. Only its hash is kept: this is the one time it is shown."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -6,13 +6,14 @@ from argparse import ArgumentParser
 from typing import Any
 
 from asgiref.sync import async_to_sync
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from core.errors import TalkbackError
 from webapp.console import engines
+from webapp.management.terminal import TerminalCommand
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "Say how each engine is, what it holds and what went wrong last."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from chat.rendering import Renderer
 from core.errors import TalkbackError
 from gpu_workers import engines
 from judge import gate
 from training.models import Checkpoint
+from webapp.management.terminal import TerminalCommand
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "Examine a checkpoint as the gate does, and print what it finds. Nothing is kept, and nothing moves."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -35,7 +35,7 @@ class Command(BaseCommand):
             raise CommandError(str(failure)) from failure
         if options["json"]:
             parts = {name: getattr(exam, name) for name in ("passed", "checks", "pairs", "pack", "personal", "meter")}
-            self.stdout.write(json.dumps({"checkpoint": number, "against": exam.against.number, **parts}))
+            self.stdout.write_json({"checkpoint": number, "against": exam.against.number, **parts})
             return
         self.stdout.write(f"{checkpoint} against {exam.against}")
         for check in exam.checks:

@@ -9,22 +9,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db.utils import OperationalError, ProgrammingError
 
 from core.errors import TalkbackError
 from core.textfiles import decode_text, split_lines, stream_lines, write_line
+from core.visible import visible
 from gpu_workers.errors import EngineUnavailable
 from judge import items, judges, polling, scales
 from judge.items import Bad, Item, LineInvalid
 from judge.judges import Judge
 from judge.scales import Measure
+from webapp.management.terminal import TerminalCommand
 
 TOLD_S = 5.0
 """How often progress is told."""
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = (
         "Judge follow-ups. Each line of FILE is JSON with id, request, reply, next_role (user, tool, environment, "
         "test, person) and next_state; each line of OUT has id, score, confidence, decided, votes and hint."
@@ -65,7 +67,7 @@ class Command(BaseCommand):
             said = f"{said}; {len(bad)} of {total} lines could not be read: {lines}"
         if unjudged:
             ids = ", ".join(str(id) for id in list(unjudged)[:20]) + (", …" if len(unjudged) > 20 else "")
-            said = f"{said}; {len(unjudged)} could not be judged: {ids}"
+            said = f"{said}; {len(unjudged)} could not be judged: {visible(ids, one_line=True)}"
         if bad or unjudged:
             raise CommandError(f"{said}.")
         self.stderr.write(f"{said}: {out}")
@@ -87,7 +89,7 @@ class Command(BaseCommand):
                     yield found
                 else:
                     bad.append(found)
-                    self.stderr.write(f"line {found.line}: {found.sentence}")
+                    self.stderr.write(visible(f"line {found.line}: {found.sentence}", one_line=True))
 
         written, start = 0, time.monotonic()
         told = start
@@ -99,7 +101,7 @@ class Command(BaseCommand):
                 written += 1
                 if not items.is_judged(verdict):
                     unjudged[verdict["id"]] = why = items.why_not_judged(verdict)
-                    self.stderr.write(f"{verdict['id']} could not be judged: {why}")
+                    self.stderr.write(visible(f"{verdict['id']} could not be judged: {why}", one_line=True))
                 if (now := time.monotonic()) - told >= TOLD_S:
                     told = now
                     rate = written / (now - start)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils import timezone
 
 from chat.models import ApiKey
+from core.visible import visible
 from webapp.console.board import span
 from webapp.console.keys import limits_in_words
+from webapp.management.terminal import TerminalCommand
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "List the API keys, or revoke one. `create_key` makes one."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -27,7 +29,8 @@ class Command(BaseCommand):
 
     def list(self, **options: Any) -> None:
         for key in ApiKey.objects.select_related("user", "checkpoint").order_by("-created_at"):
-            self.stdout.write(f"{key.pk:<5} {key.prefix}…  {key.user!s:<12} {key.name:<20} {self.about(key)}".rstrip())
+            name = visible(key.name, one_line=True)
+            self.stdout.write(f"{key.pk:<5} {key.prefix}…  {key.user!s:<12} {name:<20} {self.about(key)}".rstrip())
 
     def about(self, key: ApiKey) -> str:
         if key.why_closed:

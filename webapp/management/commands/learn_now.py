@@ -5,15 +5,16 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from core.errors import TalkbackError
 from training import batches, forecast, hours, lines
 from training.models import SHARED, Line
 from webapp.console.board import counted
+from webapp.management.terminal import TerminalCommand
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "Start training with the lessons there are, without waiting for a full batch."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -6,16 +6,17 @@ from argparse import ArgumentParser
 from datetime import datetime
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from core.errors import TalkbackError
 from training import hours
 from webapp.console import board
+from webapp.management.terminal import TerminalCommand
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "Pause learning, resume it, or say why it waits. Chat goes on, and so does a run that has begun."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

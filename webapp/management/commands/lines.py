@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import transaction
 
 from core.errors import TalkbackError
-from core.textfiles import read_lines, write_line
+from core.textfiles import read_lines
 from judge import membership, recipes
 from training import lines
 from training.config import RecipeInvalid
@@ -23,12 +23,13 @@ from webapp.console.board import counted
 from webapp.console.keys import KeyForm
 from webapp.console.lines import standing
 from webapp.enter import administrator
+from webapp.management.terminal import TerminalCommand
 
 FIELDS = {"title", "name", "people", "recipe", "keys"}
 FROM_A_FILE = "from a file, by the command line"
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "List the lines of checkpoints and how each stands; or make those that a file describes."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -54,7 +55,7 @@ class Command(BaseCommand):
             raise CommandError(f"There is no line {unknown[0]!r}: `lines list` shows those there are.")
         rows = [line for line in Line.objects.order_by("created_at", "name") if not names or line.name in names]
         if json:
-            self.stdout.write(dumped([told(line) for line in rows]))
+            self.stdout.write_json([told(line) for line in rows], indent=2)
             return
         for line in rows:
             now = standing(line)
@@ -69,7 +70,7 @@ class Command(BaseCommand):
         differs is set, and keys are issued anew, since nobody can read the old ones."""
         for number, row in read(file):
             try:
-                self.stdout.write(write_line(made(row)))
+                self.stdout.write_json(made(row))
             except (TalkbackError, CommandError) as failure:
                 raise CommandError(f"{file.name}, line {number}: {failure}") from failure
 
@@ -178,7 +179,3 @@ def ran(run: Run) -> dict[str, Any]:
         "seconds": seconds,
         "metrics": run.metrics,
     }
-
-
-def dumped(rows: list[dict[str, Any]]) -> str:
-    return json.dumps(rows, indent=2, ensure_ascii=False)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
 from webapp.console import board
+from webapp.management.terminal import TerminalCommand
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "Show the loop: what moves, what waits, and because of what."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -19,4 +17,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         now = board.read()
-        self.stdout.write(json.dumps(now.as_json(), indent=2) if options["json"] else board.text(now))
+        if options["json"]:
+            self.stdout.write_json(now.as_json(), indent=2)
+        else:
+            self.stdout.write(board.text(now))

@@ -6,16 +6,17 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from core.errors import TalkbackError
 from training import receipts
 from webapp.management.commands.checkpoints import find
+from webapp.management.terminal import TerminalCommand
 
 SIGNS = {True: "holds", False: "DOES NOT HOLD", None: "cannot tell"}
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = __doc__
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -6,13 +6,14 @@ import sys
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from core.textfiles import read_text
 from judge import redaction
+from webapp.management.terminal import TerminalCommand
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "Print a text without secrets and personal data, as it would be learned from; what was removed, to stderr."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -24,7 +25,7 @@ class Command(BaseCommand):
         except (OSError, UnicodeDecodeError) as error:
             raise CommandError(f"{file} cannot be read as text: {error}") from error
         before, removed = redaction.tried(text)
-        self.stdout.write("".join(instead or piece for piece, instead in before.pieces), ending="")
+        self.stdout.write_text("".join(instead or piece for piece, instead in before.pieces))
         for one in removed:
             self.stderr.write(f"removed: {one['count']} {one['kind']}")
         if not removed:

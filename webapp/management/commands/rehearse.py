@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from chat.rendering import Renderer
 from core.errors import TalkbackError
 from gpu_workers import engines
 from judge import rehearsal
+from webapp.management.terminal import TerminalCommand
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "Have the base answer what recipes rehearse, as far as nobody chats, judges or learns meanwhile."
 
     def handle(self, *args: Any, **options: Any) -> None:

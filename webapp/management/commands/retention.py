@@ -5,15 +5,16 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from core.errors import TalkbackError
 from training import retention
 from training.retention import size
 from webapp.management.commands.checkpoints import find
+from webapp.management.terminal import TerminalCommand
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = __doc__
 
     def add_arguments(self, parser: ArgumentParser) -> None:

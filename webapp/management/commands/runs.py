@@ -6,13 +6,14 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from training import hours, journals
 from training.models import Run
+from webapp.management.terminal import TerminalCommand
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "List runs; write a run's figures as JSON lines or for TensorBoard."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

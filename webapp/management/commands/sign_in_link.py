@@ -6,12 +6,13 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from webapp.enter import ADMINISTRATOR, administrator, link_for
+from webapp.management.terminal import TerminalCommand
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "Print a link that signs somebody in once (the administrator, who is made if there is none)."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -24,5 +25,4 @@ class Command(BaseCommand):
             raise CommandError(f"There is no user named {user}.")
         if not person.is_active:
             raise CommandError(f"{user} may not sign in: the account is inactive.")
-        address = address or f"http://127.0.0.1:{settings.PORT}"
-        self.stdout.write(address.rstrip("/") + link_for(person))
+        self.stdout.write((address or settings.ADDRESS).rstrip("/") + link_for(person))

@@ -6,18 +6,19 @@ from argparse import ArgumentParser
 from typing import Any
 
 from asgiref.sync import async_to_sync
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from core.errors import TalkbackError
 from judge import arms
 from training import trials
 from training.models import SHARED, Checkpoint, Trial
 from webapp.console.tried import SAID
+from webapp.management.terminal import TerminalCommand
 
 HERE = "from the command line"
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "Try a checkpoint with some of its line's sessions, look how that stands, end it."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -1,0 +1,253 @@
+"""The web's server: uvicorn, with an end to requests that are begun and never finished, and a limit of connections.
+
+    python -m webapp.server --host 127.0.0.1 --port 8000
+
+Half a request costs its sender nothing, and uvicorn waits for the other half for ever. What takes long by right is
+left alone: a request that waits for its answer, a stream, a WebSocket (uvicorn pings it), a body that goes on coming.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import resource
+from http import HTTPStatus
+from typing import Any
+
+import uvicorn
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from webapp.asgi import api, application
+
+# isort: split
+# Django is set up by now, which the following need.
+from django.conf import settings
+
+from core.errors import TalkbackError
+from webapp import errors
+from webapp.handler import STALL_S, Receive, Scope, Send, finished, unread
+
+log = logging.getLogger(__name__)
+
+BODY_BYTES = 32 * 1024
+"""What a body brings in each REQUEST_BODY_S, or its end: one KB a second, for which no line is too slow."""
+
+HEAD_BYTES = 64 * 1024
+"""More than browsers send with all their cookies."""
+
+CLOSE_S = 30.0
+"""How long a connection that we have closed may take to send off what is left."""
+
+QUIET_S = 60.0
+"""How often the log says that there are too many connections."""
+
+TICKS = 10
+"""of uvicorn's, of a tenth of a second each, between two looks at the connections."""
+
+FILES = 256
+"""Files that are open beside the connections: databases, Redis, engines, logs."""
+
+
+class TooManyConnections(TalkbackError):
+    """MAX_CONNECTIONS are open, and all of them in use."""
+
+    code, status, retryable = "too_many_connections", 503, True
+
+
+class Connection(HttpToolsProtocol):
+    """A connection, until it ends or becomes a WebSocket."""
+
+    owes = "request"
+    """What the client is to send: a "request" (not begun), the rest of its "head" or of its "body"; "": nothing."""
+    since = 0.0
+    """When it began to owe that; of a body, when its present REQUEST_BODY_S began. On the loop's clock."""
+    brought = 0
+    """Bytes that came since then."""
+    full_since: float | None = None
+    """When the client stopped taking what we send; None while it takes it."""
+    quiet_until = float("-inf")
+    """Of the class: until when no more is said of too many connections."""
+
+    @property
+    def is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is nothing for us to do before more comes."""
+        return self.owes in ("request", "head") and not self.is_answering and not self.transport.is_closing()
+
+    def now_owes(self, part: str) -> None:
+        self.owes, self.since, self.brought = part, self.loop.time(), 0
+
+    # What asyncio and the parser tell
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:  # type: ignore[override]
+        super().connection_made(transport)  # type: ignore[arg-type]
+        self.now_owes("request")
+        if len(self.connections) > settings.MAX_CONNECTIONS and not self.make_room():
+            self.app = too_many  # type: ignore[assignment]
+            if self.since >= Connection.quiet_until:
+                Connection.quiet_until = self.since + QUIET_S
+                log.warning("All %d connections that MAX_CONNECTIONS allows are in use.", settings.MAX_CONNECTIONS)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.owes == "head":
+            self.brought += len(data)
+            if self.brought > HEAD_BYTES:
+                self.refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The request's headers are too long.")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if self.owes != "request":  # its time runs since the connection, or since the answer before
+            self.since = self.loop.time()
+        self.owes, self.brought = "head", 0
+
+    def on_headers_complete(self) -> None:
+        super().on_headers_complete()
+        self.now_owes("body")
+
+    def on_body(self, body: bytes) -> None:
+        super().on_body(body)
+        self.brought += len(body)
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self.now_owes("" if self.is_answering else "request")
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self.owes and not self.is_answering:
+            self.now_owes("request")
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.full_since = self.loop.time()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.full_since = None
+
+    def handle_websocket_upgrade(self) -> None:
+        if self.app is too_many:
+            self.refuse(HTTPStatus.SERVICE_UNAVAILABLE, "Too many connections. Try again in a moment.")
+        else:
+            super().handle_websocket_upgrade()
+
+    # What ends it
+
+    def look(self, now: float) -> None:
+        """End what is overdue."""
+        if self.full_since is not None and now - self.full_since >= STALL_S:
+            self.transport.abort()
+            return
+        if self.flow.read_paused:  # it is us who read no further
+            self.since = now
+        waited_s = now - self.since
+        if self.is_waiting and waited_s >= settings.REQUEST_HEAD_S:
+            if self.owes == "head":
+                self.refuse(HTTPStatus.REQUEST_TIMEOUT, "The request's headers took too long.")
+            else:
+                self.transport.close()
+        elif self.owes == "body" and waited_s >= settings.REQUEST_BODY_S:
+            if self.is_answering and self.brought >= BODY_BYTES:
+                self.now_owes("body")
+            else:  # too slow, or still coming though it was answered
+                self.refuse(HTTPStatus.REQUEST_TIMEOUT, "The request's body took too long.")
+
+    def make_room(self) -> bool:
+        """Close the connection that has owed a request for longest; False where none does."""
+        waiting = [
+            one for one in self.connections if isinstance(one, Connection) and one is not self and one.is_waiting
+        ]
+        if waiting:
+            min(waiting, key=lambda one: one.since).transport.close()
+        return bool(waiting)
+
+    def refuse(self, status: HTTPStatus, sentence: str) -> None:
+        """Close, with an answer to the request that came in part, unless one has begun or another is being given."""
+        is_spoken = self.cycle is not None and self.cycle.response_started if self.owes == "body" else self.is_answering
+        if not is_spoken and not self.transport.is_closing():
+            head = f"content-type: text/plain; charset=utf-8\r\ncontent-length: {len(sentence)}\r\nconnection: close"
+            self.transport.write(STATUS_LINE[status] + f"{head}\r\n\r\n{sentence}".encode())
+        if self.cycle is not None:  # the application hears at once that nothing more comes
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.transport.close()
+
+
+class Server(uvicorn.Server):
+    """uvicorn's, which looks over its connections once a second."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.closing: dict[Any, float] = {}
+        """Connections, WebSockets too, that were closed and are still there; and since when, on the loop's clock."""
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % TICKS == 0:
+            loop = asyncio.get_running_loop()
+            loop.call_soon(self.look, loop.time())  # so that a fault in it is logged, and ends no server
+        return await super().on_tick(counter)
+
+    def look(self, now: float) -> None:
+        connections = list(self.server_state.connections)
+        for one in connections:
+            if isinstance(one, Connection) and not one.transport.is_closing():
+                one.look(now)
+        self.closing = {one: self.closing.get(one, now) for one in connections if one.transport.is_closing()}
+        for one, since in self.closing.items():
+            if now - since >= CLOSE_S:
+                one.transport.abort()
+
+
+async def too_many(scope: Scope, receive: Receive, send: Send) -> None:
+    """The answer where no connection is left. The body is not waited for."""
+    request = unread(scope)
+    sentence = "There are too many connections just now. Try again in a moment."
+    response = finished(request, errors.page(request, TooManyConnections.status, sentence, TooManyConnections))
+    response.headers["Connection"] = "close"
+    await api.send_response(response, send)
+
+
+def allow_files(count: int) -> None:
+    """Let this process open so many files. Raises SystemExit where it may not."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < count:
+        raise SystemExit(
+            f"MAX_CONNECTIONS is {settings.MAX_CONNECTIONS}, and this process may open {hard} files: set it to "
+            f"{max(hard - FILES, 1)} at most, or raise the limit (ulimit -n)."
+        )
+    if soft != resource.RLIM_INFINITY and soft < count:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m webapp.server", description="Serve pages, sockets and the API.")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=settings.PORT)
+    parser.add_argument("--timeout-graceful-shutdown", type=int, default=5, metavar="SECONDS")
+    told = parser.parse_args()
+    allow_files(settings.MAX_CONNECTIONS + FILES)
+    config = uvicorn.Config(
+        application,
+        host=told.host,
+        port=told.port,
+        http=Connection,
+        lifespan="off",
+        access_log=False,  # a line of text for each request, written on the event loop; what fails is logged
+        timeout_graceful_shutdown=told.timeout_graceful_shutdown,
+    )
+    server = Server(config)
+    with contextlib.suppress(KeyboardInterrupt):
+        server.run()
+    if not server.started:
+        raise SystemExit(STARTUP_FAILURE)
+
+
+if __name__ == "__main__":
+    main()
