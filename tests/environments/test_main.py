@@ -89,7 +89,7 @@ def test_people_lists_every_wish(capsys):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--persona", "nobody"), "Nobody is called 'nobody'"),
+        (("--persona", "unknown"), "There is no persona 'unknown'"),
         (("--persona", "none.jsonl"), "none.jsonl: No such file"),
         (("--tasks", "riddle:3"), "--tasks riddle:3: it reads open:8"),
         (("--tasks", "open"), "it reads open:8"),

@@ -174,7 +174,7 @@ def test_people_of_a_file_are_taken_in_turn_and_its_prompts_are_parted(model: Pa
 @pytest.mark.parametrize(
     ("file", "text", "said"),
     [
-        ("people", '{"name": "x", "wishes": ["loud"]}', r"people\.jsonl, line 1: nobody knows the wish 'loud'"),
+        ("people", '{"name": "x", "wishes": ["loud"]}', r"people\.jsonl, line 1: there is no wish 'loud'"),
         ("prompts", '{"prompt": "a"}\n{', r"prompts\.jsonl, line 2 is no JSON"),
         ("prompts", '{"prompt": "a"}', "half are held out"),
     ],

@@ -96,7 +96,7 @@ def test_chat_and_learning_come_first(rehearsing, engine, renderer, serve, capsy
     assert not rehearsal.is_due()
     call_command("rehearse")
     assert "0 of 136" in (said := capsys.readouterr().out)
-    assert "Somebody chats" in said
+    assert "A person chats" in said
     turn.delete()
     assert rehearsal.is_due()
 
