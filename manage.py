@@ -11,6 +11,9 @@ INSTALLED = Path(__file__).resolve().parent / ".venv" / "bin" / "python"
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+    from core import pipes
+
+    pipes.end_with_reader()
     from django.core.management import execute_from_command_line
     from django.db import OperationalError
 

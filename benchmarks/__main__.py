@@ -4,6 +4,8 @@ import subprocess
 import sys
 import time
 
+from core import pipes
+
 YARDSTICKS = {
     "engine": "tokens a second beside plain transformers",
     "learner": "a step beside a plain PEFT loop",
@@ -28,4 +30,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    pipes.end_with_reader()
     sys.exit(main())

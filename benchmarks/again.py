@@ -16,6 +16,7 @@ from math import log
 from pathlib import Path
 from typing import Any
 
+from core import pipes
 from training.repetitions import again
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -85,4 +86,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    pipes.end_with_reader()
     main()

@@ -27,6 +27,7 @@ from typing import Any
 from benchmarks.readers import Answer, Failed, Reader
 from benchmarks.scripted import ENDLESS, Stack, stack
 from benchmarks.talks import Talk, words
+from core import pipes
 from gpu_workers.processes import ONE_THREAD
 
 ROOT = Path(__file__).parents[1]
@@ -342,5 +343,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    pipes.end_with_reader()
     os.environ.update(ONE_THREAD)
     sys.exit(main())

@@ -23,6 +23,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from core import pipes
 from installation.findings import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -202,4 +203,5 @@ def examined(checkpoint: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    pipes.end_with_reader()
     main()

@@ -26,6 +26,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from core import pipes
 from core.textfiles import read_lines
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -217,4 +218,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    pipes.end_with_reader()
     main()

@@ -21,6 +21,7 @@ from typing import Any
 
 import httpx
 
+from core import pipes
 from tests.stack import ROOT, Stack, running_stack, wait_for
 
 MODEL = ROOT / "var" / "models" / "smollm2-135m-instruct"
@@ -125,4 +126,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    pipes.end_with_reader()
     main()

@@ -29,6 +29,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 
 from benchmarks.recipe import Lab  # after the thread count
+from core import pipes
 from environments import personas, tasks
 from environments.editing import edited
 from environments.evidence.content import BRIEFLY, Reading, Reference, Yardstick
@@ -325,4 +326,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    pipes.end_with_reader()
     main()

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from core import pipes
 from installation.findings import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -442,4 +443,5 @@ def run(arguments: argparse.Namespace, folder: Path, port: int) -> dict[str, Any
 
 
 if __name__ == "__main__":
+    pipes.end_with_reader()
     main()

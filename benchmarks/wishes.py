@@ -20,6 +20,7 @@ from typing import Any
 
 from benchmarks.recipe import HELD_OUT, TAUGHT, Lab  # after the thread count
 from benchmarks.rounds import REFERENCES, Answer, asked
+from core import pipes
 from environments.evidence.content import BRIEFLY, Reading, Reference, Yardstick
 
 SAID = Path(__file__).parents[1] / "tests" / "judge" / "said_of_replies.toml"
@@ -150,4 +151,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    pipes.end_with_reader()
     main()

@@ -13,6 +13,7 @@ from chat import clients, retries, sessions, turns
 from chat.clients.sorting import Sorted
 from chat.models import ApiKey, Turn
 from chat.stories import Message, Story
+from core import stores
 from gpu_workers.schemas import SchemaRefused
 from gpu_workers.types import Sampling
 from training.models import Checkpoint
@@ -61,8 +62,10 @@ def begin(key: ApiKey, ask: Ask) -> list[Turn]:
     """Store the request as turns of the session it belongs to, one a choice (`ask.n`), ready to be answered.
 
     A retry gives the turns that it made the first time: opened anew, or `repeated`. Raises what turns.lay_out
-    raises, with the place in the request, and retries.KeyReused; nothing is stored then, no empty session either.
+    raises, with the place in the request, retries.KeyReused, and stores.DiskFull where a reply could not be kept;
+    nothing is stored then, no empty session either.
     """
+    stores.check_room()
     sorted_ = clients.sort(ask)
     try:
         prompt = turns.lay_out(

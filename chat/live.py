@@ -11,9 +11,11 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from channels.layers import get_channel_layer
 from django.db import close_old_connections
+from django.utils.html import format_html
 
 from chat import markdown, replies
 from chat.models import Turn
+from core import stores
 from core.errors import TalkbackError
 from gpu_workers.engine import Engine
 
@@ -68,8 +70,11 @@ async def speak(turn: Turn, engine: Engine) -> None:
                 more.set()
     except TalkbackError as failure:
         log.info("turn %s ended early: %s", turn.pk, failure)
-    except Exception:
-        log.exception("turn %s broke", turn.pk)
+    except Exception as error:
+        if (named := stores.name_failure(error)) is None:
+            log.exception("turn %s broke", turn.pk)
+        else:  # the row cannot say so yet
+            await publish(turn, text, str(named))
     finally:
         # A client of Redis may lose a cancellation on its way: the painter then ends by itself. It is waited for, since
         # what waits for ever and is held by nothing is destroyed, with a complaint, by the collector.
@@ -82,9 +87,10 @@ async def speak(turn: Turn, engine: Engine) -> None:
         await sync_to_async(close_old_connections)()
 
 
-async def publish(turn: Turn, text: str) -> None:
-    """Show the whole reply so far: a tab that missed some catches up with the next picture."""
-    event = {"type": "turn.grew", "turn": str(turn.pk), "html": markdown.render(text)}
+async def publish(turn: Turn, text: str, failure: str = "") -> None:
+    """Show the whole reply so far, and what ended it: a tab that missed some catches up with the next picture."""
+    note = format_html('<p class="note bad" role="alert">{}</p>', failure) if failure else ""
+    event = {"type": "turn.grew", "turn": str(turn.pk), "html": markdown.render(text) + note}
     try:
         await get_channel_layer().group_send(turn.session.group, event)
     except Exception as error:  # whichever way Redis is away: the reply goes on, and the row will show it

@@ -297,6 +297,8 @@ class Turn(Stateful):
     """From the request's arrival to the first token that left."""
     next_state = models.JSONField(default=list, blank=True)
     """The messages that came back after the reply: a user's, or all parallel tool results."""
+    writer = models.CharField(max_length=32, blank=True)
+    """The process that writes, or wrote, the reply (chat.writers)."""
     created_at = models.DateTimeField(default=timezone.now)
     served_at = models.DateTimeField(null=True, blank=True)
     observed_at = models.DateTimeField(null=True, blank=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 from array import array
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -19,17 +19,17 @@ from django.conf import settings
 from django.db import OperationalError, transaction
 from django.utils import timezone
 
-from chat import limits, retries, sessions, stories
+from chat import limits, retries, sessions, stories, writers
 from chat.beats import Writing
 from chat.flow import Flow
 from chat.models import Session, Turn
 from chat.reading import Piece, Reader
 from chat.rendering import Renderer
 from chat.resuming import Course
-from core import threads
+from core import stores, threads
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers.engine import Engine
-from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused, WeightsExchanged
+from gpu_workers.errors import AdapterMissing, EngineGarbled, EngineUnavailable, KeyRefused, WeightsExchanged
 from gpu_workers.types import Delta, Sampling
 from training.holding import ensure_loaded
 from training.models import Checkpoint
@@ -42,8 +42,8 @@ PRIORITY = 10
 BEAT_S = 3.0
 """How often a reply under way says that somebody is still writing it."""
 
-SILENCE_S = 60.0
-"""A reply whose writer has not been heard of for so long has none."""
+CLOSE_S = 2.0
+"""How often a reply that could not be written down is tried to be closed, until it can."""
 
 PATIENCE_S: float = settings.ENGINE_PATIENCE_S
 """How long a reply waits for an engine that does not answer."""
@@ -112,6 +112,7 @@ async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGene
         said |= {"finish_reason": reason, "message": message, "marks": reader.marks}
         said |= {"first_token_s": first_token_s} | fields
         ending = threads.call(partial(finish, turn, status, said))
+        ending.add_done_callback(partial(look_after, turn, dict(said)))
         return asyncio.shield(ending)
 
     try:
@@ -127,7 +128,7 @@ async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGene
                     yield Spoken()
                     continue
                 if len(delta.ids) != len(delta.logprobs):
-                    raise EngineRefused(f"The engine gave {len(delta.logprobs)} log-probs for {len(delta.ids)} tokens.")
+                    raise EngineGarbled(f"The engine gave {len(delta.logprobs)} log-probs for {len(delta.ids)} tokens.")
                 if first_token_s is None and delta.ids:
                     first_token_s = waited_s(turn)
                 ids.extend(delta.ids)
@@ -163,6 +164,40 @@ async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGene
             await asyncio.shield(ending)
 
 
+_closing: set[asyncio.Task[None]] = set()
+
+
+def look_after(turn: Turn, said: dict[str, Any], ending: asyncio.Future[None]) -> None:
+    """Have a reply closed later that could not be written down."""
+    if not ending.cancelled() and (failure := ending.exception()) is not None:
+        close_later(turn, said, failure)
+
+
+def close_later(turn: Turn, said: dict[str, Any], failure: BaseException) -> None:
+    """Close a reply that could not be written down (a full disk, a database that is locked or away) as soon as it can
+    be, with what was said: its reader was told that it failed, and no other writer takes it up before."""
+    if (named := stores.name_failure(failure)) is None:
+        return
+    log.error("turn %s was not written down: %s", turn.pk, failure)
+    said = said | {"finish_reason": "error", "error": str(named)}
+
+    async def closing() -> None:
+        until = monotonic() + writers.HUNG_S
+        while monotonic() < until:
+            await asyncio.sleep(CLOSE_S)
+            try:
+                await threads.call(partial(finish, turn, Turn.Status.CLOSED, dict(said)))
+                return
+            except Exception as error:
+                if stores.name_failure(error) is None:
+                    raise
+
+    # A fresh context: the request that asked takes its thread for database work with it when it ends.
+    task = asyncio.get_running_loop().create_task(closing(), context=contextvars.Context())
+    _closing.add(task)
+    task.add_done_callback(_closing.discard)
+
+
 def waited_s(turn: Turn) -> float:
     """Seconds since the request arrived; where that is not known, since the turn began to wait for its reply."""
     at = arrived_at.get(None)
@@ -178,24 +213,9 @@ async def stop(turn: Turn, engine: Engine) -> None:
         await engine.abort(turn.completion_id)
     except EngineUnavailable as failure:
         log.warning("turn %s ends at its next beat: %s", turn.pk, failure)
-    await sync_to_async(close_stranded)(3 * BEAT_S, only=turn)  # where its writer is gone, nobody would hear this
-
-
-def close_stranded(silence_s: float = SILENCE_S, *, only: Turn | None = None) -> int:
-    """Close replies whose writer is gone: a killed web process leaves them unfinished. Returns how many."""
-    unheard = timezone.now() - timedelta(seconds=silence_s)
-    stranded = Turn.objects.filter(status=Turn.Status.ANSWERING, moved_at__lt=unheard)
-    closed = 0
-    for turn in stranded.filter(pk=only.pk) if only else stranded:
-        said = {"finish_reason": turn.finish_reason or "error"}
-        if not turn.finish_reason:
-            said["error"] = "The server was stopped while it wrote this reply. Nothing else was lost: try again."
-        try:
-            turn.move(Turn.Status.CLOSED, **said)
-            closed += 1
-        except IllegalMove:
-            pass  # its writer was slow, and has just finished it
-    return closed
+    await sync_to_async(writers.close_stranded)(  # where its writer is gone, nobody would hear this
+        Turn.objects.filter(pk=turn.pk), silence_s=3 * BEAT_S, hung_s=3 * BEAT_S
+    )
 
 
 def finish(turn: Turn, status: str, said: dict[str, Any]) -> None:
@@ -252,7 +272,11 @@ async def attempts(turn: Turn, engine: Engine, marks: list[str]) -> AsyncGenerat
             is_gone = isinstance(failure, WeightsExchanged) or not (is_held or isinstance(failure, AdapterMissing))
             is_held = is_held and not isinstance(failure, AdapterMissing)
             away_since = away_since or monotonic()
-            if isinstance(failure, KeyRefused) or monotonic() - away_since > PATIENCE_S or not course.resume():
+            if (
+                isinstance(failure, KeyRefused | EngineGarbled)
+                or monotonic() - away_since > PATIENCE_S
+                or not course.resume()
+            ):
                 raise
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, 4.0)

@@ -15,7 +15,7 @@ from asgiref.sync import sync_to_async
 from django.db import transaction
 from django.utils import timezone
 
-from chat import sessions, turns
+from chat import sessions, turns, writers
 from chat.models import ApiKey, Turn
 from chat.reading import Piece
 from chat.sessions import NARROW
@@ -40,7 +40,7 @@ LOOK_S = 0.25
 """How often a retry looks whether the reply that is being written elsewhere has ended."""
 BEAT_S = 3.0
 
-LOOKED_AT = ("status", "moved_at", "finish_reason", "asked")
+LOOKED_AT = (*writers.LOOKED_AT, "asked")
 """What is read of the row at each such look; the rest may be as long as a book."""
 
 ANEW: dict[str, Any] = {
@@ -102,6 +102,12 @@ def again(key: ApiKey, ask: Ask, sorted_: Sorted, prompt: turns.Prompt, checkpoi
     known = SAME.ask(digest, key.pk, since)
     if not known:
         return []
+    stranded = [turn for turn in known if turn.status == Turn.Status.ANSWERING and writers.is_stranded(turn)]
+    for turn in stranded:  # a reply that lost its writer is this request's at once
+        sessions.locked(turn.session_id)
+        writers.close_stranded(Turn.objects.filter(pk=turn.pk))
+    if stranded:
+        known = SAME.ask(digest, key.pk, since)
     if named and known[0].asked.get("body") not in (None, body_key(ask, sorted_)):
         raise KeyReused("This Idempotency-Key stood for another request: send a new key with a new request.")
     newest = known[0]
@@ -145,7 +151,7 @@ def taken_up(newest: Turn, digest: str, *, named: bool, counted: bool) -> list[T
 SAME: Prepared[Turn] = Prepared(
     lambda digest, key, since: (
         Turn.objects.filter(request_key=digest, session__key=key, created_at__gte=since)
-        .only(*NARROW, "asked")
+        .only(*NARROW, *LOOKED_AT)
         .order_by("-created_at", "-position")[:16]
     )
 )
@@ -157,7 +163,7 @@ def reopened(turn: Turn, prompt: turns.Prompt | None = None, checkpoint: Checkpo
     writes it already."""
     if turn.status != Turn.Status.CLOSED or turn.is_whole:
         return False
-    fields = dict(ANEW)
+    fields = ANEW | {"writer": writers.name()}
     if prompt is not None:
         fields |= {"prompt_ids": prompt.prompt_ids, "sampling": prompt.sampling, "checkpoint": checkpoint}
     tries = int(turn.asked.get("retries", 0)) + 1
@@ -176,13 +182,13 @@ async def replay(turn: Turn) -> AsyncGenerator[Spoken, None]:
     Ends without a finish reason when that writer gave up, or is gone: the reply is then this caller's to write, and
     the turn `repeated` no more.
     """
-    from chat.replies import SILENCE_S, Spoken, close_stranded
+    from chat.replies import Spoken
 
     row = Turn.objects.filter(pk=turn.pk)
     beat = monotonic() + BEAT_S
     while (held := await row.only(*LOOKED_AT).aget()).status == Turn.Status.ANSWERING:
-        if timezone.now() - held.moved_at > timedelta(seconds=SILENCE_S):
-            await sync_to_async(close_stranded)(only=held)
+        if writers.is_stranded(held):
+            await sync_to_async(writers.close_stranded)(row)
             continue
         if monotonic() >= beat:
             beat = monotonic() + BEAT_S

@@ -12,12 +12,13 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from chat import calling, clients, sessions, stories
+from chat import calling, clients, sessions, stories, writers
 from chat.clients.sorting import SHARED
 from chat.models import Session, Turn
 from chat.rendering import Overlong, Renderer
 from chat.sessions import Place
 from chat.stories import Message, Story
+from core import stores
 from core.errors import TalkbackError
 from core.prepared import Prepared, insert, update
 from core.visible import visible
@@ -124,9 +125,10 @@ def open_turn(
 
     The turn this continues (`follows`, or the one whose history the messages extend) is observed. Asking again
     with the same `completion_id` gives the turn that is there already, `repeated`. `alone` refuses a second reply
-    while one is being written. Raises ContextTooLong, MessagesRefused, NothingSaid, ReplyBegun or TurnUnfinished;
-    nothing is stored then.
+    while one is being written. Raises ContextTooLong, MessagesRefused, NothingSaid, ReplyBegun, TurnUnfinished, or
+    stores.DiskFull where a reply could not be kept; nothing is stored then.
     """
+    stores.check_room()
     prompt = lay_out(messages, sampling=sampling, tools=tools)
     completion_id = completion_id or f"chatcmpl-{uuid.uuid4().hex}"
     with transaction.atomic():
@@ -134,8 +136,10 @@ def open_turn(
         if there := session.turns.filter(completion_id=completion_id).first():
             there.repeated = True
             return there
-        if alone and session.turns.filter(status=Turn.Status.ANSWERING).exists():
-            raise TurnUnfinished("The last reply is still being written: stop it, or wait for its end.")
+        if alone:
+            writers.close_stranded(session.turns.all())
+            if session.turns.filter(status=Turn.Status.ANSWERING).exists():
+                raise TurnUnfinished("The last reply is still being written: stop it, or wait for its end.")
         story = Story(prompt.messages, session.client)
         if follows is not None:
             place = Place(held, follows, story.histories.get(follows.chain, story.end))
@@ -171,6 +175,7 @@ def store(
     # Said off the record, it stays so; and the key may serve only since it was let in.
     is_served_only = bool(newest) and newest[0].key_learns is False  # type: ignore[attr-defined]
     fields["learns"] = fields.get("learns", True) and session.learns and not is_served_only
+    writer = writers.name()
     opened = [
         Turn(
             completion_id=completion_id,
@@ -184,6 +189,7 @@ def store(
             prompt_ids=prompt.prompt_ids,
             sampling=prompt.sampling,
             asked=asked,
+            writer=writer,
             **fields,
         )
         for n, completion_id in enumerate(completion_ids)

@@ -25,7 +25,7 @@ from django.views.decorators.http import require_GET, require_POST
 from chat import live, replies, stories, turns
 from chat.forms import MessageForm, TitleForm
 from chat.models import Consent, Session, Turn
-from core.errors import TalkbackError
+from core import stores
 from gpu_workers import engines
 from training import taints
 
@@ -105,9 +105,11 @@ async def say(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
 async def say_in(request: HttpRequest, user: User | AnonymousUser, session: Session | None, form: Form) -> HttpResponse:
     try:
         turn = await live.begin(lambda: opened(user, session, **form.cleaned_data), engines.policy())
-    except TalkbackError as error:
-        form.add_error(None, str(error))
-        return await sync_to_async(refused)(request, session, form, error.status)
+    except Exception as error:
+        if (failure := stores.name_failure(error)) is None:
+            raise
+        form.add_error(None, str(failure))
+        return await sync_to_async(refused)(request, session, form, failure.status)
     if session is None or not request.htmx:  # type: ignore[attr-defined]
         return gone_to(request, session_url(turn.session))
     return await sync_to_async(sent)(request, turn)
@@ -121,8 +123,10 @@ async def again(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     old = await sync_to_async(get_object_or_404)(Turn.objects.visible_to(user).select_related("session"), pk=pk)
     try:
         turn = await live.begin(lambda: retried(old), engines.policy())
-    except TalkbackError as error:
-        return await sync_to_async(complaint)(request, str(error), error.status)
+    except Exception as error:
+        if (failure := stores.name_failure(error)) is None:
+            raise
+        return await sync_to_async(complaint)(request, str(failure), failure.status)
     return gone_to(request, session_url(turn.session), again=True)
 
 

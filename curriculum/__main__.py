@@ -8,6 +8,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from core import pipes
+
 ROOT = Path(__file__).resolve().parent.parent
 ADAPTER = ROOT / "judge" / "adapter"
 
@@ -124,4 +126,5 @@ def covered(said: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
+    pipes.end_with_reader()
     raise SystemExit(main())

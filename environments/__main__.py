@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_args
 
+from core import pipes
 from core.errors import TalkbackError
 from core.visible import escape_hidden
 from environments import personas, tasks
@@ -253,4 +254,5 @@ def _row(exchange: Exchange) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    pipes.end_with_reader()
     raise SystemExit(main())

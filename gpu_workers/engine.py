@@ -22,6 +22,7 @@ from gpu_workers.connections import Connections
 from gpu_workers.errors import (
     AdapterInvalid,
     AdapterMissing,
+    EngineGarbled,
     EngineRefused,
     EngineUnavailable,
     WeightsExchanged,
@@ -52,7 +53,8 @@ class Engine:
     """A server that generates and scores: token ids in, token ids and log-probs out.
 
     Safe to share between threads and event loops: each loop gets its own pool of connections.
-    Every call raises EngineUnavailable when nobody answers, EngineRefused when the engine says no.
+    Every call raises EngineUnavailable when nobody answers, or nothing that an engine says (EngineGarbled), and
+    EngineRefused when the engine says no.
     """
 
     def __init__(
@@ -102,21 +104,22 @@ class Engine:
                 )
         body = self._request(prompt_ids, sampling, adapter, request_id, priority)
         answer = await self._post("/generate", body)
-        meta = answer["meta_info"]
-        finish = wire.finish_reason(meta)
-        self._stamped(meta, adapter)
-        ids, logprobs = tuple(answer["output_ids"]), wire.logprobs_of(meta["output_token_logprobs"])
-        wire.agree(ids, logprobs)
-        return Completion(
-            text=storable(answer["text"]),
-            ids=ids,
-            logprobs=logprobs,
-            finish_reason=finish or "stop",
-            prompt_tokens=meta["prompt_tokens"],
-            cached_tokens=meta.get("cached_tokens", 0),
-            weight_version=str(meta.get("weight_version", "")),
-            top=wire.likeliest(meta.get("output_top_logprobs") or (), len(ids)),
-        )
+        with wire.understood():
+            meta = answer["meta_info"]
+            finish = wire.finish_reason(meta)
+            self._stamped(meta, adapter)
+            ids, logprobs = tuple(answer["output_ids"]), wire.logprobs_of(meta["output_token_logprobs"])
+            wire.agree(ids, logprobs)
+            return Completion(
+                text=storable(answer["text"]),
+                ids=ids,
+                logprobs=logprobs,
+                finish_reason=finish or "stop",
+                prompt_tokens=meta["prompt_tokens"],
+                cached_tokens=meta.get("cached_tokens", 0),
+                weight_version=str(meta.get("weight_version", "")),
+                top=wire.likeliest(meta.get("output_top_logprobs") or (), len(ids)),
+            )
 
     async def stream(
         self,
@@ -151,27 +154,30 @@ class Engine:
                 finish: str | None = None
                 failure: TalkbackError | None = None
                 for event in events:
-                    meta = event["meta_info"]
-                    # The server may send all tokens so far, or only the new ones; the total tells which.
-                    total, given = meta["completion_tokens"], len(event["output_ids"])
-                    is_cumulative = given == total
-                    skip = seen if is_cumulative else 0
-                    new = event["output_ids"][skip:] if skip else event["output_ids"]
                     try:
+                        meta = event["meta_info"]
+                        # The server may send all tokens so far, or only the new ones; the total tells which.
+                        total, given = meta["completion_tokens"], len(event["output_ids"])
+                        is_cumulative = given == total
+                        skip = seen if is_cumulative else 0
+                        new = event["output_ids"][skip:] if skip else event["output_ids"]
                         finish = wire.finish_reason(meta)
                         self._stamped(meta, adapter)
                         if not is_cumulative and seen + given != total:
-                            raise EngineRefused(f"The stream broke: {seen} + {given} tokens are not {total}.")
+                            raise EngineGarbled(f"The stream broke: {seen} + {given} tokens are not {total}.")
                         values = wire.logprobs_of(meta["output_token_logprobs"][skip:])
                         wire.agree(new, values)
                         likely = wire.likeliest((meta.get("output_top_logprobs") or ())[skip:], len(new))
+                        piece, read = storable(event["text"]), int(meta["prompt_tokens"])
                     except TalkbackError as error:  # what came before it in the same breath is said first
-                        failure = error
+                        failure, finish = error, None
+                        break
+                    except wire.NOT_UNDERSTOOD as error:
+                        failure, finish = wire.garbled(error), None
                         break
                     ids += new
                     logprobs += values
                     top += likely
-                    piece = storable(event["text"])
                     text.append(cut.whole(piece) if is_cumulative else cut.more(piece))
                     seen = total
                     if finish:
@@ -182,7 +188,7 @@ class Engine:
                         ids=tuple(ids),
                         logprobs=tuple(logprobs),
                         finish_reason=finish,
-                        prompt_tokens=meta["prompt_tokens"],
+                        prompt_tokens=read,
                         cached_tokens=meta.get("cached_tokens", 0),
                         weight_version=str(meta.get("weight_version", "")),
                         top=tuple(top),
@@ -213,19 +219,25 @@ class Engine:
         body = self._request([*prompt_ids, *response_ids], nothing, adapter, None, priority)
         # The entry at the start position is null: begin one token early, so that the first response token is real.
         body["logprob_start_len"] = len(prompt_ids) - 1
-        meta = await self._read(body, adapter)
-        entries = meta["input_token_logprobs"][1:]
-        if nameless := wire.nameless(entries, response_ids):
+        with wire.understood():
+            meta = await self._read(body, adapter)
+            entries = meta["input_token_logprobs"][1:]
+            nameless = wire.nameless(entries, response_ids)
+        if nameless:
             # SGLang 0.5.23 calls the last id of the vocabulary 0: it takes ids from there on for places of images.
             # Asked for that id besides, it says the same log-prob again, now by its name.
             again = body | {"rid": uuid4().hex, "token_ids_logprob": sorted(nameless)}
-            said = await self._read(again, adapter)
-            entries = said["input_token_logprobs"][1:]
-            wire.confirm(entries, (said.get("input_token_ids_logprobs") or [])[1:], response_ids)
-        rivals = (meta.get("input_top_logprobs") or [])[1:] if top else []
-        return Scored(
-            ids=tuple(response_ids), logprobs=wire.logprobs_of(entries), top=wire.likeliest(rivals, len(response_ids))
-        )
+            with wire.understood():
+                said = await self._read(again, adapter)
+                entries = said["input_token_logprobs"][1:]
+                wire.confirm(entries, (said.get("input_token_ids_logprobs") or [])[1:], response_ids)
+        with wire.understood():
+            rivals = (meta.get("input_top_logprobs") or [])[1:] if top else []
+            return Scored(
+                ids=tuple(response_ids),
+                logprobs=wire.logprobs_of(entries),
+                top=wire.likeliest(rivals, len(response_ids)),
+            )
 
     async def score_choices(
         self,
@@ -245,9 +257,10 @@ class Engine:
         body = self._request([*prompt_ids, choice_ids[0]], Sampling(max_new_tokens=0), adapter, None, priority)
         body["logprob_start_len"] = len(prompt_ids) - 1
         body["token_ids_logprob"] = list(choice_ids)
-        meta = await self._read(body, adapter)
-        rows = (meta.get("input_token_ids_logprobs") or [])[1:]
-        return Choices(wire.chosen_of(rows, choice_ids), len(prompt_ids), meta.get("cached_tokens", 0))
+        with wire.understood():
+            meta = await self._read(body, adapter)
+            rows = (meta.get("input_token_ids_logprobs") or [])[1:]
+            return Choices(wire.chosen_of(rows, choice_ids), len(prompt_ids), meta.get("cached_tokens", 0))
 
     async def load_adapter(self, name: str, path: str) -> None:
         """Hold the adapter in folder `path` (on the engine's disk) as `name`; no change when it is held already.
@@ -278,8 +291,9 @@ class Engine:
 
     async def adapters(self) -> dict[str, str]:
         """The adapters that are held: name to folder."""
-        models = (await self._get("/v1/models"))["data"]
-        return {model["id"]: model["root"] for model in models if model.get("parent")}
+        with wire.understood():
+            models = (await self._get("/v1/models"))["data"]
+            return {model["id"]: model["root"] for model in models if model.get("parent")}
 
     async def update_weights(self, path: str, *, version: str) -> None:
         """Serve the full weights in folder `path` from now on, and stamp each answer with `version`.
@@ -319,21 +333,23 @@ class Engine:
         await self._post("/abort_request", {"rid": request_id}, admin=True)
 
     async def ready(self) -> bool:
-        """True when the engine takes new requests: not while it is paused, or down. Never raises."""
+        """True when the engine takes new requests: not while it is paused, or down, or no engine. Never raises."""
         try:
             timeout = aiohttp.ClientTimeout(total=5.0)
             async with self._session().get(f"{self.url}/ready", timeout=timeout) as response:
-                return response.status == 200
+                return response.status == 200 and not wire.is_page(await response.read())
         except Failures:
             return False
 
     async def info(self) -> dict[str, Any]:
         """The model: its folder, and the version of its weights as `weight_version`."""
-        return dict(await self._get("/model_info"))
+        with wire.understood():
+            return dict(await self._get("/model_info"))
 
     async def server_info(self) -> dict[str, Any]:
         """The server's settings. May hold keys: never show it to people."""
-        return dict(await self._get("/server_info"))
+        with wire.understood():
+            return dict(await self._get("/server_info"))
 
     async def metrics(self) -> dict[str, float]:
         """Prometheus samples, summed over their labels, without SGLang's prefix; empty when they are switched off."""
@@ -418,8 +434,11 @@ class Engine:
             async with self._streamed(path, self._auth() | JSON, orjson.dumps(body)) as (status, arrivals):
                 if status != 200:
                     raise wire.refusal(status, b"".join([part async for part in arrivals]))
-                rest = b""
+                rest, is_first = b"", True
                 async for arrived in arrivals:
+                    if is_first and wire.is_page(arrived):
+                        raise wire.no_engine()
+                    is_first = False
                     *lines, rest = (rest + arrived).split(b"\n") if rest else arrived.split(b"\n")
                     events, end = wire.events(lines)
                     if events:

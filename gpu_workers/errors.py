@@ -13,6 +13,12 @@ class KeyRefused(EngineUnavailable):
     """The engine does not take this key: an operator's mistake, not the request's; waiting alone does not help."""
 
 
+class EngineGarbled(EngineUnavailable):
+    """What came is no engine's answer: a page, no JSON, or numbers that do not add up. Nobody's request is at fault."""
+
+    code, status = "engine_unreadable", 502
+
+
 class EngineRefused(TalkbackError):
     """The engine understood and said no (400): the request is at fault; asking again will not help."""
 
@@ -36,9 +42,10 @@ class NoRoom(EngineUnavailable):
 
 
 class AdapterInvalid(EngineRefused):
-    """These adapter files cannot be served as they are (rank, targets, rsLoRA, DoRA, a broken file)."""
+    """These adapter files cannot be served as they are (rank, targets, rsLoRA, DoRA, a broken file). Whoever asks for a
+    reply has not chosen them: until other weights answer, that is a failure of ours."""
 
-    code, status = "adapter_invalid", 400
+    code, status, retryable = "adapter_invalid", 503, True
 
 
 class NothingLearned(TalkbackError):

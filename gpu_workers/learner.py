@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
+from peft import LoraConfig, PeftModel, get_peft_model, set_peft_model_state_dict
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
@@ -537,6 +538,16 @@ class Learner:
             if parameter in self.optimizer.state
             for slot in ("exp_avg", "exp_avg_sq")
         }
+
+    def go_on(self, folder: Path | str) -> None:
+        """Take the adapter and the optimiser's state that `save` wrote to `folder` in place of this learner's. Raises
+        AdapterInvalid where they are not of its shape."""
+        folder = Path(folder)
+        loaded: Any = set_peft_model_state_dict(self.model, load_file(str(folder / "adapter_model.safetensors")))
+        if loaded.unexpected_keys:
+            raise AdapterInvalid(f"The adapter in {folder.name} has another shape than this one.")
+        self._load_optimizer(folder)
+        self.is_fresh = False
 
     def _load_optimizer(self, folder: Path) -> None:
         state, notes = checkpoints.read(folder, self.device)

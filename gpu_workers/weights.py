@@ -25,6 +25,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from core import pipes
 from core.errors import TalkbackError
 
 log = logging.getLogger(__name__)
@@ -197,4 +198,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    pipes.end_with_reader()
     sys.exit(main())

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import orjson
 
-from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused, NoRoom
+from gpu_workers.errors import AdapterMissing, EngineGarbled, EngineRefused, EngineUnavailable, KeyRefused, NoRoom
 from gpu_workers.stamps import weights_in
 from gpu_workers.types import Sampling, Top
 
@@ -97,7 +98,9 @@ def events(lines: Iterable[bytes]) -> tuple[list[dict[str, Any]], Exception | Li
         try:
             event = orjson.loads(data)
         except orjson.JSONDecodeError:
-            return found, EngineRefused(f"The engine's stream is not JSON: {data[:200].decode(errors='replace')}")
+            return found, EngineGarbled(f"The engine's stream is not JSON: {data[:200].decode(errors='replace')}")
+        if not isinstance(event, dict):
+            return found, EngineGarbled("The engine's stream holds an event that is no object.")
         if "error" in event:
             error = event["error"]
             code = error.get("code") if isinstance(error, dict) else None
@@ -107,17 +110,52 @@ def events(lines: Iterable[bytes]) -> tuple[list[dict[str, Any]], Exception | Li
 
 
 def content_of(status: int, content: bytes) -> Any:
-    """What an answer says; None where it is no JSON. Raises what a status other than 200 stands for."""
+    """What an answer says; None where it is no JSON. Raises what a status other than 200 stands for, and EngineGarbled
+    for a page."""
     if status != 200:
         raise refusal(status, content)
+    if is_page(content):
+        raise no_engine()
     try:
         return orjson.loads(content)
     except orjson.JSONDecodeError:
         return None  # some admin routes answer with a line of text, or with nothing
 
 
+def is_page(content: bytes) -> bool:
+    """Whether this is HTML, which no engine sends.
+
+    >>> is_page(b" <!doctype html>"), is_page(b'{"text": "<p>"}')
+    (True, False)
+    """
+    return content.lstrip()[:1] == b"<"
+
+
+def no_engine() -> EngineGarbled:
+    return EngineGarbled("What answers in the engine's place is no engine: it sent a page. ENGINE_URL must name one.")
+
+
+@contextmanager
+def understood() -> Iterator[None]:
+    """Read an answer in here: where it is not as the interface has it, EngineGarbled is raised."""
+    try:
+        yield
+    except NOT_UNDERSTOOD as error:
+        raise garbled(error) from error
+
+
+NOT_UNDERSTOOD = (KeyError, TypeError, ValueError, IndexError, AttributeError)
+"""How reading an answer fails that has another shape."""
+
+
+def garbled(error: Exception) -> EngineGarbled:
+    return EngineGarbled(f"The engine's answer cannot be read ({type(error).__name__}: {error}).")
+
+
 def refusal(status: int, content: bytes) -> EngineRefused | EngineUnavailable:
     """What a status other than 200 stands for, with the server's own sentence."""
+    if status < 500 and is_page(content):
+        return no_engine()
     try:
         message = _message(orjson.loads(content))
     except orjson.JSONDecodeError:
@@ -176,7 +214,7 @@ def logprobs_of(entries: Sequence[Sequence[Any]]) -> tuple[float, ...]:
 def likeliest(rows: Sequence[Any], count: int) -> Top:
     """The likeliest tokens beside each of so many; a token that could not come has no log-prob and is left out."""
     if rows and len(rows) != count:
-        raise EngineRefused(f"The engine returned {len(rows)} lists of likely tokens for {count} tokens.")
+        raise EngineGarbled(f"The engine returned {len(rows)} lists of likely tokens for {count} tokens.")
     return tuple(tuple((int(id), float(logprob)) for logprob, id, *_ in row if logprob is not None) for row in rows)
 
 
@@ -188,18 +226,18 @@ def chosen_of(rows: Sequence[Any], ids: Sequence[int]) -> tuple[float, ...]:
     """
     found = {int(id): logprob for logprob, id, *_ in (rows[0] or ())} if len(rows) == 1 else {}
     if any(found.get(id) is None for id in ids):
-        raise EngineRefused(f"The engine does not say how likely each of {len(ids)} tokens is.")
+        raise EngineGarbled(f"The engine does not say how likely each of {len(ids)} tokens is.")
     return tuple(float(found[id]) for id in ids)
 
 
 def agree(ids: Sequence[int], logprobs: Sequence[float]) -> None:
-    """Raises EngineRefused unless there is a log-prob for each id."""
+    """Raises EngineGarbled unless there is a log-prob for each id."""
     if len(ids) != len(logprobs):
-        raise EngineRefused(f"The engine returned {len(logprobs)} log-probs for {len(ids)} tokens.")
+        raise EngineGarbled(f"The engine returned {len(logprobs)} log-probs for {len(ids)} tokens.")
 
 
 def nameless(entries: Sequence[Sequence[Any]], ids: Sequence[int]) -> set[int]:
-    """The ids that these log-probs call 0. Raises EngineRefused where they are of other tokens.
+    """The ids that these log-probs call 0. Raises EngineGarbled where they are of other tokens.
 
     >>> nameless([[-1.5, 8, None], [-2.0, 0, None]], [8, 511])
     {511}
@@ -211,7 +249,7 @@ def nameless(entries: Sequence[Sequence[Any]], ids: Sequence[int]) -> set[int]:
 
 
 def confirm(entries: Sequence[Sequence[Any]], named: Sequence[Any], ids: Sequence[int]) -> None:
-    """Raises EngineRefused unless what is called 0 is, by its own name, as likely as it says."""
+    """Raises EngineGarbled unless what is called 0 is, by its own name, as likely as it says."""
     nameless(entries, ids)
     if len(named) != len(ids):
         raise _other_tokens(ids)
@@ -220,8 +258,8 @@ def confirm(entries: Sequence[Sequence[Any]], named: Sequence[Any], ids: Sequenc
             raise _other_tokens(ids)
 
 
-def _other_tokens(ids: Sequence[int]) -> EngineRefused:
-    return EngineRefused(f"The engine scored other tokens than the {len(ids)} it was given.")
+def _other_tokens(ids: Sequence[int]) -> EngineGarbled:
+    return EngineGarbled(f"The engine scored other tokens than the {len(ids)} it was given.")
 
 
 def samples(text: str) -> dict[str, float]:

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import NoReturn
 
 import installation
+from core import pipes
 from core.visible import visible
 from installation.findings import chromium, data_folder, findings, postgres_programs
 from installation.packages import bring_model, install, install_system_packages, locked, one_thread
@@ -24,13 +25,13 @@ from installation.settings import address, asked_for, complete, write_settings, 
 from installation.speech import Trouble, reason_in, run, say
 from installation.supervision import (
     MARK,
-    STOP_LIMIT_S,
     process_states,
     start_supervisor,
     stop,
     stop_left_running,
     unready,
     wait_until_ready,
+    whole_stop_s,
     write_redis_configuration,
     write_supervisor_configuration,
 )
@@ -39,12 +40,16 @@ LOOK_S = 2
 """How often a start looks whether its terminal is still there."""
 
 
+ASKS_TO_STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)
+"""Ctrl-C, `make down`, Ctrl-\\, a closed terminal."""
+
+
 class Interrupted(BaseException):
-    """Somebody asked us to stop: Ctrl-C, `make down`, a closed terminal."""
+    """We were asked to stop."""
 
 
 def interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for each in ASKS_TO_STOP:
         signal.signal(each, signal.SIG_IGN)  # once is enough; what follows is quick and must end
     raise Interrupted
 
@@ -66,7 +71,7 @@ def up() -> None:
         lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()
-        for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for signal_number in ASKS_TO_STOP:
             signal.signal(signal_number, interrupt)
         try:
             serve()
@@ -83,9 +88,10 @@ def serve() -> None:
     say(f"Talkback in {DATA_DIR}")
     install({"postgres"} if asked.get("DATABASE_URL", "").startswith("postgres") else set())
     must_hold(asked)
-    asked["MODEL"] = bring_model(asked)
-    settings = complete(asked)
-    write_settings(settings)
+    model = bring_model(asked)
+    chosen = complete(asked)
+    write_settings(chosen)
+    settings = chosen | {"MODEL": model}  # where it lies on this machine is not written down
     if "REDIS_PORT" in settings:
         write_redis_configuration(settings)
     environment = one_thread() | {"HF_HUB_OFFLINE": "1"} | settings | {MARK: str(DATA_DIR)}
@@ -94,12 +100,12 @@ def serve() -> None:
     supervisor = start_supervisor(configuration, environment)
     try:
         # While the engine loads: who may come in.
-        settings["API_KEY"] = manage(environment, "create_key", "--name", "make up", "--keep")
+        chosen["API_KEY"] = manage(environment, "create_key", "--name", "make up", "--keep")
         link = manage(environment, "sign_in_link")
-        write_settings(settings)
+        write_settings(chosen)
         pasted = json.loads(
             manage(
-                environment | {"API_KEY": settings["API_KEY"]},
+                environment | {"API_KEY": chosen["API_KEY"]},
                 *("connect", "curl", "openclaw", "--json", "--address", address(settings)),
             )
         )
@@ -110,7 +116,7 @@ def serve() -> None:
             stop_left_running()
             supervisor = start_supervisor(configuration, environment)
     finally:
-        stop(supervisor)
+        stop(supervisor, settings)
 
 
 def outlast(supervisor: subprocess.Popen[bytes]) -> int:
@@ -178,7 +184,7 @@ def down() -> None:
             if not pid.isdigit():
                 raise Trouble(f"Something holds {LOCK} without saying who: stop that process by hand.")
             os.kill(int(pid), signal.SIGTERM)
-            end = time.monotonic() + STOP_LIMIT_S + 20
+            end = time.monotonic() + whole_stop_s(asked_for()) + 20
             while not locked(lock):
                 if time.monotonic() > end:
                     raise Trouble(f"Process {pid} does not stop: look at it, then run kill -9 {pid} and make down.")
@@ -275,4 +281,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    pipes.end_with_reader()
     sys.exit(main(sys.argv[1:]))

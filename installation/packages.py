@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import IO, Any
 
+from core.envfile import copy_folder
 from installation.findings import chromium, has_gpu, postgres_programs, uses_default_model
 from installation.installers import bring, bring_uv, pip, uv
 from installation.places import CONSTRAINTS, DATA_DIR, DEFAULT_MODEL, PYTHON, ROOT, STAMP, VENV
@@ -105,7 +106,7 @@ def bring_model(settings: dict[str, str]) -> str:
         return str(DEFAULT_MODEL)
     if Path(model).expanduser().is_dir():
         return str(Path(model).expanduser().resolve())
-    folder = DATA_DIR / "models" / model.replace("/", "--")
+    folder = copy_folder(model, DATA_DIR)
     if not (folder / "config.json").exists():
         run(f"model {model}", [PYTHON, "-m", "gpu_workers.weights", folder, "--hub", model])
     return str(folder)

@@ -6,8 +6,8 @@ import os
 import secrets
 from pathlib import Path
 
-from core.textfiles import read_lines
-from installation.findings import cards, engine_count, free_port, runs_elsewhere
+from core.envfile import read_settings
+from installation.findings import cards, engine_count, free_port, runs_elsewhere, uses_default_model
 from installation.places import DATA_DIR, ENV_FILE
 from installation.speech import Trouble
 
@@ -26,18 +26,18 @@ KEPT = (
     *("SGLANG_TOOL_PARSER", "SGLANG_REASONING_PARSER"),
     *("LEARN_HOURS", "LEARN_IDLE_S", "LEARN_BUDGET_MIN", "TIME_ZONE"),
     *("LEARN_PROCESSES", "LEARN_SHARDED", "LEARN_GIVES_WAY"),
-    *("RETAIN_LAST", "RETAIN_DAYS"),
+    *("RETAIN_LAST", "RETAIN_DAYS", "DISK_RESERVE_MB", "STOP_S"),
     *("NUM_GPUS", "ACTOR_GPUS", "ROLLOUT_GPUS", "PRM_GPUS"),
 )
 """Settings that a start remembers from the one before, so that a database once named is not forgotten."""
 
+DEFAULTS = {"PROFILE": "embedded"}
+"""Of those, what a start goes by where nothing was said. It is never written down: only what a person said is."""
+
 
 def written() -> dict[str, str]:
-    """What the last start wrote to DATA_DIR/env."""
-    if not ENV_FILE.exists():
-        return {}
-    lines = [line.partition("=") for line in read_lines(ENV_FILE) if not line.startswith("#")]
-    return {name: value for name, separator, value in lines if separator}
+    """What the last start wrote to DATA_DIR/env, wherever DATA_DIR was then."""
+    return read_settings(ENV_FILE, DATA_DIR)
 
 
 def asked_for() -> dict[str, str]:
@@ -53,7 +53,11 @@ def asked_for() -> dict[str, str]:
     settings = {name: before[name] for name in KEPT if name in before}
     settings |= {name: os.environ[name] for name in KEPT if name in os.environ}  # an empty value forgets
     settings = {name: value.strip() for name, value in settings.items() if value.strip()}
-    settings["PROFILE"] = settings.get("PROFILE", "embedded")
+    if uses_default_model(settings):
+        settings.pop("MODEL", None)
+    elif (folder := Path(settings["MODEL"]).expanduser()).is_dir():
+        settings["MODEL"] = str(folder.resolve())
+    settings |= {name: settings.get(name, default) for name, default in DEFAULTS.items()}
     settings["HOST"] = os.environ.get("HOST", "").strip() or "127.0.0.1"
     settings["PORT"] = os.environ.get("PORT", "").strip() or "8000"
     return settings
@@ -92,6 +96,7 @@ def complete(settings: dict[str, str]) -> dict[str, str]:
 
 def write_settings(settings: dict[str, str]) -> None:
     """DATA_DIR/env, readable by its owner alone, replaced in one move."""
+    settings = {name: value for name, value in settings.items() if DEFAULTS.get(name) != value}
     for name, value in settings.items():
         if "\n" in value or "\r" in value:
             raise Trouble(f"{name} has more than one line: give it on one.")

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import http.client
 import json
+import math
 import os
 import shlex
 import signal
@@ -18,35 +19,39 @@ import xmlrpc.client
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from core import stops
 from gpu_workers import leases
 from installation.findings import cards, redis_binary
 from installation.places import DATA_DIR, LOGS, PYTHON, ROOT
-from installation.settings import address, write_private
+from installation.settings import address, asked_for, write_private
 from installation.speech import Progress, Trouble, say, tail
 
 MARK = "TALKBACK_SUPERVISED"
 """Every process we start carries this variable with its DATA_DIR; nothing without it is ever stopped."""
 START_LIMIT_S = {"embedded": 300, "gpu": 3600}
-STOP_LIMIT_S = 30
 TRIES = 3
 """How often a process may end before it was ever ready; then it has a fault, and its log says which."""
+
+
+GROUPS = ("stores", "engines", "app")
+"""In the order in which they start. They stop the other way round, one group after the other, so that workers that
+finish what they can still have what they need; those of one group stop at the same time."""
 
 
 class Program(NamedTuple):
     name: str
     command: list[str]
-    priority: int = 10
-    stop_signal: str = "TERM"
+    group: str = "app"
     cards: tuple[str, ...] | None = None
     """The GPUs that it sees; None: all."""
 
 
 def programs(settings: dict[str, str]) -> list[Program]:
     """Every process of this start, Redis first; the secrets they need stand in their environment, not here."""
-    python, celery = str(PYTHON), [str(PYTHON), "-m", "celery", "-A", "webapp"]
+    python, celery = str(PYTHON), [str(PYTHON), "-m", "celery", "--quiet", "-A", "webapp"]
     processes = []
     if "REDIS_PORT" in settings:
-        processes.append(Program("redis", [str(redis_binary()), str(DATA_DIR / "redis.conf")], priority=1))
+        processes.append(Program("redis", [str(redis_binary()), str(DATA_DIR / "redis.conf")], "stores"))
     given_out = cards(settings)
     is_divided = settings["PROFILE"] == "gpu"
     if "ENGINE_PORT" in settings:
@@ -58,25 +63,23 @@ def programs(settings: dict[str, str]) -> list[Program]:
             if is_divided:
                 engine += ["--cards", ",".join(own), *(["--shares"] if given_out.engine_shares else [])]
             name = "engine" if number == 1 else f"engine-{number}"
-            processes.append(Program(name, engine, priority=2, cards=own if is_divided else None))
+            processes.append(Program(name, engine, "engines", cards=own if is_divided else None))
     if "JUDGE_PORT" in settings:
         answers = [python, "-m", "gpu_workers.serving", "judge", "--model", settings["JUDGE_MODEL"]]
         answers += ["--port", settings["JUDGE_PORT"], "--cards", ",".join(given_out.judge)]
         answers += ["--shares"] if set(given_out.judge) & {*given_out.engine, *given_out.learner} else []
-        processes.append(Program("judge-engine", answers, priority=2, cards=given_out.judge))
+        processes.append(Program("judge-engine", answers, "engines", cards=given_out.judge))
     serve = ["--host", settings["HOST"], "--port", settings["PORT"], "--timeout-graceful-shutdown", "5"]
     judge = ["worker", "-Q", "judge", "--pool", "threads", "-c", "2", "-n", "judge@%h", "--loglevel", "INFO"]
     learn = ["worker", "-Q", "learn", "--pool", "solo", "-n", "learn@%h", "--loglevel", "INFO"]
     after_all = ["nice", "-n", "10"]  # on cores that are short, whoever answers somebody goes first
-    beat = ["beat", "--schedule", str(DATA_DIR / "beat"), "--pidfile", "", "--loglevel", "INFO"]
+    # What it sends is the same each time: nothing is kept on a disk, which may be full.
+    beat = ["beat", "--scheduler", "celery.beat:Scheduler", "--pidfile", "", "--loglevel", "INFO"]
     return [
         *processes,
         Program("web", [python, "-m", "webapp.server", *serve]),
-        # A worker is stopped cold: its tasks are acknowledged late and the rows say what is due.
-        Program("judge", [*celery, *judge], stop_signal="QUIT"),
-        Program(
-            "learn", [*after_all, *celery, *learn], stop_signal="QUIT", cards=given_out.learner if is_divided else None
-        ),
+        Program("judge", [*celery, *judge]),
+        Program("learn", [*after_all, *celery, *learn], cards=given_out.learner if is_divided else None),
         Program("beat", [*celery, *beat]),
     ]
 
@@ -119,15 +122,18 @@ def write_supervisor_configuration(settings: dict[str, str]) -> Path:
         },
         "supervisorctl": {"serverurl": f"unix://{socket_path()}"},
     }
-    for program in programs(settings):
+    processes = programs(settings)
+    for priority, group in enumerate(GROUPS, 1):
+        if names := [program.name for program in processes if program.group == group]:
+            sections[f"group:{group}"] = {"programs": ",".join(names), "priority": priority}
+    for program in processes:
         sections[f"program:{program.name}"] = {
             "command": shlex.join(program.command),
-            "priority": program.priority,
             "autorestart": "true",
             "startsecs": 2,
             "startretries": 1000,  # a store that is away comes back; a person reads `make doctor` meanwhile
-            "stopsignal": program.stop_signal,
-            "stopwaitsecs": 10,
+            "stopsignal": "TERM",
+            "stopwaitsecs": math.ceil(stop_s(settings)),
             "stopasgroup": "true",
             "killasgroup": "true",
             **({} if program.cards is None else {"environment": f'CUDA_VISIBLE_DEVICES="{",".join(program.cards)}"'}),
@@ -187,7 +193,7 @@ def left_running() -> list[int]:
 def stop_left_running() -> int:
     """Stop every process that carries our mark; returns how many there were."""
     stopped = left_running()
-    for signal_number, patience_s in ((signal.SIGTERM, 10), (signal.SIGKILL, 5)):
+    for signal_number, patience_s in ((signal.SIGTERM, stop_s(asked_for())), (signal.SIGKILL, 5)):
         end = time.monotonic() + patience_s
         for pid in left_running():
             with contextlib.suppress(ProcessLookupError):
@@ -202,7 +208,7 @@ def start_supervisor(configuration: Path, environment: dict[str, str]) -> subpro
     socket_path().unlink(missing_ok=True)
     with (LOGS / "supervisor.out").open("wb") as output:
         return subprocess.Popen(
-            [PYTHON, "-m", "supervisor.supervisord", "--configuration", str(configuration)],
+            [PYTHON, "-m", "installation.supervisor", "--configuration", str(configuration)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -212,13 +218,26 @@ def start_supervisor(configuration: Path, environment: dict[str, str]) -> subpro
         )
 
 
-def stop(supervisor: subprocess.Popen[bytes]) -> None:
+def stop_s(settings: dict[str, str]) -> float:
+    """How long each process may take to stop. Raises Trouble where STOP_S is no number of seconds."""
+    try:
+        return stops.limit_s(settings)
+    except ValueError as refusal:
+        raise Trouble(str(refusal)) from refusal
+
+
+def whole_stop_s(settings: dict[str, str]) -> float:
+    """How long all of it may take: one group after the other."""
+    return len(GROUPS) * stop_s(settings) + 5
+
+
+def stop(supervisor: subprocess.Popen[bytes], settings: dict[str, str]) -> None:
     with contextlib.suppress(OSError):
         say("\nStopping ...")
     if supervisor.poll() is None:
         supervisor.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            supervisor.wait(STOP_LIMIT_S)
+            supervisor.wait(whole_stop_s(settings))
     stop_left_running()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from gpu_workers.engine import Engine
-from gpu_workers.errors import AdapterMissing
+from gpu_workers.errors import AdapterInvalid, AdapterMissing
 from gpu_workers.types import Completion, Sampling
 from judge import figures
 from training.holding import ensure_loaded
@@ -17,6 +17,14 @@ Answer = TypeVar("Answer")
 
 PRIORITY = 5
 """Before votes, after people."""
+
+
+class Unaskable(AdapterInvalid):
+    """The weights of one of those who are asked cannot be loaded: `who` says whose."""
+
+    def __init__(self, who: Checkpoint, why: str) -> None:
+        super().__init__(why)
+        self.who = who
 
 
 def run(engine: Engine, ask: Callable[[], Awaitable[Answer]]) -> Answer:
@@ -59,11 +67,15 @@ async def logprobs(
 
 
 async def _held(who: Checkpoint | None, engine: Engine, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    """Ask; if the engine has forgotten the adapter (it was started again), have it loaded and ask once more."""
+    """Ask; if the engine has forgotten the adapter (it was started again), have it loaded and ask once more. Raises
+    Unaskable where it cannot be loaded."""
     try:
         return await ask()
     except AdapterMissing:
         if who is None:
             raise
-        await ensure_loaded(who, engine)
+        try:
+            await ensure_loaded(who, engine)
+        except AdapterInvalid as failure:
+            raise Unaskable(who, str(failure)) from failure
         return await ask()

@@ -31,7 +31,7 @@ from judge import asked_again, asking, figures, heldout, hints, holdout, meter, 
 from judge.findings import Check, collapsed, kept_up, no_worse, pleased, preferred
 from judge.models import Examination, Judgement
 from judge.sittings import Seat, sitting
-from training import batches, cleaning, config, holding
+from training import batches, cleaning, config, holding, notices
 from training.config import Gate
 from training.holding import Unproven, ensure_loaded
 from training.models import SHARED, Checkpoint, Decision, Run, Sample
@@ -144,10 +144,22 @@ def _examined(exam: Examination, seat: Seat | None, engine: Engine, renderer: Re
         return checks + metered
     except AdapterMissing as error:  # loaded, and let go of again at once: that says nothing of the weights
         raise EngineUnavailable(str(error)) from error
+    except asking.Unaskable as error:
+        if error.who.pk == checkpoint.pk:
+            return [Check("applied", False, 0.0, 0.0, str(error))]
+        raise _waits(checkpoint, error) from error
     except (AdapterInvalid, Unproven) as error:
         return [Check("applied", False, 0.0, 0.0, str(error))]
     except EngineRefused as error:
         return [Check("answered", False, 0.0, 0.0, f"The engine refused a question of the exam: {error}")]
+
+
+def _waits(checkpoint: Checkpoint, failure: asking.Unaskable) -> EngineUnavailable:
+    """Why a candidate waits for what it is held against, which cannot be asked: that says nothing of the candidate.
+    Operators hear of it; another exam begins once something else answers."""
+    why = f"{failure.who} cannot be asked, so the exam of {checkpoint} waits. {failure}"
+    notices.tell(f"weights {failure.who}", why, level="error", checkpoint=failure.who)
+    return EngineUnavailable(why)
 
 
 def _plan(exam: Examination, renderer: Renderer, limits: Gate) -> Plan:
@@ -234,18 +246,24 @@ def _applied(checkpoint: Checkpoint, engine: Engine) -> list[Check]:
     parent = checkpoint.parent
     asked, answered = checkpoint.probe.get("prompt_ids", []), checkpoint.probe.get("response_ids", [])
 
-    async def proved() -> tuple[Proof, float]:
+    async def proved() -> tuple[Proof, float, str]:
         await ensure_loaded(checkpoint, engine)
         proof = await holding.prove(checkpoint, engine)
         if parent is None or not parent.adapter:
-            return proof, proof.shift  # it came from the base, and that is what the proof has looked at
-        new, old = await asyncio.gather(
-            *(asking.logprobs(who, engine, asked, answered) for who in (checkpoint, parent))
-        )
-        return proof, figures.mean([abs(after - before) for after, before in zip(new, old, strict=True)])
+            return proof, proof.shift, str(parent or "the base")  # that is what the proof has looked at
+        try:
+            new, old = await asyncio.gather(
+                *(asking.logprobs(who, engine, asked, answered) for who in (checkpoint, parent))
+            )
+        except asking.Unaskable as failure:
+            if failure.who.pk != parent.pk or parent.status == Checkpoint.Status.LIVE:
+                raise
+            return proof, proof.shift, "the base"  # weights that answer nobody may be gone for good
+        change = figures.mean([abs(after - before) for after, before in zip(new, old, strict=True)])
+        return proof, change, str(parent)
 
-    proof, change = asking.run(engine, proved)
-    said = f"The engine's log-probs of the probe are {change:.4f} from those of {parent or 'the base'}."
+    proof, change, of = asking.run(engine, proved)
+    said = f"The engine's log-probs of the probe are {change:.4f} from those of {of}."
     return [
         Check("applied", proof.passed, proof.gap, proof.limit, proof.sentence),
         Check("new", change >= SAME, change, SAME, said),

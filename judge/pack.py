@@ -17,7 +17,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.db.models import Q
 
 from chat.rendering import Renderer
@@ -25,6 +24,7 @@ from core.textfiles import read_lines
 from gpu_workers.engine import Engine
 from judge import asking, figures
 from judge.models import Examination
+from training import rehearsal
 from training.models import Checkpoint
 
 FILE = Path(__file__).with_name("pack.jsonl")
@@ -47,7 +47,7 @@ class Item:
     @property
     def mark(self) -> str:
         """Changes with its words and with the base model: log-probs of another one say nothing of this."""
-        said = json.dumps([settings.MODEL, self.prompt, self.right, *self.wrong])
+        said = json.dumps([rehearsal.base(), self.prompt, self.right, *self.wrong])
         return hashlib.sha256(said.encode()).hexdigest()[:12]
 
 

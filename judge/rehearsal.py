@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from django.conf import settings
-
 from chat.rendering import Renderer
 from core.textfiles import read_lines
 from gpu_workers.engine import Engine
@@ -74,7 +72,7 @@ def answer(*, engine: Engine, renderer: Renderer) -> bool:
         left = [ids for ids in asked if tuple(ids) not in known]
         told = asyncio.run(_ask(left[:HANDFUL], engine))
         Rehearsal.objects.bulk_create(
-            Rehearsal(model=settings.MODEL, prompt_ids=ids, response_ids=list(said.ids), logprobs=list(said.logprobs))
+            Rehearsal(model=rehearsal.base(), prompt_ids=ids, response_ids=list(said.ids), logprobs=list(said.logprobs))
             for ids, said in zip(left, told, strict=False)
             if said.ids
         )

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.utils import timezone
 
+from core import stops
 from judge.models import Sitting
 
 
@@ -27,20 +28,28 @@ class Seat:
         self.until = until
         return bool(kept)
 
+    def give_up(self) -> None:
+        """Leave it to the next; nothing happens where somebody else sits here by now."""
+        Sitting.objects.filter(matter=self.matter, until=self.until).delete()
+
 
 @contextmanager
 def sitting(matter: str, for_s: float) -> Iterator[Seat | None]:
     """Take the seat of `matter` for at most `for_s` seconds. None: somebody else sits there, leave it to them.
 
-    The seat is given up at the end of the block, and by itself when its time has passed (the worker died).
+    The seat is given up at the end of the block, when a worker that was asked to stop ends before it, and by itself
+    when its time has passed (the worker died).
     """
     now = timezone.now()
     seat = Seat(matter, now + timedelta(seconds=for_s))
     with transaction.atomic():
         if not (taken := bool(Sitting.objects.filter(matter=matter, until__lt=now).update(until=seat.until))):
             _, taken = Sitting.objects.get_or_create(matter=matter, defaults={"until": seat.until})
-    try:
-        yield seat if taken else None
-    finally:
-        if taken:
-            Sitting.objects.filter(matter=matter, until=seat.until).delete()
+    if not taken:
+        yield None
+        return
+    with stops.held(seat.give_up):
+        try:
+            yield seat
+        finally:
+            seat.give_up()

@@ -331,7 +331,7 @@ document.addEventListener("htmx:afterRequest", (event) => {
     box().focus();
     follow = true;
     keepUp();
-  } else if (!successful && ![400, 403, 404, 409, 413, 422, 503].includes(xhr.status)) {
+  } else if (!successful && ![400, 403, 404, 409, 413, 422, 502, 503, 507].includes(xhr.status)) {
     complain("Talkback cannot be reached just now. Your message is still here: send it again in a moment.");
   }
 });

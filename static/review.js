@@ -9,7 +9,7 @@
   const atHand = () => one("[data-at-hand]")?.dataset.atHand || "";
   const links = () => [...document.querySelectorAll(".queue-link")];
   const current = () => one(".queue-link[aria-current]");
-  const ANSWERS = [400, 403, 404, 409, 413, 422, 503]; // what base.html has htmx swap in
+  const ANSWERS = [400, 403, 404, 409, 413, 422, 502, 503, 507]; // what base.html has htmx swap in
   const checks = () => [...document.querySelectorAll(".row-check:checked")];
 
   // Until an answer has settled on the page: what is pressed while the next one is on its way is about the next one,

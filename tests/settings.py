@@ -20,6 +20,7 @@ SECRET_KEY = "only-for-tests"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 REDIS_URL = "redis://127.0.0.1:1/0"  # none answers: a test that wants one brings its own
 CELERY_BROKER_URL = "memory://"
+DISK_RESERVE_MB = 0  # what is free on this machine is no matter of a test
 SHADOW_SHARE = 0.0  # drawn by a turn's number, which is another one each time
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 

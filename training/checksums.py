@@ -24,7 +24,7 @@ OPTIMIZERS = ("optimizer/moments.safetensors", "optimizer.safetensors")
 class WeightsChanged(AdapterInvalid):
     """The files of a checkpoint are not those that were written down when it was made: nothing may load them."""
 
-    code, status = "weights_changed", 422
+    code, status, retryable = "weights_changed", 503, True
 
 
 def of(folder: Path) -> dict[str, str]:

@@ -47,6 +47,9 @@ class Courteous:
     def keep(self, figures: dict[str, Any]) -> None:
         self._listener.keep(figures)
 
+    def skip(self, work: int) -> None:
+        self._listener.skip(work)
+
 
 def is_busy(url: str) -> bool:
     """Whether the engine is answering, or has somebody waiting for an answer; not, where it says nothing."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -12,6 +11,7 @@ from typing import NamedTuple
 
 from django.conf import settings
 
+from core import stores
 from training import batches, demonstrations, questions, refrains, rehearsal, repetitions, replay
 from training.config import Recipe
 from training.models import SHARED, Checkpoint, Run, Sample
@@ -78,7 +78,7 @@ class Forecast:
         ]
         if self.memory_mib is not None:
             parts.append(f"Memory {self.memory_mib / 1024:.1f} GiB, as the last run's peak.")
-        parts.append(f"Disk {self.disk_mib:.0f} MiB of {self.free_mib / 1024:.0f} GiB that are free.")
+        parts.append(f"Disk {self.disk_mib:.0f} MiB of {self.free_mib / 1024:.0f} GiB that it may take.")
         if not self.fits_disk:
             parts.append("That is not enough: make room first.")
         return " ".join(parts)
@@ -215,8 +215,8 @@ def checkpoint_bytes(recipe: Recipe, model: Path) -> int:
 
 
 def room(recipe: Recipe) -> tuple[int, int]:
-    """Bytes that a checkpoint of this recipe needs where checkpoints are kept, and bytes that are free there."""
-    return checkpoint_bytes(recipe, Path(settings.MODEL)), shutil.disk_usage(existing(Path(settings.DATA_DIR))).free
+    """Bytes that a checkpoint of this recipe needs where checkpoints are kept, and bytes that it may take there."""
+    return checkpoint_bytes(recipe, Path(settings.MODEL)), max(0, stores.learning_room())
 
 
 def shapes(model: Path) -> dict[str, tuple[list[int], int]]:
@@ -262,9 +262,3 @@ def _read(run: Run) -> int:
     is_fresh = run.parent.kind == Checkpoint.Kind.BASE
     asked, kept = questions.tokens(recipe), refrains.tokens(recipe)
     return reads([*taught, *beside], recipe, is_fresh=is_fresh, replayed=again, asked=asked, kept=kept)
-
-
-def existing(folder: Path) -> Path:
-    while not folder.exists():
-        folder = folder.parent
-    return folder

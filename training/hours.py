@@ -1,11 +1,14 @@
-"""When learning may begin: never in a person's pause, else in its hours, while nobody chats, within a day's minutes.
+"""When learning may begin: never in a person's pause or on a disk without room, else in its hours, while nobody chats,
+within a day's minutes.
 
 Hours, quiet and budget decide about beginnings only: a run that has begun ends, whatever the clock says meanwhile, and
-one that lost its worker goes on. What a person asked for begins at once. A pause holds back all of it.
+one that lost its worker goes on. What a person asked for begins at once. A pause holds back all of it, and so does a
+disk on which no more is free than what is kept for chat.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,6 +21,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from core import stores
 from core.errors import TalkbackError
 from training.models import Pause, Run
 
@@ -88,6 +92,8 @@ class Known:
     chatted_at: datetime | None = None
     spent_min: float = 0
     pause: Pause | None = None
+    short_mib: int = 0
+    """By how much the disk falls short of the reserve."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,7 @@ class Wait:
     why: str
     """The rest of a sentence that begins with "Learning waits: "."""
     until: datetime | None
-    """When it goes on if nothing else happens; None: when a person says so."""
+    """When it goes on if nothing else happens; None: when a person has done something."""
 
     def sentence(self, ready: int) -> str:
         """
@@ -148,7 +154,9 @@ def _number(name: str, said: Any, unit: str) -> float:
 
 
 def wait(rules: Rules, known: Known, *, exempt: bool = False) -> Wait | None:
-    """Why nothing begins now; None when it may. `exempt` is what only a pause holds back."""
+    """Why nothing begins now; None when it may. `exempt` is what only a pause or the disk holds back."""
+    if known.short_mib:
+        return Wait(f"the disk has {known.short_mib} MiB less free than what is kept for chat. Make room there", None)
     held: list[tuple[str, datetime]] = []  # why, up to the time that is told; and when that ends
     if known.pause is not None:
         said = _paused(known.pause)
@@ -254,8 +262,9 @@ def waiting(run: Run | None = None) -> Wait | None:
 
 
 def is_exempt(run: Run) -> bool:
-    """A person asked for it, or it has begun already and lost its worker: only a pause holds it back."""
-    return run.attempts > 0 or run.asked
+    """A person asked for it, or it has begun already and lost its worker, or that one was stopped: only a pause or the
+    disk holds it back."""
+    return run.started_at is not None or run.asked
 
 
 def known(rules: Rules) -> Known:
@@ -266,6 +275,7 @@ def known(rules: Rules) -> Known:
         chatted_at=_last_chat() if rules.idle_s else None,
         spent_min=minutes_of_day(_worked(now), now) if rules.budget_min else 0,
         pause=current(now),
+        short_mib=math.ceil(max(0, -stores.learning_room()) / stores.MIB),
     )
 
 

@@ -20,6 +20,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Max
 
+from core import stores
 from core.errors import TalkbackError
 from gpu_workers import stacks
 from gpu_workers.errors import AdapterInvalid
@@ -68,6 +69,7 @@ def take(
     """
     if not Line.objects.filter(name=line, retired_at=None).exists():
         raise NotImportable(f"There is no line {line!r} that learns.")
+    check_room(source)
     staging = Path(settings.DATA_DIR) / "imports" / uuid.uuid4().hex
     staging.mkdir(parents=True)
     try:
@@ -77,6 +79,16 @@ def take(
         return _enter(staging, told, _probe(staging), by, line)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def check_room(source: Path) -> None:
+    """Raises DiskFull where there is no room for `source` beside what is kept for chat: an archive of weights is about
+    as large as they are."""
+    files = [source] if source.is_file() else [entry for entry in source.glob("*") if entry.is_file()]
+    needed, free = sum(file.stat().st_size for file in files), max(0, stores.learning_room())
+    if free < needed:
+        wanted, left = f"{needed / stores.MIB:.1f} MiB", f"{free / stores.MIB:.1f} MiB"
+        raise stores.DiskFull(f"There is no room for these weights. They need {wanted}, and {left} may be taken.")
 
 
 def _gather(source: Path, to: Path) -> None:

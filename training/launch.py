@@ -27,14 +27,16 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
 from django.conf import settings
 
+from core import stops
 from core.errors import TalkbackError
 from gpu_workers import leases
 from gpu_workers.errors import AdapterInvalid, NothingLearned, OutOfMemory
@@ -145,8 +147,9 @@ class Group:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def followed(self, ledger: Listener) -> Learned:
-        """Pass on what the group says until it is done."""
-        for line in self._lines(SILENCE_S):
+        """Pass on what the group says until it is done. Raises GroupEnded, and Stopped where it is silent for longer
+        than a stop may take."""
+        for line in self._lines(SILENCE_S, partial(stops.check, LISTEN_S)):
             kind, said = next(iter(json.loads(line).items()))
             if kind == "pid":
                 self.pids.append(said)
@@ -161,8 +164,9 @@ class Group:
             raise self._failure()
         return Learned(**json.loads(found.read_text()))
 
-    def _lines(self, patience_s: float) -> Iterator[str]:
-        """What the group says, line by line, until no process of it is left. Raises GroupEnded after a silence."""
+    def _lines(self, patience_s: float, in_silence: Callable[[], None] = lambda: None) -> Iterator[str]:
+        """What the group says, line by line, until no process of it is left; `in_silence` is called while it says
+        nothing. Raises GroupEnded after a silence."""
         heard, since = b"", time.monotonic()
         while True:
             if select.select([self._ear], [], [], LISTEN_S)[0]:
@@ -176,6 +180,8 @@ class Group:
                 return
             elif time.monotonic() - since > patience_s:
                 raise GroupEnded(f"The {self.processes} learning processes said nothing for {patience_s:.0f} s.")
+            else:
+                in_silence()
 
     def _failure(self) -> TalkbackError:
         """The first reason that a process had a name for, else the first that it had, else how it was ended."""
@@ -214,6 +220,9 @@ class Teller:
     def keep(self, figures: dict[str, Any]) -> None:
         self.tell(figures=figures)
 
+    def skip(self, work: int) -> None:
+        """A group has no snapshot to go on from."""
+
 
 class Silent:
     """A Listener for those whose figures the first process says already."""
@@ -221,6 +230,8 @@ class Silent:
     def beat(self, phase: str, done: int, total: int, *, work: int = 0, force: bool = False) -> None: ...
 
     def keep(self, figures: dict[str, Any]) -> None: ...
+
+    def skip(self, work: int) -> None: ...
 
 
 def main() -> None:
@@ -280,6 +291,7 @@ def _written(job: Job) -> dict[str, Any]:
         **{name: value for name, value in vars(job).items() if name not in ("recipe", *LISTS)},
         "start": None if job.start is None else str(job.start),
         "folder": str(job.folder),
+        "snapshot": None,  # a group is killed with whoever started it, in the middle of an update
         "recipe": job.recipe.model_dump(),
         **{name: [asdict(one) for one in getattr(job, name)] for name in LISTS},
     }

@@ -6,19 +6,22 @@ torchrun starts for it (`training/launch.py`). Torch is imported inside, by the 
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import resource
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from core.stops import Stopped
 from gpu_workers.errors import NothingLearned
 from gpu_workers.types import Example
-from training import memory
+from training import memory, snapshots
 from training.config import Recipe
 from training.questions import Question
 from training.refrains import Refrain
@@ -26,6 +29,8 @@ from training.refrains import Refrain
 if TYPE_CHECKING:
     from gpu_workers.learner import Learner
     from gpu_workers.scores import View
+
+log = logging.getLogger(__name__)
 
 PROBE_TOKENS = 64
 """Length of the reply that proves a swap."""
@@ -62,6 +67,10 @@ class Job:
     """Addresses of engines on the same device, whose answers go first (`training/courtesy.py`)."""
     dtype: str = "auto"
     """What the base is computed in; auto: what this machine is quicker in."""
+    snapshot: Path | None = None
+    """Where what was learned goes when the worker is stopped (`training/snapshots.py`); None: nowhere."""
+    code_version: str = ""
+    """The code that learns it."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +89,9 @@ class Listener(Protocol):
 
     def keep(self, figures: dict[str, Any]) -> None:
         """The figures of one update."""
+
+    def skip(self, work: int) -> None:
+        """So much of the work was done before, by a worker that was stopped."""
 
 
 @dataclass(frozen=True)
@@ -232,12 +244,18 @@ def _update(learner: Learner, views: list[View], job: Job, ledger: Listener, gap
         else {f"gap_{name}": _shown(value) for name, value in asdict(gap).items()}
     )
     total = recipe.updates * len(views)
-    ledger.beat("learning", 0, total, force=True)
+    found = snapshots.find(job)
+    kept = list(found.figures) if found else []  # one an update that is done
+    for row in kept:
+        ledger.keep(row)
+    if kept:
+        log.info("Learning goes on after update %s of %s.", len(kept), recipe.updates)
+    read = len(kept) * len(views)  # of all updates' samples
+    ledger.skip(3 * read)
+    ledger.beat("learning", read, total, force=True)
 
     def at_once() -> int:  # fewer than the recipe says where memory ended
         return getattr(learner, "micro_batch", recipe.micro_batch)
-
-    read = 0  # of all updates' samples
 
     def seen(done: int) -> None:
         nonlocal read
@@ -245,11 +263,31 @@ def _update(learner: Learner, views: list[View], job: Job, ledger: Listener, gap
         fewer = "" if at_once() == recipe.micro_batch else f", {at_once()} at a time for want of memory"
         ledger.beat(f"learning{fewer}", done, total, work=3 * more)
 
-    each = updates(learner, views, recipe, job.replayed, questions=job.questions, refrains=job.refrains, progress=seen)
-    for done, figures in enumerate(each, start=1):
-        told = {name: _shown(value) for name, value in figures.items()} | {"micro_batch": at_once()}
-        ledger.keep(told | batch)
-        ledger.beat("learning", done * len(views), total, force=True)
+    each = updates(
+        learner,
+        views,
+        recipe,
+        job.replayed,
+        questions=job.questions,
+        refrains=job.refrains,
+        progress=seen,
+        done=len(kept),
+        go_on=partial(learner.go_on, found.folder) if found else None,
+    )
+    in_snapshot, taken_at = len(kept), time.monotonic()
+    try:
+        for figures in each:
+            told = {name: _shown(value) for name, value in figures.items()} | {"micro_batch": at_once()}
+            kept.append(told | batch)
+            ledger.keep(kept[-1])
+            ledger.beat("learning", len(kept) * len(views), total, force=True)
+            if len(kept) < recipe.updates and time.monotonic() - taken_at >= snapshots.EVERY_S:
+                snapshots.take(job, learner, kept)
+                in_snapshot, taken_at = len(kept), time.monotonic()
+    except Stopped:
+        if len(kept) > in_snapshot:
+            snapshots.take(job, learner, kept)
+        raise
 
 
 def _probe(learner: Learner, views: list[View]) -> dict[str, Any]:

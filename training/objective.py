@@ -130,8 +130,12 @@ def updates(
     questions: Sequence[Question] = (),
     refrains: Sequence[Refrain] = (),
     progress: Callable[[int], None] | None = None,
+    done: int = 0,
+    go_on: Callable[[], None] | None = None,
 ) -> Iterator[dict[str, float]]:
-    """Do a run's updates, one an iteration; each gives its figures. `progress` is told how many samples are done.
+    """Do a run's updates, one an iteration; each gives its figures. `progress` is told how many samples are done. Where
+    the first ones are `done` already, `go_on` puts what they came to in place of the starting weights, once all that
+    these are asked for is known.
 
     Every update sees the whole batch, against the same frozen views: the policy's clip and the anchor are measured
     from where the run began, so that several updates cannot run away where one would not have. Where no gradient is
@@ -165,7 +169,9 @@ def updates(
         progress(0)  # both answers of many couples take the base a while
     repeated = repetitions.said_again([view.example for view in views], recipe.w_again / whole)
     once = partial(learner.forward_backward, views, objective(recipe), scale=whole, divergence=divergence(recipe))
-    for update in range(1, recipe.updates + 1):
+    if go_on is not None:
+        go_on()
+    for update in range(done + 1, recipe.updates + 1):
         told = None if progress is None else partial(_onward, progress, (update - 1) * len(views))
         asked = closed.of_update(questions, update, recipe.w_closed / whole)
         pulls = [pull for pull in (preferred, repeated, asked) if pull is not None]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
 
 from django.conf import settings
 from django.db.models import QuerySet
@@ -40,17 +42,27 @@ def count(recipe: Recipe, samples: int, written: int = 0, replayed: int = 0) -> 
 
 def pool() -> QuerySet[Rehearsal]:
     """What the base that is served here has answered so far."""
-    return Rehearsal.objects.filter(model=settings.MODEL)
+    return Rehearsal.objects.filter(model__in=(base(), settings.MODEL))
 
 
-def drawn(recipe: Recipe, samples: int, seed: int, written: int = 0, replayed: int = 0) -> list[Example]:
+def base() -> str:
+    """The base that is served here, by its folder: within DATA_DIR where it lies there, so that both may move."""
+    model, home = Path(settings.MODEL), Path(settings.DATA_DIR)
+    return model.relative_to(home).as_posix() if model.is_relative_to(home) else str(model)
+
+
+def drawn(
+    recipe: Recipe, samples: int, seed: int, written: int = 0, replayed: int = 0, *, until: datetime | None = None
+) -> list[Example]:
     """The rows that a run of so many samples and rewrites rehearses, none twice; fewer while the pool holds no more.
 
-    The same seed draws the same rows of the same pool. Of each answer the first `TOKENS` are read, and no more than of
+    The same seed draws the same rows of the same pool; with `until`, of what it held then, so that a run which is begun
+    again draws what it drew. Of each answer the first `TOKENS` are read, and no more than of
     any reply, and those after its opening are learned from; it has neither reward nor teacher, so that it is held to
     the base (Recipe.trust).
     """
-    keys = list(pool().values_list("pk", flat=True))
+    held = pool() if until is None else pool().filter(created_at__lte=until)
+    keys = list(held.values_list("pk", flat=True))
     chosen = random.Random(seed).sample(keys, min(count(recipe, samples, written, replayed), len(keys)))
     rows = Rehearsal.objects.in_bulk(chosen)
     tokens = min(TOKENS, recipe.max_tokens or TOKENS)

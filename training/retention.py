@@ -20,6 +20,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from core import stores
 from core.errors import IllegalMove, TalkbackError
 from training import forecast, holding, notices, promotion, runs
 from training.models import Checkpoint, Cleaning, Decision, Line, Notice, Run, Taint, Trial
@@ -205,7 +206,7 @@ def _weigh(folder: Path) -> int:
 def disk(held: list[Held], now: datetime | None = None) -> Disk:
     """What the checkpoints of a plan take, and for how long there is room."""
     now = now or timezone.now()
-    home = forecast.existing(Path(settings.DATA_DIR))
+    home = stores.existing(Path(settings.DATA_DIR))
     space = shutil.disk_usage(home)
     newest = [one.bytes for one in held if one.bytes][: forecast.RUNS]
     made = Checkpoint.objects.filter(created_at__gt=now - timedelta(days=MEASURED_DAYS)).exclude(path="")

@@ -2,12 +2,13 @@
 
 The rows say what is due at any moment, so a run may be killed at any line. Weights are written whole, by a rename,
 before the one transaction that makes the candidate, finishes the run and marks its samples trained. Until that
-transaction nothing has happened; after it nothing is left to do.
+transaction nothing has happened; after it nothing is left to do. A worker that is asked to stop (`core/stops.py`) ends
+the run where there is time for it, else queues it again: its samples stay claimed, the next worker goes on after the
+last update that was done (`training/snapshots.py`), and it counts as no death.
 """
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import logging
 import math
@@ -26,7 +27,9 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import F, Max
 from django.utils import timezone
 
+from core import stops, stores
 from core.errors import IllegalMove, TalkbackError
+from core.stores import DiskFull
 from gpu_workers import engines
 from gpu_workers.errors import NothingLearned, OutOfMemory
 from gpu_workers.stamps import FULL
@@ -44,6 +47,7 @@ from training import (
     refrains,
     rehearsal,
     replay,
+    snapshots,
     taints,
     versions,
 )
@@ -86,12 +90,6 @@ class Lost(TalkbackError):
     code, status = "run_lost", 409
 
 
-class DiskFull(TalkbackError):
-    """There is no room for the weights that a run would save."""
-
-    code, status = "disk_full", 507
-
-
 @dataclass(frozen=True)
 class Made:
     """New weights on disk, before a row says so."""
@@ -110,30 +108,49 @@ class Ledger:
 
     def __init__(self, run: Run, work: int) -> None:
         """`work` is the whole in units that take about equally long."""
-        self.run, self.work, self.done = run, work, 0
+        self.run, self.work, self.done, self.skipped = run, work, 0, 0
         self.began = time.monotonic()
         self.written = -math.inf
         self.least_s = math.inf
 
     def beat(self, phase: str, done: int, total: int, *, work: int = 0, force: bool = False) -> None:
-        """Say where the run is. Raises Lost when it is no longer this worker's, Cancelled when a person says stop."""
+        """Say where the run is. Raises Lost when it is no longer this worker's, Cancelled when a person says stop,
+        Stopped when the worker was asked to and what is left would take too long, and DiskFull when it is about to save
+        what would take from what is kept for chat."""
+        if phase == "saving" and not done:
+            check_room(Recipe.model_validate(self.run.recipe))
         self.done += work
         now = time.monotonic()
+        if not self.done:  # until the first sample is looked at a model is loaded, which says nothing of the pace
+            self.began = now
+        stops.check(self._left_s(now))
         if not force and now - self.written < BEAT_S:
             return
         self.written = now
-        # What was done twice, for want of memory, is more than the whole.
-        left = max(0, self.work - self.done)
-        if self.done:  # an estimate that grows is worse than one that stands still for a while
-            self.least_s = min(self.least_s, (now - self.began) / self.done * left)
+        # An estimate that grows is worse than one that stands still for a while.
+        self.least_s = min(self.least_s, self._left_s(now))
         progress = {
             "phase": phase,
             "done": done,
             "total": total,
-            "share": round(1 - left / self.work, 4) if self.work else 0.0,
-            "eta_s": round(self.least_s, 1) if self.done else None,
+            "share": round(1 - self._left / self.work, 4) if self.work else 0.0,
+            "eta_s": round(self.least_s, 1) if self.least_s < math.inf else None,
         }
         patiently(partial(self._write, progress))
+
+    @property
+    def _left(self) -> int:
+        """Of the work. What was done twice, for want of memory, is more than the whole."""
+        return max(0, self.work - self.done)
+
+    def _left_s(self, now: float) -> float:
+        """How long the rest takes at the pace so far; infinite before anything is done."""
+        done = self.done - self.skipped
+        return (now - self.began) / done * self._left if done else math.inf
+
+    def skip(self, work: int) -> None:
+        """Count what was done before, which says nothing of the pace."""
+        self.done, self.skipped = self.done + work, self.skipped + work
 
     def _write(self, progress: dict[str, Any]) -> None:
         mine = Run.objects.filter(pk=self.run.pk, status=Run.Status.RUNNING, attempts=self.run.attempts)
@@ -169,11 +186,13 @@ def patiently(write: Callable[[], Result]) -> Result:
 
 
 def train(run: Run) -> Checkpoint | None:
-    """Bring a queued run to its candidate; None when it is not due, has to wait, another one runs, or it failed.
+    """Bring a queued run to its candidate; None when it is not due, has to wait, another one runs, it failed, or the
+    worker was asked to stop.
 
     Safe to call twice and from two workers. A failure with a name fails the run with its sentence and gives its
-    samples back; any other failure does the same with the error's own words, and is raised. The next queued run
-    is announced in the end.
+    samples back; any other failure does the same with the error's own words, and is raised. While the worker stops,
+    what fails may fail for that, as processes do that were told to end with it: the run is queued again. The next
+    queued run is announced in the end.
     """
     with _hold(run) as held:
         return _train(run) if held and hours.waiting(run) is None and _begin(run) else None
@@ -181,18 +200,25 @@ def train(run: Run) -> Checkpoint | None:
 
 def _train(run: Run) -> Checkpoint | None:
     try:
-        return _learn(run)
+        with stops.held(partial(_put_back, run)):
+            return _learn(run)
     except Lost as failure:
         log.warning("%s", failure)
         return None
-    except TalkbackError as failure:
-        log.warning("%s failed: %s", run, failure)
-        _give_up(run, str(failure))
-        return None
     except Exception as failure:
-        _give_up(run, _sentence(failure))
+        is_named = isinstance(failure, TalkbackError)
+        if stops.is_asked() and not isinstance(failure, Cancelled):
+            log.warning("%s is queued again: %s", run, failure)
+            _put_back(run)
+            return None
+        if is_named:
+            log.warning("%s failed: %s", run, failure)
+        _give_up(run, str(failure) if is_named else _sentence(failure))
+        if is_named:
+            return None
         raise
     finally:
+        _clear_snapshots()
         # Repeated runs stand behind all others: people wait for what they have just taught.
         queued = Run.objects.filter(status=Run.Status.QUEUED)
         following = queued.order_by(F("again").asc(nulls_first=True), "pk").first()
@@ -228,6 +254,15 @@ def _give_up(run: Run, reason: str) -> None:
         log.warning("%s was given to another worker after a silence; this one ended with: %s", run, reason)
         return
     fail(run, reason)
+
+
+@transaction.atomic
+def _put_back(run: Run) -> None:
+    """Queue a run again as the worker that had it and was asked to stop; nothing happens when it is over, or another
+    worker has it. Its samples stay claimed. No attempt is counted: a run does not fail for being stopped often."""
+    mine = Run.objects.select_for_update().filter(pk=run.pk, status=Run.Status.RUNNING, attempts=run.attempts).first()
+    if mine is not None:
+        mine.move(Run.Status.QUEUED, progress={}, attempts=mine.attempts - 1)
 
 
 def recover() -> list[Run]:
@@ -326,17 +361,16 @@ def _learn(run: Run) -> Checkpoint:
     )
     replayed = collation.examples(again, max_tokens=recipe.max_tokens)
     written = sum(one.rewrite is not None for one in taught)
-    rehearsed = rehearsal.drawn(recipe, len(samples), run.seed, written, len(replayed))
+    rehearsed = rehearsal.drawn(recipe, len(samples), run.seed, written, len(replayed), until=run.created_at)
     # Looking at a sample is one unit of work, an update on it about three: there and back again.
     ledger = Ledger(run, (len(samples) + len(rehearsed)) * (1 + 3 * recipe.updates))
     ledger.beat("loading", 0, 1, force=True)
     clear_orphans()
-    needed, free = forecast.room(recipe)
-    if free < needed:
-        raise DiskFull(f"There is no room for the new weights. {_room(needed, free)}")
+    check_room(recipe)
     number = (Checkpoint.objects.aggregate(Max("number"))["number__max"] or 0) + 1
     name = f"{settings.MODEL_NAME}-{number}-{uuid.uuid4().hex[:8]}".replace("/", "-")
     path = Path("checkpoints") / name
+    has_snapshot = recipe.weights == "lora" and not outside.is_outside()
     job = learning.Job(
         model=settings.MODEL,
         start=parent.folder,
@@ -350,6 +384,8 @@ def _learn(run: Run) -> Checkpoint:
         refrains=refrains.drawn(recipe, run.seed),
         is_sharded=settings.LEARN_SHARDED,
         gives_way_to=engines.addresses() if settings.LEARN_GIVES_WAY else (),
+        snapshot=snapshots.home(Path(settings.DATA_DIR)) / str(run.pk) if has_snapshot else None,
+        code_version=run.code_version,
     )
     try:
         if outside.is_outside():
@@ -385,14 +421,22 @@ def _samples(run: Run, parent: Checkpoint, recipe: Recipe) -> list[Sample]:
     return batches.fresh(samples, parent, recipe)
 
 
+def check_room(recipe: Recipe) -> None:
+    """Raises DiskFull where the weights of such a run would not fit beside what is kept for chat."""
+    needed, free = forecast.room(recipe)
+    if free < needed:
+        raise DiskFull(f"There is no room for the new weights. {_room(needed, free)}")
+
+
 def _room(needed: int, free: int) -> str:
     wanted, left = f"{needed / forecast.MIB:.1f} MiB", f"{free / forecast.MIB:.1f} MiB"
-    return f"They need about {wanted}, and DATA_DIR now has {left} free: make room, then have it learn now."
+    beside = f" beside the {settings.DISK_RESERVE_MB} MiB that are kept for chat" if settings.DISK_RESERVE_MB else ""
+    return f"They need about {wanted}, and DATA_DIR now has {left} free{beside}: make room, then have it learn now."
 
 
 def _is_full(failure: BaseException) -> bool:
     """Whether a disk was full: Python says so by a number, safetensors in words alone."""
-    return getattr(failure, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left on device" in str(failure)
+    return getattr(failure, "errno", None) in stores.FULL_ERRNOS or "No space left on device" in str(failure)
 
 
 @transaction.atomic
@@ -429,9 +473,10 @@ def _finish(run: Run, parent: Checkpoint, recipe: Recipe, made: Made, learned: L
 
 def clear_orphans(*, only_broken: bool = False) -> list[str]:
     """Remove folders of weights that no checkpoint names, or one that was let go of: a worker died between writing and
-    committing them, or between letting them go and removing them. `only_broken`: none that is whole and was never let
-    go of (the database may be an older one, put back), and nothing while a run is at work, whose weights no row names
-    yet."""
+    committing them, or between letting them go and removing them; and snapshots of runs that are over. `only_broken`:
+    none that is whole and was never let go of (the database may be an older one, put back), and nothing while a run is
+    at work, whose weights no row names yet."""
+    _clear_snapshots()
     folder = Path(settings.DATA_DIR) / "checkpoints"
     orphans = {}
     with transaction.atomic():
@@ -447,6 +492,12 @@ def clear_orphans(*, only_broken: bool = False) -> list[str]:
     for gone in orphans.values():
         shutil.rmtree(gone, ignore_errors=True)
     return list(orphans)
+
+
+def _clear_snapshots() -> None:
+    """Remove those of runs that are over."""
+    at_work = Run.objects.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING))
+    snapshots.clear(Path(settings.DATA_DIR), keep=at_work.values_list("pk", flat=True))
 
 
 def _sentence(failure: Exception) -> str:

@@ -30,6 +30,10 @@ from webapp.http10 import unchunked
 from webapp.paths import is_under, tidy
 from webapp.urls import websocket_urlpatterns
 
+if settings.DATABASE_THREADS and "timeout" in settings.DATABASES["default"].get("OPTIONS", {}):
+    # A worker waits longer for its turn at SQLite than a person does, who is told and may send it again.
+    settings.DATABASES["default"]["OPTIONS"]["timeout"] = settings.SQLITE_WEB_PATIENCE_S
+
 api = ApiHandler()
 
 

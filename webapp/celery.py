@@ -1,9 +1,14 @@
-"""The Celery application: two queues, and a beat that sweeps."""
+"""The Celery application: two queues, a beat that sweeps, and workers that stop in good order."""
 
 import os
+import signal
+import threading
 
 from celery import Celery
-from celery.signals import heartbeat_sent
+from celery.platforms import EX_OK
+from celery.signals import heartbeat_sent, worker_ready
+
+from core import stops
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 
@@ -26,3 +31,25 @@ def say_alive(**kwargs: object) -> None:
     from webapp import heartbeats
 
     heartbeats.beat(app.amqp.queues.consume_from)
+
+
+@worker_ready.connect
+def stop_in_good_order(**kwargs: object) -> None:
+    """Take SIGTERM, SIGINT and SIGQUIT from Celery, whose cold shutdown raises within the task at work: of threads, and
+    of the one task that a solo pool runs in this very thread, it can cancel none.
+
+    Each of them now means: take no further task, finish or hand back the one at work, end within STOP_S. A second one
+    means at once.
+    """
+    from celery.worker import state
+
+    watch = stops.watch()
+    if threading.current_thread() is not threading.main_thread():
+        return  # a worker within another program, which has its own signals
+
+    def stop(number: int, frame: object) -> None:
+        watch.ask()
+        state.should_stop = EX_OK  # type: ignore[assignment]  # heard between two tasks
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, stop)

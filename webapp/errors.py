@@ -8,18 +8,21 @@ from __future__ import annotations
 import logging
 import math
 import re
+import sys
 from typing import Any
 from uuid import uuid4
 
 from django.core.exceptions import DisallowedHost, RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
+from django.template.loader import render_to_string
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 
 from chat.api import anthropic_events
 from chat.api.wire import shape
 from chat.models import ApiKey
+from core import stores
 from core.errors import TalkbackError
 from webapp.paths import guide, is_programs
 
@@ -134,6 +137,9 @@ def connect(api: NinjaAPI) -> None:
 
     @api.exception_handler(Exception)
     def unknown(request: HttpRequest, error: Exception) -> HttpResponse:
+        if (failure := stores.name_failure(error)) is not None:
+            log.error("%s %s is %s (%s): %s", request.method, request.path, failure.code, request_id(request), error)
+            return answer(request, failure)
         log.error("%s %s broke (%s)", request.method, request.path, request_id(request), exc_info=error)
         return answer(request, TalkbackError("Something went wrong here; the log has the details."))
 
@@ -217,4 +223,24 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 
 def broken(request: HttpRequest) -> HttpResponse:
+    error = sys.exception() if sys.version_info >= (3, 12) else sys.exc_info()[1]
+    if error is not None and (failure := stores.name_failure(error)) is not None:
+        return told(request, failure)
     return page(request, 500, "Something went wrong here. It was logged; nothing you sent before is lost.")
+
+
+def told(request: HttpRequest, failure: TalkbackError) -> HttpResponse:
+    """A failure that has a name: for a program in its shape, for a page's own request as a note on the page, which
+    stays as it is, else as a page."""
+    if is_programs(request):
+        return answer(request, failure)
+    if "HX-Request" in request.headers:
+        context = {"sentence": str(failure), "pushed": True}
+        response = render(request, "chat/_complaint.html", context, status=failure.status)
+        response.headers["HX-Reswap"] = "none"
+    else:
+        context = {"sentence": str(failure), "status": failure.status}
+        response = HttpResponse(render_to_string("error.html", context), status=failure.status)
+    if failure.retry_after_s is not None:
+        response.headers["Retry-After"] = str(math.ceil(failure.retry_after_s))
+    return response

@@ -17,7 +17,7 @@ from django.conf import settings
 from django.core.exceptions import RequestAborted, RequestDataTooBig
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
 from django.core.handlers.exception import convert_exception_to_response
-from django.db import close_old_connections
+from django.db import DatabaseError, close_old_connections
 from django.http import HttpRequest
 from django.http.response import HttpResponse, HttpResponseBase
 from django.urls import set_script_prefix
@@ -63,7 +63,10 @@ class ApiHandler(ASGIHandler):
             if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
                 response = not_allowed(request, response)
             if refusal := refused(request, response):
-                await sync_to_async(note_refusal)(*refusal)
+                try:
+                    await sync_to_async(note_refusal)(*refusal)
+                except DatabaseError as error:  # a note, and no condition of the answer
+                    log.warning("a refusal was not noted: %s", error)
             return response
 
         self._view_middleware: list[Any] = []

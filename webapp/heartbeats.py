@@ -29,13 +29,16 @@ def beat(queues: Iterable[str]) -> None:
 
 
 def silences() -> dict[str, float | None]:
-    """Seconds since a worker of each queue was last heard; None: never since Redis started. Raises RedisError.
+    """Seconds since a worker of each queue was last heard; None: never since Redis started. Raises RedisError, also
+    where Redis answers and keeps nothing, as with a full disk: it says of nobody then what is so.
 
     A learner at work cannot beat, for it has one thread: its run's heartbeat counts as its own.
     """
     from training.models import Run
 
-    spoken = _redis(settings.REDIS_URL).mget([f"talkback:alive:{queue}" for queue in QUEUES])
+    store = _redis(settings.REDIS_URL)
+    store.set("talkback:asked", time.time(), ex=60)
+    spoken = store.mget([f"talkback:alive:{queue}" for queue in QUEUES])
     now = time.time()
     silence = {
         queue: None if at is None else max(0.0, now - float(at)) for queue, at in zip(QUEUES, spoken, strict=True)

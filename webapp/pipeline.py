@@ -15,7 +15,7 @@ from django.db.models import Model, QuerySet
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from chat import quiet, replies, sessions
+from chat import quiet, sessions, writers
 from chat.models import Turn
 from core.errors import TalkbackError
 from core.states import Stateful, moved
@@ -102,7 +102,8 @@ def sweep() -> int:
             return 0
         repair = async_to_sync(_repair)
         for part in (
-            replies.close_stranded,
+            writers.close_stranded,
+            writers.clear,
             _close_idle,
             runs.recover,
             forgetting.catch_up,

@@ -10,18 +10,15 @@ from pathlib import Path
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
-from core.textfiles import read_lines
+from core.envfile import model_folder, read_settings
 from core.visible import name_fault
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(os.environ.get("DATA_DIR") or BASE_DIR / "var").resolve()
 
 ENV_FILE = Path(os.environ.get("ENV_FILE") or DATA_DIR / "env")
-if ENV_FILE.is_file():  # written by the set-up, so that any shell finds what the processes run with
-    for line in read_lines(ENV_FILE):
-        name, separator, value = line.partition("=")
-        if separator and not name.startswith("#"):
-            os.environ.setdefault(name, value)
+for name, value in read_settings(ENV_FILE, DATA_DIR).items():  # so that any shell finds what the processes run with
+    os.environ.setdefault(name, value)
 
 
 def env(name: str, default: str = "") -> str:
@@ -95,7 +92,7 @@ REQUEST_BODY_S = float(env("REQUEST_BODY_S", "30"))
 """In each such time a body brings 32 KB more, or its end."""
 
 # The model, and who answers for it.
-MODEL = env("MODEL", str(DATA_DIR / "models" / "smollm2-135m-instruct"))
+MODEL = model_folder(env("MODEL", str(DATA_DIR / "models" / "smollm2-135m-instruct")), DATA_DIR)
 MODEL_NAME = env("MODEL_NAME", "talkback")
 if fault := name_fault(MODEL_NAME):
     raise ImproperlyConfigured(f"MODEL_NAME: {fault}")
@@ -170,6 +167,8 @@ RETAIN_LAST = int(env("RETAIN_LAST", "10"))
 """How many retired checkpoints of each line keep their weights, however old."""
 RETAIN_DAYS = int(env("RETAIN_DAYS", "30"))
 """How many days weights are kept after their last move, whatever else."""
+DISK_RESERVE_MB = int(env("DISK_RESERVE_MB", "200"))
+"""How much of DATA_DIR's disk learning leaves free, so that what people say can always be kept."""
 
 # What may be learned from, and what is removed from it first (docs/privacy.md).
 LEARN_BY_DEFAULT = env("LEARN_BY_DEFAULT", "1") == "1"
@@ -243,6 +242,8 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON; "
         "PRAGMA wal_autocheckpoint=8000; PRAGMA cache_size=-32000; PRAGMA mmap_size=268435456;",
     }
+SQLITE_WEB_PATIENCE_S = 10
+"""How long a request waits for its turn to write SQLite before it is told to come again."""
 DATABASE_THREADS = int(env("DATABASE_THREADS", "1" if DATABASES["default"]["ENGINE"].endswith("sqlite3") else "4"))
 """Threads of the web process that do the API's database work, each with a connection that it keeps; 0: as Django has
 it, a thread and a connection for each request. SQLite has one writer at a time, and a second thread would only wait."""

@@ -7,6 +7,7 @@ from datetime import timedelta
 from functools import partial
 
 from django.core import signing
+from django.db import DatabaseError
 from django.db.models import Q
 from django.http import HttpRequest
 from django.utils import timezone
@@ -14,7 +15,7 @@ from ninja.security import HttpBearer
 
 from chat import guesses, limits
 from chat.models import ApiKey
-from core import threads
+from core import stores, threads
 from core.errors import TalkbackError
 
 SCOPES = ("chat", "feedback", "admin")
@@ -120,7 +121,11 @@ def note_use(key: ApiKey) -> None:
     now = timezone.now()
     before = now - timedelta(seconds=NOTED_S)
     if key.used_at is None or key.used_at < before:
-        ApiKey.objects.filter(Q(used_at=None) | Q(used_at__lt=before), pk=key.pk).update(used_at=now)
+        try:
+            ApiKey.objects.filter(Q(used_at=None) | Q(used_at__lt=before), pk=key.pk).update(used_at=now)
+        except DatabaseError as error:  # on a full disk what only reads goes on
+            if not isinstance(stores.name_failure(error), stores.DiskFull):
+                raise
 
 
 def note_refusal(key: ApiKey, refusal: TalkbackError) -> None:

@@ -17,7 +17,7 @@ from chat import replies, sessions
 from chat.api.wire import EventStream
 from chat.models import Turn
 from chat.replies import Spoken
-from core import threads
+from core import stores, threads
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers import engines
 
@@ -56,6 +56,18 @@ async def begun(begin: Callable[[], list[Turn]]) -> list[Turn]:
     except asyncio.CancelledError:
         await threads.call(partial(forsake, await beginning))
         raise
+
+
+async def leave(turns: Sequence[Turn]) -> None:
+    """`forsake`, off the event loop; what no database takes now is closed later."""
+    try:
+        await asyncio.shield(threads.call(partial(forsake, turns)))
+    except Exception as error:
+        if stores.name_failure(error) is None:
+            raise
+        for turn in turns:
+            if not turn.repeated and turn.status == Turn.Status.ANSWERING:
+                replies.close_later(turn, {"text": ""}, error)
 
 
 def forsake(turns: Sequence[Turn]) -> None:
@@ -98,14 +110,16 @@ async def events(turns: Sequence[Turn], encoder: Encoder, *, done: bool = False)
         if not begun:
             raise
         last = encoder.fail(failure)
-    except Exception:
+    except Exception as error:
         if not begun:
             raise
-        log.exception("turn %s broke in mid-stream", turns[0].pk)
-        last = encoder.fail(TalkbackError("Something went wrong here; the log has the details."))
+        named = stores.name_failure(error)
+        if named is None:
+            log.exception("turn %s broke in mid-stream", turns[0].pk)
+        last = encoder.fail(named or TalkbackError("Something went wrong here; the log has the details."))
     finally:
         if not ended:
-            await asyncio.shield(threads.call(partial(forsake, turns)))
+            await leave(turns)
     yield last
 
 
@@ -123,7 +137,7 @@ async def whole(
         ended = True
     finally:
         if not ended:
-            await asyncio.shield(threads.call(partial(forsake, turns)))
+            await leave(turns)
     if done:
         await threads.call(partial(sessions.close, turns[0].session))
     return await kept(turns)

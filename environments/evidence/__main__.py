@@ -17,6 +17,7 @@ from contextlib import aclosing
 from functools import partial
 from pathlib import Path
 
+from core import pipes
 from core.errors import TalkbackError
 from environments.actor import KEY as ACTOR_KEY
 from environments.actor import Actor
@@ -183,6 +184,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    pipes.end_with_reader()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it politely has everything stopped
     os.umask(0o077)  # what people said, and keys, are nobody else's
     raise SystemExit(main(sys.argv[1:]))

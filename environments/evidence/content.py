@@ -29,6 +29,7 @@ from pathlib import Path
 from statistics import mean, quantiles
 from typing import Any, Protocol
 
+from core import pipes
 from core.textfiles import read_lines
 from environments import grams
 
@@ -339,4 +340,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    pipes.end_with_reader()
     main()

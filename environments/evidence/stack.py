@@ -71,6 +71,7 @@ SETTINGS: dict[str, str] = {
     "LEARN_PROCESSES": "1",
     "ENGINE_PRIORITIES": "0",  # nobody watches a reply grow here, and no batch is full before votes are cast
     "LOG_LEVEL": "INFO",
+    "STOP_S": f"{STOP_S:g}",
     # What a person set for their own Talkback holds there, and not here.
     **dict.fromkeys(
         (

@@ -20,7 +20,14 @@ from tokenizers import Tokenizer
 
 from core.errors import TalkbackError
 from gpu_workers.engine import PauseMode
-from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused
+from gpu_workers.errors import (
+    AdapterInvalid,
+    AdapterMissing,
+    EngineGarbled,
+    EngineRefused,
+    EngineUnavailable,
+    KeyRefused,
+)
 from gpu_workers.tinker import files
 from gpu_workers.tinker.service import Service, scored
 from gpu_workers.types import Choices, Completion, Delta, Sampling, Scored, Top, storable
@@ -266,7 +273,7 @@ class TinkerEngine:
         (one,) = said.sequences
         ids, logprobs = list(one.tokens), one.logprobs
         if logprobs is None or len(logprobs) != len(ids):
-            raise EngineRefused(f"Tinker returned {len(logprobs or ())} log-probs for {len(ids)} tokens.")
+            raise EngineGarbled(f"Tinker returned {len(logprobs or ())} log-probs for {len(ids)} tokens.")
         finish = str(one.stop_reason)
         ends = {*sampling.stop_token_ids, *(() if sampling.ignore_eos else self._ends())}
         is_ended = finish == "stop" and bool(ids) and ids[-1] in ends
@@ -321,5 +328,5 @@ def _top(one: Any, count: int) -> Top:
     """The likeliest tokens beside each drawn one, likeliest first."""
     rows = one.topk_logprobs
     if rows is None or len(rows) < count:
-        raise EngineRefused(f"Tinker returned {len(rows or ())} lists of likely tokens for {count} tokens.")
+        raise EngineGarbled(f"Tinker returned {len(rows or ())} lists of likely tokens for {count} tokens.")
     return tuple(tuple((int(id), float(logprob)) for id, logprob in row or ()) for row in rows[:count])

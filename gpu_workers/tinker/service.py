@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpu_workers.errors import EngineRefused, EngineUnavailable, KeyRefused
+from gpu_workers.errors import EngineGarbled, EngineRefused, EngineUnavailable, KeyRefused
 
 URL = "https://tinker.thinkingmachines.dev/services/tinker-prod"
 """Where the package sends everything, unless TINKER_BASE_URL says otherwise."""
@@ -158,10 +158,10 @@ class Service:
 
 
 def scored(said: Sequence[float | None] | None, length: int, count: int) -> list[float]:
-    """The last `count` of a prompt's log-probs. Raises EngineRefused where one is missing or the lengths disagree."""
+    """The last `count` of a prompt's log-probs. Raises EngineGarbled where one is missing or the lengths disagree."""
     if said is None or len(said) != length:
-        raise EngineRefused(f"Tinker returned {len(said or ())} log-probs for {length} tokens.")
+        raise EngineGarbled(f"Tinker returned {len(said or ())} log-probs for {length} tokens.")
     last = [value for value in said[-count:] if value is not None]
     if len(last) != count:
-        raise EngineRefused(f"Tinker returned no log-prob for {count - len(last)} of {count} tokens.")
+        raise EngineGarbled(f"Tinker returned no log-prob for {count - len(last)} of {count} tokens.")
     return [float(value) for value in last]

@@ -12,11 +12,11 @@ from asgiref.sync import sync_to_async
 from django.db import OperationalError
 from django.utils import timezone
 
-from chat import replies, turns
+from chat import replies, turns, writers
 from chat.models import Session, Turn
 from chat.rendering import Renderer
 from core import threads
-from gpu_workers.errors import EngineRefused, EngineUnavailable, KeyRefused
+from gpu_workers.errors import EngineGarbled, EngineUnavailable, KeyRefused
 from gpu_workers.types import Delta, Sampling
 from tests.chat.conftest import assistant, open_turn, reply_to, until, user
 from training.holding import ensure_loaded
@@ -85,7 +85,7 @@ async def test_lengths_that_disagree_raise(session, engine):
                 yield type(delta)(delta.text, delta.ids, (), delta.finish_reason)
 
     engine.__class__ = Forgetful
-    with pytest.raises(EngineRefused, match="0 log-probs for 1 tokens"):
+    with pytest.raises(EngineGarbled, match="0 log-probs for 1 tokens"):
         await reply_to(turn := await open_turn(session, HI), engine)
     turn = await Turn.objects.aget(pk=turn.pk)
     assert turn.status == Turn.Status.CLOSED
@@ -453,11 +453,12 @@ async def test_a_reply_that_is_whole_is_kept_though_its_reader_leaves_before_a_t
 
 async def test_a_writer_that_was_killed_leaves_a_turn_that_is_closed_later(session, engine):
     turn = await open_turn(session, HI)
-    assert await sync_to_async(replies.close_stranded)() == 0  # it may still be written
-    long_ago = timezone.now() - timedelta(seconds=replies.SILENCE_S + 1)
+    await Turn.objects.filter(pk=turn.pk).aupdate(writer="0" * 32)  # on another machine, or in a backup
+    assert await sync_to_async(writers.close_stranded)() == 0  # it may still be written
+    long_ago = timezone.now() - timedelta(seconds=writers.SILENCE_S + 1)
     await Turn.objects.filter(pk=turn.pk).aupdate(moved_at=long_ago)
 
-    assert await sync_to_async(replies.close_stranded)() == 1
+    assert await sync_to_async(writers.close_stranded)() == 1
 
     turn = await Turn.objects.aget(pk=turn.pk)
     assert (turn.status, turn.finish_reason) == (Turn.Status.CLOSED, "error")
@@ -468,7 +469,7 @@ async def test_a_writer_that_was_killed_leaves_a_turn_that_is_closed_later(sessi
 async def test_a_writer_that_lives_says_so(session, engine):
     engine.hold(after=1)
     turn = await open_turn(session, HI)
-    long_ago = timezone.now() - timedelta(seconds=replies.SILENCE_S + 1)
+    long_ago = timezone.now() - timedelta(seconds=writers.SILENCE_S + 1)
     await Turn.objects.filter(pk=turn.pk).aupdate(moved_at=long_ago)
     writer = asyncio.create_task(reply_to(turn, engine))
 
@@ -476,7 +477,7 @@ async def test_a_writer_that_lives_says_so(session, engine):
         return (await Turn.objects.aget(pk=turn.pk)).moved_at > long_ago
 
     await until(heard, "a beat")
-    assert await sync_to_async(replies.close_stranded)() == 0
+    assert await sync_to_async(writers.close_stranded)() == 0
     engine.release()
     assert (await writer).status == Turn.Status.SERVED
 

@@ -9,12 +9,14 @@ from typing import Any
 
 import httpx
 import pytest
+from aiohttp import web
 
 from gpu_workers import engines
 from gpu_workers.engine import Engine
-from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused, NoRoom
+from gpu_workers.errors import AdapterMissing, EngineGarbled, EngineRefused, EngineUnavailable, KeyRefused, NoRoom
 from gpu_workers.openai_chat import OpenAIChat
 from gpu_workers.types import Sampling
+from tests.stack import free_port
 
 
 class Scripted(Engine):
@@ -163,7 +165,7 @@ async def test_tokens_that_do_not_add_up_raise() -> None:
     chunk = {"text": "x", "output_ids": [3], "meta_info": meta(5, None, entries(3))}
     engine = Scripted(lambda request: events(chunk))
 
-    with pytest.raises(EngineRefused, match="are not 5"):
+    with pytest.raises(EngineGarbled, match="are not 5"):
         _ = [piece async for piece in engine.stream((8,), Sampling())]
 
 
@@ -171,7 +173,7 @@ async def test_logprobs_that_do_not_match_the_tokens_raise() -> None:
     answer = {"text": "x", "output_ids": [3, 4], "meta_info": meta(2, "stop", entries(3))}
     engine = Scripted(lambda request: httpx.Response(200, json=answer))
 
-    with pytest.raises(EngineRefused, match="1 log-probs for 2 tokens"):
+    with pytest.raises(EngineGarbled, match="1 log-probs for 2 tokens"):
         await engine.generate((8,), Sampling())
 
 
@@ -179,7 +181,7 @@ async def test_scores_of_other_tokens_raise() -> None:
     answer = {"text": "", "output_ids": [], "meta_info": meta(0, "length") | {"input_token_logprobs": entries(8, 5)}}
     engine = Scripted(lambda request: httpx.Response(200, json=answer))
 
-    with pytest.raises(EngineRefused, match="other tokens"):
+    with pytest.raises(EngineGarbled, match="other tokens"):
         await engine.score((8,), (6,))
     with pytest.raises(ValueError, match="needs a prompt"):
         await engine.score((), (6,))
@@ -212,7 +214,7 @@ async def test_a_token_that_is_called_0_is_asked_for_by_its_name(said_again, by_
 
     engine = Scripted(answer)
     if words:
-        with pytest.raises(EngineRefused, match=words):
+        with pytest.raises(EngineGarbled, match=words):
             await engine.score((8,), (7, LAST))
     else:
         assert (await engine.score((8,), (7, LAST))).logprobs == (-9.0, -8.0)
@@ -339,7 +341,7 @@ async def test_likely_tokens_that_do_not_match_the_tokens_raise() -> None:
         "meta_info": meta(1, "stop", [[-0.5, 1, None]]) | {"output_top_logprobs": [[], []]},
     }
     engine = Scripted(lambda request: httpx.Response(200, json=content))
-    with pytest.raises(EngineRefused, match="likely tokens"):
+    with pytest.raises(EngineGarbled, match="likely tokens"):
         await engine.generate((1, 2), Sampling(top_logprobs=2))
 
 
@@ -401,3 +403,92 @@ async def test_a_character_that_no_database_keeps_is_replaced_in_the_text_and_no
 
     assert reply.text == "".join(piece.text for piece in streamed) == "a\ufffdb"
     assert reply.ids == (1, 2, 3)
+
+
+# What is no engine
+
+PAGE = "<!doctype html><title>Welcome to nginx</title>"
+
+
+def ask_all(engine: Engine) -> dict[str, Any]:
+    """Every question that has an answer, by its name."""
+
+    async def streamed() -> None:
+        _ = [piece async for piece in engine.stream((8,), Sampling())]
+
+    return {
+        "generate": lambda: engine.generate((8,), Sampling()),
+        "stream": streamed,
+        "score": lambda: engine.score((8,), (6,)),
+        "score_choices": lambda: engine.score_choices((8,), (6, 7)),
+        "adapters": engine.adapters,
+        "info": engine.info,
+        "server_info": engine.server_info,
+        "load_adapter": lambda: engine.load_adapter("a", "/a"),
+    }
+
+
+@pytest.mark.parametrize("question", ask_all(Engine("")))
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx.Response(200, text=PAGE),
+        httpx.Response(404, text=PAGE),
+        httpx.Response(405, text=PAGE),
+        httpx.Response(200, json={"hello": "world", "data": 7}),
+        httpx.Response(200, json=[1, 2]),
+        httpx.Response(200, text="data: [1, 2]\n\ndata: [DONE]\n\n"),
+        httpx.Response(200, text='data: {"text": "x"}\n\ndata: [DONE]\n\n'),
+        httpx.Response(200, text="data: {torn\n\ndata: [DONE]\n\n"),
+    ],
+    ids=["page", "page 404", "page 405", "other JSON", "a list", "event list", "event without meta", "torn event"],
+)
+async def test_what_no_engine_says_is_no_fault_of_the_request(question: str, answer: httpx.Response) -> None:
+    engine = Scripted(lambda request: answer)
+    engine._weights = ""
+    if question == "info" and answer.text.startswith('{"hello'):
+        return  # any object will do there
+    if question == "server_info" and answer.text.startswith('{"hello'):
+        return
+
+    with pytest.raises(EngineUnavailable) as failure:
+        await ask_all(engine)[question]()
+
+    assert failure.value.status in (502, 503)
+    assert failure.value.retryable
+
+
+@pytest.mark.parametrize("status", [200, 404])
+async def test_a_page_is_named(status: int) -> None:
+    with pytest.raises(EngineGarbled, match=r"is no engine: it sent a page\. ENGINE_URL must name one"):
+        await Scripted(lambda request: httpx.Response(status, text=PAGE)).adapters()
+
+
+async def test_a_stream_that_ends_in_numbers_that_do_not_add_up_has_not_ended() -> None:
+    broken = {"text": "b", "output_ids": [2], "meta_info": meta(2, "stop", [])}
+    engine = Scripted(lambda request: events(INCREMENTAL[0], broken), at_once=True)
+    pieces = engine.stream((8,), Sampling())
+
+    piece = await anext(pieces)
+    assert (piece.text, piece.finish_reason) == ("a", None)
+    with pytest.raises(EngineGarbled, match="0 log-probs for 1 tokens"):
+        await anext(pieces)
+
+
+async def test_a_web_site_is_not_ready_to_answer() -> None:
+    async def site(request: web.Request) -> web.Response:
+        return web.Response(text=PAGE, content_type="text/html")
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", site)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port := free_port()).start()
+    engine = Engine(f"http://127.0.0.1:{port}")
+    try:
+        assert not await engine.ready()
+        with pytest.raises(EngineGarbled, match="it sent a page"):
+            _ = [piece async for piece in engine.stream((8,), Sampling())]
+    finally:
+        await engine.aclose()
+        await runner.cleanup()

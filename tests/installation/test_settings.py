@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from installation import settings
+from installation import findings, settings
+from installation.places import ROOT
 
 
 @pytest.fixture(autouse=True)
 def nobody_set_anything(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in (*settings.KEPT, "PORT", "HOST", "SECRET_KEY", "REDIS_PASSWORD"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(settings, "ENV_FILE", tmp_path / "env")
+    place(tmp_path, monkeypatch)
+
+
+def place(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have DATA_DIR be `folder`."""
+    monkeypatch.setattr(settings, "DATA_DIR", folder)
+    monkeypatch.setattr(settings, "ENV_FILE", folder / "env")
+    monkeypatch.setattr(findings, "DEFAULT_MODEL", folder / "models" / "smollm2-135m-instruct")
 
 
 def start() -> dict[str, str]:
@@ -121,3 +132,76 @@ def test_several_engines_get_an_address_each_and_those_of_others_are_adopted(mon
     assert not {"ENGINE_PORT", "ENGINE_PORTS", "ENGINE_URL"} & adopted.keys()
     monkeypatch.delenv("ENGINE_URLS")
     assert start()["ENGINE_URLS"] == "http://gpu-1:30000, http://gpu-2:30000"
+
+
+def test_what_nobody_said_is_not_written_down(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    start()
+    assert not {"MODEL", "PROFILE"} & settings.written().keys()
+
+    monkeypatch.setenv("MODEL", str(tmp_path / "models" / "smollm2-135m-instruct"))  # the default, in full
+    start()
+    assert "MODEL" not in settings.written()
+
+    monkeypatch.setenv("MODEL", "Qwen/Qwen3-4B")  # and one that was said is, as it was said
+    start()
+    assert settings.written()["MODEL"] == "Qwen/Qwen3-4B"
+
+
+def seen_by_manage(folder: Path, *names: str) -> list[str]:
+    """These settings as a management command has them in any shell."""
+    clean = {name: value for name, value in os.environ.items() if name not in {*settings.KEPT, "ENV_FILE", "PORT"}}
+    asked = "; ".join(["from webapp import settings", *(f"print(settings.{name})" for name in names)])
+    command = [sys.executable, "-c", asked]
+    done = subprocess.run(
+        command, cwd=ROOT, env=clean | {"DATA_DIR": str(folder)}, capture_output=True, text=True, check=True
+    )
+    return done.stdout.splitlines()
+
+
+def test_a_folder_that_was_moved_names_nothing_of_where_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    old, new = tmp_path / "old", tmp_path / "new"
+    (old / "models" / "own").mkdir(parents=True)
+    (old / "recipe.json").write_text("{}")
+    place(old, monkeypatch)
+    monkeypatch.setenv("MODEL", str(old / "models" / "own"))
+    monkeypatch.setenv("RECIPE", str(old / "recipe.json"))
+    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{old}/own.sqlite3")
+    start()
+    for name in ("MODEL", "RECIPE", "DATABASE_URL"):
+        monkeypatch.delenv(name)
+
+    old.rename(new)
+
+    place(new, monkeypatch)
+    asked = settings.asked_for()
+    assert (asked["MODEL"], asked["RECIPE"]) == (str(new / "models" / "own"), str(new / "recipe.json"))
+    assert asked["DATABASE_URL"] == f"sqlite:///{new}/own.sqlite3"
+    seen = seen_by_manage(new, "MODEL", "RECIPE", "DATA_DIR", "DATABASES['default']['NAME']")
+    assert seen == [str(new / "models" / "own"), str(new / "recipe.json"), str(new), str(new / "own.sqlite3")]
+
+
+def test_a_backup_of_before_whose_model_nobody_set_is_restored_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    new = tmp_path / "new"
+    (new / "models" / "smollm2-135m-instruct").mkdir(parents=True)
+    # As earlier versions wrote it.
+    written = ["DATA_DIR=/srv/gone", "MODEL=/srv/gone/models/smollm2-135m-instruct", "PROFILE=embedded"]
+    (new / "env").write_text("".join(f"{line}\n" for line in written))
+
+    place(new, monkeypatch)
+
+    assert "MODEL" not in settings.asked_for()
+    assert findings.model_files(settings.asked_for()).fine
+    assert seen_by_manage(new, "MODEL") == [str(new / "models" / "smollm2-135m-instruct")]
+
+
+def test_a_model_of_the_hub_is_found_in_its_copy_wherever_the_folder_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setenv("MODEL", "Qwen/Qwen3-4B")
+    start()
+    copy = tmp_path / "models" / "Qwen--Qwen3-4B"
+    copy.mkdir(parents=True)
+    (copy / "config.json").write_text("{}")
+    assert seen_by_manage(tmp_path, "MODEL") == [str(copy)]

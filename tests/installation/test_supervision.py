@@ -15,6 +15,7 @@ import pytest
 
 from gpu_workers import leases
 from installation import supervision
+from installation.speech import Trouble
 
 WAITS = [sys.executable, "-c", "print('up', flush=True); import signal; signal.pause()"]
 
@@ -76,6 +77,25 @@ def test_every_process_restarts_logs_and_takes_its_children_with_it(folder: Path
         program = written[f"program:{name}"]
         assert (program["autorestart"], program["stopasgroup"], program["killasgroup"]) == ("true", "true", "true")
         assert program["stdout_logfile"] == str(folder / "log" / f"{name}.log")
+
+
+def test_every_process_has_the_same_time_to_stop_and_is_asked_politely(folder: Path):
+    for settings, seconds in ((settings_of(), "30"), (settings_of(STOP_S="89.5"), "90")):
+        written = configuration(settings)
+        programs = [written[section] for section in written.sections() if section.startswith("program:")]
+        assert {(program["stopsignal"], program["stopwaitsecs"]) for program in programs} == {("TERM", seconds)}
+
+
+def test_workers_stop_together_before_what_they_need(folder: Path):
+    written = configuration(settings_of())
+    groups = [written[section] for section in written.sections() if section.startswith("group:")]
+    groups.sort(key=lambda group: -int(group["priority"]))  # the order in which supervisord stops them
+    assert [group["programs"] for group in groups] == ["web,judge,learn,beat", "engine", "redis"]
+
+
+def test_a_time_to_stop_that_is_none_is_refused_with_a_sentence(folder: Path):
+    with pytest.raises(Trouble, match="STOP_S is 'soon': it takes a number of seconds, 6 or more"):
+        supervision.write_supervisor_configuration(settings_of(STOP_S="soon"))
 
 
 def test_no_secret_stands_in_a_command_line(folder: Path):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable
+from gpu_workers.errors import AdapterMissing, EngineGarbled, EngineRefused, EngineUnavailable
 from judge import findings, gate, heldout
 from judge.hints import GUIDANCE
 from judge.models import Examination, Judgement, Sitting
+from training import notices
 from training.config import Gate
 from training.models import Checkpoint, Decision, Line, Run, Sample
 
@@ -378,6 +379,68 @@ def test_an_engine_that_keeps_forgetting_the_candidate_is_asked_another_time(eng
         raise AdapterMissing("It is not loaded.")
 
     monkeypatch.setattr(engine, "generate", missing)
+    with pytest.raises(EngineUnavailable):
+        examine()
+    candidate.refresh_from_db()
+    assert candidate.status == "candidate"
+
+
+@pytest.fixture
+def damaged(engine, db, settings, tmp_path):
+    """A checkpoint whose weights are not those that were written, and which the engine has let go of."""
+    settings.DATA_DIR = tmp_path
+    folder = tmp_path / "checkpoints" / "9"
+    folder.mkdir(parents=True)
+    (folder / "adapter_model.safetensors").write_bytes(b"rotten")
+    return Checkpoint.objects.create(
+        number=9,
+        status="retired",
+        adapter="talkback-9-99999999",
+        path="checkpoints/9",
+        parent=Checkpoint.live(),
+        files={"adapter_model.safetensors": "0" * 64},
+    )
+
+
+def test_a_damaged_live_checkpoint_has_sound_candidates_wait(engine, examine, candidate, damaged):
+    both_say(engine)
+    Checkpoint.live().move("retired")
+    damaged.go_live()
+
+    for _ in range(2):  # as the sweep asks again
+        with pytest.raises(EngineUnavailable, match="checksum differs"):
+            examine()
+    candidate.refresh_from_db()
+    assert candidate.status == "candidate"
+    (notice,) = notices.unread()  # told once
+    assert notice.text.startswith(f"{damaged} cannot be asked, so the exam of {candidate} waits.")
+
+    damaged.move("retired")  # as the repair does: what was live before answers again
+    Checkpoint.objects.get(number=0).go_live()
+    examine()
+    assert candidate.status == "passed"
+
+
+def test_a_candidate_of_weights_that_are_gone_for_good_is_held_against_the_base(engine, examine, candidate, damaged):
+    both_say(engine)
+    Checkpoint.objects.filter(pk=candidate.pk).update(parent=damaged)
+    exam = examine()
+    assert candidate.status == "passed"
+    assert check(exam, "new")["sentence"].endswith("from those of the base.")
+
+
+def test_a_damaged_candidate_is_still_rejected(engine, examine, candidate, damaged, settings):
+    Checkpoint.objects.filter(pk=candidate.pk).update(path=damaged.path, files=damaged.files)
+    examine()
+    assert candidate.status == "rejected"
+    assert "checksum differs" in candidate.reason
+
+
+def test_an_engine_that_talks_nonsense_decides_nothing_of_a_candidate(engine, examine, candidate, monkeypatch):
+    async def nonsense(*args, **kwargs):
+        raise EngineGarbled("The engine returned 1 log-probs for 2 tokens.")
+
+    monkeypatch.setattr(engine, "generate", nonsense)
     with pytest.raises(EngineUnavailable):
         examine()
     candidate.refresh_from_db()

@@ -80,7 +80,7 @@ def enter(number: int) -> dict[str, Any]:
     from training.models import Checkpoint
 
     renderer = Renderer.for_model(settings.MODEL)
-    user = get_user_model().objects.create_user("docket")
+    user, _ = get_user_model().objects.get_or_create(username="docket")
     sessions = [Session.objects.create(user=user) for _ in range(20)]
     live = Checkpoint.live()
     for position in range(number):

@@ -13,9 +13,11 @@ from django.db import OperationalError, connection
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from core import stores
 from gpu_workers import checkpoints, learner
+from tests.disks import fill
 from tests.training.test_runs import RECIPE, again, folders
-from training import batches, forecast, learning, runs
+from training import batches, forecast, hours, learning, runs, tasks
 from training.config import Recipe
 from training.models import Checkpoint, Run, Sample
 
@@ -41,7 +43,7 @@ def free(monkeypatch):
     """Sets how many bytes are free where checkpoints are kept."""
 
     def free(bytes_):
-        monkeypatch.setattr(forecast.shutil, "disk_usage", lambda path: SimpleNamespace(free=bytes_))
+        monkeypatch.setattr(stores.shutil, "disk_usage", lambda path: SimpleNamespace(free=bytes_))
 
     return free
 
@@ -94,6 +96,62 @@ def test_a_disk_that_fills_up_while_saving_leaves_no_half_folder(queued, home, m
     assert folders(home) == []
     assert samples() == {"ready"}
     assert Checkpoint.objects.count() == 1
+
+
+def test_a_run_leaves_what_is_kept_for_chat(queued, free, settings, home):
+    settings.DISK_RESERVE_MB = 100
+    needed, _ = forecast.room(RECIPE)
+    free(100 * 2**20 + needed - 1)
+
+    assert runs.train(queued) is None
+
+    # 1441792 bytes are needed, as above, and there is one byte less beside the reserve.
+    assert again(queued).error == (
+        "There is no room for the new weights. They need about 1.4 MiB, and DATA_DIR now has 1.4 MiB free beside the "
+        "100 MiB that are kept for chat: make room, then have it learn now."
+    )
+    free(100 * 2**20 + needed)
+    assert runs.train(batches.learn_now(RECIPE)) is not None
+
+
+def test_a_disk_that_fills_up_while_a_run_learns_keeps_its_reserve(queued, free, settings, home, monkeypatch):
+    settings.DISK_RESERVE_MB = 100
+    update = learning._update
+
+    def meanwhile(*args):
+        update(*args)
+        free(100 * 2**20)
+
+    monkeypatch.setattr(learning, "_update", meanwhile)
+
+    assert runs.train(queued) is None
+
+    assert again(queued).error.startswith("There is no room for the new weights.")
+    assert folders(home) == []  # nothing was written at all
+    assert samples() == {"ready"}
+
+
+def test_learning_waits_on_a_disk_that_is_nearly_full_and_goes_on_by_itself(ready, home, settings, small_disk):
+    settings.DATA_DIR = small_disk(12)
+    settings.DISK_RESERVE_MB = 8
+    ready(reward=-1.0), ready(reward=1.0, teacher_prompt_ids=None), ready()
+    filler = fill(settings.DATA_DIR, leaving_mib=5)
+
+    tasks.fill_batch("any")
+
+    assert not Run.objects.exists()  # nothing is claimed, so nothing fails
+    # 8 MiB are kept and 5 are there; what the file's own entry takes of them rounds up to the whole 3.
+    assert hours.waiting().sentence(3) == (
+        "Learning waits: the disk has 3 MiB less free than what is kept for chat. Make room there. 3 lessons are ready."
+    )
+    run = batches.fill(RECIPE)  # what a person asks for waits as well
+    assert runs.train(run) is None
+    assert again(run).status == "queued"
+
+    filler.unlink()
+
+    assert hours.waiting() is None
+    assert runs.train(run) is not None
 
 
 def test_any_other_failure_to_write_is_told_in_its_own_words(queued, home, monkeypatch):

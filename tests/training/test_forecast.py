@@ -9,6 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
+from core import stores
 from tests.training.conftest import HINTED, PROMPT, RESPONSE
 from training import forecast, runs
 from training.config import Recipe
@@ -118,8 +119,8 @@ def test_the_disk_that_a_checkpoint_takes_is_foreseen(ready, home, tiny_model):
 
 def test_too_little_room_is_said_beforehand(ready, home, monkeypatch):
     ready()
-    usage = forecast.shutil.disk_usage(home)
-    monkeypatch.setattr(forecast.shutil, "disk_usage", lambda folder: usage._replace(free=1000))
+    usage = stores.shutil.disk_usage(home)
+    monkeypatch.setattr(stores.shutil, "disk_usage", lambda folder: usage._replace(free=1000))
 
     seen = forecast.of_ready(RECIPE)
 

@@ -298,8 +298,8 @@ def test_learn_now_does_not_wait_for_the_hours(ready, night, clock):
 def test_a_run_that_lost_its_worker_goes_on_whatever_the_clock_says(ready, night, clock):
     ready(), ready()
     run = batches.fill(RECIPE)
-    Run.objects.filter(pk=run.pk).update(status="running", attempts=1, heartbeat_at=None)
-    Run.objects.filter(pk=run.pk).update(moved_at=timezone.now() - timedelta(seconds=runs.SILENCE_S + 1))
+    long_ago = timezone.now() - timedelta(seconds=runs.SILENCE_S + 1)
+    Run.objects.filter(pk=run.pk).update(status="running", attempts=1, started_at=long_ago, moved_at=long_ago)
     assert runs.recover() == [run]
 
     clock(at("14:00"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.utils import timezone
 
 from gpu_workers.learner import Learner
 from gpu_workers.types import Example
@@ -64,6 +65,17 @@ def test_a_seed_draws_the_same_rows_none_twice_and_only_of_this_base(rows):
     assert [example.prompt_ids for example in first] != [example.prompt_ids for example in other]
     assert len({tuple(example.prompt_ids) for example in first}) == len(first) == 4
     assert all(example.prompt_ids[:5] == ORDINARY for example in rehearsal.drawn(RECIPE, 60, 3))
+
+
+def test_a_run_that_is_begun_again_draws_the_same_rows_though_the_pool_has_grown(rows):
+    until = timezone.now()
+    before = rehearsal.drawn(RECIPE, 12, 1, until=until)
+    Rehearsal.objects.bulk_create(
+        Rehearsal(model=row.model, prompt_ids=[1, 2], response_ids=[3], logprobs=[-1.0])
+        for row in [*Rehearsal.objects.all()] * 9
+    )
+    assert rehearsal.drawn(RECIPE, 12, 1, until=until) == before
+    assert rehearsal.drawn(RECIPE, 12, 1) != before
 
 
 def test_a_pool_that_is_too_small_gives_what_it_holds(rows):

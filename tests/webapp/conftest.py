@@ -42,7 +42,7 @@ class Heartbeats:
     """Redis, as far as heartbeats go: both workers have just been heard, until a test says otherwise."""
 
     def __init__(self) -> None:
-        self.away = False
+        self.away = self.is_full = False
         self.looks = 0
         self.spoken = {f"talkback:alive:{queue}": time.time() for queue in heartbeats.QUEUES}
 
@@ -59,6 +59,10 @@ class Heartbeats:
     def mget(self, names):
         self.answer()
         return [self.spoken.get(name) for name in names]
+
+    def set(self, name, value, ex):
+        if self.is_full:
+            raise redis.ResponseError("MISCONF Redis is configured to save RDB snapshots, but it's unable to. Errors.")
 
     def answer(self):
         self.looks += 1

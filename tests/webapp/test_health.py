@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from tests.disks import fill
 from webapp import health, heartbeats
 
 
@@ -28,7 +29,9 @@ def test_ready_names_every_part(client, engine):
     response = client.get("/readyz")
     assert response.status_code == 200
     assert response.json()["ready"] is True
-    assert list(response.json()["checks"]) == ["database", "redis", "engine", "judge worker", "learn worker"]
+    assert list(response.json()["checks"]) == [
+        *("database", "disk", "redis", "engine", "judge worker", "learn worker"),
+    ]
     assert all(check["ok"] for check in response.json()["checks"].values())
 
 
@@ -82,8 +85,36 @@ def test_redis_away_is_named_and_the_rest_is_still_told(client, engine, workers)
     response = client.get("/readyz")
     assert response.status_code == 503
     checks = response.json()["checks"]
-    assert [name for name, check in checks.items() if check["ok"]] == ["database", "engine"]
+    assert [name for name, check in checks.items() if check["ok"]] == ["database", "disk", "engine"]
     assert checks["redis"]["sentence"].startswith("Redis does not answer")
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_a_redis_that_keeps_nothing_is_named(client, engine, workers):
+    workers.is_full = True
+    checks = client.get("/readyz").json()["checks"]
+    assert [name for name, check in checks.items() if check["ok"]] == ["database", "disk", "engine"]
+    assert checks["redis"]["sentence"].startswith("Redis refuses to write (MISCONF Redis is configured to save")
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_a_disk_that_is_full_is_named_and_so_is_one_that_learning_must_leave(client, engine, settings, small_disk):
+    settings.DATA_DIR = small_disk(8)
+    filler = fill(settings.DATA_DIR)
+    response = client.get("/readyz")
+    assert response.status_code == 503
+    assert response.json()["checks"]["disk"]["sentence"].startswith("The disk of DATA_DIR is full")
+
+    filler.unlink()
+    settings.DISK_RESERVE_MB = 10
+    health._seen = (-health.FRESH_S, {})
+    # 8 MiB are all there is, and 10 are to be left.
+    said = client.get("/readyz").json()["checks"]["disk"]["sentence"]
+    assert said.startswith("The disk of DATA_DIR has 2 MiB less free than DISK_RESERVE_MB")
+
+    settings.DISK_RESERVE_MB = 7
+    health._seen = (-health.FRESH_S, {})
+    assert client.get("/readyz").json()["checks"]["disk"]["ok"]
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)

@@ -10,7 +10,7 @@ from django.contrib.auth import get_user_model
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from chat import replies
+from chat import writers
 from chat.models import ApiKey, Session, Turn
 from gpu_workers.errors import EngineUnavailable
 from training import repairs, runs
@@ -118,7 +118,7 @@ def test_with_redis_away_the_row_keeps_the_truth(monkeypatch, quiet):
 
 def test_the_sweep_closes_replies_whose_writer_is_gone(sent, quiet):
     turn = make_turn("answering")
-    age(turn, replies.SILENCE_S + 1)
+    age(turn, writers.SILENCE_S + 1)
     pipeline.sweep()
     turn.refresh_from_db()
     assert turn.status == "closed"

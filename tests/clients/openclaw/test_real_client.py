@@ -36,7 +36,7 @@ STANDING = (
     {"to": "Write an Activity recap", "says": "Things were said."},
     {"to": "(Pre-compaction memory flush|Follow the heartbeat monitor).{0,2000}$", "says": "NO_REPLY"},
 )
-PARTS = ("database", "redis", "engine", "judge worker")
+PARTS = ("database", "disk", "redis", "engine", "judge worker")
 
 
 class Turn(NamedTuple):
