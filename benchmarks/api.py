@@ -1,6 +1,6 @@
 """What the application adds to an engine that is asked directly: time, lost throughput, memory.
 
-    python -m benchmarks.api [--parts first throughput leaving streams growth slow] [--json]
+    python -m benchmarks.api [--parts first long throughput leaving streams growth slow] [--json]
 
 A scripted engine (gpu_workers.scripted) emits 50 tokens a second a stream; the web process runs as `make up` starts
 it, on a fresh SQLite database and a real Redis; this process reads. Engine and web are asked side by side in one run,
@@ -31,7 +31,7 @@ from core import pipes
 from gpu_workers.processes import ONE_THREAD
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("first", "throughput", "leaving", "streams", "growth", "slow")
+PARTS = ("first", "long", "throughput", "leaving", "streams", "growth", "slow")
 PACE = 50.0
 REPLY = 100
 """Tokens of a reply where the time to its first one is measured: two seconds."""
@@ -123,12 +123,15 @@ class Cost:
 
 
 def first_tokens(bench: Bench, streams: int, turns: int, history: int, base: int) -> dict[str, Any]:
-    """Time to the first token, direct and through; the first turn of each stream apart, as nothing of it is known."""
+    """Time to the first token, direct and through; the first turn of each stream apart, as nothing of it is known.
+    `kept` is the share of the engine's tokens a second that come through, over all turns."""
     found: dict[str, Any] = {"streams": streams, "history_tokens": history, "turns": turns}
+    rates = {}
     for name, through in (("direct", False), ("through", True)):
         with Cost(bench.stack) as cost:
             answers = asyncio.run(bench.converse(through, streams, turns, REPLY, history, base=base))
         first, later = [one[0].first_s for one in answers], [a.first_s for one in answers for a in one[1:]]
+        rates[name] = rate([answer for one in answers for answer in one])
         found[name] = {
             "p50_ms": round(1e3 * middle(later), 2),
             "p95_ms": round(1e3 * worst(later, 0.95), 2),
@@ -138,7 +141,13 @@ def first_tokens(bench: Bench, streams: int, turns: int, history: int, base: int
         if through:
             found["web_cpu_ms_a_turn"] = round(1e3 * cost.seconds["web"] / (streams * turns), 2)
     found["added_p50_ms"] = round(found["through"]["p50_ms"] - found["direct"]["p50_ms"], 2)
+    found["kept"] = round(rates["through"] / rates["direct"], 4)
     return found
+
+
+def rate(answers: Sequence[Answer]) -> float:
+    """Tokens a second of all these answers together."""
+    return sum(a.tokens for a in answers) / (max(a.end or 0 for a in answers) - min(a.began for a in answers))
 
 
 def throughput(bench: Bench, streams: int, tokens: int, rounds: int) -> dict[str, Any]:
@@ -150,8 +159,7 @@ def throughput(bench: Bench, streams: int, tokens: int, rounds: int) -> dict[str
             with Cost(bench.stack) as cost:
                 answers = asyncio.run(bench.converse(through, streams, 1, tokens, 0, base=50_000 + 1000 * n))
             flat = [answer for one in answers for answer in one]
-            begins, ends = min(a.began for a in flat), max(a.end or 0 for a in flat)
-            rates[name].append(sum(a.tokens for a in flat) / (ends - begins))
+            rates[name].append(rate(flat))
             gaps[name] += [a.longest_gap for a in flat]
     return {
         "streams": streams,
@@ -297,13 +305,16 @@ def slow_readers(bench: Bench, count: int, tokens: int) -> dict[str, Any]:
 
 def measure(model: Path, options: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {"model": model.name, "pace": PACE, "load_average": round(os.getloadavg()[0], 1)}
-    with stack(model, pace=PACE) as running:
+    found["web_processes"] = options.processes
+    with stack(model, pace=PACE, processes=options.processes) as running:
         bench = Bench(running)
         asyncio.run(bench.converse(True, 4, 2, 8, 0, base=99_000))  # everything was imported and opened once
         asyncio.run(bench.converse(False, 4, 2, 8, 0, base=99_000))
         if "first" in options.parts:
             found["first_short"] = first_tokens(bench, options.streams, options.turns, 0, 1000)
             found["first_12k"] = first_tokens(bench, options.streams, options.turns, 12_000, 2000)
+        if "long" in options.parts:
+            found["long_64_x_12k"] = first_tokens(bench, 64, options.turns, 12_000, 4000)
         if "throughput" in options.parts:
             found["throughput"] = throughput(bench, 64, 400, options.rounds)
         if "leaving" in options.parts:
@@ -326,6 +337,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--model", default=os.environ.get("MODEL") or str(data / "models" / "smollm2-135m-instruct"))
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--streams", type=int, default=32)
+    parser.add_argument("--processes", type=int, default=1, help="of the web")
     parser.add_argument("--turns", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--trials", type=int, default=40)

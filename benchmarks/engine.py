@@ -63,7 +63,7 @@ def measure(model: str, streams: Sequence[int], tokens: int, rounds: int) -> dic
             info = asyncio.run(Engine(process.url).server_info())
             dtype = getattr(torch, info["dtype"])
             plain = AutoModelForCausalLM.from_pretrained(model, dtype=dtype).eval()
-            adapter = _write_adapter(plain, Path(folder) / "adapter")
+            adapter = write_adapter(plain, Path(folder) / "adapter")
             asyncio.run(Engine(process.url).load_adapter("bench", str(adapter)))
             prompt = AutoTokenizer.from_pretrained(model)(TEXT, add_special_tokens=False)["input_ids"][:100]
 
@@ -141,7 +141,7 @@ async def _by_engine(url: str, prompt: list[int], count: int, tokens: int, adapt
     return sum(total for total, _ in done) / seconds, max(first for _, first in done)
 
 
-def _write_adapter(model: Any, folder: Path, rank: int = 16) -> Path:
+def write_adapter(model: Any, folder: Path, rank: int = 16) -> Path:
     """A LoRA of rank 16 on every linear layer, as the learner writes them."""
     from peft import LoraConfig, get_peft_model
 

@@ -29,7 +29,8 @@ ENDLESS = 30_000
 class Stack:
     """Redis, a scripted engine and the web process, on free ports over a folder of their own."""
 
-    def __init__(self, folder: Path, model: Path, *, pace: float) -> None:
+    def __init__(self, folder: Path, model: Path, *, pace: float, processes: int = 1) -> None:
+        """`processes` of the web; the engine says `pace` tokens a second in each stream."""
         self.folder, self.pace = folder, pace
         self.key = ""
         self.model = wide(model, folder / "model")
@@ -56,8 +57,8 @@ class Stack:
 
         from installation.supervision import programs
 
-        at = {"HOST": "127.0.0.1", "PORT": str(self.port), "PROFILE": "embedded"}
-        web = next(program.command for program in programs(at) if program.name == "web")
+        at = {"HOST": "127.0.0.1", "PORT": str(self.port), "PROFILE": "embedded", "WEB_PROCESSES": str(processes)}
+        web = {one.name: [sys.executable, *one.command[1:]] for one in programs(at) if one.name.startswith("web")}
         self.commands = {
             "redis": [str(get_binary_path()), "--port", str(redis_port), "--bind", "127.0.0.1", "--save", ""],
             "engine": [
@@ -65,7 +66,7 @@ class Stack:
                 *("--port", str(self.engine_port), "--tokens-per-second", str(pace), "--otherwise", words(900, 0)),
                 *(() if pace else ("--script", str(self.endless()))),
             ],
-            "web": [sys.executable, *web[1:]],
+            **web,
         }
 
     def endless(self) -> Path:
@@ -102,27 +103,42 @@ class Stack:
 
     def stop(self) -> None:
         for process in self.running.values():
-            process.send_signal(signal.SIGKILL)
+            os.killpg(process.pid, signal.SIGKILL)  # each leads a group of its own
             process.wait()
 
     def memory(self, name: str = "web") -> int:
-        """Resident bytes now."""
-        status = Path(f"/proc/{self.running[name].pid}/status").read_text()
-        return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS:"))
+        """Resident bytes now, of the process and its children."""
+        found = 0
+        for pid in self.pids(name):
+            status = Path(f"/proc/{pid}/status").read_text()
+            found += next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS:"))
+        return found
 
     def cpu_s(self, name: str) -> float:
-        """Seconds of processor time so far."""
-        fields = Path(f"/proc/{self.running[name].pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Seconds of processor time so far, of the process and its children."""
+        ticks = 0
+        for pid in self.pids(name):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def pids(self, name: str) -> list[int]:
+        """The processes of this name (`web`, `web-2` …) and their children."""
+        found: list[int] = []
+        for own, process in self.running.items():
+            if own.partition("-")[0] == name:
+                children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+                found += [process.pid, *map(int, children)]
+        return found
 
     def calls(self) -> dict[str, Any]:
         return dict(httpx.get(f"http://127.0.0.1:{self.engine_port}/calls", trust_env=False, timeout=60).json())
 
 
 @contextmanager
-def stack(model: Path, *, pace: float) -> Iterator[Stack]:
+def stack(model: Path, *, pace: float, processes: int = 1) -> Iterator[Stack]:
     folder = Path(tempfile.mkdtemp(prefix="talkback-bench-"))
-    running = Stack(folder, model, pace=pace)
+    running = Stack(folder, model, pace=pace, processes=processes)
     try:
         running.manage("migrate", "-v", "0")
         running.key = running.manage("create_key", "--name", "bench").strip().splitlines()[-1]

@@ -153,6 +153,11 @@ class EngineProcess:
         except httpx.HTTPError:
             return False
 
+    @property
+    def pid(self) -> int | None:
+        """The server's own process; None when it does not run."""
+        return None if self._process is None else self._process.pid
+
     def is_alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 

@@ -70,6 +70,9 @@ def programs(settings: dict[str, str]) -> list[Program]:
         answers += ["--shares"] if set(given_out.judge) & {*given_out.engine, *given_out.learner} else []
         processes.append(Program("judge-engine", answers, "engines", cards=given_out.judge))
     serve = ["--host", settings["HOST"], "--port", settings["PORT"], "--timeout-graceful-shutdown", "5"]
+    web = [f"web-{n}" if n > 1 else "web" for n in range(1, web_processes(settings) + 1)]
+    if len(web) > 1:
+        serve += ["--shared"]
     judge = ["worker", "-Q", "judge", "--pool", "threads", "-c", "2", "-n", "judge@%h", "--loglevel", "INFO"]
     learn = ["worker", "-Q", "learn", "--pool", "solo", "-n", "learn@%h", "--loglevel", "INFO"]
     after_all = ["nice", "-n", "10"]  # on cores that are short, whoever answers somebody goes first
@@ -77,11 +80,22 @@ def programs(settings: dict[str, str]) -> list[Program]:
     beat = ["beat", "--scheduler", "celery.beat:Scheduler", "--pidfile", "", "--loglevel", "INFO"]
     return [
         *processes,
-        Program("web", [python, "-m", "webapp.server", *serve]),
+        *(Program(name, [python, "-m", "webapp.server", *serve]) for name in web),
         Program("judge", [*celery, *judge]),
         Program("learn", [*after_all, *celery, *learn], cards=given_out.learner if is_divided else None),
         Program("beat", [*celery, *beat]),
     ]
+
+
+def web_processes(settings: dict[str, str]) -> int:
+    """How many processes answer requests: WEB_PROCESSES, else one for each four cores, four at most. Of fewer the
+    engine and the learner have all, and one process passes on more than an embedded engine writes. Raises Trouble."""
+    asked = settings.get("WEB_PROCESSES", "").strip()
+    if not asked:
+        return max(1, min(4, (os.cpu_count() or 1) // 4))
+    if not asked.isdecimal() or int(asked) < 1:
+        raise Trouble(f"WEB_PROCESSES is {asked!r}: write how many processes web is to have, 1 or more.")
+    return int(asked)
 
 
 def write_redis_configuration(settings: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""How well a judge agrees with those who know: counts, shares and how sure they are. Pure.
+"""How well a judge agrees with those who know: its confusion matrix, accuracy and kappa. Pure.
 
 The judge's answer may be missing (too few of its votes could be read). That is an answer of its own, written None:
 it is never right, so that a judge does not look better by falling silent where it is hard.
@@ -6,17 +6,15 @@ it is never right, so that a judge does not look better by falling silent where 
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TypeVar
 
-Key = TypeVar("Key", str, date)
+from core.statistics import Bounds, wilson
 
-Z = 1.96
-"""For intervals that hold the true share 95 times in 100."""
+Key = TypeVar("Key", str, date)
 
 SCORES = (1, 0, -1)
 ANSWERS: tuple[int | None, ...] = (*SCORES, None)
@@ -30,29 +28,6 @@ class Reading:
     said: int | None
     role: str
     at: datetime
-
-
-@dataclass(frozen=True)
-class Interval:
-    low: float
-    high: float
-
-
-def wilson(right: int, measured: int, z: float = Z) -> Interval:
-    """Wilson's interval for a share of which `right` of `measured` were seen; (0, 1) when nothing was measured.
-
-    >>> found = wilson(8, 10)
-    >>> round(found.low, 4), round(found.high, 4)
-    (0.4902, 0.9433)
-    """
-    if not 0 <= right <= measured:
-        raise ValueError(f"{right} of {measured} is no share")
-    if not measured:
-        return Interval(0.0, 1.0)
-    share, spread = right / measured, z * z / measured
-    middle = share + spread / 2
-    reach = z * math.sqrt(share * (1 - share) / measured + spread / (4 * measured))
-    return Interval(max(0.0, (middle - reach) / (1 + spread)), min(1.0, (middle + reach) / (1 + spread)))
 
 
 @dataclass(frozen=True)
@@ -80,7 +55,7 @@ class Agreement:
         return self.right / self.measured if self.measured else None
 
     @property
-    def interval(self) -> Interval:
+    def interval(self) -> Bounds:
         return wilson(self.right, self.measured)
 
     @property

@@ -14,10 +14,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from chat.models import Turn
+from core import statistics
+from core.statistics import Arm, Reading
 from feedback.models import Feedback
-from training import notices, sequential, trials
+from training import notices, trials
 from training.models import Checkpoint, Notice, Trial
-from training.sequential import Arm, Reading
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +79,7 @@ def standing(trial: Trial) -> Standing:
         return Side(checkpoint, arm, replies[checkpoint.pk], thumbs[checkpoint.pk])
 
     live, candidate = side(trial.against), side(trial.checkpoint)
-    reading = sequential.read(live.votes, candidate.votes, share=trial.share / 100) if trial.share else None
+    reading = statistics.compare(live.votes, candidate.votes, share=trial.share / 100) if trial.share else None
     return Standing(trial, live, candidate, reading)
 
 
@@ -127,5 +128,5 @@ def verdict(now: Standing) -> str:
     if now.reading.verdict != "unknown":
         return f"Known: {now.reading.verdict}. The next sweep ends the trial."
     if now.reading.needed is None:
-        return f"Not yet known, and more than {sequential.MOST_VOTES} votes away at these rates."
+        return f"Not yet known, and more than {statistics.MOST_VOTES} votes away at these rates."
     return f"Not yet known. About {now.reading.needed} more conversations with a thumb, if these rates stay."

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from core import statistics
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterInvalid, AdapterMissing
 from gpu_workers.types import Completion, Sampling
-from judge import figures
 from training.holding import ensure_loaded
 from training.models import Checkpoint
 
@@ -53,7 +53,7 @@ async def score(
     who: Checkpoint | None, engine: Engine, prompt_ids: Sequence[int], response_ids: Sequence[int]
 ) -> float:
     """The mean log-prob a token of these ids; None asks the base."""
-    return figures.mean(await logprobs(who, engine, prompt_ids, response_ids))
+    return statistics.mean(await logprobs(who, engine, prompt_ids, response_ids))
 
 
 async def logprobs(

@@ -17,9 +17,9 @@ from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from core.errors import TalkbackError
+from core.statistics import Tally
 from judge import shadows
 from judge.models import BlindChoice, Shadow
-from judge.tally import Tally
 
 Picked = BlindChoice.Picked
 

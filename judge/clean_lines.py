@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from chat.rendering import Renderer
+from core import statistics
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
 from gpu_workers.types import Sampling
-from judge import figures, heldout
+from judge import heldout
 from judge.sittings import sitting
 from training.holding import ensure_loaded
 from training.models import Checkpoint, Cleaning
@@ -84,7 +85,7 @@ async def _measured(old: Checkpoint, new: Checkpoint, engine: Engine, renderer: 
     return {
         "prompts": PROMPTS,
         "tokens": len(together["apart"]),
-        "kl_old": round(figures.mean(together["old"]), 4),
-        "kl_new": round(figures.mean(together["new"]), 4),
-        "apart": round(figures.mean(together["apart"]), 4),
+        "kl_old": round(statistics.mean(together["old"]), 4),
+        "kl_new": round(statistics.mean(together["new"]), 4),
+        "apart": round(statistics.mean(together["apart"]), 4),
     }

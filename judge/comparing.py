@@ -17,13 +17,13 @@ from chat.models import Turn
 from chat.rendering import Renderer
 from core.errors import IllegalMove, TalkbackError
 from core.states import moved
+from core.statistics import Tally
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
 from gpu_workers.types import Sampling
 from judge import asking, heldout
 from judge.models import Choice, Comparison
 from judge.sittings import sitting
-from judge.tally import Tally
 from training import holding, outside
 from training.models import Checkpoint
 

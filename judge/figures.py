@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Collection, Sequence
 
@@ -65,26 +64,3 @@ def words(text: str) -> int:
     (6, 4)
     """
     return len(WORDS.findall(text))
-
-
-def mean(values: Sequence[float]) -> float:
-    if not values:
-        raise ValueError("the mean of nothing")
-    return sum(values) / len(values)
-
-
-def noise(values: Sequence[float]) -> float:
-    """The standard error of their mean; 0 for a single value, of which nothing can be said.
-
-    >>> noise([1.0, 3.0])
-    1.0
-    """
-    if len(values) < 2:
-        return 0.0
-    middle = mean(values)
-    return math.sqrt(sum((value - middle) ** 2 for value in values) / (len(values) - 1) / len(values))
-
-
-def share(claims: Sequence[bool]) -> float:
-    """The share of claims that hold."""
-    return mean([float(claim) for claim in claims])

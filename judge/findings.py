@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from core import statistics
 from judge import figures, own, pack
 from training.config import Gate
 
@@ -39,8 +40,8 @@ def collapsed(pairs: Sequence[dict[str, Any]], limits: Gate) -> list[Check]:
     live, candidate = _side(pairs, "live"), _side(pairs, "candidate")
 
     empty, empty_before = _emptiness(candidate["text"]), _emptiness(live["text"])
-    ratio = figures.mean(candidate["tokens"]) / max(1.0, figures.mean(live["tokens"]))
-    again, again_before = figures.mean(candidate["repeated"]), figures.mean(live["repeated"])
+    ratio = statistics.mean(candidate["tokens"]) / max(1.0, statistics.mean(live["tokens"]))
+    again, again_before = statistics.mean(candidate["repeated"]), statistics.mean(live["repeated"])
     variety = figures.variety(candidate["text"])
     checks = [
         _shown(
@@ -81,7 +82,7 @@ def collapsed(pairs: Sequence[dict[str, Any]], limits: Gate) -> list[Check]:
         ),
     ]
     if candidate["fluency"] and live["fluency"]:
-        fluency, before = figures.mean(candidate["fluency"]), figures.mean(live["fluency"])
+        fluency, before = statistics.mean(candidate["fluency"]), statistics.mean(live["fluency"])
         limit = max(before - limits.fluency, min(limits.worst_fluency, before))
         checks.append(
             _shown(
@@ -119,11 +120,12 @@ def kept_up(rows: Sequence[pack.Row], limits: Gate) -> list[Check]:
         return []
     questions = [row for row in rows if row.live.wrong]
     turned = [float(row.is_won) - float(row.is_lost) for row in questions]
-    share, limit = found.candidate, found.live - limits.pack_share - limits.certainty * figures.noise(turned)
+    share = found.candidate
+    limit = found.live - limits.pack_share - limits.certainty * statistics.standard_error(turned)
     asked = f"{found.asked} general questions"
     said = f"It answers {share:.0%} of {asked} rightly (live {found.live:.0%}, at least {limit:.0%}): "
     said += f"{len(found.lost)} lost, {found.won} won."
-    lowest = -limits.pack_nats - limits.certainty * figures.noise(
+    lowest = -limits.pack_nats - limits.certainty * statistics.standard_error(
         [row.candidate.right - row.live.right for row in rows]
     )
     nats = f"What is right in the general pack is {found.nats:+.2f} nats per token likelier than to live "
@@ -199,7 +201,7 @@ def learned(rows: Sequence[own.Row], limits: Gate) -> list[Check]:
 
 def no_worse(name: str, changes: Sequence[float], margin: float, limits: Gate, said: str) -> Check:
     """Whether the mean change is no fall beyond the margin and the noise of the changes themselves."""
-    change, limit = figures.mean(changes), -margin - limits.certainty * figures.noise(changes)
+    change, limit = statistics.mean(changes), -margin - limits.certainty * statistics.standard_error(changes)
     return Check(name, change >= limit, change, limit, f"{said.format(change=change)} (at least {limit:.3f}).")
 
 
@@ -218,7 +220,7 @@ def _shown(
 
 
 def _emptiness(texts: Sequence[str]) -> float:
-    return figures.share([figures.is_empty(text) for text in texts])
+    return statistics.share([figures.is_empty(text) for text in texts])
 
 
 def _side(pairs: Sequence[dict[str, Any]], side: str) -> dict[str, list[Any]]:

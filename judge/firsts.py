@@ -12,9 +12,8 @@ from uuid import UUID
 from django.db.models import F, OuterRef, QuerySet, Subquery
 
 from chat.models import Turn
+from core.statistics import Arm, count_arms, wilson
 from feedback.models import Feedback
-from judge.agreement import wilson
-from training.sequential import Arm
 
 WHOLE = ("stop", "length", "tool_calls")
 """How a reply ends that a person could read to its end."""
@@ -108,8 +107,4 @@ def arms(rows: Sequence[First]) -> dict[int, Arm]:
     >>> arms([First(at, 0, -1, True), First(at, 2, 1, False), First(at, 2, None, False)])
     {0: Arm(ups=0, downs=1), 2: Arm(ups=1, downs=0)}
     """
-    counts: dict[int, list[int]] = {}
-    for row in rows:
-        if row.score is not None:
-            counts.setdefault(row.checkpoint, [0, 0])[row.score < 0] += 1
-    return {number: Arm(*counts[number]) for number in sorted(counts)}
+    return count_arms((row.checkpoint, row.score > 0) for row in rows if row.score is not None)

@@ -21,6 +21,7 @@ from django.utils import timezone
 
 from chat.models import Turn
 from chat.rendering import Renderer
+from core import statistics
 from core.errors import IllegalMove
 from core.states import moved
 from feedback.models import Feedback
@@ -259,7 +260,7 @@ def _applied(checkpoint: Checkpoint, engine: Engine) -> list[Check]:
             if failure.who.pk != parent.pk or parent.status == Checkpoint.Status.LIVE:
                 raise
             return proof, proof.shift, "the base"  # weights that answer nobody may be gone for good
-        change = figures.mean([abs(after - before) for after, before in zip(new, old, strict=True)])
+        change = statistics.mean([abs(after - before) for after, before in zip(new, old, strict=True)])
         return proof, change, str(parent)
 
     proof, change, of = asking.run(engine, proved)
@@ -330,8 +331,8 @@ def _compare(
         plain, *under = await asyncio.gather(
             *(asking.score(None, engine, ids, reply.ids) for ids in (prompt_ids, *hinted))
         )
-        found = {"fluency": round(figures.mean(under or [plain]), 4), "plain": round(plain, 4)}
-        return found | {"pull": round(figures.mean(under) - plain, 4) if under else None}
+        found = {"fluency": round(statistics.mean(under or [plain]), 4), "plain": round(plain, 4)}
+        return found | {"pull": round(statistics.mean(under) - plain, 4) if under else None}
 
     async def pairs() -> list[dict[str, Any]]:
         return list(await asyncio.gather(*map(pair, todo)))
@@ -472,7 +473,7 @@ def _moved_on_own(exam: Examination, engine: Engine, limits: Gate) -> list[float
     async def change(sample: Sample) -> float:
         after = await asking.score(exam.checkpoint, engine, sample.prompt_ids, sample.response_ids)
         if sample.checkpoint_id == exam.against_id and len(sample.old_logprobs) == len(sample.response_ids):
-            return after - figures.mean(sample.old_logprobs)  # live served it: that was measured then
+            return after - statistics.mean(sample.old_logprobs)  # live served it: that was measured then
         return after - await asking.score(exam.against, engine, sample.prompt_ids, sample.response_ids)
 
     async def changes() -> list[float]:

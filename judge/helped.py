@@ -16,18 +16,15 @@ from django.contrib.auth.models import User
 from django.db.models import F, Q, QuerySet
 
 from chat.models import Turn
-from core import bootstrap
-from core.bootstrap import Interval
+from core import statistics
+from core.statistics import Arm, Interval, Reading, Tally, count_arms
 from feedback.models import Feedback
 from judge import blind, firsts, pack, shadows, watching
-from judge import figures as counted
 from judge.firsts import First, Moment
 from judge.models import BlindChoice, Examination, Shadow
-from judge.tally import Tally
-from training import config, sequential
+from training import config
 from training.config import Gate
 from training.models import Checkpoint, Decision, Line
-from training.sequential import Arm, Reading
 
 MOST = 5_000
 """Replies that are looked at for thumbs and regenerations, the newest."""
@@ -50,8 +47,8 @@ class Contrast:
     @classmethod
     def between(cls, arms: Mapping[int, Arm], live: int) -> Contrast:
         """Of arms by their checkpoint's number. All coming votes are expected to fall to what is live."""
-        base, learned = arms.get(0, Arm()), total([arm for number, arm in arms.items() if number])
-        return cls(base, learned, sequential.read(base, learned, share=float(live > 0)))
+        base, learned = arms.get(0, Arm()), sum((arm for number, arm in arms.items() if number), Arm())
+        return cls(base, learned, statistics.compare(base, learned, share=float(live > 0)))
 
     @property
     def has_both(self) -> bool:
@@ -258,14 +255,14 @@ def _thumbs(turns: QuerySet[Turn]) -> tuple[dict[int, Arm], int]:
     votes: dict[tuple[Any, int], int] = {}
     for session, number, value in reversed(rows):
         votes.setdefault((session, number), value)
-    return arms((number, value > 0) for (_, number), value in votes.items()), len(rows)
+    return count_arms((number, value > 0) for (_, number), value in votes.items()), len(rows)
 
 
 def _regenerated(turns: QuerySet[Turn]) -> dict[int, Arm]:
     """Whole replies that were kept, and those that were asked for once more, by checkpoint."""
     whole = turns.filter(finish_reason__in=firsts.WHOLE).order_by("-created_at")
     rows = whole.values_list("checkpoint__number", "marks")[:MOST]
-    return arms((number, "regenerated" not in marks) for number, marks in rows)
+    return count_arms((number, "regenerated" not in marks) for number, marks in rows)
 
 
 def _went_live(line: str) -> list[tuple[datetime, int]]:
@@ -289,30 +286,13 @@ def _general(live: Checkpoint) -> General | None:
 # Pure
 
 
-def arms(votes: Any) -> dict[int, Arm]:
-    """Of (number, whether it is up), by number.
-
-    >>> arms([(0, True), (3, False), (3, True), (3, False)])
-    {0: Arm(ups=1, downs=0), 3: Arm(ups=1, downs=2)}
-    """
-    counts: dict[int, list[int]] = {}
-    for number, is_up in votes:
-        counts.setdefault(number, [0, 0])[not is_up] += 1
-    return {number: Arm(*counts[number]) for number in sorted(counts)}
-
-
-def total(every: Sequence[Arm]) -> Arm:
-    """All votes of several arms."""
-    return Arm(sum(arm.ups for arm in every), sum(arm.downs for arm in every))
-
-
 def general(against: Checkpoint, rows: Sequence[pack.Row]) -> General | None:
     """What the pack's answers come to, with a paired bootstrap interval; None where none can be wrong."""
     found = pack.outcome(rows)
     if found is None:
         return None
     changes = [float(bool(row.candidate.is_right)) - float(bool(row.live.is_right)) for row in rows if row.live.wrong]
-    return General(against, found.live, found.candidate, bootstrap.interval(changes), found.asked, len(found.lost))
+    return General(against, found.live, found.candidate, statistics.bootstrap(changes), found.asked, len(found.lost))
 
 
 Pair = Mapping[str, Mapping[str, Any]]
@@ -387,7 +367,7 @@ def _compared(
     ]
     if not both:
         return None
-    at = bootstrap.interval([change(reply, shadow) for reply, shadow in both])
-    means = [counted.mean(side) for side in zip(*both, strict=True)]
+    at = statistics.bootstrap([change(reply, shadow) for reply, shadow in both])
+    means = [statistics.mean(side) for side in zip(*both, strict=True)]
     one = Compared(name, title, means[0], means[1], at, is_ratio, at.number >= ENOUGH and is_bad(at), "")
     return Compared(**vars(one) | {"sentence": sentence(*one.change)})

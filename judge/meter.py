@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from core import statistics
 from judge import figures
 from training.config import Gate
 
@@ -51,7 +52,7 @@ def _gap(pairs: Pairs, trained: Sequence[float], limits: Gate) -> Gauge | None:
     others = [pair["candidate_on_live"] - pair["live_own"] for pair in pairs if _has(pair, "candidate_on_live")]
     if not trained or not others:
         return None
-    learned, other = figures.mean(trained), figures.mean(others)
+    learned, other = statistics.mean(trained), statistics.mean(others)
     gap = abs(learned - other)
     said = (
         f"Its log-prob of the replies it trained on moved by {learned:+.2f} nats per token, of others by {other:+.2f}: "
@@ -64,7 +65,7 @@ def _copied(pairs: Pairs, limits: Gate) -> Gauge | None:
     both = [pair for pair in pairs if _has(pair, "candidate_copied")]
     if not both:
         return None
-    live, candidate = (figures.mean([pair[f"{side}_copied"] for pair in both]) for side in (LIVE, CANDIDATE))
+    live, candidate = (statistics.mean([pair[f"{side}_copied"] for pair in both]) for side in (LIVE, CANDIDATE))
     limit = live + limits.copied
     said = f"{candidate:.0%} of its runs of {COPIED} tokens stand in what it was trained on (live {live:.0%})."
     worst = sorted(both, key=lambda pair: pair["live_copied"] - pair["candidate_copied"])
@@ -84,7 +85,7 @@ def _entropy(pairs: Pairs, limits: Gate) -> Gauge | None:
     both = [pair for pair in pairs if _has(pair, "candidate_own")]
     if not both:
         return None
-    live, candidate = (-figures.mean([pair[f"{side}_own"] for pair in both]) for side in (LIVE, CANDIDATE))
+    live, candidate = (-statistics.mean([pair[f"{side}_own"] for pair in both]) for side in (LIVE, CANDIDATE))
     limit = live * limits.entropy
     said = f"Its replies have {candidate:.2f} nats per token of entropy (live {live:.2f}, at least {limit:.2f})."
     worst = sorted(both, key=lambda pair: -pair["candidate_own"])
@@ -105,7 +106,7 @@ def _kl(pairs: Pairs, limits: Gate) -> Gauge | None:
     if not both:
         return None
     live, candidate = (
-        figures.mean([pair[f"{side}_own"] - pair[f"{side}_plain"] for pair in both]) for side in (LIVE, CANDIDATE)
+        statistics.mean([pair[f"{side}_own"] - pair[f"{side}_plain"] for pair in both]) for side in (LIVE, CANDIDATE)
     )
     said = f"Its replies are {candidate:.2f} nats per token from the base (live {live:.2f}, at most {limits.kl:g})."
     worst = sorted(both, key=lambda pair: pair["candidate_plain"] - pair["candidate_own"])
@@ -125,7 +126,7 @@ def _variety(pairs: Pairs) -> Gauge | None:
 def _length(pairs: Pairs) -> Gauge | None:
     if not pairs:
         return None
-    live, candidate = (figures.mean([pair[f"{side}_tokens"] for pair in pairs]) for side in (LIVE, CANDIDATE))
+    live, candidate = (statistics.mean([pair[f"{side}_tokens"] for pair in pairs]) for side in (LIVE, CANDIDATE))
     said = f"Its replies have {candidate:.0f} tokens (live {live:.0f})."
     return Gauge("length", ((LIVE, live), (CANDIDATE, candidate)), (0, max(live, candidate, 1.0)), said, candidate)
 

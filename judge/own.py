@@ -17,8 +17,8 @@ from typing import Any
 
 from chat.models import Turn
 from chat.rendering import Renderer
-from core import bootstrap
-from core.bootstrap import Interval
+from core import statistics
+from core.statistics import Interval
 from feedback.models import Feedback
 from gpu_workers.engine import Engine
 from gpu_workers.types import Completion, Sampling
@@ -117,9 +117,9 @@ def lesson(rows: Sequence[Row], limits: Gate) -> Lesson | None:
     if len(known) < limits.own_enough:
         return None
     return Lesson(
-        bootstrap.interval([candidate - live for _, live, candidate in known]),
-        bootstrap.interval([live - base for base, live, _ in known]),
-        bootstrap.interval([candidate - base - limits.own_keeps * (live - base) for base, live, candidate in known]),
+        statistics.bootstrap([candidate - live for _, live, candidate in known]),
+        statistics.bootstrap([live - base for base, live, _ in known]),
+        statistics.bootstrap([candidate - base - limits.own_keeps * (live - base) for base, live, candidate in known]),
     )
 
 
@@ -158,8 +158,8 @@ def outcome(rows: Sequence[Row], enough: int) -> Outcome:
         if row.change is not None:
             of[row.person].append(row.change)
     together = [change for changes in of.values() for change in changes]
-    people = {person: bootstrap.interval(changes) for person, changes in of.items()}
-    return Outcome(bootstrap.interval(together) if together else None, people, enough)
+    people = {person: statistics.bootstrap(changes) for person, changes in of.items()}
+    return Outcome(statistics.bootstrap(together) if together else None, people, enough)
 
 
 def ask(

@@ -20,9 +20,10 @@ from typing import Any
 from django.db.models import Q
 
 from chat.rendering import Renderer
+from core import statistics
 from core.textfiles import read_lines
 from gpu_workers.engine import Engine
-from judge import asking, figures
+from judge import asking
 from judge.models import Examination
 from training import rehearsal
 from training.models import Checkpoint
@@ -134,9 +135,9 @@ def outcome(rows: Sequence[Row]) -> Outcome | None:
     if not asked:
         return None
     return Outcome(
-        figures.share([bool(row.live.is_right) for row in asked]),
-        figures.share([bool(row.candidate.is_right) for row in asked]),
-        figures.mean([row.candidate.right - row.live.right for row in rows]),
+        statistics.share([bool(row.live.is_right) for row in asked]),
+        statistics.share([bool(row.candidate.is_right) for row in asked]),
+        statistics.mean([row.candidate.right - row.live.right for row in rows]),
         tuple(row.item for row in sorted(asked, key=lambda row: row.change) if row.is_lost),
         sum(row.is_won for row in asked),
         len(asked),

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from core.statistics import wilson
 from judge import calibrating, scales
-from judge.agreement import Agreement, wilson
+from judge.agreement import Agreement
 from judge.calibrating import Verdict
 from judge.gold import Item
 

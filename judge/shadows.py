@@ -22,6 +22,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from chat.models import Turn
+from core import statistics
 from gpu_workers.engine import Engine
 from gpu_workers.errors import EngineRefused
 from gpu_workers.types import Completion, Sampling
@@ -131,7 +132,7 @@ async def _ask(turns: Sequence[Turn], engine: Engine) -> list[Answered | None]:
         if not ids:
             return None
         scored = await engine.score(turn.prompt_ids, ids, priority=judges.AFTERTHOUGHT)
-        return round(figures.mean(scored.logprobs), 4)
+        return round(statistics.mean(scored.logprobs), 4)
 
     try:
         return await asyncio.gather(*map(ask, turns))
@@ -175,5 +176,5 @@ def measured(ids: Sequence[int], logprobs: Sequence[float]) -> dict[str, Any]:
     return {
         "length": len(ids),
         "repetition": round(figures.repeated(ids), 4),
-        "logprob": round(figures.mean(logprobs), 4) if logprobs else None,
+        "logprob": round(statistics.mean(logprobs), 4) if logprobs else None,
     }

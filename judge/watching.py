@@ -16,6 +16,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from chat.models import Turn
+from core import statistics
 from core.errors import IllegalMove
 from feedback.models import Feedback
 from gpu_workers import engines
@@ -102,9 +103,9 @@ def behaviour(checkpoint: Checkpoint, line: str, which: Q | None = None) -> Beha
         failed=len(replies) - len(whole),
         rated=len(thumbs),
         downs=thumbs.count(-1),
-        length=figures.mean([len(turn.response_ids) for turn in whole]) if whole else 0.0,
+        length=statistics.mean([len(turn.response_ids) for turn in whole]) if whole else 0.0,
         refusals=sum(guard.refuses(turn.text) for turn in whole),
-        repetition=figures.mean([figures.repeated(turn.response_ids) for turn in whole]) if whole else 0.0,
+        repetition=statistics.mean([figures.repeated(turn.response_ids) for turn in whole]) if whole else 0.0,
     )
 
 

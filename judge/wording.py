@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from core import statistics
 from judge import figures
 from judge.pack import Outcome
 
@@ -221,7 +222,7 @@ def compare_lengths(before: float, after: float) -> str:
 def _word_length(pairs: Sequence[Mapping[str, Any]]) -> Line | None:
     if not pairs:
         return None
-    live, candidate = (figures.mean([figures.words(str(pair.get(side, ""))) for pair in pairs]) for side in SIDES)
+    live, candidate = (statistics.mean([figures.words(str(pair.get(side, ""))) for pair in pairs]) for side in SIDES)
     change = compare_lengths(live, candidate)
     beside = " as before" if change == "about as long" else ""
     return Line(f"Replies are {change}{beside}: {candidate:.0f} words, were {live:.0f}.", "same")
@@ -252,7 +253,7 @@ def _word_fluency(pairs: Sequence[Mapping[str, Any]]) -> Line | None:
     ]
     if not both:
         return None
-    change = figures.mean([after - before for before, after in both])
+    change = statistics.mean([after - before for before, after in both])
     if abs(change) <= SAME_FLUENCY:
         return Line("Reads as smoothly as before.", "good")
     if change > 0:

@@ -179,7 +179,7 @@ def _fits(told: dict[str, Any], folder: Path) -> None:
     parts = told["parts"]
     if parts["checkpoint"].get("kind") != Checkpoint.Kind.LORA:
         raise NotImportable(f"Its receipt speaks of whole weights. {INSTEAD}")
-    theirs, ours = parts["base"], receipts.base()
+    theirs, ours = parts["base"], receipts.base(told["format"])
     if (theirs.get("config"), theirs.get("weights")) != (ours["config"], ours["weights"]):
         raise NotImportable(
             f"It was made on another base: {theirs.get('name')}, whose "

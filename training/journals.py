@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import logging
 import os
+import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from itertools import pairwise
 from math import isfinite
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from django.conf import settings
 
 from core.errors import TalkbackError
-from training import events
 from training.models import Run
 
 log = logging.getLogger(__name__)
 
 PROJECT = "talkback"
+
+VERSION = "brain.Event:2"
+"""What the first event of a file says."""
+
+IMPORTING = Lock()
+"""Two threads that hide torch at once would each put it back."""
 
 
 class NotInstalled(TalkbackError):
@@ -54,16 +63,45 @@ def write_lines(run: Run, file: Path) -> None:
     partial.replace(file)
 
 
-def tensorboard(run: Run) -> Iterator[bytes]:
+def tensorboard(run: Run) -> bytes:
     """The run as an event file that TensorBoard reads: its recipe, its curves and histograms, a step an update."""
+    _import_without_torch("tensorboardX")
+    event = import_module("tensorboardX.proto.event_pb2").Event
     at = (run.finished_at or run.created_at).timestamp()
-    yield events.started(at)
-    yield events.text(at, 0, "recipe/text_summary", f"```json\n{json.dumps(run.recipe, indent=2)}\n```")
+    with tempfile.NamedTemporaryFile(suffix=".tfevents") as file:  # the library writes files alone
+        writer = import_module("tensorboardX.record_writer").RecordWriter(file.name)
+        writer.write(event(wall_time=at, file_version=VERSION).SerializeToString())
+        for step, summary in _summaries(run):
+            writer.write(event(wall_time=at, step=step, summary=summary).SerializeToString())
+        writer.close()
+        return Path(file.name).read_bytes()
+
+
+def _summaries(run: Run) -> Iterator[tuple[int, Any]]:
+    """TensorBoard's messages, each with its step."""
+    summary = import_module("tensorboardX.summary")
+    yield 0, summary.text("recipe", f"```json\n{json.dumps(run.recipe, indent=2)}\n```")
     for step, figures in enumerate(run.metrics, 1):
         for name, value in numbers(figures):
-            yield events.scalar(at, step, name, value)
+            yield step, summary.scalar(name, value)
         for name, (edges, counts) in histograms(figures):
-            yield events.histogram(at, step, name, edges, counts)
+            middles = [(low + high) / 2 for low, high in pairwise(edges)]  # what lies between two edges is taken for it
+            parts = list(zip(counts, middles, strict=True))
+            total, squares = sum(n * x for n, x in parts), sum(n * x * x for n, x in parts)
+            ends = edges[0], edges[-1]
+            yield step, summary.histogram_raw(name, *ends, sum(counts), total, squares, edges[1:], counts)
+
+
+def _import_without_torch(library: str) -> None:
+    """Import a library that brings torch along wherever it is installed, and does without where it is not: a web
+    process has seconds and hundreds of megabytes to lose by it, and nothing to draw from tensors."""
+    with IMPORTING:
+        is_hidden = sys.modules.setdefault("torch", None) is None  # type: ignore[arg-type]  # None: an ImportError
+        try:
+            import_module(library)
+        finally:
+            if is_hidden:
+                del sys.modules["torch"]
 
 
 def write_tensorboard(run: Run, folder: Path) -> Path:
@@ -72,7 +110,7 @@ def write_tensorboard(run: Run, folder: Path) -> Path:
     own.mkdir(parents=True, exist_ok=True)
     for old in own.glob("events.out.tfevents.*"):
         old.unlink()
-    (own / f"events.out.tfevents.run-{run.pk}").write_bytes(b"".join(tensorboard(run)))
+    (own / f"events.out.tfevents.run-{run.pk}").write_bytes(tensorboard(run))
     return own
 
 
@@ -82,7 +120,7 @@ def send_to_wandb(run: Run) -> None:
     Raises NotInstalled without its library.
     """
     try:
-        wandb: Any = importlib.import_module("wandb")
+        wandb: Any = import_module("wandb")
     except ImportError as error:
         raise NotInstalled("WANDB_API_KEY is set, but wandb is not installed: pip install wandb.") from error
     told = wandb.init(

@@ -1,8 +1,9 @@
 """The learning receipt: what weights were made of, how they were examined and who let them through, in hashes, signed.
 
-A receipt is JSON of named parts. Signed is the SHA-256 of each part (canonical JSON: sorted keys, no spaces, ASCII),
-so that a check can say which part is not what was signed. The parts in MADE never change; they are written
-down with the checkpoint when it is made, and the digest over them is what the receipt of its children names.
+A receipt is JSON of named parts. Signed is the SHA-256 of each part (canonical JSON, RFC 8785), so that a check can
+say which part is not what was signed. The parts in MADE never change; they are written down with the checkpoint when it
+is made, and the digest over them is what the receipt of its children names. What was made under an earlier form keeps
+that form: its digests, and those that its children name, are what they were.
 
 Nothing in it gives a text away. Of each sample it holds SHA-256(nonce ‖ canonical JSON of the sample), where the nonce
 is HMAC-SHA256(the installation's secret, the sample's number): 32 bytes that no outsider has, so that no guess of
@@ -25,6 +26,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import rfc8785
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -35,7 +37,13 @@ from core.errors import TalkbackError
 from training import batches, checksums
 from training.models import Checkpoint, Sample
 
-FORMAT = "talkback-receipt-1"
+FIRST = "talkback-receipt-1"
+"""The form whose canonical JSON is Python's: sorted keys, no spaces, ASCII."""
+
+FORMAT = "talkback-receipt-2"
+"""The form of what is made now: canonical JSON is RFC 8785's."""
+
+FORMATS = (FIRST, FORMAT)
 
 RECEIPT, PUBLIC = "receipt.json", "receipt.pub"
 """What they are called beside weights."""
@@ -70,24 +78,41 @@ class Finding:
     sentence: str
 
 
-def canonical(value: object) -> bytes:
-    """The one way to write this value.
+def canonical(value: Any, form: str = FORMAT) -> bytes:
+    """The one way to write this value in a receipt of this form. Raises ValueError for what JSON has no number for.
 
-    >>> canonical({"b": 1, "a": "é"})
-    b'{"a":"\\\\u00e9","b":1}'
+    An integer beyond 2⁵³ is what a reader of JSON makes of it, the nearest double.
+
+    >>> canonical({"b": 1e-5, "a": "é"}).decode()
+    '{"a":"é","b":0.00001}'
+    >>> canonical({"b": 1e-5, "a": "é"}, FIRST)
+    b'{"a":"\\\\u00e9","b":1e-05}'
+    >>> canonical([1.0, 10**30])
+    b'[1,1e+30]'
     """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+    if form == FIRST:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+    try:
+        return rfc8785.dumps(value)
+    except rfc8785.IntegerDomainError:
+        return rfc8785.dumps(json.loads(json.dumps(value), parse_int=_number))
 
 
-def digest(value: object) -> str:
-    return hashlib.sha256(canonical(value)).hexdigest()
+def _number(digits: str) -> float:
+    return int(digits) if abs(float(digits)) < 2**53 else float(digits)
+
+
+def digest(value: Any, form: str = FORMAT) -> str:
+    return hashlib.sha256(canonical(value, form)).hexdigest()
 
 
 def made(checkpoint: Checkpoint, base: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of a checkpoint's receipt that never change, from its rows as they are now; `base` as `base()` says."""
+    """The form and the parts of a checkpoint's receipt that never change, from its rows as they are now; `base` as
+    `base()` says."""
     run, parent = checkpoint.run, checkpoint.parent
     learned = list(batches.learned(run)) if run is not None else []
     return {
+        "format": FORMAT,
         "checkpoint": {
             "name": checkpoint.name,
             "adapter": checkpoint.adapter,
@@ -115,7 +140,7 @@ def of_samples(samples: Sequence[Sample]) -> dict[str, Any]:
     return {"count": len(samples), "taken_back_before": gone, "digests": sorted(map(of_sample, here))}
 
 
-def of_sample(sample: Sample) -> str:
+def of_sample(sample: Sample, form: str = FORMAT) -> str:
     told = {
         name: getattr(sample, name)
         for name in (
@@ -123,7 +148,7 @@ def of_sample(sample: Sample) -> str:
             "rewrite_ids",
         )
     }  # fmt: skip
-    return hashlib.sha256(nonce(f"sample {sample.pk}") + canonical(told)).hexdigest()
+    return hashlib.sha256(nonce(f"sample {sample.pk}") + canonical(told, form)).hexdigest()
 
 
 def nonce(of: str) -> bytes:
@@ -133,15 +158,23 @@ def nonce(of: str) -> bytes:
 
 def digest_of_made(checkpoint: Checkpoint) -> str:
     """What a child's receipt names of its parent; empty where the parent has no receipt of its own, as the base."""
-    return digest({part: digest(checkpoint.made[part]) for part in MADE}) if checkpoint.made else ""
+    if not checkpoint.made:
+        return ""
+    form = form_of(checkpoint.made)
+    return digest({part: digest(checkpoint.made[part], form) for part in MADE}, form)
 
 
-def base() -> dict[str, Any]:
+def form_of(made: Mapping[str, Any]) -> str:
+    """The form under which these parts were written down; the first had no name yet."""
+    return str(made.get("format", FIRST))
+
+
+def base(form: str = FORMAT) -> dict[str, Any]:
     """The base model of this installation: its name, its config's digest and its weights' files."""
     folder = Path(settings.MODEL)
     files = [file for file in sorted(folder.glob("*.safetensors")) if file.is_file()]
     stats = tuple((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files)
-    return {"name": base_name(folder), "config": config_digest(folder), "weights": dict(_weights(folder, stats))}
+    return {"name": base_name(folder), "config": config_digest(folder, form), "weights": dict(_weights(folder, stats))}
 
 
 def base_name(model: Path) -> str:
@@ -150,8 +183,8 @@ def base_name(model: Path) -> str:
     return said if said and not Path(said).is_absolute() else model.name
 
 
-def config_digest(model: Path) -> str:
-    return digest({name: value for name, value in _config(model).items() if name not in UNSTABLE})
+def config_digest(model: Path, form: str = FORMAT) -> str:
+    return digest({name: value for name, value in _config(model).items() if name not in UNSTABLE}, form)
 
 
 def _config(model: Path) -> dict[str, Any]:
@@ -169,22 +202,24 @@ def _weights(folder: Path, stats: tuple[tuple[str, int, int], ...]) -> tuple[tup
 
 def receipt(checkpoint: Checkpoint, files: Mapping[str, str] | None = None) -> dict[str, Any]:
     """A signed receipt of this moment. `files`: SHA-256 of what is handed out beside it, by name."""
-    parts = (checkpoint.made or made(checkpoint, base())) | {
+    written_down = checkpoint.made or made(checkpoint, base())
+    form = form_of(written_down)
+    parts = {name: written_down[name] for name in MADE} | {
         "examination": examination(checkpoint),
         "decisions": decisions(checkpoint),
         "files": dict(files or {}),
     }
     key = private_key()
     told = {
-        "format": FORMAT,
+        "format": form,
         "signed_at": timezone.now().isoformat(),
         "written": "as it was made" if checkpoint.made else "afterwards",
-        "digests": {name: digest(part) for name, part in sorted(parts.items())},
+        "digests": {name: digest(part, form) for name, part in sorted(parts.items())},
     }
     return told | {
         "parts": parts,
         "public_key": base64.b64encode(raw(key.public_key())).decode(),
-        "signature": base64.b64encode(key.sign(canonical(told))).decode(),
+        "signature": base64.b64encode(key.sign(canonical(told, form))).decode(),
     }
 
 
@@ -315,8 +350,8 @@ def parsed(content: bytes) -> dict[str, Any]:
         told = json.loads(content, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise ReceiptInvalid("The receipt is not JSON.") from error
-    if not isinstance(told, dict) or told.get("format") != FORMAT:
-        raise ReceiptInvalid(f"This is not a receipt of the form {FORMAT}.")
+    if not isinstance(told, dict) or told.get("format") not in FORMATS:
+        raise ReceiptInvalid(f"This is not a receipt of the form {' or '.join(FORMATS)}.")
     parts, digests = told.get("parts"), told.get("digests")
     if not isinstance(parts, dict) or not isinstance(digests, dict):
         raise ReceiptInvalid("The receipt has no parts, or no digests of them.")
@@ -356,7 +391,7 @@ def _signature(told: Mapping[str, Any], key: Ed25519PublicKey | None) -> list[Fi
         return [Finding(False, f"It was signed with another key ({fingerprint(signer)}) than the one you named.")]
     signed = {name: told[name] for name in ("format", "signed_at", "written", "digests")}
     try:
-        signer.verify(signature, canonical(signed))
+        signer.verify(signature, canonical(signed, told["format"]))
     except (InvalidSignature, ValueError):
         return [Finding(False, "The signature does not fit: the receipt was changed after it was signed.")]
     if key is not None:
@@ -373,7 +408,7 @@ def _parts(told: Mapping[str, Any]) -> list[Finding]:
         Finding(False, f"The {name} in it are not what was signed." if name.endswith("s") else
                 f"The {name} in it is not what was signed.")
         for name in sorted({*parts, *digests})
-        if name not in parts or digests.get(name) != digest(parts[name])
+        if name not in parts or digests.get(name) != _digest_of_anything(parts[name], told["format"])
     ]  # fmt: skip
     if not found:
         found.append(Finding(True, f"All {len(parts)} parts are what was signed: {', '.join(sorted(parts))}."))
@@ -384,6 +419,14 @@ def _parts(told: Mapping[str, Any]) -> list[Finding]:
     if told["written"] != "as it was made":
         found.append(Finding(None, "It was written after the fact: the weights are older than receipts."))
     return found
+
+
+def _digest_of_anything(part: object, form: str) -> str:
+    """The digest of what may be written by anyone; empty where it has none."""
+    try:
+        return digest(part, form)
+    except (ValueError, RecursionError):
+        return ""
 
 
 def _files(parts: Mapping[str, Any], folder: Path) -> list[Finding]:
@@ -419,12 +462,14 @@ def check_here(told: Mapping[str, Any]) -> list[Finding]:
         return [Finding(None, "The checkpoint is not known here any more.")]
     found = []
     if row.made:
-        same = all(digest(row.made[part]) == told["digests"].get(part) for part in MADE)
+        same = all(digest(row.made[part], form_of(row.made)) == told["digests"].get(part) for part in MADE)
         found.append(
             Finding(same, "What it was made of is " + ("what" if same else "not what") + " is on record here.")
         )
     signed = set(parts["samples"]["digests"])
-    still = signed & {of_sample(one) for one in batches.learned(row.run)} if row.run is not None else set()
+    still = (
+        signed & {of_sample(one, told["format"]) for one in batches.learned(row.run)} if row.run is not None else set()
+    )
     gone = len(signed) - len(still)
     back = f"; {gone} were taken back since" if gone else ""
     said = f"Of {len(signed)} samples {len(still)} are here as they were learned{back}."

@@ -16,6 +16,7 @@ from chat.api import router as chat
 from chat.api.shapes import AnthropicError, Error
 from feedback import api as feedback
 from webapp import errors, learning
+from webapp.bodies import Bounded
 
 ABOUT = """\
 OpenAI's chat completions and responses and Anthropic's messages, answered by a model that learns from what is said.
@@ -60,6 +61,7 @@ api = Api(
     description=ABOUT,
     docs=Page(),
     docs_url="/docs",
+    parser=Bounded(),
     urls_namespace="v1",
 )
 api.add_router("", chat)

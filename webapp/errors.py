@@ -119,8 +119,11 @@ def connect(api: NinjaAPI) -> None:
     @api.exception_handler(HttpError)
     def refused(request: HttpRequest, error: HttpError) -> HttpResponse:
         # The framework wraps whatever kept it from reading the body; too large has a status of its own.
-        if isinstance(error.__cause__ or error.__context__, RequestDataTooBig):
+        reason = error.__cause__ or error.__context__
+        if isinstance(reason, RequestDataTooBig):
             return too_large(request, RequestDataTooBig())
+        if isinstance(reason, TalkbackError):
+            return answer(request, reason)
         if error.status_code == 400:
             return answer(request, RequestInvalid("The body is not JSON in UTF-8."))
         failure = RequestInvalid(str(error))

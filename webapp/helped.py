@@ -16,13 +16,13 @@ from django.urls import path, reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from core import statistics
+from core.statistics import MOST_CHOICES, Tally
 from judge import blind, helped
 from judge.blind import PairGone
 from judge.helped import Contrast, Evidence
-from judge.tally import MOST_CHOICES, Tally
-from training import sequential
 from training.models import Checkpoint
-from webapp import scores
+from webapp.charts import course, shares
 from webapp.console.board import counted
 from webapp.console.doors import marked, person
 
@@ -99,7 +99,7 @@ def asked(request: HttpRequest, pk: int | None = None) -> dict[str, Any]:
         "keys": KEYS,
         "choices": choices,
         "preferred": preferred(choices, "You prefer"),
-        "choices_chart": scores.choices(choices),
+        "choices_chart": shares.choices(choices),
         "can_undo": user.blind_choices.exists(),
         "is_control_on": settings.SHADOW_SHARE > 0,
     }
@@ -116,13 +116,13 @@ def told(evidence: Evidence, whose: str = "you") -> dict[str, Any]:
         "name": name,
         "answer": answer(evidence, whose),
         "notes": notes(evidence, whose),
-        "course": scores.course(evidence.firsts, evidence.moments, evidence.went_live, name),
-        "by_checkpoint": scores.ladder(by_number, "content"),
+        "course": course.course(evidence.firsts, evidence.moments, evidence.went_live, name),
+        "by_checkpoint": shares.ladder(by_number, "content"),
         "scores_say": contrasted(evidence.scores),
         "thumbs_say": contrasted(evidence.thumbs),
-        "thumbs_chart": scores.ladder(thumbs, "up"),
+        "thumbs_chart": shares.ladder(thumbs, "up"),
         "choices_say": preferred(evidence.choices, verb),
-        "choices_chart": scores.choices(evidence.choices),
+        "choices_chart": shares.choices(evidence.choices),
         "from_what": from_what(evidence),
         "enough": helped.ENOUGH,
         "newest": helped.NEWEST,
@@ -199,9 +199,9 @@ def contrasted(contrast: Contrast) -> str:
     if reading.verdict == "worse":
         return f"{said} That is worse, and more so than chance gives."
     if reading.verdict == "no worse":
-        return f"{said} It is not worse by {sequential.MARGIN * 100:.0f} points or more; whether it is better is open."
+        return f"{said} It is not worse by {statistics.MARGIN * 100:.0f} points or more; whether it is better is open."
     if reading.needed is None:
-        return f"{said} Too close, or too little of one of the two, to tell: {sequential.MOST_VOTES} more would not do."
+        return f"{said} Too close, or too little of one of the two, to tell: {statistics.MOST_VOTES} more would not do."
     more = counted(reading.needed, "more rated conversation")
     return f"{said} Not known yet: about {more}, if both rates stay as they are."
 
@@ -230,7 +230,7 @@ def from_what(evidence: Evidence) -> str:
     )
 
 
-def _of(arm: sequential.Arm) -> str:
+def _of(arm: statistics.Arm) -> str:
     return f"{arm.ups} of {arm.votes}"
 
 

@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import logging
 import resource
+import socket
 from http import HTTPStatus
 from typing import Any
 
@@ -226,11 +227,23 @@ def allow_files(count: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
 
 
+def shared_socket(host: str, port: int) -> socket.socket:
+    """A socket bound to a port that other processes bind too; the system gives each connection to one of them."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    bound.bind((host, port))
+    bound.set_inheritable(True)
+    return bound
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m webapp.server", description="Serve pages, sockets and the API.")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=settings.PORT)
     parser.add_argument("--timeout-graceful-shutdown", type=int, default=5, metavar="SECONDS")
+    parser.add_argument("--shared", action="store_true", help="share the port with other processes that do so too")
     told = parser.parse_args()
     allow_files(settings.MAX_CONNECTIONS + FILES)
     config = uvicorn.Config(
@@ -243,8 +256,9 @@ def main() -> None:
         timeout_graceful_shutdown=told.timeout_graceful_shutdown,
     )
     server = Server(config)
+    sockets = [shared_socket(told.host, told.port)] if told.shared else None
     with contextlib.suppress(KeyboardInterrupt):
-        server.run()
+        server.run(sockets)
     if not server.started:
         raise SystemExit(STARTUP_FAILURE)
 

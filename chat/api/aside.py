@@ -20,7 +20,7 @@ from ninja.operation import AsyncOperation
 from chat.api import streaming
 from chat.api.access import Bearer, given
 from chat.models import ApiKey, Turn
-from core import threads
+from core import memory, threads
 
 LARGE = 256 * 1024
 """Bytes of a body from which on a thread is worth its while."""
@@ -57,6 +57,9 @@ class Aside(AsyncOperation):
             return self._result_to_response(request, await self.view_func(request, **values), response)
         except Exception as failure:
             return self.api.on_exception(request, failure)
+        finally:
+            if is_large(request):
+                memory.trim_soon()
 
     def begin(self, begin: Callable[..., list[Turn]], request: HttpRequest, values: dict[str, Any]) -> list[Turn]:
         self.let_in(request)

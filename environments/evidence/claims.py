@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from environments.evidence import figures
+from core import statistics
 from environments.evidence.findings import MIDDLE, Findings, shown
 from environments.evidence.scoring import BASE
 from environments.evidence.spans import signed, span
@@ -41,7 +41,7 @@ def headline(findings: Findings) -> str:
     change = findings.change("style", (arm, update), (BASE, 0))
     if change is None:
         return f"After {update} updates {arm} obeys {span(row['style'])} of the wishes; the base is missing."
-    base = figures.average(findings.values("style", BASE, 0))
+    base = statistics.average(findings.values("style", BASE, 0))
     verdict = "Talking helps" if change.low > 0 else "Talking made it worse" if change.high < 0 else \
         "Whether talking helps cannot be told yet"  # fmt: skip
     said = (
@@ -103,7 +103,7 @@ def _ahead(findings: Findings, one: str, other: str, mark: int) -> Claim:
     text = f"{one} ahead of {other} at {mark} updates, intervals apart"
     if not all(arm in findings.kinds and findings.at(arm, mark) is not None for arm in (one, other)):
         return Claim(text, "one of them is missing", None)
-    ours, theirs = (figures.average(findings.values("style", arm, mark)) for arm in (one, other))
+    ours, theirs = (statistics.average(findings.values("style", arm, mark)) for arm in (one, other))
     seen = f"{span(shown(ours))} against {span(shown(theirs))}"
     change = findings.change("style", (one, mark), (other, mark))
     of_pairs = f"; on the same prompts {signed(shown(change))}" if change else ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
-from environments.evidence.figures import Pair
+from core.statistics import Pair
 
 Row = Mapping[str, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from core.bootstrap import Interval
+from core.statistics import Interval
 
 WIDTH, HEIGHT = 352.0, 240.0
 LEFT, RIGHT, TOP, BOTTOM = 32.0, 120.0, 12.0, 36.0

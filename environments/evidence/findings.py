@@ -9,10 +9,11 @@ from dataclasses import asdict
 from statistics import mean
 from typing import Any
 
-from core.bootstrap import Interval
-from environments.evidence import crossings, figures, regressions
+from core import statistics
+from core.statistics import Interval, Pair, Values
+from environments.evidence import crossings, gains, regressions
 from environments.evidence.arms import ARMS, SHOTS
-from environments.evidence.figures import Look, Pair, Values
+from environments.evidence.gains import Look
 from environments.evidence.scoring import BASE, OTHER, OWN, PACK, REFERENCE, scored
 
 Row = Mapping[str, Any]
@@ -136,7 +137,7 @@ class Findings:
         found = {}
         for update in [mark for other, mark in self.places if other == arm]:
             if values := self.values(measure, arm, update):
-                found[update] = figures.average(values)
+                found[update] = statistics.average(values)
         return found
 
     def change(self, measure: str, one: tuple[str, int], other: tuple[str, int], set_: str = OWN) -> Interval | None:
@@ -144,21 +145,21 @@ class Findings:
         ours, theirs = self.values(measure, *one, set_), self.values(measure, *other, set_)
         if not ours or ours.keys() != theirs.keys():
             return None
-        return figures.difference(ours, theirs)
+        return statistics.difference(ours, theirs)
 
     def kept(self, arm: str, update: int) -> Interval | None:
         """The share of the base's content that is left."""
         ours, base = self.values("content", arm, update), self.values("content", BASE, 0)
         if not ours or ours.keys() != base.keys() or not sum(base.values()):
             return None
-        return figures.ratio(ours, base)
+        return statistics.ratio(ours, base)
 
     def mended(self) -> Interval | None:
         """The share of the base's content that is left of its replies as the person would have written them: what is
         kept by a model that learns that perfectly, and answers as the base does. Their language is taken for the
         reply's."""
         theirs, base = self.values("mended", BASE, 0), self.values("content", BASE, 0)
-        return figures.ratio(theirs, base) if sum(base.values()) else None
+        return statistics.ratio(theirs, base) if sum(base.values()) else None
 
     def gains(self, measure: str = "style") -> list[dict[str, Any]]:
         """Of each arm that learns, every look and the interactions until the first significant gain over the base."""
@@ -169,8 +170,8 @@ class Findings:
             probes = {update: self.values(measure, arm, update) for update in updates}
             if self.kinds[arm] != "trained" or not base or any(v.keys() != base.keys() for v in probes.values()):
                 continue
-            seen = figures.looks(probes, base)
-            first = figures.first_gain(seen)
+            seen = gains.looks(probes, base)
+            first = gains.first_gain(seen)
             found.append(
                 {
                     "arm": arm,
@@ -201,15 +202,15 @@ class Findings:
             "kind": self.kinds[arm],
             "update": update,
             "replies": len(texts),
-            "style": shown(figures.average(style)) if style else None,
+            "style": shown(statistics.average(style)) if style else None,
             "change": shown(self.change("style", (arm, update), (BASE, 0))),
-            "content": shown(figures.average(content)) if content else None,
+            "content": shown(statistics.average(content)) if content else None,
             "kept": shown(self.kept(arm, update)),
-            "product": shown(figures.average(product)) if (product := self.values("product", arm, update)) else None,
+            "product": shown(statistics.average(product)) if (product := self.values("product", arm, update)) else None,
             "read": len(content),
             "prompt_tokens": mean(row["prompt_tokens"] for row in texts.values()),
             "completion_tokens": mean(row["completion_tokens"] for row in texts.values()),
-            "correct": shown(figures.average(right)) if (right := self.values("correct", arm, update)) else None,
+            "correct": shown(statistics.average(right)) if (right := self.values("correct", arm, update)) else None,
         }
 
     def costs(self, arm: str, update: int) -> dict[str, Any]:
@@ -231,7 +232,7 @@ class Findings:
             "distinct": ours if both else None,
             "distinct_base": theirs if both else None,
             "other": shown(self.change("style", (arm, update), (BASE, 0), OTHER)),
-            "kl": shown(figures.average(kl)) if kl else None,
+            "kl": shown(statistics.average(kl)) if kl else None,
             "pack": self.pack(arm, update),
             "correct": shown(self.change("correct", (arm, update), (BASE, 0))),
         }
@@ -244,12 +245,12 @@ class Findings:
         if rights is None or leads is None:
             return None
         ours, theirs = rights
-        kept = figures.ratio(ours, theirs) if sum(theirs.values()) else None
+        kept = statistics.ratio(ours, theirs) if sum(theirs.values()) else None
         return {
             "right": mean(ours.values()),
             "items": len({pair.prompt for pair in ours}),
             "kept": shown(kept),
-            "lead": shown(figures.difference(*leads)),
+            "lead": shown(statistics.difference(*leads)),
             **crossings.counted(self._items(arm, update)),
         }
 

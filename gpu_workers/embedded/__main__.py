@@ -16,6 +16,8 @@ os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
 
 import uvicorn  # noqa: E402
 
+from core import memory  # noqa: E402
+
 log = logging.getLogger("gpu_workers.embedded")
 
 
@@ -30,6 +32,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--dtype", default="auto", choices=("auto", "float32", "bfloat16"))
     parser.add_argument("--max-running-requests", type=int, default=16)
     parser.add_argument("--max-total-tokens", type=int, default=0, help="room for keys and values; 0: by free memory")
+    parser.add_argument(
+        "--memory",
+        type=int,
+        default=os.environ.get("ENGINE_MEMORY_MB") or "0",
+        help="MiB that it holds when nothing runs; 0: a sixteenth of the machine's",
+    )
     parser.add_argument("--chunked-prefill-size", type=int, default=0, help="prompt tokens beside replies; 0: few")
     parser.add_argument("--max-lora-rank", type=int, default=64)
     parser.add_argument("--max-loaded-loras", type=int, default=16)
@@ -43,6 +51,18 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return options
 
 
+SHARE = 16
+"""An engine holds one in so many bytes of the machine when nothing runs, unless --memory says otherwise."""
+
+
+LEFT_BEHIND = 160 << 20
+"""Bytes that requests leave behind wherever they go: compiled grammars, and pages of the heap that are half empty."""
+
+
+CONVERSATION = 8192
+"""Tokens of the longest conversation that it keeps whatever its memory, where the model's window takes one so long."""
+
+
 def room_for_tokens(bytes_per_token: int, share: float = 0.25, ceiling: int = 65536) -> int:
     """Tokens whose keys and values fit into a share of the memory that is free now."""
     try:
@@ -53,8 +73,17 @@ def room_for_tokens(bytes_per_token: int, share: float = 0.25, ceiling: int = 65
     return max(1024, min(ceiling, int(free * share / bytes_per_token)))
 
 
+def kept_bytes(asked_mib: int, conversation_bytes: int) -> int:
+    """What prefixes and adapters may take together, beside all that this process holds as it begins to serve: what is
+    left of the `asked_mib`, or of a SHARE of the machine. A whole conversation fits in any case, or each of its
+    messages would be computed from its beginning."""
+    limit = asked_mib << 20 or memory.machine_bytes() // SHARE
+    return max(limit - memory.resident_bytes() - LEFT_BEHIND, conversation_bytes)
+
+
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
+    memory.limit_arenas()
     logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     import torch
 
@@ -74,6 +103,9 @@ def main(arguments: list[str]) -> int:
         return 1
     tokenizer = AutoTokenizer.from_pretrained(options.model)
     max_tokens = options.max_total_tokens or room_for_tokens(model.bytes_per_token)
+    memory.trim()  # what reading the weights took
+    conversation = min(CONVERSATION, max_tokens, model.context_length)
+    kept = kept_bytes(options.memory, conversation * model.bytes_per_token)
     batcher = Batcher(
         model,
         lambda ids, skip, spaces: str(
@@ -81,6 +113,7 @@ def main(arguments: list[str]) -> int:
         ),
         max_running=options.max_running_requests,
         max_tokens=max_tokens,
+        kept_bytes=kept,
         weight_version=options.weight_version,
         chunk=options.chunked_prefill_size,
         original_logprobs=os.environ.get("SGLANG_RETURN_ORIGINAL_LOGPROB", "") in ("1", "true", "True"),
@@ -110,12 +143,13 @@ def main(arguments: list[str]) -> int:
     batcher.on_failure = lambda: setattr(server, "should_exit", True)
     batcher.start()
     log.info(
-        "serving %s in %s on %s:%d: %d tokens of room, %d sequences at once",
+        "serving %s in %s on %s:%d: %d tokens of room, %d MiB of them kept, %d sequences at once",
         options.model,
         str(model.dtype).removeprefix("torch."),
         options.host,
         options.port,
         max_tokens,
+        kept >> 20,
         options.max_running_requests,
     )
     server.run()

@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from torch import Tensor
 
+from core import memory
 from gpu_workers.embedded.adapters import Adapter
 from gpu_workers.embedded.grammar import Grammar
 from gpu_workers.embedded.metrics import Metrics
@@ -32,6 +33,9 @@ from gpu_workers.embedded.text import Decode, Text
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+IDLE_S = 2.0
+"""After so long without a request the allocator gives back what the last ones used."""
 
 
 @dataclass
@@ -55,18 +59,23 @@ class Batcher:
         max_running: int,
         max_tokens: int,
         weight_version: str,
+        kept_bytes: int | None = None,
         chunk: int = 0,
         original_logprobs: bool = False,
     ) -> None:
-        """`max_tokens` bounds the keys and values of running and kept sequences together; `chunk` is how many prompt
-        tokens a step reads at least, 0: as few as let whoever writes keep pace."""
+        """`max_tokens` bounds the keys and values of running and kept sequences together, `kept_bytes` what stays when
+        nothing runs: kept sequences and adapters (None: `max_tokens` alone does). `chunk` is how many prompt tokens a
+        step reads at least, 0: as few as let whoever writes keep pace."""
         self.metrics = Metrics()
         self.weight_version = weight_version
         self.max_running, self.max_tokens = max_running, max_tokens
         self._model, self._decode, self._original = model, decode, original_logprobs
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._places = Places(model.new_kv, max_running=max_running, max_tokens=max_tokens, chunk=chunk)
+        self._kept_bytes = kept_bytes
         self._adapters: dict[str, Adapter] = {}
+        self._bound_kept()
+        self._is_trimmed = True
         self._paused: Literal["abort", "retract", "in_place"] | None = None
         self._updates: list[_Update] = []
         self._unloads: list[tuple[Adapter, Future[None]]] = []
@@ -173,6 +182,18 @@ class Batcher:
             "prefix_cache_sequences": len(places.cache),
         }
 
+    def holdings(self) -> dict[str, float]:
+        """Bytes of what lies in memory; read without waiting for the thread."""
+        places, size = self._places, self._model.bytes_per_token
+        adapters = {id(one): one for one in list(self._adapters.values())}
+        return {
+            "memory_weights_bytes": self._model.bytes,
+            "memory_kv_running_bytes": places.used_by_strands * size,
+            "memory_kv_kept_bytes": places.cache.tokens * size,
+            "memory_adapters_bytes": sum(adapter.bytes for adapter in adapters.values()),
+            "memory_resident_bytes": memory.resident_bytes(),
+        }
+
     def _call(self, work: Callable[[], T]) -> Future[T]:
         done: Future[T] = _promise()
 
@@ -212,6 +233,12 @@ class Batcher:
     def _next_call(self, wait: bool) -> Any:
         deadlines = [deadline for deadline, _ in self._flushes]
         timeout_s = max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
+        if wait and timeout_s is None and not self._is_trimmed:
+            try:
+                return self._calls.get(timeout=IDLE_S)
+            except queue.Empty:
+                memory.trim()
+                self._is_trimmed = True
         try:
             return self._calls.get(block=wait, timeout=timeout_s)
         except queue.Empty:
@@ -283,6 +310,7 @@ class Batcher:
             readers.append((strand, scored, is_last, len(wanted), len(rows)))
             wanted.extend(rows)
             row += n
+        self._is_trimmed = False
         began = time.perf_counter()
         logits = self._model.forward(pieces, wanted or [row - 1])
         drawing: list[tuple[Strand, int]] = []
@@ -400,6 +428,7 @@ class Batcher:
         if adapter.name in self._adapters:
             raise KeyError(adapter.name)
         self._adapters[adapter.name] = adapter
+        self._bound_kept()
 
     def _remove_adapter(self, name: str, done: Future[None]) -> None:
         adapter = self._adapters.pop(name, None)
@@ -407,6 +436,13 @@ class Batcher:
             done.set_exception(KeyError(name))
         else:
             self._unloads.append((adapter, done))
+            self._bound_kept()
+
+    def _bound_kept(self) -> None:
+        """Leave to kept sequences what adapters leave of the memory."""
+        if self._kept_bytes is not None:
+            left = self._kept_bytes - sum(adapter.bytes for adapter in self._adapters.values())
+            self._places.keep_at_most(max(0, left) // self._model.bytes_per_token)
 
     def _decoder(self, skip_special: bool, spaces: bool) -> Decode:
         return lambda ids: self._decode(ids, skip_special, spaces)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -25,7 +26,7 @@ class KV:
     def __init__(self, shapes: Sequence[Shape], capacity: int, dtype: torch.dtype) -> None:
         self.shapes, self.capacity, self.dtype = shapes, capacity, dtype
         self.length = 0
-        memory = torch.empty(sum(s.heads * (s.key + s.value) for s in shapes) * capacity, dtype=dtype)
+        memory = mapped(sum(s.heads * (s.key + s.value) for s in shapes) * capacity, dtype)
         self.layers: list[tuple[Tensor, Tensor]] = []  # (1, heads, capacity, width) each
         self._alike: Tensor | None = None  # (2 layers, heads, capacity, width): keys and values of each layer in turn
         if len({(shape.heads, width) for shape in shapes for width in (shape.key, shape.value)}) == 1:
@@ -61,6 +62,15 @@ class KV:
             for to, source in zip(mine, theirs, strict=True):
                 to[:, :, :length] = source[:, :, :length]
         self.length = length
+
+
+def mapped(count: int, dtype: torch.dtype) -> Tensor:
+    """So many numbers, all zero, in memory that goes back to the system with the last tensor on it. The allocator would
+    keep it: buffers of all lengths come and go, and what lies between two of them is of no use to a third."""
+    if not count:
+        return torch.empty(0, dtype=dtype)
+    memory = mmap.mmap(-1, count * dtype.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return torch.frombuffer(memory, dtype=dtype, count=count)
 
 
 @dataclass
@@ -133,6 +143,10 @@ class PrefixCache:
             if kept.kv is not sparing:
                 freed += kept.kv.capacity
                 self._drop([kept])
+
+    def shrink(self, tokens: int) -> None:
+        """Drop the least recently used until no more than `tokens` of room are taken."""
+        self.make_room(self.tokens - tokens)
 
     def forget(self, keys: Iterable[object] | None = None) -> None:
         """Drop everything, or everything computed under `keys`."""

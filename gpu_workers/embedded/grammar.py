@@ -53,6 +53,10 @@ class Grammars:
         self._made: OrderedDict[str, Grammar] = OrderedDict()
         self._lock = threading.Lock()
 
+    def __len__(self) -> int:
+        """How many are kept compiled."""
+        return len(self._made)
+
     def start(self, *, json_schema: str = "", regex: str = "") -> Grammar:
         """A grammar at its beginning. Raises ValueError with a sentence when the schema or the expression is none, and
         for a keyword of JSON Schema that cannot be enforced."""

@@ -7,7 +7,7 @@ writes each sequence's own keys and values, and the linear layers, which add eac
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -89,6 +89,13 @@ class Model:
     @property
     def bytes_per_token(self) -> int:
         return sum(shape.heads * (shape.key + shape.value) for shape in self.shapes) * self.dtype.itemsize
+
+    @property
+    def bytes(self) -> int:
+        """Of the weights as they lie in memory."""
+        tensors = {t.data_ptr(): t for t in (*self._hf.parameters(), *self._hf.buffers())}
+        linears = sum(linear.bytes for linear in self.linears.values() if not linear.shares(tensors))
+        return linears + sum(t.numel() * t.element_size() for t in tensors.values())
 
     def new_kv(self, capacity: int) -> KV:
         return KV(self.shapes, capacity, self.dtype)
@@ -218,6 +225,14 @@ class Linear(nn.Module):
         self._is_packed = packed is not None
         self._weight = weight if packed is None else packed
         self.bias = bias
+
+    @property
+    def bytes(self) -> int:
+        return self._weight.numel() * self._weight.element_size()
+
+    def shares(self, tensors: Container[int]) -> bool:
+        """Whether its weight is one of those at these addresses, as an embedding's is where the two are tied."""
+        return not self._is_packed and self._weight.data_ptr() in tensors
 
     def forward(self, x: Tensor) -> Tensor:
         rows = x.reshape(-1, self.in_features)

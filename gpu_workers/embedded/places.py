@@ -20,10 +20,19 @@ class Places:
     """Strands that run, strands that wait, and the keys and values of both and of what is kept for whoever begins
     alike. Changed by one thread alone; others may read how many there are."""
 
-    def __init__(self, new_kv: Callable[[int], KV], *, max_running: int, max_tokens: int, chunk: int = 0) -> None:
-        """`new_kv` makes the buffer of a strand of so many tokens; `max_tokens` bounds all buffers together. Where
-        nobody minds a slower stream a step reads `chunk` prompt tokens at least, and a quarter of it beside writers of
-        a higher rank: somebody waits for those, and for what is read nobody does."""
+    def __init__(
+        self,
+        new_kv: Callable[[int], KV],
+        *,
+        max_running: int,
+        max_tokens: int,
+        max_kept: int | None = None,
+        chunk: int = 0,
+    ) -> None:
+        """`new_kv` makes the buffer of a strand of so many tokens; `max_tokens` bounds all buffers together, `max_kept`
+        those that are kept for whoever begins alike (None: nothing else does). Where nobody minds a slower stream a
+        step reads `chunk` prompt tokens at least, and a quarter of it beside writers of a higher rank: somebody waits
+        for those, and for what is read nobody does."""
         self._chunk = chunk
         self.running: list[Strand] = []
         self.waiting: list[Strand] = []
@@ -32,6 +41,7 @@ class Places:
         """Of the weights: what was computed under another is never read again."""
         self._new_kv = new_kv
         self._max_running, self._max_tokens = max_running, max_tokens
+        self._max_kept = max_tokens if max_kept is None else max_kept
 
     @property
     def strands(self) -> list[Strand]:
@@ -40,7 +50,12 @@ class Places:
     @property
     def used(self) -> int:
         """Tokens of room that are taken."""
-        return sum(strand.kv.capacity for strand in self.strands if strand.kv is not None) + self.cache.tokens
+        return self.used_by_strands + self.cache.tokens
+
+    @property
+    def used_by_strands(self) -> int:
+        """Tokens of room that those who run and those who wait have."""
+        return sum(strand.kv.capacity for strand in self.strands if strand.kv is not None)
 
     @property
     def is_answering(self) -> bool:
@@ -81,6 +96,7 @@ class Places:
             return
         if keeps and strand.generation == self.generation:
             self.cache.keep(self._key(strand), strand.ids[: strand.computed].copy(), strand.kv)
+            self.cache.shrink(self._max_kept)
         strand.kv = None
 
     def step_back(self) -> int:
@@ -101,6 +117,11 @@ class Places:
             if strand.kv is not None:
                 strand.retract()
         self.cache.forget()
+
+    def keep_at_most(self, tokens: int) -> None:
+        """Bound what is kept by so many tokens of room from now on."""
+        self._max_kept = tokens
+        self.cache.shrink(tokens)
 
     def forget(self, instance: int) -> None:
         """Drop what is kept of an adapter."""

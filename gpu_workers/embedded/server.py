@@ -244,7 +244,8 @@ class Server:
         return Response(status_code=200 if self.batcher.failed is None else 503)
 
     async def metrics(self, request: Request) -> Response:
-        return PlainTextResponse(self.batcher.metrics.text(self.batcher.counts(), self.settings.served_name))
+        gauges = self.batcher.counts() | self.batcher.holdings() | {"grammars_kept": len(self.grammars)}
+        return PlainTextResponse(self.batcher.metrics.text(gauges, self.settings.served_name))
 
     # Adapters and weights
 

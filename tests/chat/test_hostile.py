@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from ninja.parser import Parser
 
 from chat import turns
 from chat.api.wire import storable as storable_body
@@ -15,6 +16,8 @@ from chat.models import Turn
 from chat.rendering import Renderer
 from gpu_workers.types import storable
 from tests.chat.conftest import assistant, user
+from webapp.bodies import MOST_VALUES, check_count
+from webapp.errors import RequestTooLarge
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
@@ -75,6 +78,36 @@ async def test_what_is_far_too_long_is_refused_in_words_that_clients_know(send, 
     assert error["code"] == "context_length_exceeded"
     assert error["message"].startswith("This model's maximum context length is 2048 tokens. However, you requested ")
     assert await Turn.objects.acount() == 0
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [user(f"{n}") for n in range(150_000)],
+        [{"role": "user", "content": [{"type": "text", "text": "a"}] * 150_000}],
+    ],
+    ids=["messages", "parts"],
+)
+async def test_a_body_of_very_many_small_things_is_refused_before_it_is_read(send, messages, monkeypatch):
+    read: list[object] = []
+    monkeypatch.setattr(Parser, "parse_body", lambda parser, request: read.append(request))
+    answer = await send(*messages)
+    # 150,000 messages or parts; the body and the list of messages, with parts also the one message and its list
+    count = 150_002 if len(messages) > 1 else 150_004
+    assert answer.status_code == 413
+    assert answer.json()["error"]["code"] == "request_too_large"
+    assert f"holds {count} objects and lists" in answer.json()["error"]["message"]
+    assert read == []
+
+
+def test_brackets_in_what_is_said_are_no_objects():
+    said = {"content": '{[ "quoted", \\ "' * 30_000}
+    check_count(json.dumps([said] * 3).encode())  # 4 objects and lists, and 180,000 brackets in strings
+
+    with pytest.raises(RequestTooLarge, match=f"holds {MOST_VALUES + 1} objects"):
+        check_count(json.dumps([{}] * MOST_VALUES).encode())
+    with pytest.raises(RequestTooLarge):  # a string that never ends hides only what follows it
+        check_count(b"[" * (MOST_VALUES + 1) + b'"' + b'\\"{' * 300_000)
 
 
 def test_the_number_of_tokens_is_exact_where_the_prompt_is_about_as_long_as_the_window(tiny_model):

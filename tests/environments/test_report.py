@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from core.bootstrap import Interval
+from core.statistics import Interval
 from environments.evidence import curves, regressions, report, style
 from environments.evidence.scoring import scored
 from tests.environments import runs

@@ -451,3 +451,26 @@ def test_what_was_not_said_yet_is_said_when_a_reply_is_aborted(make_desk: Callab
 
     assert [len(news.ids) for news in reader.heard] == [1, 3]  # of the four that each had by then
     assert reader.ending["type"] == "abort"
+
+
+def test_what_stays_when_nothing_runs_is_bounded_and_adapters_count(
+    make_desk: Callable[..., Desk], model: Model, tmp_path: Path
+) -> None:
+    layers = {
+        name: (one.in_features, one.out_features) for name, one in model.linears.items() if name in model.adaptable
+    }
+    adapter = read_adapter("a", str(write_tiny_adapter(tmp_path, seed=1)), layers, 64)
+    size = model.bytes_per_token
+    room = adapter.bytes + 100 * size  # of an adapter and a hundred tokens
+    desk = make_desk(kept_bytes=room)
+    for first in range(20):
+        desk.ask([first + 5, *range(30, 60)], max_new_tokens=4).wait()
+
+    held = desk.batcher.holdings()  # each leaves a buffer of 31 + 4 tokens
+    assert held["memory_kv_kept_bytes"] == room // size // 35 * 35 * size
+    assert held["memory_kv_running_bytes"] == held["memory_adapters_bytes"] == 0
+
+    desk.batcher.add_adapter(adapter).result(DEADLINE_S)
+    held = desk.batcher.holdings()
+    assert held["memory_adapters_bytes"] == adapter.bytes
+    assert held["memory_kv_kept_bytes"] == 70 * size  # two of 35 in the hundred tokens that are left

@@ -14,6 +14,7 @@ from transformers import AutoTokenizer
 from gpu_workers.embedded.batching import Batcher
 from gpu_workers.embedded.model import Model
 from gpu_workers.embedded.server import Server, Settings
+from gpu_workers.wire import samples
 
 
 @pytest.fixture(scope="module")
@@ -111,3 +112,20 @@ async def test_a_stream_is_said_so_many_tokens_at_a_time_where_it_asks_for_that(
     chunks = events(await http.post("/generate", json=asked))
 
     assert [len(chunk["output_ids"]) for chunk in chunks] == [1, 4, 5]
+
+
+async def test_metrics_say_what_holds_the_memory(http: httpx.AsyncClient, tiny_model: Path) -> None:
+    from safetensors import safe_open
+
+    await http.post("/generate", json=body([5, 6, 7]))
+    schema = {"max_new_tokens": 3, "json_schema": json.dumps({"type": "object", "properties": {"once": {"const": 7}}})}
+    await http.post("/generate", json={"input_ids": [5, 6], "sampling_params": schema})
+    told = samples((await http.get("/metrics")).text)
+
+    with safe_open(tiny_model / "model.safetensors", "pt") as weights:
+        numbers = sum(weights.get_tensor(name).numel() for name in weights.keys())  # noqa: SIM118
+    assert 4 * numbers <= told["memory_weights_bytes"] < 4.2 * numbers  # float32; buffers are not in the file
+    assert told["memory_kv_kept_bytes"] > 0
+    assert told["memory_kv_running_bytes"] == told["memory_adapters_bytes"] == 0
+    assert told["grammars_kept"] >= 1
+    assert told["memory_resident_bytes"] > told["memory_weights_bytes"]

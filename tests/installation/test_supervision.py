@@ -110,7 +110,26 @@ def test_spaces_and_percent_signs_survive_the_configuration_file():
 def test_a_named_redis_or_engine_is_not_started_by_us():
     settings = settings_of()
     del settings["REDIS_PORT"], settings["ENGINE_PORT"]
-    assert [program.name for program in supervision.programs(settings)] == ["web", "judge", "learn", "beat"]
+    programs = supervision.programs(settings | {"WEB_PROCESSES": "1"})
+    assert [program.name for program in programs] == ["web", "judge", "learn", "beat"]
+
+
+@pytest.mark.parametrize(("cores", "count"), [(1, 1), (4, 1), (7, 1), (8, 2), (64, 4)])
+def test_web_has_a_process_for_each_four_cores(cores: int, count: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    names = [name for name in configuration(settings_of()) if name.startswith("program:web")]
+    assert names == ["program:web", "program:web-2", "program:web-3", "program:web-4"][:count]
+
+
+def test_web_has_as_many_processes_as_are_asked_for(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    three = configuration(settings_of(WEB_PROCESSES="3"))
+    assert all("--shared" in three[f"program:{name}"]["command"] for name in ("web", "web-2", "web-3"))
+    one = configuration(settings_of(WEB_PROCESSES="1"))
+    assert "--shared" not in one["program:web"]["command"]
+    assert "program:web-2" not in one
+    with pytest.raises(Trouble, match="WEB_PROCESSES is 'many'"):
+        supervision.programs(settings_of(WEB_PROCESSES="many"))
 
 
 def test_a_socket_path_too_long_for_the_system_is_moved_out_of_the_folder(monkeypatch: pytest.MonkeyPatch):

@@ -21,31 +21,6 @@ def readings(*pairs: tuple[int, int | None], role: str = "user", at: datetime = 
 some = st.lists(st.tuples(st.sampled_from(SCORES), st.sampled_from(ANSWERS)), max_size=60)
 
 
-@pytest.mark.parametrize(
-    ("right", "measured", "low", "high"),
-    [
-        # (p + z²/2n ± z √(p(1−p)/n + z²/4n²)) / (1 + z²/n) with z = 1.96, z² = 3.8416
-        (
-            8,
-            10,
-            0.4902,
-            0.9433,
-        ),  # (0.8 + 0.19208 ± 1.96 · √(0.016 + 0.009604)) / 1.38416 = (0.99208 ± 0.31363) / 1.38416
-        (90, 100, 0.8256, 0.9448),  # (0.919208 ± 1.96 · √(0.0009 + 0.00009604)) / 1.038416
-        (0, 20, 0.0, 0.1611),  # z²/n / (1 + z²/n) = 0.19208 / 1.19208
-        (0, 0, 0.0, 1.0),
-    ],
-)
-def test_wilsons_interval(right, measured, low, high):
-    found = agreement.wilson(right, measured)
-    assert (found.low, found.high) == (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
-
-
-def test_more_right_than_measured_is_no_share():
-    with pytest.raises(ValueError, match="3 of 2"):
-        agreement.wilson(3, 2)
-
-
 def test_kappa_by_a_known_example():
     # 20 both yes, 5 yes/no, 10 no/yes, 15 both no: seen 35/50 = 0.7, by chance 0.5 · 0.6 + 0.5 · 0.4 = 0.5
     found = agreement.agreement(readings(*[(1, 1)] * 20, *[(1, -1)] * 5, *[(-1, 1)] * 10, *[(-1, -1)] * 15))

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import IllegalMove
+from core.statistics import Tally
 from gpu_workers import distances
 from gpu_workers.errors import EngineUnavailable
 from judge import comparing
 from judge.comparing import ComparisonRefused
 from judge.models import Choice, Comparison
-from judge.tally import Tally
 from tests.training.test_promotion_races import at_once
 from training import retention
 from training.models import Checkpoint

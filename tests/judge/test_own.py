@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import bootstrap
 from judge import findings
 from judge.hints import worded
 from judge.models import Judgement
@@ -38,13 +37,6 @@ def keep(serve, say):
         return Judgement.objects.create(turn=turn, hint=words, hint_from=kind, held_out=True)
 
     return keep
-
-
-@given(st.lists(st.floats(-5, 5), min_size=1, max_size=12))
-def test_an_interval_holds_its_mean_and_is_the_same_each_time(changes):
-    found = bootstrap.interval(changes, draws=200)
-    assert min(changes) - 1e-9 <= found.low <= found.high <= max(changes) + 1e-9
-    assert found == bootstrap.interval(changes, draws=200)
 
 
 def test_too_few_to_know_is_said_and_never_fails():

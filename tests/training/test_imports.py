@@ -49,7 +49,11 @@ def again_signed(folder, **parts):
     """As a stranger with a key of their own would sign it, with these parts changed."""
     told = receipts.read(folder)
     run = Run.objects.create(recipe={})
-    row = Checkpoint(number=9, run=run, made={part: told["parts"][part] for part in receipts.MADE} | parts)
+    row = Checkpoint(
+        number=9,
+        run=run,
+        made={"format": told["format"], **{part: told["parts"][part] for part in receipts.MADE}, **parts},
+    )
     row.save()
     (folder / receipts.RECEIPT).unlink(), (folder / receipts.PUBLIC).unlink()
     receipts.beside(row, folder)
@@ -81,6 +85,23 @@ def test_what_is_taken_in_is_a_candidate_with_a_name_and_a_probe_of_its_own(thei
     assert told["parts"]["parent"]["receipt"] == receipts.digest({part: signed[part] for part in receipts.MADE})
 
     refused(theirs, "The very same weights are here already: talkback@1")
+
+
+def test_a_receipt_of_the_first_form_is_taken_in_on_the_same_base(theirs):
+    told = receipts.read(theirs)["parts"]
+    # Its config holds 1e-06, which Python writes so and RFC 8785 as 0.000001: the two forms digest it otherwise.
+    assert receipts.base(receipts.FIRST)["config"] != receipts.base()["config"]
+    parts = {part: told[part] for part in receipts.MADE} | {"base": receipts.base(receipts.FIRST)}
+    row = Checkpoint(number=9, run=Run.objects.create(recipe={}), made=parts)
+    row.save()
+    (theirs / receipts.RECEIPT).unlink(), (theirs / receipts.PUBLIC).unlink()
+    receipts.beside(row, theirs)
+    row.delete()
+    signed = receipts.read(theirs)
+    assert signed["format"] == "talkback-receipt-1"
+    made = imports.take(theirs)
+    assert receipts.receipt(made)["format"] == "talkback-receipt-2"
+    assert made.made["parent"]["receipt"] == receipts.digest({part: signed["digests"][part] for part in receipts.MADE})
 
 
 def test_archives_are_read_by_the_names_of_an_export_alone(theirs, tmp_path, monkeypatch):

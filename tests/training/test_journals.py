@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -25,8 +28,8 @@ def run(ready, home) -> Run:
     return Run.objects.get(pk=queued.pk)
 
 
-def drawn_in(folder):
-    """What TensorBoard would draw of the event files in a folder."""
+def events_in(folder):
+    """The event files in a folder, as TensorBoard reads them."""
     from tensorboardX.proto.event_pb2 import Event
     from tensorboardX.record_writer import masked_crc32c
 
@@ -37,8 +40,14 @@ def drawn_in(folder):
             event = Event.FromString(data[at + 12 : at + 12 + length])
             for part, end in ((data[at : at + 8], at + 12), (data[at + 12 : at + 12 + length], at + length + 16)):
                 assert masked_crc32c(part) == int.from_bytes(data[end - 4 : end], "little")
-            yield from event.summary.value
+            yield event
             at += 12 + length + 4
+
+
+def drawn_in(folder):
+    """What TensorBoard would draw of them."""
+    for event in events_in(folder):
+        yield from event.summary.value
 
 
 def scalars(folder) -> dict[str, list[float]]:
@@ -68,6 +77,43 @@ def test_the_advantages_are_a_histogram_there_too(run, home):
     assert sum(told["counts"]) == 5  # the tokens of its one reply
     assert dict(zip(found[0].histo.bucket_limit, found[0].histo.bucket, strict=True))[0.125] == 5  # none rewarded
     assert (found[0].histo.num, found[0].histo.sum) == (5, 0)
+
+
+def test_an_event_file_is_written_without_torch(tmp_path):
+    program = """
+import sys, django
+django.setup()
+from datetime import datetime
+from training import journals
+from training.models import Run
+run = Run(metrics=[{"loss": 0.5}], recipe={}, created_at=datetime(2026, 1, 1))
+print(len(journals.tensorboard(run)), "tensorboardX" in sys.modules, "torch" in sys.modules)
+import torch
+print(torch.ones(1).item())
+"""
+    environment = os.environ | {
+        "DJANGO_SETTINGS_MODULE": "webapp.settings", "DATA_DIR": str(tmp_path), "SECRET_KEY": "of-a-test"
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, cwd=Path(__file__).parents[2], capture_output=True, text=True,
+        timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    *_, written, torch = done.stdout.splitlines()
+    # each frame has 16 bytes around its event; the recipe's and the figure's make it longer than the first one's
+    assert int(written.split()[0]) > 3 * 16
+    assert written.split()[1:] == ["True", "False"]
+    assert torch == "1.0"  # which is only kept out of that one import
+
+
+def test_the_file_says_its_version_its_recipe_and_each_steps_time(run, home):
+    first, recipe, *figures = events_in(home / "journals" / f"run-{run.pk}")
+    assert first.file_version == "brain.Event:2"
+    (told,) = recipe.summary.value
+    assert (told.tag, told.metadata.plugin_data.plugin_name) == ("recipe/text_summary", "text")
+    assert json.loads(told.tensor.string_val[0].decode().removeprefix("```json").removesuffix("```")) == run.recipe
+    assert {event.step for event in figures} == {1, 2}
+    assert {event.wall_time for event in (first, recipe, *figures)} == {run.finished_at.timestamp()}
 
 
 def test_an_export_replaces_the_one_before(run, tmp_path, capsys):

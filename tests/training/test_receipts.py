@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shutil
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -200,6 +203,81 @@ def test_a_checkpoint_from_before_receipts_says_so(taught, capsys, tmp_path):
     held, said = verify(tmp_path / "old.json", capsys)
     assert held
     assert "written after the fact" in said
+
+
+def test_canonical_json_is_that_of_rfc_8785():
+    # Its own example, section 3.2.2 and what section 3.2.4 makes of it
+    value = {
+        "numbers": [333333333.33333329, 1e30, 4.50, 2e-3, 0.000000000000000000000000001],
+        "string": "\u20ac$\u000f\u000aA'\u0042\u0022\u005c\\\u0022\u002f",
+        "literals": [None, True, False],
+    }
+    assert receipts.canonical(value).decode() == (
+        '{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],'
+        '"string":"€$\\u000f\\nA\'B\\"\\\\\\\\\\"/"}'
+    )
+    assert receipts.canonical({"\ufb33": 1, "\U0001f600": 2}) == '{"\U0001f600":2,"\ufb33":1}'.encode()  # by UTF-16
+
+
+def test_a_part_is_digested_as_any_reader_of_rfc_8785_would(out):
+    told = receipts.read(out)
+    assert told["format"] == "talkback-receipt-2"
+    # the recipe is {"lr": 0.001, "w_rl": 1.0}: a whole number has no point
+    assert told["digests"]["recipe"] == hashlib.sha256(b'{"lr":0.001,"w_rl":1}').hexdigest()
+
+
+def test_a_receipt_of_the_first_form_holds_as_it_did(tmp_path, capsys):
+    # Written by Talkback 0.4 with 1e-05, 1.0, 1e+16, -0.0, an é and a 😀, all of which RFC 8785 writes otherwise
+    file = tmp_path / "receipt.json"
+    shutil.copy(Path(__file__).with_name("receipt-1.json"), file)
+    held, said = verify(file, capsys)
+    assert held
+    assert "All 10 parts are what was signed" in said
+    rewrite(file, lambda told: told["parts"]["recipe"].update(lr=2e-05))
+    held, said = verify(file, capsys)
+    assert not held
+    assert "The recipe in it is not what was signed." in said
+    shutil.copy(Path(__file__).with_name("receipt-1.json"), file)
+    rewrite(file, lambda told: told.update(format="talkback-receipt-2"))
+    held, said = verify(file, capsys)
+    assert not held
+    assert "The signature does not fit" in said
+
+
+def test_what_was_made_under_the_first_form_keeps_it_and_its_children_name_it(taught, capsys, tmp_path):
+    del taught.made["format"]  # as rows have it that are older than the second
+    taught.made["samples"]["digests"] = [receipts.of_sample(Sample.objects.get(), receipts.FIRST)]
+    taught.save()
+    child = Checkpoint(number=2, parent=taught, run=Run.objects.create(recipe={}, parent=taught), adapter="talkback-2")
+    child.made = receipts.made(child, receipts.base())
+    child.save()
+
+    old, new = receipts.receipt(taught), receipts.receipt(child)
+    assert (old["format"], new["format"]) == ("talkback-receipt-1", "talkback-receipt-2")
+    # the recipe is {"lr": 0.001, "w_rl": 1.0}, as Python writes it
+    assert old["digests"]["recipe"] == hashlib.sha256(b'{"lr":0.001,"w_rl":1.0}').hexdigest()
+    signed = {part: old["digests"][part] for part in receipts.MADE}
+    assert new["parts"]["parent"]["receipt"] == receipts.digest(signed)
+    (tmp_path / "one.json").write_bytes(receipts.written(old))
+    held, said = verify(tmp_path / "one.json", capsys)
+    assert held
+    assert "Of 1 samples 1 are here as they were learned." in said
+    assert "What it was made of is what is on record here." in said
+    (tmp_path / "two.json").write_bytes(receipts.written(new))
+    held, said = verify(tmp_path / "two.json", capsys)
+    assert held
+    assert "It names the receipt of its parent, talkback@1." in said
+
+
+@pytest.mark.parametrize("odd", ["\ud800", 10**400, 1e400])
+def test_what_has_no_canonical_form_is_not_what_was_signed(out, capsys, odd):
+    file = out / receipts.RECEIPT
+    told = json.loads(file.read_text())
+    told["parts"]["recipe"]["lr"] = odd
+    file.write_text(json.dumps(told).replace("Infinity", "1e400"))
+    held, said = verify(out, capsys)
+    assert not held
+    assert "The recipe in it is not what was signed." in said
 
 
 def test_checking_takes_neither_torch_nor_a_database():

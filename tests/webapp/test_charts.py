@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import doctest
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.console import charts
+from core.statistics import Arm, Tally
+from webapp.charts import accuracy, frame, shares, updates
 
 STEPS = [
     {"update": 1, "loss": 0.5, "policy_loss": 0.5, "kl": 0.0, "grad_norm": 2.0, "lr": 0.1},
@@ -18,7 +21,7 @@ HISTOGRAM = {"edges": [-1.0, -0.5, 0.5, 1.0], "counts": [2, 5, 3]}
 
 
 def drawn(key, metrics=STEPS, recipe=RECIPE, lengths=()):
-    return next((chart for chart in charts.charts(metrics, recipe, lengths) if chart.key == key), None)
+    return next((chart for chart in updates.charts(metrics, recipe, lengths) if chart.key == key), None)
 
 
 def test_a_line_spans_its_picture_and_a_higher_number_stands_higher():
@@ -46,13 +49,13 @@ def test_a_limit_of_the_recipe_is_drawn_where_it_is_near_and_said_where_it_is_fa
 
 
 def test_figures_that_a_run_has_not_make_no_chart_and_unknown_ones_are_not_lost():
-    assert [chart.key for chart in charts.charts(STEPS, RECIPE)] == ["loss", "kl", "grad_norm"]
-    assert charts.others(STEPS) == ["lr"]
-    assert charts.charts([], {}) == []
+    assert [chart.key for chart in updates.charts(STEPS, RECIPE)] == ["loss", "kl", "grad_norm"]
+    assert updates.others(STEPS) == ["lr"]
+    assert updates.charts([], {}) == []
 
 
 def test_a_run_of_one_update_says_its_numbers_and_draws_no_line():
-    [loss, *_] = charts.charts(STEPS[:1], RECIPE)
+    [loss, *_] = updates.charts(STEPS[:1], RECIPE)
     assert not loss.is_drawn
     assert loss.sentence == "loss: 0.5 in its one update. policy: 0.5 in its one update."
 
@@ -104,10 +107,10 @@ def test_reply_lengths_are_counted_once_each_and_deleted_ones_not_at_all():
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30))
 def test_every_point_lies_within_its_picture(values):
-    [loss] = charts.charts([{"loss": value} for value in values], {})
+    [loss] = updates.charts([{"loss": value} for value in values], {})
     for point in loss.lines[0].points:
-        assert charts.LEFT <= point.x <= charts.WIDTH - charts.RIGHT
-        assert charts.TOP - 0.1 <= point.y <= charts.HEIGHT - charts.BOTTOM + 0.1
+        assert updates.FRAME.left <= point.x <= updates.FRAME.end
+        assert updates.FRAME.top - 0.1 <= point.y <= updates.FRAME.foot + 0.1
     assert len(loss.grid) <= 8
 
 
@@ -121,17 +124,49 @@ def test_of_very_many_updates_some_are_shown_and_all_are_counted():
 
 def test_what_passed_its_limit_is_named_with_what_it_means():
     metrics = [{"grad_norm": 0.8, "clip_fraction": 0.34}, {"grad_norm": 1.87, "clip_fraction": 0.1}]
-    assert charts.worries(metrics, {"max_grad_norm": 1.0}) == [
+    assert updates.worries(metrics, {"max_grad_norm": 1.0}) == [
         "Clip fraction: 0.34, above 0.3, in 1 of 2 updates: much of the batch taught no more. A lower rate or fewer "
         "updates help.",
         "Gradient norm: 1.87, above 1, in 1 of 2 updates: such updates were scaled down to it. Often so, the rate is "
         "too high.",
     ]
-    [first] = charts.worries(metrics[:1], {"max_grad_norm": 1.0})
+    [first] = updates.worries(metrics[:1], {"max_grad_norm": 1.0})
     assert first.startswith("Clip fraction: 0.34, above 0.3, in 1 of 1 update: ")
 
 
 def test_within_its_limits_nothing_is_worrying():
     at_its_limits = [{"grad_norm": 1.0, "clip_fraction": 0.3, "gap_mean": 0.01}]
-    assert charts.worries(at_its_limits, {"max_grad_norm": 1.0, "max_gap": 0.1}) == []
-    assert charts.worries([], {}) == []
+    assert updates.worries(at_its_limits, {"max_grad_norm": 1.0, "max_gap": 0.1}) == []
+    assert updates.worries([], {}) == []
+
+
+def test_a_frame_has_its_ends_where_its_margins_say():
+    # 340 × 132: 46 to the left, 10 to the right, 8 above, 20 below
+    at = frame.Frame(340, 132, left=46, right=10, top=8, bottom=20)
+    assert [at.across(part) for part in (0, 0.5, 1)] == [46.0, 188.0, 330.0]
+    assert [at.up(value) for value in (0, 0.5, 1)] == [112.0, 60.0, 8.0]
+    assert (at.along(0, 1), at.up(7.0, 7.0, 7.0)) == (188.0, 60.0)  # one alone, and an axis of one value: the middle
+
+
+def test_a_ladder_names_counts_and_leaves_out_the_oldest():
+    # From 92 to 432. 1 of 2: Wilson's interval is 0.0945 to 0.9055, so 124.1, 262 and 399.9
+    drawn = shares.ladder({f"it@{number}": Arm(1, 1) for number in range(14)}, "up")
+    assert [bar.name for bar in drawn.bars] == [f"it@{number}" for number in range(2, 14)]
+    assert (drawn.left_out, drawn.frame.height) == (2, 14 + 12 * 26 + 8)
+    first = drawn.bars[0]
+    assert (first.y, first.low, first.at, first.high) == (14.0, 124.1, 262.0, 399.9)
+    assert (first.count, first.title) == ("1 of 2", "it@2: 1 of 2 up, 9% to 91%")
+
+
+def test_shares_of_nothing_are_not_drawn():
+    assert shares.ladder({"it@1": Arm()}, "up") is None
+    assert shares.choices(Tally(same=3)) is None
+    assert accuracy.reliability([]) is None
+    assert accuracy.coverage([], 0.9) is None
+
+
+@pytest.mark.parametrize("module", [frame, updates])
+def test_the_docstrings_of_charts_hold(module):
+    found = doctest.testmod(module)
+    assert found.attempted
+    assert not found.failed

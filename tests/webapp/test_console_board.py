@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 from tests.sockets import Tab
 from training.batches import Filling
 from training.models import Checkpoint, Run
-from webapp.console import board, curves, differences, heat
+from webapp.charts import curves, heat
+from webapp.console import board, differences
 from webapp.live import BOARD
 
 NOW = timezone.now()
@@ -291,11 +292,15 @@ def test_a_heat_map_of_lists_that_disagree_raises():
 
 def test_a_curve_spans_its_picture_and_continues_its_ancestors():
     [loss] = curves.curves([[{"loss": 1.0}], [{"loss": 0.5, "note": "x"}, {"loss": 0.0}]])
-    assert loss.points == [(4.0, 4.0), (100.0, 28.0), (196.0, 52.0)]  # 200 × 56, a margin of 4; high is up
-    assert loss.own == "4.0,4.0 100.0,28.0 196.0,52.0"  # begun where its ancestor ended
+    assert [(at.x, at.y) for at in loss.points] == [
+        (4.0, 4.0),
+        (100.0, 28.0),
+        (196.0, 52.0),
+    ]  # 200 × 56, a margin of 4; high is up
+    assert loss.own == "4,4 100,28 196,52"  # begun where its ancestor ended
     assert loss.sentence == "loss: from 1 to 0 in 3 updates, between 0 and 1."
 
 
 def test_a_flat_curve_lies_in_the_middle_and_a_missing_number_is_left_out():
     [kl] = curves.curves([[{"kl": 0.2}, {"kl": None}, {"kl": 0.2}]])
-    assert [y for _, y in kl.points] == [28.0, 28.0]
+    assert [at.y for at in kl.points] == [28.0, 28.0]

@@ -16,7 +16,7 @@ from feedback.models import Feedback
 from judge import blind, helped
 from judge.models import BlindChoice, Examination, Judgement, Shadow
 from training.models import Checkpoint, Decision, Line, Member
-from webapp import scores
+from webapp.charts import course
 
 START = timezone.now() - timedelta(days=30)
 
@@ -160,7 +160,7 @@ def test_the_course_is_the_running_share_of_ten_with_wilsons_interval_and_marks(
     assert shown.count('class="went-live"') == 1
     assert f"talkback@1 went live on {at:%-d %B %Y, %H:%M}" in shown
     found = helped.of_person(talker)
-    drawn = scores.course(found.firsts, found.moments, found.went_live, "talkback")
+    drawn = course.course(found.firsts, found.moments, found.went_live, "talkback")
     # nine hours from the first to the last, so five of them stand at 34 + 5/9 of the 432 between
     assert drawn.marks[0].x == round(34 + 432 * 5 / 9, 1)
 

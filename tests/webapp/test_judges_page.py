@@ -11,7 +11,7 @@ from judge import calibration, gold, judges, scales, standing
 from judge.agreement import agreement
 from judge.models import GoldReading, Judgement, Measuring, Ruling, Vote
 from tests.judge.test_agreement import readings
-from webapp.console import plots
+from webapp.charts import accuracy
 
 HERE = "/console/judges/"
 
@@ -215,14 +215,14 @@ def test_a_plot_lies_within_its_frame():
         date(2026, 11, 11): agreement(readings((1, 1))),
         date(2026, 11, 21): agreement(readings((1, -1))),
     }
-    drawn = plots.plot({"gold": spans}, days=1, floor=0.75)
+    drawn = accuracy.over_time({"gold": spans}, days=1, floor=0.75)
     (line,) = drawn.lines
-    assert [spot.x for spot in line.spots] == [34.0, 330.0, 626.0]  # 34, halfway, and 640 − 14
+    assert [spot.x for spot in line.points] == [34.0, 330.0, 626.0]  # 34, halfway, and 640 − 14
     # From 8 (all right) to 128 (none): 0.5 is 68, and 0.75 is 38
-    assert [spot.y for spot in line.spots] == [68.0, 8.0, 128.0]
+    assert [spot.y for spot in line.points] == [68.0, 8.0, 128.0]
     assert drawn.floor == 38.0
-    assert all(8 <= spot.high <= spot.y <= spot.low <= 128 for spot in line.spots)
-    assert plots.plot({"gold": {}}, days=1, floor=0.75) is None
+    assert all(8 <= spot.high <= spot.y <= spot.low <= 128 for spot in line.points)
+    assert accuracy.over_time({"gold": {}}, days=1, floor=0.75) is None
 
 
 def test_the_page_shows_reliability_and_coverage_and_moves_the_threshold(console, who, read_gold):

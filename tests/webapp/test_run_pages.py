@@ -191,7 +191,7 @@ def test_the_event_file_is_made_of_the_runs_figures(console, make_run):
     address = reverse("console:run_tensorboard", args=[run.pk])
     assert address in page_of(console, run)
     answer = console.get(address)
-    assert answer.content == b"".join(journals.tensorboard(run))  # which tests/training/test_journals.py reads
+    assert answer.content == journals.tensorboard(run)  # which tests/training/test_journals.py reads
     assert "events.out.tfevents" in answer["Content-Disposition"]
     assert console.get(reverse("console:run_tensorboard", args=[make_run(metrics=[]).pk])).status_code == 404
 

@@ -10,7 +10,8 @@ from chat.models import Session, Turn
 from feedback.models import Feedback
 from training import trials
 from training.models import Checkpoint, Decision, Line, Trial
-from webapp.console import intervals, tried
+from webapp.charts import shares
+from webapp.console import tried
 
 PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
 
@@ -128,13 +129,16 @@ def test_the_live_checkpoint_shows_its_guard(console, passed):
 def test_the_drawing_says_in_words_what_it_shows(passed, vote):
     trial = Trial.objects.create(checkpoint=passed, against=Checkpoint.live(), line_id="shared", share=50)
     vote(trial, True, [1, 1])
-    chart = intervals.chart(tried.arms.standing(trial))
+    chart = shares.trial(tried.arms.standing(trial))
     # two up: M(p) = B(2.5, .5)/pi/p^2 = 0.375/p^2 is 20 at p = 0.137, and nothing is known of the other arm
     assert chart.sentence == (
         "talkback@1: 2 of 2 up, 34% to 100%; talkback@0: 0 of 0 up, 0% to 100%; difference -86 to +100 points."
     )
-    assert chart.shares[1].at is None
-    assert chart.margin < chart.nothing
+    assert chart.bars[1].at is None
+    # From 96 to 424 over −1 to 1: nothing at 260, and a loss of a tenth at 96 + 328 · 0.45
+    assert [x for x, mark in chart.scales[1].marks if mark == "0"] == [260.0]
+    assert chart.rule.x == 243.6
+    assert "right of the dashed line (−10 points) no worse" in chart.caption
 
 
 def test_the_command_starts_shows_and_ends(passed, capsys):

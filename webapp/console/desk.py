@@ -19,7 +19,8 @@ from judge.evidence import Evidence
 from judge.models import Hint, Vote
 from training import batches, lines
 from training.models import Line
-from webapp.console import differences, heat
+from webapp.charts import heat
+from webapp.console import differences
 
 PAGE = 40
 """Rows that are shown at once; the next ones come when the list is read to its end."""

@@ -12,7 +12,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 
 from chat.models import Turn
-from core.bootstrap import Interval
+from core.statistics import Interval
 from feedback.models import Feedback
 from judge import asked_again, figures, own, pack, wording
 from judge.models import AskedAgain, Examination, Judgement

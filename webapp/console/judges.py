@@ -39,9 +39,8 @@ from judge.models import GoldReading, Measuring, Ruling, Vote
 from judge.naming import JudgesInvalid
 from judge.scales import Measure
 from judge.standing import OverrulingRefused, Standing
-from webapp.console import plots
+from webapp.charts import accuracy
 from webapp.console.doors import for_staff, person, said_aloud
-from webapp.console.plots import Plot, plot
 
 COSTS = timedelta(days=30)
 """How far back votes are looked at for what they cost."""
@@ -199,8 +198,8 @@ def one(request: HttpRequest) -> HttpResponse:
         "hints": hint_figures(name, version),
         "figures": figures,
         "measure": known,
-        "reliability": plots.reliability_plot(known.scores),
-        "coverage": plots.coverage_plot(known.scores, known.least),
+        "reliability": accuracy.reliability(known.scores),
+        "coverage": accuracy.coverage(known.scores, known.least),
         "slices": [
             (label, one)
             for title in ("by_slice", "by_language")
@@ -374,10 +373,10 @@ def gold_history(name: str, version: str) -> list[Reading]:
     return [calibration.reading_of(row) for row in rows.defer("raw", "hint")]
 
 
-def drawn(gold_readings: Sequence[Reading], thumbs: Sequence[Reading]) -> Plot | None:
+def drawn(gold_readings: Sequence[Reading], thumbs: Sequence[Reading]) -> accuracy.Accuracy | None:
     days = 1 if len(over_time([*gold_readings, *thumbs])) <= 14 else 7
     series = {"people’s thumbs": over_time(thumbs, days=days), "gold": over_time(gold_readings, days=days)}
-    return plot(series, days=days, floor=standing.FLOOR)
+    return accuracy.over_time(series, days=days, floor=standing.FLOOR)
 
 
 def hint_figures(name: str, version: str) -> dict[str, int] | None:

@@ -22,7 +22,9 @@ from django.views.decorators.http import require_GET, require_POST
 from judge.models import Judgement
 from training import batches, checksums, exports, journals, receipts, runs
 from training.models import Checkpoint, Run, Sample
-from webapp.console import charts, curves, recipes
+from webapp.charts import curves, updates
+from webapp.charts.frame import is_number
+from webapp.console import recipes
 from webapp.console.board import span, waiting
 from webapp.console.doors import for_staff, said_aloud
 from webapp.console.reviews import is_fragment
@@ -84,10 +86,10 @@ class Row:
             run.recipe.get("updates", 0),
             (ended - run.started_at).total_seconds() if ended and run.started_at else None,
             speed(metrics),
-            float(peak) if charts.is_number(peak) else None,
-            next((float(step["gap_mean"]) for step in metrics if charts.is_number(step.get("gap_mean"))), None),
+            float(peak) if is_number(peak) else None,
+            next((float(step["gap_mean"]) for step in metrics if is_number(step.get("gap_mean"))), None),
             str(metrics[0].get("gap_note", "")) if metrics else "",
-            charts.signals(metrics),
+            updates.signals(metrics),
             str(metrics[-1].get("note", "")) if metrics else "",
             getattr(run, "checkpoint", None),
         )
@@ -107,7 +109,7 @@ def speed(metrics: list[Mapping[str, Any]]) -> float | None:
     >>> speed([{"tokens": 100.0, "seconds": 2.0}, {"tokens": 100.0, "seconds": 3.0}])
     40.0
     """
-    timed = [step for step in metrics if charts.is_number(step.get("tokens")) and charts.is_number(step.get("seconds"))]
+    timed = [step for step in metrics if is_number(step.get("tokens")) and is_number(step.get("seconds"))]
     seconds = sum(step["seconds"] for step in timed)
     return sum(step["tokens"] for step in timed) / seconds if seconds else None
 
@@ -159,10 +161,10 @@ def found(pk: int) -> Run | None:
 def moving_parts(run: Run) -> dict[str, Any]:
     """What of a run's page changes while it learns."""
     lengths = [len(ids) for ids in rows_of(run).values_list("response_ids", flat=True)]
-    rest = set(charts.others(run.metrics))
+    rest = set(updates.others(run.metrics))
     held = waiting(run) if run.status == Run.Status.QUEUED else None
-    drawn: dict[bool, list[charts.Chart]] = {True: [], False: []}
-    for chart in charts.charts(run.metrics, run.recipe, lengths) if run.metrics else []:
+    drawn: dict[bool, list[updates.Chart]] = {True: [], False: []}
+    for chart in updates.charts(run.metrics, run.recipe, lengths) if run.metrics else []:
         drawn[chart.key in LEADS].append(chart)
     return {
         "held": held.why if held else "",
@@ -170,7 +172,7 @@ def moving_parts(run: Run) -> dict[str, Any]:
         "row": Row.of(run, len(lengths)),
         "phase": PHASES.get(str(run.progress.get("phase", "")), str(run.progress.get("phase", ""))),
         "reading": recipes.read(run.recipe),
-        "worries": charts.worries(run.metrics, run.recipe),
+        "worries": updates.worries(run.metrics, run.recipe),
         "charts": drawn[True],
         "more_charts": drawn[False],
         "others": [curve for curve in curves.curves([run.metrics]) if curve.name in rest],
@@ -237,7 +239,7 @@ def tensorboard(request: HttpRequest, pk: int) -> HttpResponse:
     shown = get_object_or_404(Run, pk=pk)
     if not shown.metrics:
         raise Http404(f"{shown} has no figures.")
-    response = HttpResponse(b"".join(journals.tensorboard(shown)), content_type="application/octet-stream")
+    response = HttpResponse(journals.tensorboard(shown), content_type="application/octet-stream")
     response.headers["Content-Disposition"] = f'attachment; filename="events.out.tfevents.run-{pk}"'
     return response
 

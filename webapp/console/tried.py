@@ -8,10 +8,10 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from judge import arms, watching
-from training import policies, sequential, trials
+from training import policies, trials
 from training.models import Checkpoint, Trial
 from training.policies import PolicyInvalid
-from webapp.console import intervals
+from webapp.charts import shares
 
 USUAL = 10
 """Per cent that the form offers where the line's policy names none."""
@@ -35,8 +35,7 @@ def panel(checkpoint: Checkpoint, user: User) -> Mapping[str, Any] | None:
         "extent": trials.extent(mine) if mine is not None else "",
         "sides": [now.candidate, now.live] if now is not None else [],
         "sentence": arms.verdict(now) if now is not None else "",
-        "chart": intervals.chart(now) if now is not None else None,
-        "margin": round(sequential.MARGIN * 100),
+        "chart": shares.trial(now) if now is not None else None,
         "outcomes": [(one.value, one.label) for one in SAID],
         "guard": found,
         "may": checkpoint.status in trials.TRIED and mine is None,

@@ -21,7 +21,8 @@ from judge.models import Examination, Judgement, Overruling
 from training import batches, forecast, hours, lines, promotion, retention
 from training.models import SHARED, Checkpoint, Line, Run, Taint
 from webapp import learning
-from webapp.console import curves, exams, fragments, heat, panels, recipes, standing, tried
+from webapp.charts import curves, heat
+from webapp.console import exams, fragments, panels, recipes, standing, tried
 from webapp.console.board import counted, waiting
 from webapp.console.doors import for_staff, person, said_aloud
 from webapp.journey import journey

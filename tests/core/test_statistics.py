@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments.evidence import figures
-from environments.evidence.figures import Pair, average, difference, first_gain, looks, ratio
+from core.statistics import Pair, average, bootstrap, difference, means, ratio, sequential, wilson
 
 shares = st.floats(0, 1, allow_nan=False)
 pairs = st.dictionaries(
@@ -26,7 +25,10 @@ def width(found):
 
 
 def test_the_docstrings_hold():
-    assert doctest.testmod(figures).failed == 0
+    for module in (means, sequential):
+        found = doctest.testmod(module)
+        assert found.attempted > 5
+        assert not found.failed
 
 
 @given(pairs)
@@ -130,26 +132,47 @@ def test_content_kept_is_a_ratio_of_means():
     assert found.mean == pytest.approx(0.75)  # 0.9 / 1.2; the mean of the ratios 0.5 and 0.8 is 0.65
 
 
-def test_looking_often_asks_for_more():
-    """One look at 95 %, or the first of four at 98.75 %: the same change has a wider interval."""
-    chance = random.Random(1)
-    base = grid(lambda seed, at: 0.0, seeds=1)
-    after = grid(lambda seed, at: chance.gauss(0.3, 1), seeds=1)
+@pytest.mark.parametrize(
+    ("right", "measured", "low", "high"),
+    [
+        # (p + z²/2n ± z √(p(1−p)/n + z²/4n²)) / (1 + z²/n) with z = 1.96, z² = 3.8416
+        # 8 of 10: (0.8 + 0.19208 ± 1.96 · √(0.016 + 0.009604)) / 1.38416 = (0.99208 ± 0.31363) / 1.38416
+        (8, 10, 0.4902, 0.9433),
+        (90, 100, 0.8256, 0.9448),  # (0.919208 ± 1.96 · √(0.0009 + 0.00009604)) / 1.038416
+        (0, 20, 0.0, 0.1611),  # z²/n / (1 + z²/n) = 0.19208 / 1.19208
+        (0, 0, 0.0, 1.0),
+    ],
+)
+def test_wilsons_interval(right, measured, low, high):
+    found = wilson(right, measured)
+    assert (found.low, found.high) == (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
 
-    alone, among = looks({4: after}, base)[0], looks(dict.fromkeys((4, 8, 12, 16), after), base)[0]
 
-    assert width(among.change) > width(alone.change)
+def test_more_right_than_measured_is_no_share():
+    with pytest.raises(ValueError, match="3 of 2"):
+        wilson(3, 2)
 
 
-def test_the_first_gain_is_the_first_that_stays():
-    base = grid(lambda seed, at: 0.5)
-    up, same = grid(lambda seed, at: 0.7), base
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=12))
+def test_a_bootstrap_holds_its_mean_and_is_the_same_each_time(changes):
+    found = bootstrap(changes)
+    assert min(changes) - 1e-9 <= found.low <= found.mean <= found.high <= max(changes) + 1e-9
+    assert found == bootstrap(changes)
 
-    stays = first_gain(looks({4: same, 8: up, 12: up, 16: up}, base))
-    assert stays is not None
-    assert stays.update == 8
-    again = first_gain(looks({4: up, 8: same, 12: up, 16: up}, base))
-    assert again is not None
-    assert again.update == 12  # what was gained after 4 updates was gone after 8
-    assert first_gain(looks({4: up, 8: same}, base)) is None
-    assert first_gain([]) is None
+
+def test_a_bootstrap_is_the_average_over_one_seed():
+    changes = [0.1, 0.4, -0.2, 0.3, 0.0]
+    assert bootstrap(changes) == average({Pair(1, str(at)): change for at, change in enumerate(changes)})
+
+
+def test_a_bootstrap_reaches_the_quantiles_of_the_binomial_law():
+    # Of 100 changes half are 1 and half 0, a resample's sum is binomial(100, 1/2): its 2.5 % and 97.5 % quantiles are
+    # 40 and 60, by its table, and 2000 draws find them to within one.
+    found = bootstrap([0.0, 1.0] * 50)
+    assert (found.low, found.high) == (pytest.approx(0.40, abs=0.011), pytest.approx(0.60, abs=0.011))
+
+
+@pytest.mark.parametrize("changes", [[], [1.0, float("inf")]])
+def test_a_bootstrap_of_nothing_or_of_no_number_is_refused(changes):
+    with pytest.raises(ValueError):
+        bootstrap(changes)

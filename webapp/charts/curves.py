@@ -1,15 +1,15 @@
-"""Small curves, drawn on the server: a picture, and the sentence that says the same."""
+"""Small curves: one metric over the updates of a run and of those that it came from."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any
 
-from webapp.console import charts
+from webapp.charts.figures import ABOUT, HIDDEN
+from webapp.charts.frame import Frame, Point, is_number, joined
 
-WIDTH, HEIGHT, MARGIN = 200.0, 56.0, 4.0
+FRAME = Frame(200, 56, left=4, right=4, top=4, bottom=4)
 
 FIRST = ("loss", "policy_loss", "distillation_loss", "kl", "entropy", "grad_norm", "adapter_norm", "ratio_mean")
 """What is looked at first, where a run has it; the rest follows in the order it was logged."""
@@ -22,6 +22,7 @@ class Curve:
     name: str
     values: tuple[float, ...]
     own_from: int = 0
+    frame: Frame = FRAME
 
     @property
     def title(self) -> str:
@@ -30,29 +31,27 @@ class Curve:
     @property
     def reading(self) -> str:
         """What it says, in words; empty for a figure that has none."""
-        return next((about.reading for about in charts.ABOUT if self.name in about.names), "")
+        return next((about.reading for about in ABOUT if self.name in about.names), "")
 
     @property
-    def points(self) -> list[tuple[float, float]]:
-        """Each value's place in the picture, (0, 0) at the top left."""
+    def points(self) -> list[Point]:
+        """Each value's place in the picture; one alone stands at its beginning."""
         low, high = min(self.values), max(self.values)
-        step = (WIDTH - 2 * MARGIN) / max(1, len(self.values) - 1)
-        scale = (HEIGHT - 2 * MARGIN) / (high - low) if high > low else 0.0
-        y = HEIGHT / 2 if not scale else HEIGHT - MARGIN
-        return [(round(MARGIN + i * step, 1), round(y - (v - low) * scale, 1)) for i, v in enumerate(self.values)]
+        steps = max(1, len(self.values) - 1)
+        return [Point(FRAME.across(i / steps), FRAME.up(v, low, high)) for i, v in enumerate(self.values)]
 
     @property
     def before(self) -> str:
         """The ancestors' part of the line."""
-        return _line(self.points[: self.own_from])
+        return joined(self.points[: self.own_from])
 
     @property
     def own(self) -> str:
         """The run's own part, begun where its ancestors ended."""
-        return _line(self.points[max(0, self.own_from - 1) :])
+        return joined(self.points[max(0, self.own_from - 1) :])
 
     @property
-    def end(self) -> tuple[float, float]:
+    def end(self) -> Point:
         return self.points[-1]
 
     @property
@@ -70,19 +69,11 @@ class Curve:
 def curves(runs: Sequence[Sequence[Mapping[str, Any]]]) -> list[Curve]:
     """The metrics of a run (the last of `runs`) behind those of its ancestors, one curve a metric."""
     own = runs[-1] if runs else ()
-    numeric = [name for name in (own[0] if own else {}) if _is_number(own[0][name]) and name not in charts.HIDDEN]
+    numeric = [name for name in (own[0] if own else {}) if is_number(own[0][name]) and name not in HIDDEN]
     names = [name for name in FIRST if name in numeric] + [name for name in numeric if name not in FIRST]
     drawn = []
     for name in names:
-        before = [step[name] for steps in runs[:-1] for step in steps if _is_number(step.get(name))]
-        values = [step[name] for step in own if _is_number(step.get(name))]
+        before = [step[name] for steps in runs[:-1] for step in steps if is_number(step.get(name))]
+        values = [step[name] for step in own if is_number(step.get(name))]
         drawn.append(Curve(name, tuple(map(float, [*before, *values])), own_from=len(before)))
     return drawn
-
-
-def _line(points: Sequence[tuple[float, float]]) -> str:
-    return " ".join(f"{x},{y}" for x, y in points)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value)

@@ -1,0 +1,146 @@
+"""What was measured of a judge: accuracy over time, how far its confidence holds, and precision against coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from core.statistics import wilson
+from judge import calibrating
+from judge.agreement import Agreement
+from judge.calibrating import Verdict
+from webapp.charts.frame import Frame, Line, Point, Ticks, joined, quarters
+
+FRAME = Frame(640, 150, left=34, right=14, top=8, bottom=22)
+SQUARE = Frame(240, 240, left=34, right=10, top=10, bottom=34)
+
+MOST_DOTS = 80
+"""Thresholds that are drawn; of more, every so many-th and the last."""
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """What each yardstick says over time; a point's interval is Wilson's."""
+
+    lines: tuple[Line, ...]
+    days: int
+    """How many days a point stands for."""
+    first: date
+    last: date
+    floor: float
+    """Where the floor is drawn."""
+    sentence: str
+    frame: Frame = FRAME
+
+    @property
+    def grid(self) -> Ticks:
+        return tuple((FRAME.up(share), f"{share:g}") for share in quarters())
+
+    @property
+    def each(self) -> str:
+        return "day" if self.days == 1 else "week"
+
+
+def over_time(series: Mapping[str, Mapping[date, Agreement]], *, days: int, floor: float) -> Accuracy | None:
+    """Each yardstick's agreements over time; None where nothing was measured."""
+    dates = sorted({day for spans in series.values() for day in spans})
+    if not dates:
+        return None
+    first, last = dates[0], dates[-1]
+    lines, said = [], []
+    for name, spans in series.items():
+        found = sorted(spans.items())
+        if not found:
+            continue
+        lines.append(Line(name, (tuple(_point(day, one, first, last, days) for day, one in found),)))
+        before, now = (one.accuracy or 0.0 for _, one in (found[0], found[-1]))
+        said.append(f"{name}: {now:.2f}" if len(found) == 1 else f"{name}: from {before:.2f} to {now:.2f}")
+    sentence = f"Accuracy from {first} to {last}, {'; '.join(said)}."
+    return Accuracy(tuple(lines), days, first, last, FRAME.up(floor), sentence)
+
+
+def _point(day: date, found: Agreement, first: date, last: date, days: int) -> Point:
+    share, (low, high) = found.accuracy or 0.0, found.interval
+    span = (last - first).days
+    when = f"{day}" if days == 1 else f"week of {day}"
+    title = f"{when}: {found.right} of {found.measured} right, {share:.2f} ({low:.2f} to {high:.2f})"
+    x = FRAME.across((day - first).days / span if span else 0.5)
+    return Point(x, FRAME.up(share), title, FRAME.up(low), FRAME.up(high))
+
+
+@dataclass(frozen=True)
+class Square:
+    """A plot whose axes are shares: 0 to 1 across, `start` to 1 up."""
+
+    dots: tuple[Point, ...]
+    across: str
+    """What is counted across."""
+    sentence: str
+    rule: tuple[Point, Point]
+    """The ends of the dashed line: how it should be."""
+    tone: int
+    """Which series' colour the dots have."""
+    start: float = 0.0
+    mark: Point | None = None
+    """What holds now."""
+    frame: Frame = SQUARE
+
+    @property
+    def points(self) -> str:
+        return joined(self.dots)
+
+    @property
+    def grid(self) -> Ticks:
+        return tuple((SQUARE.up(share, self.start), f"{share:g}") for share in quarters(self.start))
+
+    @property
+    def columns(self) -> Ticks:
+        return tuple((SQUARE.across(share), f"{share:g}") for share in quarters())
+
+
+def reliability(verdicts: Sequence[Verdict]) -> Square | None:
+    """Confidence across, the share that is right up: on the diagonal a confidence of 0.9 means 0.9."""
+    bins = calibrating.reliability(verdicts)
+    if not bins:
+        return None
+    dots = []
+    for one in bins:
+        low, high = wilson(one.right, one.count)
+        title = f"confidence {one.confidence:.2f}: {one.right} of {one.count} right, {one.share:.2f}"
+        x, y = SQUARE.across(one.confidence), SQUARE.up(one.share)
+        dots.append(Point(x, y, title, SQUARE.up(low), SQUARE.up(high)))
+    error = calibrating.calibration_error(verdicts) or 0.0
+    sentence = (
+        f"Confidence and the share that is right are {error:.3f} apart on average, on {len(verdicts)} follow-ups."
+    )
+    diagonal = Point(SQUARE.left, SQUARE.foot), Point(SQUARE.end, SQUARE.top)
+    return Square(tuple(dots), "confidence", sentence, diagonal, tone=1)
+
+
+def coverage(verdicts: Sequence[Verdict], least: float | None) -> Square | None:
+    """Coverage across, precision up: what each threshold would do, and what the one that holds does."""
+    points = [one for one in calibrating.curve(verdicts) if one.given >= calibrating.LEAST / 3]
+    if not points:
+        return None
+    start = 0.5 if min(one.precision for one in points) >= 0.5 else 0.0
+    step = max(1, len(points) // MOST_DOTS)
+    shown = [*points[::step], *(points[-1:] if (len(points) - 1) % step else [])]
+    dots = tuple(
+        Point(
+            SQUARE.across(one.coverage),
+            SQUARE.up(one.precision, start),
+            f"from {one.threshold:.2f} on: {one.coverage:.0%} decided, {one.precision:.2f} of it right",
+        )
+        for one in shown
+    )
+    now = calibrating.point_at(verdicts, least)
+    mark, sentence = None, "No threshold is precise enough: it decides nothing."
+    if now is not None and now.given:
+        sentence = (
+            f"From {least or 0:.2f} on it decides {now.coverage:.0%} of all, and {now.precision:.2f} of that is right."
+        )
+        mark = Point(SQUARE.across(now.coverage), SQUARE.up(max(now.precision, start), start), sentence)
+    asked = SQUARE.up(calibrating.PRECISION, start)
+    rule = Point(SQUARE.left, asked), Point(SQUARE.end, asked)
+    return Square(dots, "share decided", sentence, rule, 2, start, mark)

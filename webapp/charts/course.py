@@ -1,0 +1,112 @@
+"""First replies over time: the running share that was received well, and where checkpoints went live."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from judge.firsts import First, Moment
+from webapp.charts.frame import Frame, Point, Ticks, evenly, joined
+
+FRAME = Frame(480, 176, left=34, right=14, top=24, bottom=24)
+
+APART = 30.0
+"""How far from the one before a mark must stand to be named as well."""
+
+BESIDE = 6.0
+"""How far above and below the axis the dots of single conversations stand."""
+
+
+@dataclass(frozen=True)
+class Spot:
+    """One first reply: where it stands in time, above where it was content, below where it was not."""
+
+    x: float
+    y: float
+    is_said: bool
+    title: str
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Where a checkpoint went live."""
+
+    x: float
+    name: str
+    """Empty where there is no room for it."""
+    title: str
+
+
+@dataclass(frozen=True)
+class Course:
+    """The running mean over time."""
+
+    line: str
+    band: str
+    spots: tuple[Spot, ...]
+    marks: tuple[Mark, ...]
+    first: datetime
+    last: datetime
+    sentence: str
+    rows: tuple[Moment, ...]
+    """The numbers themselves, the newest first."""
+    frame: Frame = FRAME
+
+    @property
+    def grid(self) -> Ticks:
+        return tuple((FRAME.up(share), f"{share:.0%}") for share in (0.0, 0.5, 1.0))
+
+
+def course(
+    rows: Sequence[First], moments: Sequence[Moment], went_live: Sequence[tuple[datetime, int]], name: str
+) -> Course | None:
+    """The course of first replies; None before the second that is scored. `name` is what checkpoints are called
+    before their number."""
+    scored = [row for row in rows if row.score is not None]
+    if len(scored) < 2:
+        return None
+    first, last = scored[0].at, scored[-1].at
+
+    def x(at: datetime) -> float:
+        span = (last - first).total_seconds()
+        part = (at - first).total_seconds() / span if span else 0.5
+        return FRAME.across(min(max(part, 0.0), 1.0))
+
+    kept = evenly(len(scored))
+    drawn = [moments[place] for place in kept]
+    points = [Point(x(one.at), FRAME.up(one.share), "", FRAME.up(one.low), FRAME.up(one.high)) for one in drawn]
+    edges = [*(f"{at.x:g} {at.high:g}" for at in points), *(f"{at.x:g} {at.low:g}" for at in reversed(points))]
+    content, now = sum(row.score == 1 for row in scored), moments[-1]
+    sentence = (
+        f"First replies from {first:%-d %B %Y} to {last:%-d %B %Y}: {content} of {len(scored)} were received well. Of "
+        f"the last {now.number} it was {now.share:.0%}, 95 % interval {now.low:.0%} to {now.high:.0%}."
+    )
+    return Course(
+        line=joined(points),
+        band=f"M{' L'.join(edges)} Z",
+        spots=tuple(_spot(scored[place], x(scored[place].at), name) for place in kept),
+        marks=tuple(_marks([(x(at), at, number) for at, number in went_live if first <= at <= last], name)),
+        first=first,
+        last=last,
+        sentence=sentence,
+        rows=tuple(reversed(drawn)),
+    )
+
+
+def _marks(moves: Sequence[tuple[float, datetime, int]], name: str) -> list[Mark]:
+    """Where checkpoints went live, the oldest first; one that stands close to the last named one keeps its title
+    alone."""
+    found, free = [], 0.0
+    for x, at, number in moves:
+        shown = f"@{number}" if x >= free else ""
+        free = x + APART if shown else free
+        found.append(Mark(x, shown, f"{name}@{number} went live on {at:%-d %B %Y, %H:%M}"))
+    return found
+
+
+def _spot(row: First, x: float, name: str) -> Spot:
+    how = "content" if row.score == 1 else "a change was asked for"
+    by = "said so" if row.is_said else "read out of what followed"
+    y = FRAME.top - BESIDE if row.score == 1 else FRAME.foot + BESIDE
+    return Spot(x, y, row.is_said, f"{row.at:%-d %B %Y, %H:%M}, {name}@{row.checkpoint}: {how}, {by}")
