@@ -78,11 +78,12 @@ test-openclaw: install ## the real OpenClaw client against a live Talkback; brin
 	@$(VENV)/python tests/clients/openclaw/install.py
 	@$(PYTEST) tests/clients/openclaw $(ARGS)
 
-lint: install ## style, layers, templates
+lint: install ## style, layers, templates, and words that name no actor
 	@$(VENV)/ruff check .
 	@$(VENV)/ruff format --check .
 	@$(VENV)/lint-imports --no-logo
 	@$(VENV)/djade --check $$(git ls-files 'templates/*.html')
+	@$(VENV)/python .ci/words.py
 
 types: install ## mypy, strict on the pure modules
 	@$(VENV)/mypy

@@ -4,7 +4,7 @@
 judge, first replies only. A person asks; of each reply they accept or ask for one change, and write beside some of
 these what they would have had; a run learns from a batch of that; then an exam is held. The reward
 and the hint are what a judge that never errs would say, and a hint gives way to demonstrations as a judge's does.
-Style and content are the evidence's own. The exam's questions are training questions that no batch asks: whoever
+Style and content are the evidence's own. The exam's questions are training questions that no batch asks: a model that
 chooses a recipe by the evidence's held-out ones has no evidence left.
 """
 
@@ -308,7 +308,7 @@ def main() -> None:
             elif ARMS[name].learns:
                 yield from taught(name, read({**ARMS[name].recipe, **own}), exam, arguments)
             elif ARMS[name].kind == "shown":
-                parser.error(f"{name} is for make evidence alone: nobody has written anything here before the exam.")
+                parser.error(f"{name} is for make evidence alone: no person has written anything here before the exam.")
             else:
                 told = hint if ARMS[name].kind == "prompt" else ""
                 yield {"arm": name, "updates": 0, **exam.sat(base, hint=told)}

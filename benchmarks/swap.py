@@ -9,7 +9,7 @@ weights and from a roll back to the first token of the old ones, and the 99th pe
 tokens of a stream while a swap is under way and otherwise, with the ratio of the two.
 
 Then the engine is killed and started again: seconds until it is ready, until what is live is loaded and proven, and
-until somebody is answered. With --full every weight is exchanged under the same streams, and back. Last come the
+until a person is answered. With --full every weight is exchanged under the same streams, and back. Last come the
 requests a second with the adapters of 1, 2 and 8 checkpoints at once, each beside the bare engine in the same round.
 """
 

@@ -1,4 +1,4 @@
-"""Replies under way say together that somebody is writing them, and hear which of them nobody wants any more."""
+"""The heartbeat of replies under way: say together that they are being written, and hear which of them to stop."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from core import threads
 log = logging.getLogger(__name__)
 
 TOGETHER = 25
-"""Rows that one transaction touches: nobody waits long for so many."""
+"""Rows that one transaction touches: few enough that no request waits long for them."""
 
 
 class Writing:
     """A reply under way."""
 
     def __init__(self, turn: Turn, every_s: float, rouse: Callable[[], None]) -> None:
-        """`rouse` is called once nobody wants it any more: it was stopped elsewhere, or deleted."""
+        """`rouse` is called once the reply is not wanted any more: it was stopped elsewhere, or deleted."""
         self.pk: UUID = turn.pk
         self.every_s, self.rouse = every_s, rouse
         self.is_wanted = True
@@ -107,14 +107,15 @@ class Beats:
 def noted(said: dict[UUID, str | None]) -> set[UUID]:
     """Say that these replies are being written, and keep their text where it has grown. Those still wanted.
 
-    These are turns of many sessions, and none of the sessions is locked: a row that somebody else holds is left for the
-    next beat, since whoever waits here would hold what others wait for.
+    These are turns of many sessions, and none of the sessions is locked: a row that another process has locked is left
+    for the next beat, since a beat that waits here would hold what others wait for.
     """
     rows = Turn.objects.filter(pk__in=said, status=Turn.Status.ANSWERING, finish_reason="").order_by()
     with transaction.atomic():
         free = set(rows.select_for_update(skip_locked=True).values_list("pk", flat=True))
         now = timezone.now()
-        # No row twice: PostgreSQL then looks whether its session is still there, and waits for whoever holds that.
+        # No row twice: PostgreSQL then looks whether its session is still there, and waits for the process that has it
+        # locked.
         Turn.objects.filter(pk__in=[pk for pk in free if said[pk] is None]).update(moved_at=now)
         for pk in free:
             if said[pk] is not None:

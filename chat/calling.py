@@ -186,7 +186,7 @@ OPEN = ("anyOf", "oneOf", "allOf", "$ref", "$dynamicRef", "$recursiveRef", "patt
 
 def kinds(function: Mapping[str, Any]) -> dict[str, str]:
     """What each parameter is: "string", "text" (a string, or null or something else), or another JSON type; "" where
-    nobody said."""
+    the tool did not say."""
     found = {}
     for name, schema in mapping(mapping(function.get("parameters")).get("properties")).items():
         types = types_of(schema)

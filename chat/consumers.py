@@ -70,7 +70,7 @@ class ChatConsumer(PageSocket):
         await self.push(await sync_to_async(self.draw_turn)(event["turn"]))
 
     async def chips_changed(self, event: dict[str, Any]) -> None:
-        """Turns came further in learning, or somebody said something of them."""
+        """Turns came further in learning, or a person said something of them."""
         await self.push(await sync_to_async(self.draw_chips)(event["turns"]))
 
     async def live_changed(self, event: dict[str, Any]) -> None:
@@ -102,7 +102,7 @@ class ChatConsumer(PageSocket):
         return render_to_string("chat/_pushed_turn.html", {"turns": shown, "user": self.scope["user"]})
 
     def draw_chips(self, pks: Collection[Any] | None = None) -> str:
-        """Chips and thumbs of these turns; of all that a page shows, when none are named. What somebody is typing
+        """Chips and thumbs of these turns; of all that a page shows, when none are named. What a person is typing
         stays untouched."""
         turns = self.turns().order_by("-position")
         if pks is not None:

@@ -13,7 +13,7 @@ from gpu_workers.errors import EngineUnavailable
 from gpu_workers.types import Delta
 
 AHEAD = 64
-"""Pieces that are read before anybody took them. A slow reader stops the reading, and so in the end the engine."""
+"""Pieces that are read before the reader took them. A slow reader stops the reading, and so in the end the engine."""
 
 
 class Flow:

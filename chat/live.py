@@ -44,7 +44,7 @@ async def begin(open_turn: Callable[[], Turn], engine: Engine) -> Turn:
 
 
 def start(turn: Turn, engine: Engine) -> asyncio.Task[None]:
-    """Have the engine answer `turn`, shown to whoever watches its session. Needs a running event loop."""
+    """Have the engine answer `turn`, shown to each page that watches its session. Needs a running event loop."""
     # A fresh context: the request that asked takes its thread for database work with it when it ends.
     task = asyncio.get_running_loop().create_task(speak(turn, engine), context=contextvars.Context())
     _speaking.add(task)
@@ -94,4 +94,4 @@ async def publish(turn: Turn, text: str, failure: str = "") -> None:
     try:
         await get_channel_layer().group_send(turn.session.group, event)
     except Exception as error:  # whichever way Redis is away: the reply goes on, and the row will show it
-        log.warning("nobody sees turn %s grow: %s", turn.pk, error)
+        log.warning("no page sees turn %s grow: %s", turn.pk, error)

@@ -263,7 +263,7 @@ class Turn(Stateful):
     request_key = models.CharField(max_length=64, blank=True, db_index=True)
     """Digest of the request, or of its idempotency key: by it a retry is known."""
     learns = models.BooleanField(default=True)
-    """False: nobody may learn from it, whoever said so."""
+    """False: no run may learn from it, whether its person, its key or its client said so."""
     withheld = models.BooleanField(default=False)
     """Its person said no themselves, to it or to its key: no reviewer's undo puts it back."""
     checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, related_name="turns")

@@ -26,7 +26,7 @@ NOTHING = (0, 0)
 
 
 class OffsetsLost(TalkbackError):
-    """Nobody can say any more which token wrote which word."""
+    """It cannot be told any more which token wrote which word."""
 
     code, status = "offsets_lost", 422
 

@@ -1,4 +1,4 @@
-"""How long nobody has chatted: what learning asks that gives way to people."""
+"""How long there has been no chat: what learning asks that gives way to people."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from chat.models import Turn
 
 
 def last_chat() -> datetime | None:
-    """When somebody last asked or was last answered, in a browser or through a key: now, while a reply is being
-    written. None when nobody ever did."""
+    """When a person last asked or was last answered, in a browser or through a key: now, while a reply is being
+    written. None when there never was a chat."""
     if Turn.objects.filter(status=Turn.Status.ANSWERING).exists():
         return timezone.now()
     newest = Turn.objects.order_by("-created_at").values_list("created_at", "served_at").first()

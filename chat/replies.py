@@ -40,7 +40,7 @@ PRIORITY = 10
 """People wait for a reply: it goes before the gate and the judge."""
 
 BEAT_S = 3.0
-"""How often a reply under way says that somebody is still writing it."""
+"""How often a reply under way says that it is still being written."""
 
 CLOSE_S = 2.0
 """How often a reply that could not be written down is tried to be closed, until it can."""
@@ -78,7 +78,7 @@ async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGene
     """The reply, as it is sampled; the row keeps ids, log-probs and text exactly as the engine gave them.
 
     What the engine says faster than it is read comes in one piece; an empty piece says that it is silent. The last
-    piece comes after the row is SERVED, so whoever reads it may speak of the turn at once. Leaving early aborts the
+    piece comes after the row is SERVED, so its reader may speak of the turn at once. Leaving early aborts the
     engine and closes the turn, as does `stop`; a failure closes it with its sentence and raises.
 
     With `holds` tool calls are given out whole: one that breaks is text then, as it is on the row either way.
@@ -100,7 +100,8 @@ async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGene
     writing = Writing(turn, BEAT_S, flow.rouse)
 
     def settle(status: str, reason: str, **fields: object) -> asyncio.Future[None]:
-        """Begin to write the reply down. Whoever waits for this may be cancelled, even before a thread is free."""
+        """Begin to write the reply down. The caller that waits for this may be cancelled, even before a thread is
+        free."""
         nonlocal ending
         reader.end()  # what was held back belongs to the reply, however it ended
         message = reader.message
@@ -213,7 +214,7 @@ async def stop(turn: Turn, engine: Engine) -> None:
         await engine.abort(turn.completion_id)
     except EngineUnavailable as failure:
         log.warning("turn %s ends at its next beat: %s", turn.pk, failure)
-    await sync_to_async(writers.close_stranded)(  # where its writer is gone, nobody would hear this
+    await sync_to_async(writers.close_stranded)(  # where its writer is gone, no process would hear this
         Turn.objects.filter(pk=turn.pk), silence_s=3 * BEAT_S, hung_s=3 * BEAT_S
     )
 

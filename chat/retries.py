@@ -111,7 +111,7 @@ def again(key: ApiKey, ask: Ask, sorted_: Sorted, prompt: turns.Prompt, checkpoi
     if named and known[0].asked.get("body") not in (None, body_key(ask, sorted_)):
         raise KeyReused("This Idempotency-Key stood for another request: send a new key with a new request.")
     newest = known[0]
-    if not named:  # the client's own count, or the circumstances, must say that nobody has the reply
+    if not named:  # the client's own count, or the circumstances, must say that the reply was lost
         lost = [turn for turn in known if turn.status == Turn.Status.CLOSED and not turn.is_whole]
         writing = [turn for turn in known if turn.status == Turn.Status.ANSWERING]
         if lost:
@@ -159,8 +159,8 @@ SAME: Prepared[Turn] = Prepared(
 
 
 def reopened(turn: Turn, prompt: turns.Prompt | None = None, checkpoint: Checkpoint | None = None) -> bool:
-    """Have a reply that ended before it was whole written once more, on its row. False: it is whole, or somebody
-    writes it already."""
+    """Have a reply that ended before it was whole written once more, on its row. False: it is whole, or another
+    process writes it already."""
     if turn.status != Turn.Status.CLOSED or turn.is_whole:
         return False
     fields = ANEW | {"writer": writers.name()}

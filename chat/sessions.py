@@ -103,8 +103,8 @@ def locked(pk: UUID) -> Session:
     """The session, until the transaction ends this caller's alone.
 
     This is the order in which rows are locked, so that of two who want the same ones one waits for the other, and
-    neither for what the other waits to give up: an API key, then a session, then its turns, in any order, since nobody
-    else comes as far; then what points to a turn. Who needs several sessions locks them by their number, before any
+    neither for what the other waits to give up: an API key, then a session, then its turns, in any order, since no
+    other comes as far; then what points to a turn. Who needs several sessions locks them by their number, before any
     turn. Who has locked no session changes one turn in a transaction, or, as beats do, waits for none.
     """
     held = LOCKED.first(pk)
@@ -162,7 +162,7 @@ def kept_name(name: str) -> str:
 def continued(story: Story, turns: Prepared[Turn], *among: object) -> tuple[Turn, int] | None:
     """Of these turns the one that the story continues (same history, same reply), and how much of it that is.
 
-    The longest history first; then one that nobody has continued yet; then the newest.
+    The longest history first; then one that no request has continued yet; then the newest.
     """
     if not story.histories:
         return None
@@ -176,7 +176,7 @@ def rewritten(turns: QuerySet[Turn], story: Story) -> tuple[Turn, int] | None:
     after the same message. Of several the one with the longest common ending; where two have the same, none.
 
     Where a compaction left no reply, or the last one without the message before it, it is the newest whole one, if
-    nobody has answered it yet.
+    no message has answered it yet.
     """
     whole = turns.filter(line=Turn.Line.MAIN).exclude(chain="").order_by("-position")
     if story.is_compacted:
@@ -233,7 +233,7 @@ def close(session: Session) -> int:
 
 
 def close_idle(idle_s: float, most: int = 200) -> int:
-    """Close conversations through a key that nobody has continued for so long; a message opens them again.
+    """Close conversations through a key that no request has continued for so long; a message opens them again.
 
     The browser's own stay open, where the person sees them. At most `most` at a time, the oldest first. Returns how
     many were closed.
@@ -247,7 +247,7 @@ def close_idle(idle_s: float, most: int = 200) -> int:
     for pk in list(waiting):
         with transaction.atomic():
             session = idle.select_for_update(of=("self",)).filter(pk=pk).first()
-            if session is not None:  # nobody has come back to it meanwhile
+            if session is not None:  # no message has come back to it meanwhile
                 close(session)
                 closed += 1
     return closed

@@ -29,8 +29,8 @@ def sockets_of(user_pk: Any) -> str:
 class PageSocket(AsyncWebsocketConsumer):
     """Fragments for one page. Rights are looked up as it opens, before each push, and when they may have changed.
 
-    A socket that nobody may have is opened and closed with a code: of one that is refused a browser tells its page no
-    reason, and the page would try again for ever.
+    A socket to which there is no right is opened and closed with a code: of one that is refused a browser tells its
+    page no reason, and the page would try again for ever.
     """
 
     is_closed = False

@@ -155,7 +155,7 @@ def chain(messages: Sequence[Message], client: str = "") -> str:
 def essence(
     message: Message, rules: Rules, *, calls: Sequence[str] = (), dropped: frozenset[str] = frozenset()
 ) -> dict[str, Any] | None:
-    """What of a message survives a client's rewriting; None for one that nobody said.
+    """What of a message survives a client's rewriting; None where nothing of it does.
 
     `calls` are the ids of the calls that a tool's message may answer, `dropped` those that the client leaves out.
     """

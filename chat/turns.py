@@ -33,7 +33,7 @@ LOOKED_AT = 20
 """How many of a session's newest turns are looked at to say what a request is: an edit, a branch …"""
 
 LONG = ("messages", "tools", "prompt_ids", "response_ids", "logprobs")
-"""Columns as long as a conversation, which nobody reads to move a turn."""
+"""Columns as long as a conversation, which no move of a turn reads."""
 
 
 class TurnUnfinished(TalkbackError):
@@ -226,7 +226,7 @@ def happening(place: Place, story: Story, newest: Sequence[Turn]) -> dict[str, s
 
     regeneration: a reply that was whole is asked for once more, which says "not this one" of it. retry: one that was
     not. parallel: while another is being written. edit: other words in place of the last ones. branch: from an older
-    reply. restart: from the beginning. foreign: a history that nobody here wrote. rewritten: one that its client cut
+    reply. restart: from the beginning. foreign: a history that is not known here. rewritten: one that its client cut
     or summed up. None of them but the last is the next state of a reply that has one already.
     """
     follows = place.follows
@@ -326,7 +326,7 @@ def set_learning(session: Session, learns: bool) -> None:
 
 
 def title_of(said: Sequence[Message]) -> str:
-    """What a conversation is called until somebody names it: the first words said."""
+    """What a conversation is called until a person names it: the first words said."""
     words = next((message["content"] for message in said if message.get("content")), "")
     line = visible(" ".join(words.split()), one_line=True)
     return line if len(line) <= 60 else line[:60].rsplit(" ", 1)[0] + "…"

@@ -162,8 +162,10 @@ def delete(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     found.delete()
     if held:
         names = ", ".join(str(one) for one in held)
-        told = f"The chat is gone. What was learned of it is in the weights of {names} still, and whoever runs this "
-        messages.warning(request, f"{told}Talkback is told: they can have it learned again without.", extra_tags="warn")
+        told = f"The chat is gone. What was learned of it is in the weights of {names} still, and the people who run "
+        messages.warning(
+            request, f"{told}this Talkback are told: they can have it learned again without.", extra_tags="warn"
+        )
     return redirect("chat:home")
 
 

@@ -53,7 +53,7 @@ def name() -> str:
 
 
 def _make() -> tuple[Path, IO[str]]:
-    """A file under its name once it is locked: no one sees it free while its process lives."""
+    """A file under its name once it is locked: no other sees it free while its process lives."""
     name = uuid.uuid4().hex
     _folder().mkdir(parents=True, exist_ok=True)
     draft, place = _folder() / f".{name}", _folder() / name

@@ -17,6 +17,6 @@ class TalkbackError(Exception):
 
 
 class IllegalMove(TalkbackError):
-    """The row is not in a state from which this move is allowed, or somebody else moved it first."""
+    """The row is not in a state from which this move is allowed, or another process moved it first."""
 
     code, status = "conflict", 409

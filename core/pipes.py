@@ -19,7 +19,7 @@ def end_with_reader() -> None:
 
     SIGPIPE itself, which would do so by default, would also end a process whose database or engine closes a connection.
     """
-    if not isinstance(sys.stdout, io.TextIOWrapper):  # somebody has taken it already
+    if not isinstance(sys.stdout, io.TextIOWrapper):  # another caller has taken it already
         return
     said = sys.stdout
     said.flush()

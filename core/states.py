@@ -25,8 +25,8 @@ _later: ContextVar[Tell | None] = ContextVar("moved_later", default=None)
 
 @contextmanager
 def told_later(tell: Tell) -> Iterator[None]:
-    """Within this, moves are handed to `tell` in place of the signal, which it must send soon: nobody waits for those
-    who listen. The row is the truth in any case; whoever was not told finds it by looking."""
+    """Within this, moves are handed to `tell` in place of the signal, which it must send soon: no caller waits for
+    those who listen. The row is the truth in any case; a listener that was not told finds it by looking."""
     token = _later.set(tell)
     try:
         yield
@@ -68,7 +68,7 @@ class Stateful(models.Model):
             self.announce()
 
     def announce(self) -> None:
-        """Tell whoever listens that this row is in its present state, once it is committed."""
+        """Tell each listener that this row is in its present state, once it is committed."""
         model, pk, status = type(self), self.pk, str(self.status)
         if (tell := _later.get()) is not None:
             transaction.on_commit(lambda: tell(model, pk, status))

@@ -1,4 +1,4 @@
-"""What failed where rows and files are kept: full, locked or away. None of it is the fault of whoever asked."""
+"""What failed where rows and files are kept: full, locked or away. None of it is the caller's fault."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class DiskFull(TalkbackError):
 
 
 class DatabaseBusy(TalkbackError):
-    """Somebody else holds what was to be written; nothing was changed."""
+    """Another process has locked what was to be written; nothing was changed."""
 
     code, status, retryable, retry_after_s = "database_busy", 503, True, 5
 
@@ -55,7 +55,7 @@ AWAY = "The database does not answer, and nothing of this was kept: send it agai
 
 
 def name_failure(error: BaseException) -> TalkbackError | None:
-    """A failure of the database or of a disk, by its name and with a sentence for whoever asked; one that has a name
+    """A failure of the database or of a disk, by its name and with a sentence for the caller; one that has a name
     already as it is. None for any other: that is a fault in the code."""
     if isinstance(error, TalkbackError):
         return error

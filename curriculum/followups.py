@@ -50,7 +50,7 @@ FRAMED = 0.5
 SAME_TONGUE = 0.6
 """The share of general words that are in the language of the thread which they answer, where there are any."""
 PATTERNED = 0.6
-"""The share of training follow-ups that come from patterns; the others are lines as somebody wrote them."""
+"""The share of training follow-ups that come from patterns; the others are lines as an author wrote them."""
 SAID = 0.55
 """The share of a change's patterned requests that say what to do; the others say what is the matter."""
 

@@ -15,7 +15,7 @@ FAULTY = 0.3
 TALKED = 0.25
 """The share of tasks that stand in a conversation."""
 CONSTRAINED = 0.12
-"""The share of requests that already name a change: nobody asks for it afterwards."""
+"""The share of requests that already name a change: no person asks for it afterwards."""
 LONG = 0.08
 """The share of replies that are long enough to be shortened in the evidence."""
 THREADED = {"user": 0.8, "tool": 0.6, "environment": 0.3}

@@ -55,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
     )
     playing.add_argument("--composed", type=int, metavar="N", help="N personas composed at random instead")
     playing.add_argument("--tasks", help=TASKS)
-    playing.add_argument("--rewrites", type=int, default=2, help="changes that are asked for before somebody gives up")
+    playing.add_argument("--rewrites", type=int, default=2, help="changes that are asked for before a person gives up")
     playing.add_argument("--thumb", action="store_true", help="give the last reply a thumb as well")
     playing.add_argument(
         "--writes",

@@ -23,7 +23,7 @@ QUOTES = "\"“”„'«»"
 
 
 class Speaker(Protocol):
-    """Words the next message of somebody who is played."""
+    """Words the next message of a person who is played."""
 
     async def says(self, messages: Sequence[Mapping[str, str]], *, seed: int) -> str: ...
 

@@ -33,7 +33,7 @@ class Refused(TalkbackError):
 
 
 class Unreachable(TalkbackError):
-    """Nobody answered, or nobody had time, for as long as the client has patience."""
+    """No server answered, or none had time, for as long as the client has patience."""
 
     code, status, retryable = "unreachable", 503, True
 

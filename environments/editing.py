@@ -1,8 +1,8 @@
 """What a person writes in place of a reply: its own words, changed no more than their wishes ask for.
 
-An editor who keeps to what was said shows how it should have been said, and nothing else: whoever learns from it is
-not taught new content. What no such change can meet (more of an answer, working that was never shown, an answer where
-there was none) is left to complaints.
+An editor who keeps to what was said shows how it should have been said, and nothing else: a model that learns from it
+is not taught new content. What no such change can meet (more of an answer, working that was never shown, an answer
+where there was none) is left to complaints.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ QUESTIONS = (
     "Did you know that{about}?",
     "What do you know{about} yourself?",
 )
-"""What somebody who likes to be asked back puts at the end, on what was asked where question and reply share a word."""
+"""What a person who likes to be asked back puts at the end, on what was asked where question and reply share a word."""
 
 LEANING = re.compile(
     r"(?:this|that|these|those|it|its|they|their|he|she|so|but|and|or|however|then|also|second|third|finally|next|"
@@ -65,9 +65,9 @@ OTHERS = re.compile(
     r"\b(?:people|individuals|one|someone|a person)(?= (?:can|may|must|might|could|would|should|will)\b)", re.I
 )
 LEADING = 3
-"""Sentences within which somebody who wants to be spoken to looks for one that does."""
+"""Sentences within which a person who wants to be spoken to looks for one that does."""
 LEADS = ("As you may know,", "As you can see,", "You may be surprised to know that", "I can tell you that")
-"""How a sentence that speaks to nobody is led in."""
+"""How a sentence that does not speak to the reader is led in."""
 INSTANCES = ("For example,", "For instance,")
 """How one is led in that is to be an example of those before it."""
 
@@ -236,8 +236,8 @@ def _long_share(sentence: str) -> float:
 
 
 def _to_reader(said: Sentences, rng: random.Random, *, keeps_all: bool = False) -> Sentences:
-    """What only leads up to a sentence that speaks to somebody goes, unless all is to be kept; or the first is said to
-    them; or it is led in."""
+    """What only leads up to a sentence that speaks to the reader goes, unless all is to be kept; or the first is said
+    to them; or it is led in."""
     for at, each in enumerate(said[: 1 if keeps_all else LEADING]):
         if speaks_to_reader(each) and len(said) - at > len(said) / 2:
             return said[at:]
@@ -275,4 +275,4 @@ EDITS: dict[str, Callable[[Sentences, random.Random], Sentences]] = {
 """Of each sentence, in the order in which they are made; what is of the whole comes after them."""
 
 BEYOND = frozenset(("long", "example", "shows-working", "kind", "specific"))
-"""Wishes that no pen meets with a reply's own words. Whoever has others beside them writes for those."""
+"""Wishes that no pen meets with a reply's own words. A person who has others beside them writes for those."""

@@ -29,7 +29,7 @@ MOST_HELDOUT = 0.3
 
 @dataclass(frozen=True)
 class Persona:
-    """Somebody with wishes. `split` says of which phrasings and compositions they are."""
+    """A person with wishes. `split` says of which phrasings and compositions they are."""
 
     name: str
     scene: Scene
@@ -87,7 +87,7 @@ def composed(split: Split, number: int, seed: int) -> list[Persona]:
 
 
 def named(name: str, split: Split = "heldout") -> Persona:
-    """student, teacher or assistant, or somebody with these wishes: "short+asks-back".
+    """student, teacher or assistant, or a person with these wishes: "short+asks-back".
 
     >>> named("short+digits").wishes
     ('short', 'digits')
@@ -97,14 +97,14 @@ def named(name: str, split: Split = "heldout") -> Persona:
     wishes = name.split("+")
     if unknown := [wish for wish in wishes if wish not in WISHES]:
         raise Unplayable(
-            f"Nobody is called {name!r}, and {unknown[0]!r} is no wish. There are {', '.join(NAMED)}, a file of "
+            f"There is no persona {name!r}, and {unknown[0]!r} is no wish. There are {', '.join(NAMED)}, a file of "
             f"personas, or wishes joined by +: {', '.join(WISHES)}."
         )
     return _read(json.dumps({"name": name, "wishes": wishes, "split": split, "scene": _scene(wishes)}), repr(name))
 
 
 def _scene(wishes: Iterable[str]) -> Scene:
-    """Where somebody with such wishes stands."""
+    """Where a person with such wishes stands."""
     wanted = set(wishes)
     return "student" if "shows-working" in wanted else "teacher" if wanted & {"kind", "specific"} else "talk"
 
@@ -118,7 +118,7 @@ def load(path: str | Path) -> list[Persona]:
             if found[-1].name in {persona.name for persona in found[:-1]}:
                 raise Unplayable(f"{Path(path).name}, line {number}: two personas are called {found[-1].name!r}.")
     if not found:
-        raise Unplayable(f'{Path(path).name} names nobody. A line reads {{"name": "brief", "wishes": ["short"]}}.')
+        raise Unplayable(f'{Path(path).name} names no persona. A line reads {{"name": "brief", "wishes": ["short"]}}.')
     return found
 
 
@@ -141,7 +141,7 @@ def _read(line: str, where: str) -> Persona:
         raise Unplayable(f"{where}: wishes is a list of one name or more. Known are {', '.join(WISHES)}.")
     for wish in wishes:
         if wish not in WISHES:
-            raise Unplayable(f"{where}: nobody knows the wish {wish!r}. Known are {', '.join(WISHES)}.")
+            raise Unplayable(f"{where}: there is no wish {wish!r}. Known are {', '.join(WISHES)}.")
     if len(set(wishes)) < len(wishes):
         raise Unplayable(f"{where}: a wish stands there twice.")
     for wish in wishes:

@@ -13,7 +13,8 @@ from environments.workspace import TOOLS, Workspace
 Message = Mapping[str, Any]
 
 FAREWELL_TOKENS = 8
-"""What the answer to a last word may take. It is cut off there, and nobody writes in its place: it teaches nothing."""
+"""What the answer to a last word may take. It is cut off there, and no person writes in its place: it teaches
+nothing."""
 MOST_CALLS = 8
 """Replies in a row that call tools. After these the person is answered with what there is."""
 

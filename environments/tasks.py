@@ -104,7 +104,7 @@ READ_AND_COMMENT = "A pupil's sheet is in {file}. Please read it and tell me the
 
 
 def correct(task: Task, reply: str) -> bool | None:
-    """Whether the reply is right; None where nobody knows.
+    """Whether the reply is right; None where that cannot be told.
 
     A problem's reply is right when the last number in it is the answer. A comment on homework is right when it names
     the right number, or, of work that is right, calls it so.

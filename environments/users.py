@@ -26,7 +26,7 @@ ANSWER_HINT = "Answer what I asked, and tell me something about it."
 
 @dataclass(frozen=True)
 class Said:
-    """What somebody says of a reply. `asked` is the one wish that a complaint is about, or ANSWER; without one, they
+    """What a person says of a reply. `asked` is the one wish that a complaint is about, or ANSWER; without one, they
     are done."""
 
     text: str
@@ -37,14 +37,14 @@ class Said:
 
     @property
     def hint(self) -> str:
-        """What was asked for, in one sentence, as somebody would say it beforehand; "" where nothing was."""
+        """What was asked for, in one sentence, as a person would say it beforehand; "" where nothing was."""
         if self.asked is None:
             return ""
         return ANSWER_HINT if self.asked == ANSWER else WISHES[self.asked].hint
 
 
 class User(Protocol):
-    """Somebody who talks, one session at a time: `opening` begins it."""
+    """A person who talks, one session at a time: `opening` begins it."""
 
     def opening(self, task: Task) -> str: ...
 
@@ -52,7 +52,7 @@ class User(Protocol):
 
 
 class Keeper(User, Protocol):
-    """Somebody who wants what they accepted in a file."""
+    """A person who wants what they accepted in a file."""
 
     async def wants_saved(self, file: str) -> str: ...
 
@@ -63,7 +63,7 @@ class _Person:
     """One session of a persona: what was asked for so far, and what is asked for next.
 
     One unmet wish at a time is asked for: the first from a place that the task decides, those that were not named yet
-    in this session before the others. Whoever asked one of our open questions wants an answer before all. After
+    in this session before the others. A person who asked one of our open questions wants an answer before all. After
     `patience` complaints the person gives up.
     """
 
@@ -214,7 +214,7 @@ class ModelUser(_Person):
 
 
 SCENES = {
-    "talk": "You play somebody who talks to an assistant about everyday things.",
+    "talk": "You play a person who talks to an assistant about everyday things.",
     "student": "You play a student who has homework in maths done by an assistant. You cannot solve it yourself, and "
     "what you hand in must not look as if a machine had written it.",
     "teacher": "You play a teacher who has an assistant write comments under homework. You only instruct.",

@@ -24,9 +24,9 @@ class Wish:
 
     name: str
     obeyed: Callable[[str], bool]
-    """Whether a reply's whole text does as wished. An empty reply does nothing that anybody wished for."""
+    """Whether a reply's whole text does as wished. An empty reply does nothing that was wished for."""
     hint: str
-    """The wish in one sentence, as somebody would say it beforehand."""
+    """The wish in one sentence, as a person would say it beforehand."""
     is_of_end: bool = False
     """It speaks of the end, so a reply that was cut off cannot obey it."""
     opposes: tuple[str, ...] = ()

@@ -131,7 +131,7 @@ class Workspace:
             raise Refusal(f"{path} cannot be written: {error.strerror or error}.") from None
 
     def _place(self, path: str) -> Path:
-        """Where `path` lies. Symbolic links are not followed: there are none but those that somebody smuggled in."""
+        """Where `path` lies. Symbolic links are not followed: there are none but those that an intruder put there."""
         if not path.strip() or len(path) > MOST_NAME or "\0" in path:
             raise Refusal(f"a name has 1 to {MOST_NAME} characters.")
         if any(len(part.encode(errors="replace")) > MOST_NAME for part in path.split("/")):

@@ -186,7 +186,7 @@ def routes(follows: Callable[[Turn, User], dict[str, Any]]) -> Router:
     it: only those above this room know."""
     router = Router(auth=Bearer("feedback"), tags=["feedback"])
 
-    @router.post("/feedback", summary="What somebody, or a test, says of one completion", response=Given)
+    @router.post("/feedback", summary="What a person or a test says of one completion", response=Given)
     async def give(request: HttpRequest, body: Saying) -> dict[str, Any]:
         """Sending the same again changes nothing; with an `Idempotency-Key`, even after something else was said.
 

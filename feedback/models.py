@@ -1,4 +1,4 @@
-"""What somebody, or a test, said about a turn."""
+"""What a person or a test said about a turn."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ class ReceiptManager(models.Manager["Receipt"]):
     def is_new(self, turn: Turn, *, key: str, body: bytes) -> bool:
         """True the first time a request with this Idempotency-Key is seen; call it in the request's transaction.
 
-        `key` names the caller as well, so that nobody meets another's. Raises KeyReused when it came with another
+        `key` names the caller as well, so that no caller meets another's. Raises KeyReused when it came with another
         body before.
         """
         digest = hashlib.sha256(body).hexdigest()

@@ -109,7 +109,8 @@ def quoted(text: str, spans: Iterable[Sequence[int]], sign: int) -> list[str]:
 
 
 def sign_of(spans: Iterable[Sequence[int]]) -> int | None:
-    """What marks come to in one number, for whoever wants only one: of which sign there are more; None without any.
+    """What marks come to in one number, for a reader that wants only one: of which sign there are more; None without
+    any.
 
     >>> sign_of([(0, 3, 1), (8, 11, -1)]), sign_of([(0, 1, -1)]), sign_of([])
     (0, -1, None)

@@ -37,7 +37,7 @@ def give(request: HttpRequest, turn_id: UUID) -> HttpResponse:
         except TurnUnfinished as unfinished:
             form.add_error(None, str(unfinished))
     status = 422 if form.errors else 200
-    # What was taken back may have been learned: whoever did so reads at once where it is.
+    # What was taken back may have been learned: the person who did so reads at once where it is.
     held = taints.holding(turn.pk) if form.is_valid() and is_taken_back(request, **form.cleaned_data) else []
     if not request.htmx:  # type: ignore[attr-defined]
         if held:

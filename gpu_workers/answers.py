@@ -1,4 +1,4 @@
-"""Answers that are wanted, or not, whoever gave them: how much each of their tokens counts."""
+"""Answers that are wanted, or not: how much each of their tokens counts."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ class SharedLearner(Learner):
 
     def logprobs(self, pairs: Sequence[Pair], *, adapter: bool = True) -> list[list[float]]:
         """As a Learner's: every process takes its part, and all have all. All parts are equally long, since sharded
-        layers work only while everybody does: whoever has fewer repeats the last."""
+        layers work only while every process does: one that has fewer repeats the last."""
         part = math.ceil(len(pairs) / self.world)
         mine = [pairs[min(at, len(pairs) - 1)] for at in range(self.rank * part, (self.rank + 1) * part)]
         with self._alone():

@@ -53,7 +53,7 @@ class Engine:
     """A server that generates and scores: token ids in, token ids and log-probs out.
 
     Safe to share between threads and event loops: each loop gets its own pool of connections.
-    Every call raises EngineUnavailable when nobody answers, or nothing that an engine says (EngineGarbled), and
+    Every call raises EngineUnavailable when no server answers, or nothing that an engine says (EngineGarbled), and
     EngineRefused when the engine says no.
     """
 
@@ -73,7 +73,7 @@ class Engine:
         self.url = url.rstrip("/")
         self.spare = spare
         self.failures = 0
-        """How often nobody answered: behind each may stand a server that was started again, and forgot all."""
+        """How often no server answered: behind each may stand a server that was started again, and forgot all."""
         self._weights = ""  # as the last answer was stamped
         self._told_at = -TOLD_S
         self._priorities, self._api_key = priorities, api_key
@@ -275,7 +275,7 @@ class Engine:
             await self._post("/load_lora_adapter", {"lora_name": name, "lora_path": str(path)}, admin=True)
         except EngineRefused as refused:
             if (await self.adapters()).get(name) == str(path):
-                return  # somebody else loaded it meanwhile
+                return  # another process loaded it meanwhile
             raise AdapterInvalid(str(refused)) from refused
 
     async def unload_adapter(self, name: str) -> None:
@@ -298,9 +298,9 @@ class Engine:
     async def update_weights(self, path: str, *, version: str) -> None:
         """Serve the full weights in folder `path` from now on, and stamp each answer with `version`.
 
-        Unless it is paused the server first ends what it is answering, and lets nobody in meanwhile: so no reply has
-        tokens of two weights, and none is lost. Raises AdapterInvalid, with nothing changed, for files that cannot be
-        served, and EngineUnavailable when it cannot be told whether they are.
+        Unless it is paused the server first ends what it is answering, and lets no request in meanwhile: so no reply
+        has tokens of two weights, and none is lost. Raises AdapterInvalid, with nothing changed, for files that cannot
+        be served, and EngineUnavailable when it cannot be told whether they are.
         """
         body = {"model_path": str(path), "weight_version": version, "flush_cache": True, "abort_all_requests": False}
         try:
@@ -451,7 +451,7 @@ class Engine:
             raise self._unreachable(error) from error
 
     def _unreachable(self, error: Exception) -> EngineUnavailable:
-        """Where the engine is, and how its network fails, is for the log: the sentence goes to whoever asked."""
+        """Where the engine is, and how its network fails, is for the log: the sentence goes to the caller."""
         self.failures += 1
         if monotonic() - self._told_at > TOLD_S:
             self._told_at = monotonic()

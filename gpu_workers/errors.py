@@ -14,7 +14,7 @@ class KeyRefused(EngineUnavailable):
 
 
 class EngineGarbled(EngineUnavailable):
-    """What came is no engine's answer: a page, no JSON, or numbers that do not add up. Nobody's request is at fault."""
+    """What came is no engine's answer: a page, no JSON, or numbers that do not add up. No request is at fault."""
 
     code, status = "engine_unreadable", 502
 
@@ -42,8 +42,8 @@ class NoRoom(EngineUnavailable):
 
 
 class AdapterInvalid(EngineRefused):
-    """These adapter files cannot be served as they are (rank, targets, rsLoRA, DoRA, a broken file). Whoever asks for a
-    reply has not chosen them: until other weights answer, that is a failure of ours."""
+    """These adapter files cannot be served as they are (rank, targets, rsLoRA, DoRA, a broken file). A caller that asks
+    for a reply has not chosen them: until other weights answer, that is a failure of ours."""
 
     code, status, retryable = "adapter_invalid", 503, True
 

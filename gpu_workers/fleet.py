@@ -75,7 +75,7 @@ class Fleet:
         with `fill` an engine has so many requests before the next one gets any."""
         self.table = Table(list(engines), fill=fill, clock=clock)
         self.url = self.table.workers[0].url
-        self.spare = None  # the others are: whoever still serves what is asked for answers it
+        self.spare = None  # the others are: a worker that still serves what is asked for answers it
         self.router = router
         self._engines = dict(zip(self.table.workers, engines.values(), strict=True))
         self._asked: dict[str, Worker] = {}  # who answers the request of this id
@@ -83,7 +83,7 @@ class Fleet:
 
     @property
     def failures(self) -> int:
-        """How often nobody answered: behind each may stand a server that was started again, and forgot all."""
+        """How often no server answered: behind each may stand a server that was started again, and forgot all."""
         return sum(engine.failures for engine in self._engines.values())
 
     # One of them
@@ -219,7 +219,7 @@ class Fleet:
         async def unload(worker: Worker) -> bool:
             engine = self._engines[worker]
             worker.adapters.pop(name, None)  # it is sent nothing more of that name
-            with suppress(AdapterMissing):  # somebody else was quicker
+            with suppress(AdapterMissing):  # another process was quicker
                 await engine.unload_adapter(name)
             if name in await engine.adapters():
                 raise Lied(f"it said that it let go of {name}, and holds it.")
@@ -376,14 +376,14 @@ class Fleet:
 
     async def _are_alike(self, adapter: str | None) -> bool:
         """Whether it is all the same who answers this, so that a router may choose: all are up, and have the adapter.
-        One that is being repaired is then asked by nobody."""
+        One that is being repaired is then asked by no caller."""
         new = [one for one in self.table.workers if one.state is State.UNKNOWN and one.seen_at is None]
         self._look_at(self.table.due())
         await asyncio.gather(*self._look_at(new))
         return all(worker.state is State.UP and worker.has(adapter) for worker in self.table.workers)
 
     async def _chosen(self, adapter: str | None, prompt_ids: Sequence[int], tried: Sequence[Worker]) -> Worker:
-        """Who answers. Those that failed are looked at meanwhile, and waited for only where nobody else can."""
+        """Who answers. Those that failed are looked at meanwhile, and waited for only where no other can."""
         looks = self._look_at(self.table.due())
         if (worker := self.table.choose(adapter, prompt_ids, tried)) is not None:
             return worker
@@ -391,7 +391,7 @@ class Fleet:
             await asyncio.gather(*looks)
         if (worker := self.table.choose(adapter, prompt_ids, tried)) is not None:
             return worker
-        await self._ask_again([worker for worker in self.table.up if worker not in tried])  # somebody else loaded it
+        await self._ask_again([worker for worker in self.table.up if worker not in tried])  # another process loaded it
         if (worker := self.table.choose(adapter, prompt_ids, tried)) is not None:
             return worker
         if not self.table.up:
@@ -580,7 +580,7 @@ class Fleet:
 
 
 def _is_gone(failure: Exception) -> bool:
-    """Whether nobody answered, rather than somebody who said no or did not do as it said."""
+    """Whether no server answered, rather than one that said no or did not do as it said."""
     return isinstance(failure, EngineUnavailable) and not isinstance(failure, (NoRoom, Lied))
 
 

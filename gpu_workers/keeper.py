@@ -1,5 +1,5 @@
-"""Keep a server of somebody else's running: start it, see when it is ready, start it again when it ends, and keep what
-it said last for whoever asks why.
+"""Keep a server of another project's running: start it, see when it is ready, start it again when it ends, and keep
+what it said last for an operator who asks why.
 
 The supervisor keeps us; this knows what the supervisor cannot: that a server which loads for minutes is not up before
 /ready says so, and that one which ends again and again is to be given time.
@@ -68,7 +68,7 @@ class Keeper:
         wait: Callable[[float], bool] | None = None,
     ) -> None:
         """`secrets` are never written down. `keeps_open` are files that the server holds as well, as locks. `wait`
-        takes seconds, and says whether somebody asked us to end."""
+        takes seconds, and says whether we were asked to end."""
         self._command, self._url, self._record = list(command), url, record
         self._environment = {**os.environ, **(environment or {})}
         self._secrets = [secret for secret in secrets if secret]
@@ -84,8 +84,8 @@ class Keeper:
         self._ending.set()
 
     def run(self) -> int:
-        """Keep it until `end`. The status of a server that ended before it was ever ready: whoever started us is told
-        at once, and starts us again."""
+        """Keep it until `end`. The status of a server that ended before it was ever ready: the process that started us
+        is told at once, and starts us again."""
         pause_s, was_ever_ready = FIRST_PAUSE_S, False
         while True:
             status, ready_s = self._live()

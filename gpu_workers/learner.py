@@ -346,7 +346,7 @@ class Learner:
         pairs: list[Pair] = [(view.example.prompt_ids, view.example.response_ids) for view in views]
         told_of = [(one, place) for one in answers for place in range(len(one.pairs))]
         pairs += [one.pairs[place] for one, place in told_of]
-        learns = [any(view.example.mask or [1.0]) for view in views]  # what has no token to learn is in nobody's mean
+        learns = [any(view.example.mask or [1.0]) for view in views]  # what has no token to learn is in no mean
         told = replies(views)
         totals = {"loss": 0.0, "computed": 0.0}
         done = 0

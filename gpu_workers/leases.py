@@ -19,7 +19,8 @@ ASKS = ("ACTOR_GPUS", "ROLLOUT_GPUS", "PRM_GPUS")
 
 
 class LeaseInvalid(ValueError):
-    """The settings ask for cards that are not there, or a card is somebody else's; the message says what to do."""
+    """The settings ask for cards that are not there, or a card belongs to another process; the message says what to
+    do."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Leases:
 
     @property
     def learner_shares(self) -> bool:
-        """Whether the learner works where somebody is answered too."""
+        """Whether the learner works on a card that also answers people."""
         return bool(set(self.learner) & {*self.engine, *self.judge})
 
     @property

@@ -28,7 +28,7 @@ class Answer:
 class OpenAIChat:
     """`/chat/completions` of one server and one model.
 
-    Raises EngineUnavailable when nobody answers in time (or 408, 429, 5xx), EngineRefused when it says no.
+    Raises EngineUnavailable when no server answers in time (or 408, 429, 5xx), EngineRefused when it says no.
     """
 
     def __init__(self, url: str, *, model: str, api_key: str = "", timeout_s: float = 120.0) -> None:

@@ -21,7 +21,7 @@ class View:
     start_logprobs: Tensor  # (T,) the policy's before the run's first update
     teacher_logprobs: Tensor | None  # (T,) given the hint
     target_hidden: Tensor  # (T, D) what the head makes the teacher's whole distribution of; without one, that of the
-    # policy before the first update, or the base's where it is rehearsed; (0, D) where nobody asked for one
+    # policy before the first update, or the base's where it is rehearsed; (0, D) where none was asked for
     teacher_distance: float  # mean |log π_T − log π| over the response; 0 says that the hint changes nothing
 
 

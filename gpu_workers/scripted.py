@@ -445,7 +445,7 @@ class Strand:
             self._step()
 
     def abort(self, lost: bool = False) -> None:
-        """End with what there is. `lost`: nobody is left to hear it."""
+        """End with what there is. `lost`: no reader is left to hear it."""
         self.rest()
         self.engine.running.pop(self.rid, None)
         self.engine.aborted.append({"rid": self.rid, "at": time.time(), "tokens": self.sent})

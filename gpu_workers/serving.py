@@ -5,7 +5,7 @@
 Keys come from ENGINE_API_KEY and ENGINE_ADMIN_KEY (the judge's: JUDGE_API_KEY), so that no file of the supervisor holds
 them. SGLANG names the program of SGLang's own environment, SGLANG_ARGS what it is told besides; SGLANG_LORA_* and
 SGLANG_*_PARSER are in docs/engine.md. `--cards` are the GPUs that are this engine's: it holds them as long as it lives,
-and its model lies across them; `--shares` says that somebody else works on them too.
+and its model lies across them; `--shares` says that another process works on them too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpu_workers import families, keeper, leases
 from gpu_workers.processes import LORA_TARGETS, Adapters, embedded_command, sglang_command
 
 SHARED = 0.4
-"""How much of a card that somebody else works on too an engine takes for weights and caches."""
+"""How much of a card that another process works on too an engine takes for weights and caches."""
 
 NO_TOKEN_FOR_HEALTH = {"SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION": "false"}
 """Whatever asks /health on the way: it costs no token then, and does not fail while the engine is paused."""
@@ -37,7 +37,7 @@ def command(
     more = ["--tensor-parallel-size", str(cards)] if cards > 1 else []
     more += ["--mem-fraction-static", str(SHARED)] if shares else []
     if profile == "judge":
-        # Nobody changes what it serves; without a key of their own its admin routes would open to the judge's.
+        # What it serves is never changed; without a key of their own its admin routes would open to the judge's.
         keys = ["--api-key", os.environ["JUDGE_API_KEY"], "--admin-api-key", os.environ["ENGINE_ADMIN_KEY"]]
         plain = ["serve", "--model-path", model, "--host", host, "--port", str(port), "--enable-metrics"]
         return [sglang, *plain, *keys, *_parsers(families.parsers(model)), *more]
@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("--model", required=True)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--cards", default="", help="GPUs, as CUDA_VISIBLE_DEVICES names them")
-    parser.add_argument("--shares", action="store_true", help="somebody else works on these cards too")
+    parser.add_argument("--shares", action="store_true", help="another process works on these cards too")
     asked = parser.parse_args()
     cards = [card for card in asked.cards.split(",") if card]
     held: list[int] = []

@@ -1,7 +1,8 @@
-"""A second server that nobody waits for: it serves the full weights, or the base, that the first does not at the time.
+"""A second server that no person waits for: it serves the full weights, or the base, that the first does not at the
+time.
 
 The exam reads a candidate there, and the judge and the teacher ask it for the base, while people are answered by what
-is live on the first. Whoever asks says what for; it changes its weights in between as often as it takes.
+is live on the first. Each caller says what for; it changes its weights in between as often as it takes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class _Turn:
 
 
 class Spare:
-    """Takes turns: who asks for one set of weights waits until nobody of this process asks for another.
+    """Takes turns: who asks for one set of weights waits until no caller of this process asks for another.
 
     Other processes are not waited for. Where one of them was quicker the answer's stamp says so, and asking again, as
     every task does, is the remedy.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 FULL = "full:"
-"""How names of full weights begin. A server puts the name of what it serves on each answer: whoever asks for weights
-by such a name, or for the base or an adapter on it, takes no answer with another stamp."""
+"""How names of full weights begin. A server puts the name of what it serves on each answer: a caller that asks for
+weights by such a name, or for the base or an adapter on it, takes no answer with another stamp."""
 
 BASE = "base"
 """The stamp of the base once it is back in place of full weights."""

@@ -104,7 +104,7 @@ class Example:
     weight: float = 1.0
     kind: str = "turn"  # turn | rehearsal
     rewrite: tuple[Sequence[int], Sequence[int]] | None = None
-    """The prompt and what a person wrote in place of the response, its end included; None: nobody did."""
+    """The prompt and what a person wrote in place of the response, its end included; None: no person did."""
     decided: Sequence[bool] = field(default=())
     """One a token of what they wrote: whether they decided on it, or let it stand; empty: all of it is theirs."""
     whole: tuple[Sequence[int], Sequence[int]] | None = None

@@ -136,7 +136,8 @@ class Table:
 
     def choose(self, adapter: str | None, prompt_ids: Sequence[int], tried: Collection[Worker] = ()) -> Worker | None:
         """Who answers this: among those that are up and have the adapter or the full weights of that name, the first
-        that is to be filled, else the one that has read this prompt's beginning, else the idlest. None: nobody."""
+        that is to be filled, else the one that has read this prompt's beginning, else the idlest. None: no worker
+        can."""
         able = [worker for worker in self.up if worker not in tried and worker.has(adapter)]
         if not able:
             return None

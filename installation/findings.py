@@ -276,8 +276,8 @@ def gpu_cards(settings: dict[str, str]) -> Finding:
 
 
 def cards(settings: dict[str, str]) -> leases.Leases:
-    """Whose each GPU is in the profile gpu; nobody's in another. An engine that is not ours has none of them. Raises
-    leases.LeaseInvalid."""
+    """Whose each GPU is in the profile gpu; none is any process's in another. An engine that is not ours has none of
+    them. Raises leases.LeaseInvalid."""
     if settings["PROFILE"] != "gpu":
         return leases.Leases()
     if runs_elsewhere(settings):
@@ -306,7 +306,7 @@ def answers(host: str, port: int) -> bool:
 
 
 def free_port(preferred: int = 0, *taken: int) -> int:
-    """A port nobody listens on, and none of those `taken`: `preferred` when it is free, else any."""
+    """A port on which no process listens, and none of those `taken`: `preferred` when it is free, else any."""
     for port in (preferred, *[0] * (len(taken) + 1)):
         if port in taken:
             continue

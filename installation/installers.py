@@ -1,6 +1,6 @@
 """What brings packages: uv, in a tenth of the time, where it can be told all that pip is configured to do; else pip.
 
-Which package comes from where is the matter of pip's configuration alone, whoever brings it.
+Which package comes from where is the matter of pip's configuration alone, whichever installer brings it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 One vote a conversation, its first thumb: what follows it is said by the same person of the same talk, and the test
 counts votes as if each stood alone. A conversation counts for the arm that the trial's hash gave it, and only with
-replies that this arm wrote; keys that are pinned were never drawn. Reviewers know what they look at, and nobody drew
-them either: of a trial with reviewers only the thumbs are shown, and a person says how it ended.
+replies that this arm wrote; keys that are pinned were never drawn. Reviewers know what they look at, and they were not
+drawn either: of a trial with reviewers only the thumbs are shown, and a person says how it ended.
 """
 
 from __future__ import annotations

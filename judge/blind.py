@@ -1,4 +1,4 @@
-"""The blind question: of two answers to what somebody asked, the one they got and the frozen control's, which would
+"""The blind question: of two answers to what a person asked, the one they got and the frozen control's, which would
 they rather have had?
 
 Each person is asked of their own turns alone. The order is drawn once for each pair, and nothing that is shown says
@@ -26,7 +26,7 @@ Picked = BlindChoice.Picked
 SIDES = ("a", "b", "skip")
 
 EARLIER = 6
-"""Messages before the question that are shown with it: whoever forgot what it was about can read them."""
+"""Messages before the question that are shown with it: a person who forgot what it was about can read them."""
 
 
 class PairGone(TalkbackError):
@@ -37,7 +37,7 @@ class PairGone(TalkbackError):
 
 @dataclass(frozen=True)
 class Pair:
-    """What somebody is shown: their question, and two answers in a drawn order."""
+    """What a person is shown: their question, and two answers in a drawn order."""
 
     pk: int
     question: str

@@ -1,7 +1,7 @@
 """How good the judges are: against what people decided, and against the gold follow-ups. Nothing is decided by it.
 
-Both wait until nobody waits for anything, and both go on where a worker that died has left them: a vote is a row, and a
-gold follow-up that was read is not read again by the same judge with the same prompts.
+Both wait until no person waits for anything, and both go on where a worker that died has left them: a vote is a row,
+and a gold follow-up that was read is not read again by the same judge with the same prompts.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class MeasuringRefused(TalkbackError):
 
 
 def due() -> QuerySet[Turn]:
-    """Turns that a person's word decided lately and that nobody voted on, newest first."""
+    """Turns that a person's word decided lately and that no judge voted on, newest first."""
     decided = Q(judgement__reward_from="thumb") | Q(judgement__hint_from__in=("guidance", "rewrite"))
     return (
         Turn.objects.filter(decided, status=Turn.Status.JUDGED, votes=None)
@@ -56,7 +56,7 @@ def due() -> QuerySet[Turn]:
 
 
 def is_quiet() -> bool:
-    """True when nothing that anybody waits for is at work: no reply, no verdict, no run, no exam."""
+    """True when nothing that a person waits for is at work: no reply, no verdict, no run, no exam."""
     return not (
         Turn.objects.filter(status__in=(Turn.Status.ANSWERING, Turn.Status.OBSERVED)).exists()
         or Run.objects.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING)).exists()
@@ -72,7 +72,7 @@ def is_due() -> bool:
 def vote(who: Panel) -> bool:
     """Cast and keep the votes on one due turn. True when there may be another.
 
-    One at a time everywhere, and only while nobody waits for anything; otherwise the sweep asks again later. Judges
+    One at a time everywhere, and only while no person waits for anything; otherwise the sweep asks again later. Judges
     that have stopped are not asked here either.
     """
     if not settings.CALIBRATION_VOTES or polling.have_stopped(who):
@@ -91,7 +91,7 @@ def vote(who: Panel) -> bool:
 
 
 def begin(who: Judge, *, by: User | None = None, votes: int | None = None, anew: bool = True) -> Measuring:
-    """Have the repository's gold follow-ups read by this judge as soon as nobody waits for anything.
+    """Have the repository's gold follow-ups read by this judge as soon as no person waits for anything.
 
     Raises MeasuringRefused while another measuring of this judge goes on, or when all is read and not asked `anew`.
     """
@@ -121,7 +121,7 @@ def unfinished() -> list[int]:
 def go_on(pk: int) -> bool:
     """Have one more gold follow-up read. True when there may be another at once.
 
-    One at a time for each measuring, and only while nobody waits for anything. A judge that is away is asked another
+    One at a time for each measuring, and only while no person waits for anything. A judge that is away is asked another
     time; one that the settings no longer name ends its measuring.
     """
     measuring = Measuring.objects.filter(pk=pk, finished_at=None).first()
@@ -178,7 +178,7 @@ def unread(who: Judge, items: Iterable[Item], *, since: datetime | None = None) 
 def read(who: Judge, item: Item, *, votes: int | None = None) -> GoldReading:
     """What this judge makes of one item, not yet saved. Its votes count in full here, whatever they count elsewhere.
 
-    Raises EngineUnavailable when nobody could be reached, or when there is no verdict because answers came too late:
+    Raises EngineUnavailable when no judge could be reached, or when there is no verdict because answers came too late:
     that says something of the machine, and nothing of what the judge thinks.
     """
     return next(read_all(who, [item], votes=votes))

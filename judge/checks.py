@@ -21,7 +21,8 @@ def judges_can_be_made(**kwargs: Any) -> list[CheckMessage]:
 
 
 def removal_can_be_done(**kwargs: Any) -> list[CheckMessage]:
-    """A kind that there is none of, or a pattern that cannot be read, would let through what somebody wants removed."""
+    """A kind that there is none of, or a pattern that cannot be read, would let through what the operator wants
+    removed."""
     try:
         redaction.wanted()
     except ImproperlyConfigured as error:

@@ -37,7 +37,8 @@ class Measured:
 
 
 def better_reply(turn: Turn, seen: Evidence) -> str:
-    """What should have been said in place of this reply, as far as anybody has shown it; empty where nobody has.
+    """What should have been said in place of this reply, as far as a person or a judge has shown it; empty where
+    neither has.
 
     A person's rewrite; else the first reply further down the same history that was found good, while each before it
     was found bad: it is what the person took in the end.

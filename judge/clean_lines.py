@@ -17,7 +17,7 @@ from training.holding import ensure_loaded
 from training.models import Checkpoint, Cleaning
 
 PRIORITY = 5
-"""Before votes, after people: somebody waits to decide."""
+"""Before votes, after people: an operator waits to decide."""
 
 PROMPTS = 6
 MAX_NEW_TOKENS = 48
@@ -25,7 +25,7 @@ SEAT_S = 300
 
 
 def unmeasured() -> list[int]:
-    """Clean lines of which nobody has said yet how far they are from what they replace."""
+    """Clean lines of which it is not known yet how far they are from what they replace."""
     waits = Cleaning.objects.filter(status=Cleaning.Status.FINISHED, distance={})
     examined = waits.exclude(result=None).exclude(result__status=Checkpoint.Status.CANDIDATE)
     return list(examined.order_by("pk").values_list("pk", flat=True))

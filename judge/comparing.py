@@ -35,7 +35,7 @@ LONGEST = 2000
 """Characters of a prompt."""
 
 USUAL_PROMPTS = 8
-"""How many of the exam's prompts are asked where nobody gives any."""
+"""How many of the exam's prompts are asked where the person gives none."""
 
 MAX_NEW_TOKENS, TEMPERATURE, SEED = 160, 0.7, 4000
 """As chat samples; each prompt has one seed for both."""

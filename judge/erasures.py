@@ -21,10 +21,10 @@ from training import taints
 from training.models import Sample
 
 SLICE = 50
-"""Turns that go in one transaction: whoever talks meanwhile waits for it, and memory holds their conversations."""
+"""Turns that go in one transaction: a person who talks meanwhile waits for it, and memory holds their conversations."""
 
 AT_ONCE = 4
-"""Slices that the request itself does: somebody with few conversations sees them gone on the next page."""
+"""Slices that the request itself does: a person with few conversations sees them gone on the next page."""
 
 
 @transaction.atomic

@@ -107,12 +107,13 @@ class Evidence:
 
     @property
     def has_tool_text(self) -> bool:
-        """True when a judge reads something that a tool wrote: it may word what the judge says, whoever spoke last."""
+        """True when a judge reads something that a tool wrote: it may word what the judge says, even if a person spoke
+        last."""
         return bool(self.output) or any(role == "tool" for role, _ in (*self.next_state, *self.request))
 
     @property
     def command_results(self) -> tuple[str, ...]:
-        """What came back of tools that run commands, as far as anybody knows. An exit code elsewhere is only text."""
+        """What came back of tools that run commands, as far as is known. An exit code elsewhere is only text."""
         known = zip(self.next_state, self.ran or (None,) * len(self.next_state), strict=True)
         ran = ((role, text) for (role, text), did in known if (not self.origins if did is None else did))
         return tuple(text for role, text in ran if role == "tool")
@@ -137,7 +138,7 @@ class Evidence:
 
     @property
     def reward_from(self) -> str:
-        """Who decided it: thumb | marks | test | rule, or nobody yet."""
+        """Who decided it: thumb | marks | test | rule, or empty: undecided."""
         if self.thumb is not None or self.marks:
             return "thumb" if self.thumb is not None else "marks"
         ruled = rules.decided(self)
@@ -310,7 +311,7 @@ def origins(asked: Sequence[Mapping[str, Any]], read: Sequence[Mapping[str, Any]
 
 
 def ran(asked: Sequence[Mapping[str, Any]], read: Sequence[Mapping[str, Any]]) -> tuple[bool | None, ...]:
-    """Of each of `spoken(read)`, whether a tool that runs commands gave it; None where nobody knows the tool."""
+    """Of each of `spoken(read)`, whether a tool that runs commands gave it; None where the tool is unknown."""
     said = [message for message in read if message.get("role") not in ("system", "developer")]
     return tuple(origin == "command" if origin else None for origin in origins_of(asked, said))
 

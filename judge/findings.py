@@ -1,4 +1,4 @@
-"""What the exam asks, answered in a number, its limit and a sentence. Pure: whoever asked brings the rows.
+"""What the exam asks, answered in a number, its limit and a sentence. Pure: the caller brings the rows.
 
 Are the replies still replies? Do they please no less? Can it still do what it could? Does it show elsewhere?
 """

@@ -1,5 +1,5 @@
-"""First replies: of each conversation the first thing that was answered, before anybody could steer it, and whether its
-person was content with it or asked for a change.
+"""First replies: of each conversation the first thing that was answered, before a person could steer it, and whether
+its person was content with it or asked for a change.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from core.statistics import Arm, count_arms, wilson
 from feedback.models import Feedback
 
 WHOLE = ("stop", "length", "tool_calls")
-"""How a reply ends that somebody could read to its end."""
+"""How a reply ends that a person could read to its end."""
 
 MOST = 2_000
 """First replies that are looked at, the newest: what is older says little of what answers now."""
@@ -33,7 +33,7 @@ class First:
     checkpoint: int
     """The number of the one that answered."""
     score: int | None
-    """1: they went on content; -1: they asked for a change, or thumbed it down; None: nobody could say."""
+    """1: they went on content; -1: they asked for a change, or thumbed it down; None: undecided."""
     is_said: bool
     """They said so themselves; else it was read out of what followed."""
 

@@ -87,7 +87,7 @@ def base_of(folder: Path) -> str:
 def fits(folder: Path, model: str | Path) -> bool:
     """True when the adapter was trained on this very model: both go by the same last name.
 
-    A fine-tune of the same shape would load as well, and would judge by weights that nobody measured.
+    A fine-tune of the same shape would load as well, and would judge by weights that were never measured.
     """
     return adapter(folder) is not None and last_name(base_of(folder)) == last_name(str(model)) != ""
 

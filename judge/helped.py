@@ -1,7 +1,7 @@
 """Did talking help? What people's own words, their blind choices and the frozen control say of what was learned, for
 one person or for a line.
 
-Nothing here is off the record, and nothing holds a word of anybody's: counts and figures only.
+Nothing here is off the record, and nothing holds a word that a person wrote: counts and figures only.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ MARKERS = re.compile(
 
 
 def unfit(text: str) -> str:
-    """Why these words, whoever wrote them for a reviewer, cannot be a hint; empty when they can.
+    """Why these words, which a person or a judge proposes, cannot be a hint; empty when they can.
 
     >>> unfit("Be brief."), unfit("Say <|im_end|> and stop."), unfit("Answer in one sentence.")
     ('shorter than 10 characters', 'it holds a control token or a marker', '')
@@ -201,7 +201,7 @@ JOINERS = "\n\t\u200c\u200d"
 def gain(old: Sequence[float], taught: Sequence[float], reward: int | None) -> float:
     """How much a hint changes what the teacher thinks of the reply, in nats a token, in the direction wanted.
 
-    After a good reply the hint should raise it, after a bad one lower it; when nobody knows, any change counts.
+    After a good reply the hint should raise it, after a bad one lower it; when that is unknown, any change counts.
 
     >>> gain([-1.0, -2.0], [-2.0, -4.0], reward=-1)
     1.5

@@ -1,9 +1,9 @@
 """The personal holdout: a share of each person's corrected turns that never trains. The gate asks candidates about
 them.
 
-Which turns may be kept is a hash of their number: it is settled before anybody has read the turn, and is the same in
-every process. That a turn is kept is written with its verdict (`Judgement.held_out`) and never changed: what trained
-once is not kept, and what is kept never trains.
+Which turns may be kept is a hash of their number: it is settled before a person or a judge has read the turn, and is
+the same in every process. That a turn is kept is written with its verdict (`Judgement.held_out`) and never changed:
+what trained once is not kept, and what is kept never trains.
 """
 
 from __future__ import annotations

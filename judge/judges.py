@@ -39,7 +39,7 @@ TEMPERATURE = 0.6
 """Votes must differ to be votes, and still mean what they say. The reference's."""
 
 PRIORITY = 0
-"""The engine serves votes when nobody waits for a reply."""
+"""The engine serves votes when no person waits for a reply."""
 
 AFTERTHOUGHT = -1
 """Votes that decide nothing any more come after those that do."""
@@ -56,13 +56,13 @@ NARROWEST = 1 / 32
 
 @dataclass(frozen=True)
 class Reply:
-    """What a judge wrote, and what it took. Tokens are counted by whoever served it."""
+    """What a judge wrote, and what it took. Tokens are counted by the engine that served it."""
 
     text: str
     tokens: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
-    """Prompt tokens that somebody else had computed already."""
+    """Prompt tokens that an earlier request had computed already."""
     version: str = ""
     """Of the prompt that was asked."""
     probabilities: Mapping[str, float] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Said:
 
 
 class Judge(Protocol):
-    """Somebody who reads evidence and answers in text."""
+    """A judge reads evidence and answers in text."""
 
     name: str
     kind: str
@@ -277,7 +277,7 @@ class EngineJudge:
         held = await self.engine.adapters()
         for name in held.keys() - {adapter.name}:
             if fitting.is_ours(name) and Path(held[name]).parent == adapter.place.parent:
-                with suppress(AdapterMissing):  # somebody else was quicker
+                with suppress(AdapterMissing):  # another process was quicker
                     await self.engine.unload_adapter(name)
         try:
             await self.engine.load_adapter(adapter.name, str(await asyncio.to_thread(adapter.placed)))
@@ -305,7 +305,7 @@ class ChatJudge:
         window: int = 32768,
         constrain: bool = True,
     ) -> None:
-        """`window` is in tokens: nobody can ask such a server for it."""
+        """`window` is in tokens: such a server cannot be asked for it."""
         self.server = server
         self.host = naming.host_of(server.url)
         self.name = (name or f"{server.model} at {self.host}")[:120]

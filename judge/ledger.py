@@ -42,7 +42,7 @@ ADVICE: Mapping[str, str] = {
     Stands.SAMPLE.code: "Nothing to do: it teaches, or has taught.",
     Stands.STALE.code: "Samples grow old when checkpoints change faster than batches fill, and a later verdict takes "
     "the place of an earlier one. Many of them: fill batches sooner with a smaller batch_size, or raise max_age.",
-    Stands.REMOVED.code: "Nothing to do: somebody had what it taught taken out.",
+    Stands.REMOVED.code: "Nothing to do: a person had what it taught taken out.",
     Stands.WRITING.code: "Nothing to do: wait for the reply.",
     Stands.UNANSWERED.code: "Nothing to do: a next message, a thumb or a correction will be judged.",
     Stands.JUDGING.code: "Wait. If it stays so, the judge's worker or its server is away: see the loop.",

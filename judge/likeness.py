@@ -3,7 +3,7 @@
 A hint is read for wishes on known axes (length, lists, tone, language …), each with the way it is wanted, negation and
 complaint counted in: "no lists", "stop with the lists" and "too many bullets" are one wish. Two hints are alike when
 they hold the same wishes and numbers and no other word that matters differs. What is not understood is never alike:
-a wrong merge teaches somebody's turn the wrong words, a missed one only costs a reviewer a second look.
+a wrong merge teaches a person's turn the wrong words, a missed one only costs a reviewer a second look.
 """
 
 from __future__ import annotations
@@ -447,7 +447,7 @@ def _count(clause: str) -> tuple[int, int, bool, bool]:
 
 
 def _begins(words: Sequence[str]) -> bool:
-    """True where a new thought begins: after these words comes a verb, or somebody."""
+    """True where a new thought begins: after these words comes a verb, or a person."""
     first = next((word for word in words if word not in ("please", "just", "then", "instead", "always", "only")), "")
     return first in VERBS - {"please", "be"} or first in ("i", "it", "we", "they", "this", "keep", "be")
 

@@ -17,7 +17,7 @@ def token_rewards(turn: Turn, marks: Sequence[Span], renderer: Renderer, thumb: 
     Where a `thumb` stands beside them and none of the marks has its sign, the tokens that are not marked have it: who
     says "bad, but this was good" means both. Where one has it, the marks show what the thumb means.
 
-    Raises OffsetsLost where nobody can say which token wrote which word.
+    Raises OffsetsLost where it cannot be told which token wrote which word.
     """
     signs = [0] * len(turn.text)
     for start, end, sign in marks:

@@ -1,6 +1,6 @@
 """Who talks to which line, and what becomes of what they gave when that changes.
 
-What waits in the shared line goes with somebody who gets a line of their own: from then on nothing of theirs teaches
+What waits in the shared line goes with a person who gets a line of their own: from then on nothing of theirs teaches
 the others unless they say so. What was given to a private line stays there when its person leaves it.
 """
 
@@ -32,7 +32,7 @@ def join(line: Line, user: User) -> Member:
     """From the next reply on this line answers this person and learns from them. Raises LineRefused."""
     held = Line.objects.select_for_update().get(pk=line.pk)
     if held.is_shared or held.retired_at is not None:
-        raise LineRefused(f"Nobody is added to {held.title}: it is {'for all' if held.is_shared else 'retired'}.")
+        raise LineRefused(f"No person is added to {held.title}: it is {'for all' if held.is_shared else 'retired'}.")
     _lock(user)
     member = Member.objects.filter(user=user).first()
     if member is not None and member.line_id == line.pk:
@@ -78,7 +78,7 @@ def retire(line: Line) -> None:
 @transaction.atomic
 def pool(user: User, *, may: bool) -> int:
     """Let what this person gives from now on teach the shared line as well, or no more: then what waits there is put
-    away. Returns how many that were. Raises LineRefused for somebody who has no line of their own."""
+    away. Returns how many that were. Raises LineRefused for a person who has no line of their own."""
     _lock(user)
     member = Member.objects.select_for_update().filter(user=user).first()
     if member is None:

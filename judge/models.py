@@ -19,7 +19,7 @@ class Judgement(models.Model):
 
     turn = models.OneToOneField(Turn, models.CASCADE, related_name="judgement")
     reward = models.SmallIntegerField(null=True, blank=True)
-    """-1, 0 or 1; null: nobody could say."""
+    """-1, 0 or 1; null: undecided."""
     reward_from = models.CharField(max_length=12, blank=True)
     """reviewer | thumb | test | rule | votes"""
     confidence = models.FloatField(null=True, blank=True)
@@ -93,7 +93,7 @@ class Vote(models.Model):
 
 
 class Sitting(models.Model):
-    """Somebody is at work on this matter until then, so that a task that was sent twice does the work once.
+    """A worker is at work on this matter until then, so that a task that was sent twice does the work once.
 
     A worker that dies leaves its seat; it is free again when its time has run out.
     """
@@ -359,8 +359,8 @@ class Measuring(models.Model):
 
 
 class Shadow(models.Model):
-    """What a frozen checkpoint would have replied where another answered: the control that nothing teaches. Nobody is
-    shown it in the chat."""
+    """What a frozen checkpoint would have replied where another answered: the control that nothing teaches. It is not
+    shown in the chat."""
 
     turn = models.ForeignKey(Turn, models.CASCADE, related_name="shadows")
     checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, related_name="shadows")
@@ -461,7 +461,7 @@ class Choice(models.Model):
 
 
 class Erasure(Stateful):
-    """Somebody asked that everything of theirs goes. Their conversations are deleted in slices, and counted here: not a
+    """A person asked that everything of theirs goes. Their conversations are deleted in slices, and counted here: not a
     word of them is."""
 
     class Status(models.TextChoices):

@@ -267,7 +267,7 @@ def value_of(match: Any, text: str, is_secret: Callable[[str, bool], bool]) -> F
 
 
 def is_password(value: str, is_bare: bool) -> bool:
-    """What may be somebody's: no placeholder, and without quotes no mere word of a sentence or of a program.
+    """What may be a real password: no placeholder, and without quotes no mere word of a sentence or of a program.
 
     >>> [is_password(value, True) for value in ("hunter2", "required", "form.password", "${PASSWORD}")]
     [True, False, False, False]

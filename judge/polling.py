@@ -139,7 +139,7 @@ def several(panel: Panel) -> Sequence[Judge]:
     """The judges of a panel. Raises ValueError when there is none."""
     judges_ = panel if isinstance(panel, Sequence) else (panel,)
     if not judges_:
-        raise ValueError("nobody judges")
+        raise ValueError("there is no judge")
     return judges_
 
 
@@ -158,7 +158,7 @@ def _any_counts(panel: Panel) -> bool:
 
 
 def heard(answers: Sequence[Answer]) -> None:
-    """Raises EngineUnavailable when nobody could be reached."""
+    """Raises EngineUnavailable when no judge could be reached."""
     if answers and all(said.unreachable for said in answers):
         raise EngineUnavailable(answers[0].failure)
 
@@ -178,7 +178,7 @@ async def polled(
 ) -> list[Ballot]:
     """Ballots on each question, all asked at once; failed ones are kept, and asked for once more.
 
-    Raises EngineUnavailable when in a round nobody could be reached. Connections stay open: see judges.close.
+    Raises EngineUnavailable when in a round no judge could be reached. Connections stay open: see judges.close.
     """
     cast: list[Ballot] = []
     there: set[tuple[Asked, int]] = set()

@@ -1,6 +1,6 @@
 """Which lines learn from a turn: its person's own, and the shared one where they said so.
 
-A sample belongs to the line that answers its person. Where somebody of a private line let the shared one learn as well,
+A sample belongs to the line that answers its person. Where a person of a private line let the shared one learn as well,
 a second sample says the same there; `Sample.origin`, the turn's number, is what holds the two together.
 """
 

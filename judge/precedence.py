@@ -22,7 +22,8 @@ BESIDE = {
 
 @dataclass(frozen=True)
 class Source:
-    """Somebody who may decide. `name` is the row's word, `words` are for others, `yours` for the person who said it."""
+    """A person, a test, a rule or the judges: each may decide. `name` is the row's word, `words` are for others,
+    `yours` for the person who said it."""
 
     name: str
     words: str
@@ -56,7 +57,7 @@ HINTS = (
 
 
 def of_reward(name: str) -> Source | None:
-    """Who decided a reward; None where nobody did.
+    """Who decided a reward; None while it is undecided.
 
     >>> of_reward("marks").beside
     'A person’s word: it outranks tests, rules and votes.'

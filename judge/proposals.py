@@ -35,7 +35,7 @@ TRUSTED = (Hint.Source.PERSON, Hint.Source.SAID, Hint.Source.USER)
 """Whose words are the person's own. Only hints of these are merged without a person."""
 
 SAID = "The person said in their own words what they want."
-WITHDRAWN = "Whoever said it took it back, or says something else now."
+WITHDRAWN = "Its author took it back, or says something else now."
 CHANGED = "What it was drawn from has changed, and does not ask for it any more."
 SATISFIED = "The person has said since that the reply is good."
 
@@ -104,7 +104,7 @@ class Plan:
 
     @property
     def takes_own(self) -> bool:
-        """True when what the person said themselves stands, word for word, and waits for nobody."""
+        """True when what the person said themselves stands, word for word, and waits for no review."""
         if self.keeps is not None:
             return self.keeps.source == Hint.Source.PERSON and self.keeps.status == Hint.Status.ACCEPTED
         return any(offer.source == Hint.Source.PERSON and offer.words == offer.text for offer in self.offers)
@@ -149,7 +149,7 @@ class Plan:
 
 
 def is_a_persons(offer: Offer | None, keeps: Hint | None) -> bool:
-    """Whether somebody worded what is taught, or decided on it: the hint that stands, or what it was merged into."""
+    """Whether a person worded what is taught, or decided on it: the hint that stands, or what it was merged into."""
     rows = (offer.into,) if offer is not None else (keeps, keeps.merged_into if keeps is not None else None)
     said = offer is not None and offer.source == Hint.Source.SAID
     return said or any(row.source in OWN_WORDS or row.decided_by_id is not None for row in rows if row is not None)
@@ -223,7 +223,8 @@ def write(
     gain: float | None = None,
     teacher: dict[str, Any] | None = None,
 ) -> Hint | None:
-    """Write the plan with the offer that was chosen; each thing that happens by itself leaves a ruling by nobody.
+    """Write the plan with the offer that was chosen; each thing that happens by itself leaves a ruling without a
+    person.
 
     Returns the hint that stands or waits, if any. `gain` and `teacher` are what was measured for it. Call it when
     `is_current` has just said yes.
@@ -325,7 +326,7 @@ def _offer(
     if source in (
         Hint.Source.USER,
         Hint.Source.SAID,
-    ):  # a person's own words are the hint word for word, and are merged by nobody else
+    ):  # a person's own words are the hint word for word, and only that person merges them
         wanted = (Hint.Status.WAITING,) if because else (Hint.Status.ACCEPTED, Hint.Status.EDITED)
         same = (hint for hint in known if hint.status in wanted and hint.source in TRUSTED)
         into = next((hint for hint in same if likeness.alike(text, hint.text)), None)

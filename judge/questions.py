@@ -1,7 +1,7 @@
 """Closed questions of our own, in `questions.jsonl`: each with a right answer, and wrong ones of the same make.
 
 A recipe with `w_closed` has runs tell them apart (`training/questions.py`). None is asked in an exam or worded as one
-of an exam is, though they are of the same kinds; and nothing of anybody's conversations is in them.
+of an exam is, though they are of the same kinds; and nothing of any person's conversations is in them.
 """
 
 from __future__ import annotations

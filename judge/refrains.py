@@ -1,7 +1,7 @@
 """Texts of our own that rightly say things again, in `refrains.jsonl`: code, tables, markup, copies, songs.
 
 A recipe with `w_again` has runs keep them (`training/refrains.py`) while they unlearn what replies say again. Nothing
-of anybody's conversations is in them.
+of any person's conversations is in them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The base's answers to ordinary prompts, asked for a few at a time while nobody waits for anything.
+"""The base's answers to ordinary prompts, asked for a few at a time while no person waits for anything.
 
-A recipe that rehearses mixes them into its runs (`training/rehearsal.py`). Nothing of anybody's conversations is in
+A recipe that rehearses mixes them into its runs (`training/rehearsal.py`). Nothing of any conversation is in
 them, and none of the exam's prompts.
 """
 
@@ -23,10 +23,10 @@ from training.models import Checkpoint, Line, Rehearsal
 FILE = Path(__file__).with_name("rehearsal.txt")
 
 HANDFUL = 4
-"""Prompts asked at once: somebody may want to chat any moment."""
+"""Prompts asked at once: a person may want to chat any moment."""
 
 SEAT_S = 300
-"""How long the seat of somebody who died stays taken."""
+"""How long the seat of a worker that died stays taken."""
 
 
 @cache
@@ -38,7 +38,7 @@ def prompts() -> tuple[str, ...]:
 def is_due() -> bool:
     """True when a line's recipe rehearses, prompts are left to be answered, and there is nothing better to do.
 
-    Where every weight was swapped in place, the base answers nobody, and so not here either.
+    Where every weight was swapped in place, the base answers no person, and so not here either.
     """
     return (
         _is_wanted()

@@ -1,6 +1,6 @@
 """A person's word on hints and rewards: accept, edit, merge, reject, overturn, never learn; and the way back.
 
-Whoever changes something locks the same rows in the same order (sessions, turns, hints, each by number), looks whether
+Each change locks the same rows in the same order (sessions, turns, hints, each by number), looks whether
 they still are what the page showed, changes them, and writes one Ruling with what stood before and what stands after.
 What was made of the turn and not yet learned is taken back at once, and the turn is judged again on the votes it has.
 """
@@ -51,7 +51,7 @@ DID = {
 
 
 class Overtaken(TalkbackError):
-    """Somebody else decided meanwhile: this decision spoke of what no longer stands, and changed nothing."""
+    """Another person decided meanwhile: this decision spoke of what no longer stands, and changed nothing."""
 
     code, status = "overtaken", 409
 
@@ -149,7 +149,7 @@ def never_learn(
 ) -> Ruling:
     """Take a turn out of learning for good: what waits is taken back, its hints leave the queue.
 
-    `hint` is the one that was looked at when somebody said so. What was learned before stays learned.
+    `hint` is the one that the person looked at who said so. What was learned before stays learned.
     """
     with transaction.atomic():
         held = turns.locked(turn)
@@ -171,7 +171,7 @@ def never_learn(
 def overturn(turn: Turn, reward: int | None, *, by: User, reason: str, seen: str = "") -> Ruling:
     """Let `reward` (-1, 0, 1; None: no reward at all) stand in place of what thumb, test, rule or votes came to.
 
-    `reason` is asked for: it is what the next reviewer, and whoever words the judge's prompts, learns from.
+    `reason` is asked for: the next reviewer learns from it, and so does the author of the judge's prompts.
     """
     if reward not in (-1, 0, 1, None):
         raise Unwritten("A reward is -1, 0 or 1, or none at all.")
@@ -195,8 +195,8 @@ def overturn(turn: Turn, reward: int | None, *, by: User, reason: str, seen: str
 def undo(ruling: Ruling, *, by: User) -> Ruling:
     """Put back exactly what stood before this ruling; before a whole bulk action, if it was a part of one.
 
-    All of it or nothing: Overtaken says what somebody did to it since. To undo an undo is to do it again, under its
-    own verb. A turn that its person took off the record as well stays off: only the reviewer's no goes. Returns the
+    All of it or nothing: Overtaken says what another person did to it since. To undo an undo is to do it again, under
+    its own verb. A turn that its person took off the record as well stays off: only the reviewer's no goes. Returns the
     ruling that took this one's place (of a bulk, the last of them).
     """
     parts = [ruling]
@@ -292,7 +292,7 @@ def lock_sessions(pks: Collection[uuid.UUID]) -> None:
     session that is gone needs no lock. Raises Overtaken while others go on merging hints into them.
     """
     for _ in range(ROUNDS):
-        # Begun again, it lets go of what it holds: whoever has merged since then may have a lower number.
+        # Begun again, it lets go of what it holds: a hint that was merged since then may have a lower number.
         with suppress(Grown), transaction.atomic():
             wanted = _with_followers(pks)
             list(Session.objects.select_for_update().filter(pk__in=wanted).order_by("pk").values_list("pk"))

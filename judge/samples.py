@@ -43,7 +43,7 @@ class Reason(StrEnum):
     NO_SIGNAL = "nothing came back that says how it went"
     NO_QUORUM = "too few of the judge's votes could be read"
     NEUTRAL = "neutral, and no hint"
-    MARKS_LOST = "nobody can say which of its tokens wrote the words that were marked"
+    MARKS_LOST = "it cannot be told which of its tokens wrote the words that were marked"
     UNCLEAR = "unclear: the judge is not sure enough"
     NEW_TOPIC = "they turned to another subject, which says nothing of this reply"
     UNMEASURED = "no judge was measured yet: votes are cast, and count for nothing until one is"
@@ -138,7 +138,7 @@ def drafted(
     sampled log-probs, which belong to other ids, and `mask` keeps the placeholders from being learned. `rewards` are
     those of single tokens, where words were marked: then `reward` is only shown. `rewrite_ids` are what a person wrote
     in place of the reply (`rewritten`). `voted_hint`: no person worded the lesson's hint, or decided on it.
-    `voted_reward`: nobody but judges said how good the reply was.
+    `voted_reward`: judges alone said how good the reply was.
     """
     if not (any(rewards) if rewards else reward) and lesson is None and not rewrite_ids:
         raise ValueError("a sample without a signal would fill a batch and teach nothing")

@@ -1,6 +1,6 @@
-"""The frozen control: to a share of what people ask, the base answers too, while nobody waits for anything.
+"""The frozen control: to a share of what people ask, the base answers too, while no person waits for anything.
 
-It gives what was learned something to be held against that nothing teaches. Nobody is shown a shadow in the chat, none
+It gives what was learned something to be held against that nothing teaches. No shadow is shown in the chat, none
 is judged or learned from, and it goes with its turn. Asked are only turns that may teach; what is put off the record
 later loses its shadow.
 """
@@ -32,7 +32,7 @@ from judge.sittings import sitting
 from training.models import Checkpoint
 
 HANDFUL = 2
-"""Turns asked at once: somebody may want to chat any moment."""
+"""Turns asked at once: a person may want to chat any moment."""
 
 MOST_TOKENS = 256
 """Where a shadow is cut, if its turn was not cut before."""
@@ -41,13 +41,13 @@ LATELY = timedelta(days=1)
 """Older turns are left alone: a control that comes late has nothing to stand beside."""
 
 SEAT_S = 300
-"""How long the seat of somebody who died stays taken."""
+"""How long the seat of a worker that died stays taken."""
 
 
 def is_due() -> bool:
     """True when a turn that was drawn has no shadow yet, and there is nothing better to do.
 
-    Where every weight was swapped in place, the base answers nobody, and so not here either.
+    Where every weight was swapped in place, the base answers no person, and so not here either.
     """
     return (
         settings.SHADOW_SHARE > 0

@@ -16,26 +16,26 @@ from judge.models import Sitting
 
 @dataclass
 class Seat:
-    """Somebody's place at a matter, for a while."""
+    """A worker's place at a matter, for a while."""
 
     matter: str
     until: datetime
 
     def renew(self, for_s: float) -> bool:
-        """Keep it for another `for_s` seconds. False: the time had run out and somebody else sits here."""
+        """Keep it for another `for_s` seconds. False: the time had run out and another worker sits here."""
         until = timezone.now() + timedelta(seconds=for_s)
         kept = Sitting.objects.filter(matter=self.matter, until=self.until).update(until=until)
         self.until = until
         return bool(kept)
 
     def give_up(self) -> None:
-        """Leave it to the next; nothing happens where somebody else sits here by now."""
+        """Leave it to the next; nothing happens where another worker sits here by now."""
         Sitting.objects.filter(matter=self.matter, until=self.until).delete()
 
 
 @contextmanager
 def sitting(matter: str, for_s: float) -> Iterator[Seat | None]:
-    """Take the seat of `matter` for at most `for_s` seconds. None: somebody else sits there, leave it to them.
+    """Take the seat of `matter` for at most `for_s` seconds. None: another worker sits there, leave it to that one.
 
     The seat is given up at the end of the block, when a worker that was asked to stop ends before it, and by itself
     when its time has passed (the worker died).

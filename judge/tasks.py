@@ -44,7 +44,7 @@ def judge_turn(turn_id: str) -> None:
 
 @shared_task
 def cast_votes() -> None:
-    """Vote on what people decided lately, one turn at a time, while nobody waits for anything."""
+    """Vote on what people decided lately, one turn at a time, while no person waits for anything."""
     try:
         more = calibration.vote(judges.panel())
     except EngineUnavailable:
@@ -62,7 +62,8 @@ def measure(pk: str) -> None:
 
 @shared_task
 def rehearse() -> None:
-    """Have the base answer a few ordinary prompts for later runs, and come again, while nobody waits for anything."""
+    """Have the base answer a few ordinary prompts for later runs, and come again, while no person waits for
+    anything."""
     try:
         more = rehearsal.answer(engine=engines.policy(), renderer=Renderer.for_model(settings.MODEL))
     except EngineUnavailable:
@@ -73,7 +74,7 @@ def rehearse() -> None:
 
 @shared_task
 def shadow() -> None:
-    """Have the base answer a few turns that others answered, and come again, while nobody waits for anything."""
+    """Have the base answer a few turns that others answered, and come again, while no person waits for anything."""
     try:
         more = shadows.answer(engine=engines.policy())
     except EngineUnavailable:
@@ -116,5 +117,5 @@ def compare(pk: str) -> None:
 
 @shared_task
 def erase(pk: str) -> None:
-    """Delete what somebody wants deleted, to the end."""
+    """Delete what a person asked to have deleted, to the end."""
     erasures.go_on(Erasure.objects.get(pk=pk))

@@ -140,7 +140,7 @@ def read(
     as the recipe's `teacher` (`by`) says. A hint that does not fit is no lesson, and `unshown`. Where there is a choice
     to make, the `top` likeliest tokens are asked for at each place, and `better_ids`, a better reply, is scored in the
     same ways, where all prompts leave room for it: n hints take n + 1 scores, or 2n + 2 with a better reply. Raises
-    Unreadable when those weights or that prompt cannot be had any more, EngineUnavailable when nobody answers,
+    Unreadable when those weights or that prompt cannot be had any more, EngineUnavailable when no engine answers,
     ValueError when lengths disagree.
     """
     if turn.checkpoint.kind == Checkpoint.Kind.FULL and turn.checkpoint.status != Checkpoint.Status.LIVE:

@@ -123,8 +123,8 @@ class Verdict:
 def judge(turn_id: str, *, who: Panel, engine: Engine, renderer: Renderer, recipe: Recipe) -> bool:
     """Bring an observed turn to its verdict. True when this call wrote one.
 
-    Does nothing for a turn that is not observed, that somebody else is judging, or that a run is learning just now
-    (what is said meanwhile waits for the run's end). Raises EngineUnavailable when nobody could be asked.
+    Does nothing for a turn that is not observed, that another worker is judging, or that a run is learning just now
+    (what is said meanwhile waits for the run's end). Raises EngineUnavailable when no judge could be asked.
     """
     with sitting(f"turn {turn_id}", for_s=ATTEMPTS * settings.JUDGE_DEADLINE_S + 30) as seat:
         if seat is None:
@@ -237,8 +237,8 @@ def rewritten(clean: Clean, words: str, renderer: Renderer) -> tuple[list[int], 
 
 
 def marked(turn: Turn, seen: Evidence, opinion: Opinion, renderer: Renderer) -> tuple[list[int], bool]:
-    """The tokens' own rewards where people marked words of the reply and nobody who outranks them decided; and whether
-    they are lost. A thumb beside them rewards the rest where it says otherwise (judge.marking)."""
+    """The tokens' own rewards where people marked words of the reply and no source that outranks them decided; and
+    whether they are lost. A thumb beside them rewards the rest where it says otherwise (judge.marking)."""
     if not seen.marks or opinion.reward_from not in ("thumb", "marks"):
         return [], False
     try:
@@ -292,8 +292,8 @@ def voted(turn: Turn, seen: Evidence, *, who: Panel, recipe: Recipe) -> Opinion:
 
     Votes that are not sure enough of a reward propose no hint either. A change of subject asks for nothing.
 
-    Raises EngineUnavailable when no vote of a round could be cast because nobody answered, and while there is no quorum
-    because votes were late or never heard: that says nothing of the reply, and the turn is asked about again.
+    Raises EngineUnavailable when no vote of a round could be cast because no judge answered, and while there is no
+    quorum because votes were late or never heard: that says nothing of the reply, and the turn is asked about again.
     """
     questions = []
     if recipe.w_rl and seen.reward is None and not turn.is_cut:  # no reward falls on half a reply
@@ -489,7 +489,7 @@ def _written(turn: Turn, seen: Evidence, verdict: Verdict, renderer: Renderer, r
         with transaction.atomic():
             if verdict.reason == Reason.OFF:
                 consent.hold(turn)
-            # The session first, as whoever takes it off the record does: of the two, one waits for the other.
+            # The session first, as the request that takes it off the record does: of the two, one waits for the other.
             Session.objects.select_for_update().get(pk=turn.session_id)
             current = Turn.objects.select_for_update().select_related("session").get(pk=turn.pk)
             if current.status != Turn.Status.OBSERVED or evidence.of(current) != seen:

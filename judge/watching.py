@@ -1,8 +1,8 @@
 """The live guard: the newest replies of what went live lately, and of what is tried, against those of before.
 
 Past a limit of its line's policy it goes back by itself, where the policy says so, and operators hear of it. It acts on
-a promotion alone: what answers after a roll back, whoever did that, is only told of. So it never swings to and fro; and
-the notice of it, an error, keeps the policy from approving anything until a person has read it.
+a promotion alone: what answers after a roll back, by a person or not, is only told of. So it never swings to and fro;
+and the notice of it, an error, keeps the policy from approving anything until a person has read it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def watch() -> list[str]:
 
 
 def state_of(live: Checkpoint, line: str) -> State | None:
-    """How this live checkpoint stands in its line; None when nobody watches it any more. Raises PolicyInvalid."""
+    """How this live checkpoint stands in its line; None when it is not watched any more. Raises PolicyInvalid."""
     since = went_live(live, line)
     if since is None or since < timezone.now() - WATCHED:
         return None
@@ -155,7 +155,7 @@ def _act(state: State, line: str) -> list[str]:
     try:
         live = _roll_back(state.back, state.checkpoint, line, said)
     except IllegalMove:
-        return []  # somebody was quicker
+        return []  # another process was quicker
     except EngineUnavailable as away:
         log.warning("the guard cannot roll %s back yet, the next sweep tries again: %s", state.checkpoint, away)
         return []

@@ -66,7 +66,7 @@ function land({ detail }) {
   window.htmx.swap(place, detail.serverResponse, { swapStyle, swapDelay: 0, settleDelay: 0 });
 }
 
-// Reasons that somebody is choosing just now are theirs: what is pushed meanwhile shows the same a moment older. And a
+// Reasons that the reader is choosing just now are theirs: what is pushed meanwhile shows the same a moment older. And a
 // press, on them or on a thumb, that began on what is replaced would be no click.
 document.addEventListener("htmx:oobBeforeSwap", (event) => {
   const { target, fragment } = event.detail;
@@ -80,7 +80,7 @@ document.addEventListener("htmx:afterRequest", (event) => {
   if (event.target.matches(".reasons form") && !event.detail.successful) refresh();
 });
 
-// Whoever is at a thumb by keyboard stays there when its fragment is pushed anew.
+// A person who is at a thumb by keyboard stays there when its fragment is pushed anew.
 let refocus = "";
 
 document.addEventListener("htmx:oobBeforeSwap", (event) => {
@@ -93,7 +93,7 @@ document.addEventListener("htmx:oobAfterSwap", () => {
   refocus = "";
 });
 
-// A correction somebody is typing survives its turn being drawn again.
+// A correction that a person is typing survives its turn being drawn again.
 function keepTyping(standing, arriving) {
   for (const area of standing.querySelectorAll(":is(.opened, .taught) textarea[id]")) {
     const twin = area.value === area.defaultValue ? null : find(`#${CSS.escape(area.id)}`, arriving);
@@ -108,7 +108,7 @@ function keepTyping(standing, arriving) {
   }
 }
 
-// What somebody has opened stays open.
+// What a person has opened stays open.
 function keepOpen(standing, arriving) {
   const [before, after] = [standing, arriving].map((turn) => [...turn.querySelectorAll("details")]);
   if (before.length === after.length) before.forEach((opened, at) => (after[at].open ||= opened.open));
@@ -313,7 +313,7 @@ function announce(words) {
   if (announcer) announcer.textContent = words;
 }
 
-// A stopped or refused message stays in its box; one that was taken leaves it, unless somebody typed on meanwhile.
+// A stopped or refused message stays in its box; one that was taken leaves it, unless the person typed on meanwhile.
 let sending = "";
 
 document.addEventListener("htmx:beforeRequest", (event) => {

@@ -141,7 +141,7 @@
     if (event.target.matches("textarea.plain-words[data-turn]")) event.preventDefault();
   });
 
-  // Whoever comes to the buttons of the plain text by Tab has left its selection there.
+  // A person who comes to the buttons of the plain text by Tab has left its selection there.
   let left = null;
   document.addEventListener("focusout", (event) => {
     if (event.target.matches("textarea.plain-words[data-turn]")) left = event.target;
@@ -174,7 +174,7 @@
     }
   });
 
-  // Words that somebody is selecting just now are not drawn anew for a mark that is on them already.
+  // Words that the reader is selecting just now are not drawn anew for a mark that is on them already.
   document.addEventListener("htmx:oobBeforeSwap", (event) => {
     const { target, fragment } = event.detail;
     if (!target.matches(".prose[data-turn]")) return;

@@ -13,7 +13,7 @@
   const checks = () => [...document.querySelectorAll(".row-check:checked")];
 
   // Until an answer has settled on the page: what is pressed while the next one is on its way is about the next one,
-  // and what is pressed while a decision is on its way was meant for nothing that anybody has seen.
+  // and what is pressed while a decision is on its way was meant for nothing that the reviewer has seen.
   let busy = ""; // moving | deciding
   let newest = null;
   let pressed = []; // meant for the next one, in order
@@ -115,7 +115,7 @@
   document.addEventListener("click", (event) => {
     const link = event.target.closest(".queue-link");
     if (link) {
-      mark(link.dataset.of); // at once: whoever is quick steps on from here
+      mark(link.dataset.of); // at once: a quick reviewer steps on from here
       pressed = []; // they were about the one that is left behind
     }
     if (event.target.closest("[data-dismiss]")) one("#toast").replaceChildren();
@@ -170,7 +170,7 @@
     });
   }
 
-  // What somebody typed for one hint is there again when they come back to it, until it is saved.
+  // What a reviewer typed for one hint is there again when they come back to it, until it is saved.
   const drafts = new Map();
 
   document.addEventListener("input", (event) => {

@@ -105,4 +105,4 @@ def engine(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEn
     fake = FakeEngine(tiny_model)
     monkeypatch.setattr(engines, "policy", lambda: fake)
     yield fake
-    fake.release()  # whoever is still held would keep this process for half a minute after its last test
+    fake.release()  # a request that is still held would keep this process for half a minute after its last test

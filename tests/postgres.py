@@ -92,7 +92,7 @@ def shell_words(arguments: list[str]) -> str:
 
 
 def unprivileged() -> pwd.struct_passwd | None:
-    """Who runs the server: nobody in particular unless we are root."""
+    """Who runs the server: we ourselves unless we are root."""
     if os.geteuid() != 0:
         return None
     users = {user.pw_name: user for user in pwd.getpwall()}
@@ -126,11 +126,11 @@ def main(arguments: list[str]) -> int:
     rooms = [str(tests / room) for room in (ROOMS + PAGES if is_all else ROOMS)]
     left = [] if is_all else [f"--ignore={tests / SHAPES}", "--commits"]
     if any(Path(argument.partition("::")[0]).exists() for argument in arguments):
-        rooms, left = [], []  # somebody named the tests they want
+        rooms, left = [], []  # the tests to run were named
     with cluster() as url:
         print(f"The rooms' tests on PostgreSQL ({url})", flush=True)
         plugins = ["-p", "no:cacheprovider", "-p", "tests.postgres"]
-        # The database goes with its cluster: to drop it first would wait for whoever still has it open.
+        # The database goes with its cluster: to drop it first would wait for each process that still has it open.
         command = [sys.executable, "-m", "pytest", "--reuse-db", *plugins, *left, *rooms, *arguments]
         status = subprocess.run(command, env={**os.environ, "DATABASE_URL": url}, check=False).returncode
     if rooms and not is_all:

@@ -12,7 +12,7 @@ from django.test import Client
 
 
 class Tab:
-    """One open socket. `person`: whose browser; None: nobody is signed in there. `browser`: one that is in use."""
+    """One open socket. `person`: whose browser; None: no person is signed in there. `browser`: one that is in use."""
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ Seen = TypeVar("Seen")
 
 
 def free_port() -> int:
-    """A port nobody listens on now."""
+    """A port on which no process listens now."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])

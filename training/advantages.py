@@ -11,7 +11,7 @@ a clipped teacher's gap beside a reward still lies within. The outermost hold wh
 
 
 def combined(
-    reward: Tensor,  # (B,) judged reward, -1, 0 or 1; or (B, T) where a person marked words: 0 where nobody did
+    reward: Tensor,  # (B,) judged reward, -1, 0 or 1; or (B, T) where a person marked words: 0 where none is
     has_teacher: Tensor,  # (B,) 1 where an accepted hint gave this sample a teacher
     teacher_logprobs: Tensor,  # (B, T) log π_T(y_t | s + hint); anything at all where there is no teacher
     old_logprobs: Tensor,  # (B, T) log π_old(y_t | s), at temperature 1

@@ -33,7 +33,7 @@ class NotYet(TalkbackError):
 
 
 class ReasonMissing(TalkbackError):
-    """A no, or a "not yet", without a word why teaches nobody anything."""
+    """A no, or a "not yet", without a word why teaches nothing."""
 
     code, status = "reason_missing", 422
 
@@ -62,7 +62,7 @@ def approve(checkpoint: Checkpoint, *, by: User | None, reason: str = "") -> boo
     """A person's yes. True: it is approved, and promotion follows by itself; False: it was the first yes of two.
 
     `by` is None for who has the command line. Of two who say the last yes at once one wins. Raises NotYet for what
-    stands in the way, or IllegalMove when somebody else decided; nothing is changed then.
+    stands in the way, or IllegalMove when another person decided; nothing is changed then.
     """
     with transaction.atomic():
         current = _held_still(checkpoint)
@@ -78,19 +78,19 @@ def approve(checkpoint: Checkpoint, *, by: User | None, reason: str = "") -> boo
                 Decision.objects.create(checkpoint=current, verb=Verb.ENDORSE, by=by, reason=reason)
                 return False
             if now.endorsement.by_id == by.pk:
-                raise NotYet(f"You said yes to {current} already, as the first of two: somebody else says the second.")
+                raise NotYet(f"You said yes to {current} already, as the first of two: another person says the second.")
         promotion.approve(current, by=by, reason=reason)
     checkpoint.refresh_from_db()
     return True
 
 
 def reject(checkpoint: Checkpoint, *, by: User | None, reason: str) -> None:
-    """A person's no: these weights never answer. Raises ReasonMissing, or IllegalMove when somebody else decided."""
+    """A person's no: these weights never answer. Raises ReasonMissing, or IllegalMove when another person decided."""
     promotion.reject(checkpoint, by=by, reason=_said(reason))
 
 
 def hold(checkpoint: Checkpoint, *, by: User | None, reason: str) -> None:
-    """A person's "not yet": nothing and nobody approves it until it is released, and a first yes of two is void.
+    """A person's "not yet": no person and no policy approves it until it is released, and a first yes of two is void.
     Raises ReasonMissing, or IllegalMove when it does not wait for a yes, or is held already."""
     reason = _said(reason)
     with transaction.atomic():
@@ -105,7 +105,7 @@ def hold(checkpoint: Checkpoint, *, by: User | None, reason: str) -> None:
 
 
 def release(checkpoint: Checkpoint, *, by: User | None, reason: str = "") -> None:
-    """Let it wait for a yes again; whoever listens hears that it does. Raises IllegalMove when nobody holds it."""
+    """Let it wait for a yes again; each listener hears that it does. Raises IllegalMove when it is not on hold."""
     with transaction.atomic():
         current = _held_still(checkpoint)
         if not current.is_held or current.status not in WAITS:

@@ -35,11 +35,11 @@ class Filling:
     ready: int = 0
     """That wait for it; where rewrites are awaited they may be more than a run claims."""
     said: int = 0
-    """Of these, those of which somebody said something, and not judges' votes alone."""
+    """Of these, those of which a person said something, and not judges' votes alone."""
     rewrites: int = 0
-    """Of these, those in whose place somebody wrote."""
+    """Of these, those in whose place a person wrote."""
     awaited: int = 0
-    """How many rewrites a run waits for; 0 where nobody writes."""
+    """How many rewrites a run waits for; 0 where no person writes."""
 
     @property
     def unwritten(self) -> int:
@@ -116,8 +116,8 @@ def waiting(recipe: Recipe, line: str = SHARED) -> QuerySet[Sample]:
 
 
 def filling(recipe: Recipe, line: str = SHARED) -> Filling:
-    """How far the next batch of this line is filled. A line waits for rewrites where one is there, or where somebody
-    wrote since the last run that began by itself, or for it: where nobody writes it waits for nothing."""
+    """How far the next batch of this line is filled. A line waits for rewrites where one is there, or where a person
+    wrote since the last run that began by itself, or for it: where no person writes it waits for nothing."""
     found = waiting(recipe, line).aggregate(
         ready=Count("pk"), said=Count("pk", filter=Q(voted=False)), rewrites=Count("pk", filter=WRITTEN)
     )
@@ -135,7 +135,7 @@ def in_turn(samples: QuerySet[Sample], batch: Filling) -> QuerySet[Sample]:
 
 
 def left(run: Run, recipe: Recipe) -> QuerySet[Sample]:
-    """What a run learned and nobody has taken back since, as far as it would teach something under this recipe. Of a
+    """What a run learned and no person has taken back since, as far as it would teach something under this recipe. Of a
     run that repeated another: of that other one's."""
     taught = Sample.objects.filter(_signal(recipe), run=run.again or run, status=Sample.Status.TRAINED, drop_reason="")
     return taught.exclude(response_ids=[]).order_by("pk")
@@ -161,14 +161,14 @@ def fill(recipe: Recipe, line: str = SHARED) -> Run | None:
     try:
         with transaction.atomic():
             batch, held = _held(waiting(recipe, line), recipe, line)
-            if batch.wanting or len(held) < batch.ready:  # whoever holds one locked may be about to put it away
+            if batch.wanting or len(held) < batch.ready:  # the process that has one locked may be putting it away
                 return None
             run = _claim(held[: batch.size], recipe, line)
             if batch.awaited:
                 passed = [sample.pk for sample in held[batch.size :] if sample.voted]
                 Sample.objects.filter(pk__in=passed).update(passed_by=run)
             return run
-    except IllegalMove:  # somebody was quicker, and all of this is undone: the next nudge looks again
+    except IllegalMove:  # another process was quicker, and all of this is undone: the next nudge looks again
         return None
 
 
@@ -183,14 +183,14 @@ def learn_now(recipe: Recipe, line: str = SHARED) -> Run:
             _, held = _held(ready(recipe, line), recipe, line)
             if held:
                 return _claim(held[: recipe.batch_size], recipe, line, asked=True)
-    except IllegalMove:  # somebody was quicker with all there is
+    except IllegalMove:  # another process was quicker with all there is
         pass
     raise NothingReady("There is no lesson yet: give a thumb or a correction to a reply, and wait until it is judged.")
 
 
 def release(run: Run) -> None:
     """Give back what a failed run had claimed. `run` stays on the sample, as the last that tried; what it passed over
-    nobody tried."""
+    was never tried."""
     for sample in run.samples.filter(status=Sample.Status.CLAIMED):
         sample.move(Sample.Status.READY)
     run.passed_over.update(passed_by=None)
@@ -206,7 +206,7 @@ def drop_stale(recipe: Recipe, line: str = SHARED) -> int:
                 continue
             try:
                 sample.move(Sample.Status.STALE, drop_reason=reason)
-            except IllegalMove:  # claimed or dropped by somebody else meanwhile
+            except IllegalMove:  # claimed or dropped by another process meanwhile
                 continue
             dropped += 1
     return dropped
@@ -280,7 +280,7 @@ def _signal(recipe: Recipe) -> Q:
 
 
 def _held(samples: QuerySet[Sample], recipe: Recipe, line: str) -> tuple[Filling, list[Sample]]:
-    """The next batch, and these samples in turn, locked until the transaction ends, less those that somebody else has
+    """The next batch, and these samples in turn, locked until the transaction ends, less those that another process has
     locked. One looks at a line's at a time, where the database can tell: of two, the second sees what the first
     claimed and passed over."""
     Line.objects.select_for_update(no_key=True).get(name=line)

@@ -11,7 +11,7 @@ from training.hours import HoursInvalid
 
 
 def hours_can_be_read(**kwargs: Any) -> list[CheckMessage]:
-    """A range that nobody can read would have learning run at the wrong time, or never."""
+    """An unreadable range would have learning run at the wrong time, or never."""
     try:
         hours.rules()
     except HoursInvalid as error:

@@ -1,4 +1,4 @@
-"""SHA-256 of a checkpoint's files: written down when they are made, compared before anybody loads them.
+"""SHA-256 of a checkpoint's files: written down when they are made, compared before they are loaded.
 
 Every byte that is loaded is read again, whatever its size and date say: a disk that rots changes neither.
 """
@@ -45,11 +45,11 @@ def digest(file: Path) -> str:
 
 def verify(checkpoint: Checkpoint, *, with_optimizer: bool = False) -> None:
     """Read a checkpoint's files and compare them with what was written down. `with_optimizer`: that file as well, for
-    whoever learns on.
+    a run that learns on.
 
     Weights from before there were checksums are taken as they lie the first time, once they hold safetensors alone;
-    from then on they are compared. Of such, where no file is here, there is nothing to say: whoever loads them will.
-    Raises WeightsChanged for a file that is missing, another one, added to those or in a form that runs code.
+    from then on they are compared. Of such, where no file is here, there is nothing to say: the process that loads them
+    will. Raises WeightsChanged for a file that is missing, another one, added to those or in a form that runs code.
     """
     folder = checkpoint.folder
     if folder is None:

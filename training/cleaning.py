@@ -173,7 +173,7 @@ def cancel(cleaning: Cleaning) -> None:
             raise IllegalMove(f"This cleaning is {held.status}: there is nothing to stop.")
         for run in held.runs.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING)):
             runs.cancel(run)
-        _fail(held, "Stopped by a person. What was learned so far is kept until somebody has it go on.")
+        _fail(held, "Stopped by a person. What was learned so far is kept until a person has it go on.")
 
 
 def again(cleaning: Cleaning) -> None:
@@ -188,7 +188,8 @@ def again(cleaning: Cleaning) -> None:
 
 
 def is_step(checkpoint: Checkpoint) -> bool:
-    """Whether it is only a step of a cleaning, which nobody examines: the last one's result alone is to answer."""
+    """Whether it is only a step of a cleaning, which the gate does not examine: the last one's result alone is to
+    answer."""
     cleaning = checkpoint.run.cleaning if checkpoint.run is not None else None
     return cleaning is not None and cleaning.result_id != checkpoint.pk
 

@@ -185,7 +185,7 @@ class Recipe(BaseModel):
 
     w_sft: float = Field(0.0, ge=0)
     """Weight of the supervised loss on replies that people rewrote; 0 leaves a rewrite to the teacher alone. A small
-    model does little of what a hint says; what somebody wrote shows it (decision 0008)."""
+    model does little of what a hint says; what a person wrote shows it (decision 0008)."""
 
     w_kept: float = Field(1.0, ge=0)
     """Weight, in that loss, of all that people let stand in a run's rewrites, beside 1 for all that they changed; no
@@ -204,8 +204,8 @@ class Recipe(BaseModel):
     replay: int = Field(0, ge=0)
     """How many rewrites of earlier runs are learned again beside those of a batch: a few learned by themselves are
     learned word by word. By `w_sft` all together weigh what those of the batch would alone, or what one would where
-    nobody wrote, by `w_dpo` each what a reply does; with `demonstrations` teachers are shown them too. In the one pair
-    of lines that differ in it alone, of one person, 0.86 of the content was kept with it and 0.73 without
+    no person wrote, by `w_dpo` each what a reply does; with `demonstrations` teachers are shown them too. In the one
+    pair of lines that differ in it alone, of one person, 0.86 of the content was kept with it and 0.73 without
     (decision 8)."""
 
     rehearsal: float = Field(0.0, ge=0, lt=1)
@@ -322,7 +322,7 @@ class Recipe(BaseModel):
 
     @property
     def shows(self) -> int:
-        """How many demonstrations a teacher is shown: none where nobody hears him, or where rewrites are not learned,
+        """How many demonstrations a teacher is shown: none where no loss hears him, or where rewrites are not learned,
         since a reply that was rewritten loses its hint for them."""
         return self.demonstrations if self.w_opd and self.w_sft else 0
 

@@ -41,7 +41,7 @@ class Courteous:
         until = asked + (asked - self._went_on)
         while self._clock() < until and any(map(is_busy, self._urls)):
             self._wait(LOOK_S)
-            self._listener.beat(f"{phase}, after chat", done, total)  # somebody may want to stop it meanwhile
+            self._listener.beat(f"{phase}, after chat", done, total)  # an operator may want to stop it meanwhile
         self._went_on = self._clock()
 
     def keep(self, figures: dict[str, Any]) -> None:
@@ -52,7 +52,7 @@ class Courteous:
 
 
 def is_busy(url: str) -> bool:
-    """Whether the engine is answering, or has somebody waiting for an answer; not, where it says nothing."""
+    """Whether the engine is answering, or has a request waiting for an answer; not, where it says nothing."""
     try:
         answer = httpx.get(f"{url}/metrics", timeout=ANSWER_S, trust_env=False)
     except httpx.HTTPError:

@@ -25,11 +25,11 @@ class Said(NamedTuple):
     """Where an example comes from, and what was written instead of its reply."""
 
     person: str
-    """Empty: nobody knows, and nothing is shown."""
+    """Empty: unknown, and nothing is shown."""
     conversation: UUID | None
     prompt: Sequence[int]
     rewrite: Sequence[int] | None
-    """Its end included; None: nobody wrote any."""
+    """Its end included; None: no person wrote any."""
     is_voted: bool = False
     """Its hint is a judge's alone."""
 

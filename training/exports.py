@@ -1,4 +1,4 @@
-"""A checkpoint for other tools, with a card of how it came about. Torch is imported inside, by whoever exports."""
+"""A checkpoint for other tools, with a card of how it came about. Torch is imported inside, by the export alone."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def export(checkpoint: Checkpoint, to: Path, *, merged: bool = False, base: str 
     """Write the checkpoint's weights to the new folder `to`; returns a sentence on what stands there.
 
     A LoRA checkpoint gives its adapter (PEFT's format) or, `merged`, one whole model in safetensors; full weights are
-    whole already. `base` names the model that an adapter belongs on, for whoever loads it; left out: as the base's
-    own files call it. A signed receipt goes with them (training.receipts). Raises NotExportable for the base and where
-    `to` is there already, AdapterInvalid for files that cannot be read, WeightsChanged for those that are not what was
-    written.
+    whole already. `base` names the model that an adapter belongs on, for the tool that loads it; left out: as the
+    base's own files call it. A signed receipt goes with them (training.receipts). Raises NotExportable for the base and
+    where `to` is there already, AdapterInvalid for files that cannot be read, WeightsChanged for those that are not
+    what was written.
     """
     if checkpoint.folder is None:
         raise NotExportable(f"{checkpoint} is the base model as it came: it is in {Path(settings.MODEL).name} already.")

@@ -30,7 +30,7 @@ MIB = 2**20
 
 class Lengths(NamedTuple):
     """A sample in tokens. `hinted`: the prompt that the teacher reads; `rewrite`: what a person wrote instead; 0 where
-    there is none. `repeats`: whether the response says something again that nobody was content with."""
+    there is none. `repeats`: whether the response says something again that no person was content with."""
 
     prompt: int
     response: int

@@ -136,7 +136,7 @@ def _rise(
 
 
 def _errors(limit: float | None, now: Behaviour, before: Behaviour, least: int) -> Figure | None:
-    """An engine that failed as often before fails whoever answers."""
+    """An engine that failed as often before fails whichever checkpoint answers."""
     if limit is None:
         return None
     share = now.failed / now.replies if now.replies >= least else None

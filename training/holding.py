@@ -1,8 +1,8 @@
 """What an engine holds and answers with, brought to what the rows say: loaded, proven, exchanged, let go of.
 
 Adapters lie beside one another. Full weights take each other's place: the engine first ends what it is answering, and
-whoever asks meanwhile waits there. The row says who answers; what an engine holds is brought to it, never the other
-way round (docs/swap.md).
+a request that comes meanwhile waits there. The row says who answers; what an engine holds is brought to it, never the
+other way round (docs/swap.md).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _believed: WeakKeyDictionary[Engine, dict[str, tuple[int, float]]] = WeakKeyDict
 
 
 class Doubtful(EngineUnavailable):
-    """The engine says that it holds what it was asked for, and does not answer with it: nobody is answered."""
+    """The engine says that it holds what it was asked for, and does not answer with it: no person is answered."""
 
 
 class Unproven(TalkbackError):
@@ -76,9 +76,9 @@ def weights_of(checkpoint: Checkpoint) -> str:
 
 async def ensure_loaded(checkpoint: Checkpoint, engine: Engine, *, makes_room: bool = True) -> None:
     """Have the engine answer for the checkpoint by its name. What has been live before is also proven again when it
-    had to be loaded: an engine that was started anew answers nobody with weights that it only says it has.
+    had to be loaded: an engine that was started anew answers no person with weights that it only says it has.
 
-    In a full engine another makes room that has answered nobody for the longest time: with more lines than places,
+    In a full engine another makes room that has been idle for the longest time: with more lines than places,
     who talks has theirs. Raises AdapterInvalid when the files cannot be served, or are not those that were written;
     NoRoom when all places are in use; WeightsExchanged when other full weights answer now; EngineUnavailable when the
     proof fails, or an exchange is under way.
@@ -153,8 +153,8 @@ def is_believed(checkpoint: Checkpoint, engine: Engine) -> bool:
 
 
 async def _make_room(engine: Engine) -> bool:
-    """Let the engine go of one adapter that nobody is being answered with, or examined: first of those that answer no
-    line. False when there is none."""
+    """Let the engine go of one adapter that is neither answering a person nor being examined: first of those that
+    answer no line. False when there is none."""
     held = await engine.adapters()
     idle = Checkpoint.objects.filter(adapter__in=list(held)).exclude(turns__status="answering")
     idle = idle.exclude(status__in=(Checkpoint.Status.CANDIDATE, Checkpoint.Status.APPROVED)).annotate(
@@ -164,7 +164,7 @@ async def _make_room(engine: Engine) -> bool:
     if victim is None:
         return False
     log.info("%s makes room for another in the engine", victim)
-    with suppress(AdapterMissing):  # somebody else made room meanwhile
+    with suppress(AdapterMissing):  # another process made room meanwhile
         await engine.unload_adapter(victim.adapter)
     return True
 
@@ -192,7 +192,7 @@ async def _prove(
 ) -> proofs.Proof:
     probe = checkpoint.probe
     if not probe.get("logprobs"):
-        raise Unproven(f"{checkpoint} came without a probe, so nobody can tell whether the engine answers with it.")
+        raise Unproven(f"{checkpoint} came without a probe, so it cannot be told whether the engine answers with it.")
     prompt_ids, response_ids = probe["prompt_ids"], probe["response_ids"]
 
     async def base_logprobs() -> Sequence[float]:
@@ -264,7 +264,7 @@ async def exchanging(wait_s: float = EXCHANGE_S) -> AsyncGenerator[None]:
 
 
 async def tidy(engine: Engine) -> None:
-    """Let the engine go of adapters that answer nobody: not wanted, and with no reply still being written."""
+    """Let the engine go of adapters that are not in use: not wanted, and with no reply still being written."""
     kept = {checkpoint.adapter async for checkpoint in wanted()}
     idle = Checkpoint.objects.exclude(turns__status="answering").exclude(status=Checkpoint.Status.CANDIDATE)
     ours = {checkpoint.adapter async for checkpoint in idle.exclude(adapter="")} - kept

@@ -1,5 +1,5 @@
-"""When learning may begin: never in a person's pause or on a disk without room, else in its hours, while nobody chats,
-within a day's minutes.
+"""When learning may begin: never in a person's pause or on a disk without room, else in its hours, while no person
+chats, within a day's minutes.
 
 Hours, quiet and budget decide about beginnings only: a run that has begun ends, whatever the clock says meanwhile, and
 one that lost its worker goes on. What a person asked for begins at once. A pause holds back all of it, and so does a
@@ -59,7 +59,7 @@ class Rules:
 
     ranges: tuple[Range, ...] = ()
     idle_s: float = 0
-    """Nobody may have chatted for so long; 0: chat does not matter."""
+    """The seconds without chat before learning begins; 0: chat does not matter."""
     budget_min: float = 0
     """Minutes of runs a day after which none begins; 0: no bound."""
 
@@ -161,7 +161,7 @@ def wait(rules: Rules, known: Known, *, exempt: bool = False) -> Wait | None:
     if known.pause is not None:
         said = _paused(known.pause)
         if known.pause.until is None:
-            return Wait(f"{said} until somebody resumes it", None)
+            return Wait(f"{said} until a person resumes it", None)
         held.append((f"{said}. It goes on at ", known.pause.until))
     if not exempt:
         if rules.budget_min and known.spent_min >= rules.budget_min:
@@ -172,7 +172,7 @@ def wait(rules: Rules, known: Known, *, exempt: bool = False) -> Wait | None:
         if rules.idle_s and known.chatted_at is not None:
             quiet_at = known.chatted_at.astimezone(UTC) + timedelta(seconds=rules.idle_s)
             if quiet_at > known.at.astimezone(UTC):
-                said = f"somebody is chatting. It goes on after {_span(rules.idle_s)} of quiet, not before "
+                said = f"a person is chatting. It goes on after {_span(rules.idle_s)} of quiet, not before "
                 held.append((said, quiet_at))
     if not held:
         return None
@@ -250,7 +250,7 @@ _last_chat: Callable[[], datetime | None] = _nobody
 
 
 def ask_of_chat(last_chat: Callable[[], datetime | None]) -> None:
-    """Have `last_chat` asked when somebody last chatted: training has not heard of chat."""
+    """Have `last_chat` asked when a person last chatted: training has not heard of chat."""
     global _last_chat
     _last_chat = last_chat
 
@@ -284,7 +284,7 @@ def _worked(now: datetime) -> Sequence[tuple[datetime, datetime]]:
     today = Q(heartbeat_at__gte=_midnight(now)) | Q(finished_at__gte=_midnight(now)) | Q(status=Run.Status.RUNNING)
     spans = []
     for run in Run.objects.filter(today).only("status", "started_at", "heartbeat_at", "finished_at"):
-        # One that failed may have lost its worker long before somebody saw it: it was at work until it was last heard.
+        # One that failed may have lost its worker long before it was seen: it was at work until it was last heard.
         end = run.finished_at if run.status == Run.Status.FINISHED else run.heartbeat_at
         if run.status == Run.Status.RUNNING:
             end = now

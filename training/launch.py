@@ -1,6 +1,6 @@
 """Where a job is learned: in this process, or by several that torchrun starts and this one watches over.
 
-A group is given its job in a folder of its own, says there how it goes, and ends with whoever started it:
+A group is given its job in a folder of its own, says there how it goes, and ends with the process that started it:
 
     python -m torch.distributed.run --standalone --nproc-per-node N -m training.launch FOLDER
 
@@ -123,7 +123,7 @@ class Group:
         with (self.folder / "output.log").open("wb") as output:
             self._torchrun = subprocess.Popen(
                 command,
-                stdin=subprocess.PIPE,  # its other end is ours alone: where it closes, whoever reads it ends
+                stdin=subprocess.PIPE,  # its other end is ours alone: where it closes, its reader ends
                 stdout=output,
                 stderr=output,
                 env=self._environment,
@@ -176,7 +176,7 @@ class Group:
                 since = time.monotonic()
                 *lines, heard = (heard + piece).split(b"\n")
                 yield from (line.decode() for line in lines)
-            elif not self.pids and self._torchrun.poll() is not None:  # nobody ever spoke
+            elif not self.pids and self._torchrun.poll() is not None:  # no process ever spoke
                 return
             elif time.monotonic() - since > patience_s:
                 raise GroupEnded(f"The {self.processes} learning processes said nothing for {patience_s:.0f} s.")
@@ -204,7 +204,7 @@ class Group:
 
 
 class Teller:
-    """A Listener that says everything to whoever started the group."""
+    """A Listener that says everything to the process that started the group."""
 
     def __init__(self, said: TextIO) -> None:
         self.said = said
@@ -258,7 +258,7 @@ def main() -> None:
 
 
 def _end_with_starter() -> None:
-    """End at once when whoever started the group has ended, however: the kernel closes the pipe."""
+    """End at once when the process that started the group has ended, however: the kernel closes the pipe."""
     while os.read(0, 1):
         pass
     os._exit(1)
@@ -291,7 +291,7 @@ def _written(job: Job) -> dict[str, Any]:
         **{name: value for name, value in vars(job).items() if name not in ("recipe", *LISTS)},
         "start": None if job.start is None else str(job.start),
         "folder": str(job.folder),
-        "snapshot": None,  # a group is killed with whoever started it, in the middle of an update
+        "snapshot": None,  # a group is killed with the process that started it, in the middle of an update
         "recipe": job.recipe.model_dump(),
         **{name: [asdict(one) for one in getattr(job, name)] for name in LISTS},
     }

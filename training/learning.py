@@ -291,7 +291,7 @@ def _update(learner: Learner, views: list[View], job: Job, ledger: Listener, gap
 
 
 def _probe(learner: Learner, views: list[View]) -> dict[str, Any]:
-    """What the new weights give a fixed reply, for whoever must prove that they are really being served.
+    """What the new weights give a fixed reply, for the proof that they are really being served.
 
     Of the replies that were learned from, it is the one whose log-probs changed most from the base's: where the
     change is plain, so is its absence. Raises NothingLearned when no reply changed at all.

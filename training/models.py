@@ -60,7 +60,7 @@ class Line(models.Model):
 
 
 class Member(models.Model):
-    """Somebody who talks to a private line. A person is in one at most; without a row, in the shared one."""
+    """A person who talks to a private line. They are in one at most; without a row, in the shared one."""
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, related_name="membership")
     line = models.ForeignKey(Line, models.CASCADE, related_name="members")
@@ -326,10 +326,10 @@ class Sample(Stateful):
     line = models.ForeignKey(Line, models.PROTECT, default=SHARED, related_name="samples")
     """Which line learns from it."""
     origin = models.UUIDField(null=True, blank=True, db_index=True)
-    """What it was made of, as whoever made it counts: of one origin at most one sample waits in a line."""
+    """What it was made of, as its maker counts: of one origin at most one sample waits in a line."""
     person = models.CharField(max_length=64, blank=True, default="")
     conversation = models.UUIDField(null=True, blank=True)
-    """Whose it is, and of which conversation, as whoever made it counts: demonstrations are a person's own, out of
+    """Whose it is, and of which conversation, as its maker counts: demonstrations are a person's own, out of
     other conversations."""
     checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, related_name="samples")
     """The weights that served it."""
@@ -402,7 +402,7 @@ class Pause(models.Model):
     reason = models.CharField(max_length=200, blank=True)
     since = models.DateTimeField(default=timezone.now)
     until = models.DateTimeField(null=True, blank=True)
-    """Null: until somebody ends it."""
+    """Null: until a person ends it."""
     ended_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -450,7 +450,7 @@ class Trial(models.Model):
 
 class Notice(models.Model):
     """Something an operator has to know that happened without one: a roll back by the guard, a swap that undid itself,
-    a disk that fills. It stands in the console until somebody has read it."""
+    a disk that fills. It stands in the console until an operator has read it."""
 
     class Level(models.TextChoices):
         INFO = "info"

@@ -1,4 +1,4 @@
-"""Notices: what an operator must hear of that happened without one. They stand in the console until somebody has read
+"""Notices: what an operator must hear of that happened without one. They stand in the console until one has read
 them."""
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def tell(key: str, text: str, *, level: str = "warning", checkpoint: Checkpoint 
 
 
 def unread() -> QuerySet[Notice]:
-    """Those that nobody has read, the newest first."""
+    """Those that no operator has read, the newest first."""
     return Notice.objects.filter(read_at=None).select_related("checkpoint")
 
 
 def read(notice: Notice, by: User) -> bool:
-    """Note that this person has read it; False where somebody had already. Of two at once one is noted."""
+    """Note that this person has read it; False where another had already. Of two at once one is noted."""
     return bool(Notice.objects.filter(pk=notice.pk, read_at=None).update(read_at=timezone.now(), read_by=by))
 
 

@@ -145,7 +145,7 @@ def updates(
     What people wrote instead is learned beside it: w_sft · (mean over the whole batch, rewritten or not, of the mean
     −log-prob of a rewrite's first `max_tokens` tokens), so that one rewrite weighs what one reply does. What is behind
     these comes on top, and weighs no more than they do. Those of `replayed` are learned with them, and all together
-    weigh what those of the batch would, or what one would where nobody wrote, so that less is lost of a lesson that
+    weigh what those of the batch would, or what one would where no person wrote, so that less is lost of a lesson that
     people are content with. "supervised_loss" is the mean over all.
 
     Each of these is preferred to the reply that it was written in place of, besides: w_dpo · (mean over them all, of
@@ -153,7 +153,7 @@ def updates(
     (training/preferences.py).
 
     What replies say again is learned to be less likely: w_again · (mean over the replies of (1 / T) Σ −log(1 − p) over
-    those of its T tokens that are said again, and nobody was content with; training/repetitions.py). With it what is
+    those of its T tokens that are said again, and no person was content with; training/repetitions.py). With it what is
     rightly said again stays: of `refrains`, some of them an update, w_again · (mean over these of the mean −log-prob of
     what they say again; training/refrains.py).
 
@@ -216,7 +216,7 @@ def _is_far(figures: Mapping[str, float], recipe: Recipe) -> bool:
 def _preferred(
     learner: Learner, views: Sequence[View], replayed: Sequence[Example], recipe: Recipe
 ) -> Preferences | None:
-    """What people wrote instead, as it is preferred; None where nobody did, or nothing is."""
+    """What people wrote instead, as it is preferred; None where no person did, or nothing is."""
     examples = [*(view.example for view in views), *replayed]
     found = preferences.couples(examples, recipe.max_tokens) if recipe.prefers else []
     if not found:
@@ -227,7 +227,7 @@ def _preferred(
 
 
 def _rewrites(views: Sequence[View], replayed: Sequence[Example], recipe: Recipe) -> list[Answers]:
-    """What people wrote instead, as it is learned; nothing where nobody did, or it is not learned."""
+    """What people wrote instead, as it is learned; nothing where no person did, or it is not learned."""
     examples = [*(view.example for view in views), *replayed]
     pairs = [example.rewrite for example in examples if example.rewrite is not None]
     if not pairs or not recipe.w_sft:

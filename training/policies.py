@@ -41,7 +41,8 @@ class Policy(BaseModel):
     """Nothing is approved before a trial with some of the sessions ended well: better, or no worse."""
 
     trial_share: int = Field(0, ge=0, le=100)
-    """How many per cent of the line's sessions a trial takes, unless whoever starts it says so; 0: reviewers only."""
+    """How many per cent of the line's sessions a trial takes, unless the person who starts it names another share; 0:
+    reviewers only."""
 
     # The guard: the live checkpoint's replies, against those of the one before it
 
@@ -69,7 +70,7 @@ class Policy(BaseModel):
     @model_validator(mode="after")
     def _contradicts_nothing(self) -> Self:
         if self.second_approver and self.auto_approve:
-            raise ValueError("two people must say yes, or nobody need: choose second_approver or auto_approve")
+            raise ValueError("two people must say yes, or none need: choose second_approver or auto_approve")
         return self
 
 
@@ -117,7 +118,7 @@ def tight(checks: Sequence[Mapping[str, Any]], margin: float) -> list[str]:
 
 
 def sentences(policy: Policy) -> list[str]:
-    """What will happen under this policy, for whoever sets it."""
+    """What will happen under this policy, for the person who sets it."""
     said = []
     if policy.auto_approve:
         said.append(

@@ -1,4 +1,4 @@
-"""Going live: load beside the old weights, probe, switch, let go of what nobody uses. The way back is the same way.
+"""Going live: load beside the old weights, probe, switch, let go of what is not in use. The way back is the same way.
 
 What is loaded, proven and exchanged in an engine is `training/holding.py` (docs/swap.md).
 """
@@ -67,7 +67,7 @@ async def roll_back(
 
     `line` is the one that steps back: `to`'s own, and without either the shared one. A private line may step back to
     where it started as well.
-    `instead_of` is what the person saw live: when somebody else was quicker, IllegalMove says so and nothing changes.
+    `instead_of` is what the person saw live: when another person was quicker, IllegalMove says so and nothing changes.
     `sets_aside`: no run learns from what the one that is left has served.
     Raises Unproven, with nothing changed, when the engine no longer answers the probe as it should.
     """

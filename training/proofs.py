@@ -106,7 +106,7 @@ def compare(
 
 
 def coarser(dtypes: Iterable[str]) -> str:
-    """Of these the one that allows the most; bfloat16 where nobody says.
+    """Of these the one that allows the most; bfloat16 where there is none.
 
     >>> coarser(["float32", "nf4"]), coarser([])
     ('nf4', 'bfloat16')

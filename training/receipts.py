@@ -6,7 +6,7 @@ is made, and the digest over them is what the receipt of its children names. Wha
 that form: its digests, and those that its children name, are what they were.
 
 Nothing in it gives a text away. Of each sample it holds SHA-256(nonce ‖ canonical JSON of the sample), where the nonce
-is HMAC-SHA256(the installation's secret, the sample's number): 32 bytes that nobody outside has, so that no guess of
+is HMAC-SHA256(the installation's secret, the sample's number): 32 bytes that no outsider has, so that no guess of
 what was said can be tried against the digest. One sample is shown to have been learned by giving out its nonce alone.
 People stand in it as the first bytes of such a digest; their reasons, and names of lines, do not.
 """
@@ -309,7 +309,8 @@ def _home() -> Path:
 
 
 def _kept(name: str, make: Callable[[], bytes]) -> bytes:
-    """A secret file of this installation, 0600, made by whoever needs it first; of two at once both get the same."""
+    """A secret file of this installation, 0600, made by the process that needs it first; of two at once both get the
+    same."""
     folder = _home()
     file = folder / name
     try:
@@ -368,7 +369,7 @@ def _no_number(name: str) -> object:
 
 
 def check(told: Mapping[str, Any], *, folder: Path | None = None, key: Ed25519PublicKey | None = None) -> list[Finding]:
-    """Hold a receipt against its signature, and against the files in `folder`. Asks nobody: it works offline.
+    """Hold a receipt against its signature, and against the files in `folder`. It works offline.
 
     `key` is whose signature it has to be; without one the key that came with it is taken, which proves that nothing
     was changed since, and not who signed.
@@ -397,7 +398,7 @@ def _signature(told: Mapping[str, Any], key: Ed25519PublicKey | None) -> list[Fi
         return [Finding(True, f"It was signed on {told['signed_at'][:19]} with the key that you named.")]
     return [
         Finding(True, f"It was signed on {told['signed_at'][:19]} with the key that it brings."),
-        Finding(None, f"Whose key that is, nobody can tell from here: ask its maker for {fingerprint(signer)}."),
+        Finding(None, f"Whose key that is, cannot be told from here: ask its maker for {fingerprint(signer)}."),
     ]
 
 
@@ -450,7 +451,7 @@ def _files(parts: Mapping[str, Any], folder: Path) -> list[Finding]:
 
 def check_here(told: Mapping[str, Any]) -> list[Finding]:
     """What only the installation that signed can say: whether its rows still give what is in the receipt. Empty where
-    somebody else signed."""
+    another installation signed."""
     if not (_home() / KEY).exists():  # nothing was ever signed here, and checking makes no key
         return []
     if told["public_key"] != base64.b64encode(raw(private_key().public_key())).decode():

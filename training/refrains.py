@@ -1,8 +1,8 @@
 """What is rightly said again: code, tables, markup, a text that was asked for word for word.
 
 To unlearn what replies say again (`training/repetitions.py`) makes a model shy of saying anything again, and code is
-full of it. So beside a loop that goes, a refrain stays: of texts of our own, asked for by nobody, the tokens that were
-said before are learned to be likely. That costs next to nothing where they are, and tells one kind from the other
+full of it. So beside a loop that goes, a refrain stays: of texts of our own, which no person asked for, the tokens that
+were said before are learned to be likely. That costs next to nothing where they are, and tells one kind from the other
 (decision 8).
 """
 

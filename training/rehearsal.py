@@ -26,7 +26,7 @@ def count(recipe: Recipe, samples: int, written: int = 0, replayed: int = 0) -> 
     """How many rows are `recipe.rehearsal` of a whole that holds so many samples beside them.
 
     Where rewrites are learned as they stand, no more than there are of these, `written` and `replayed`: it is they that
-    nothing holds to what the base knows. What a hint asks for, a teacher says in the model's own words. Where nobody
+    nothing holds to what the base knows. What a hint asks for, a teacher says in the model's own words. Where no person
     wrote, those that are replayed weigh what one does, and one row is held against them.
 
     >>> count(Recipe(distillation="vocabulary", rehearsal=0.25), 12)  # 4 of 16

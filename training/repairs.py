@@ -48,7 +48,7 @@ async def _hold(engine: Engine) -> list[str]:
             await holding.ensure_loaded(checkpoint, engine, makes_room=False)
         except (AdapterInvalid, holding.Doubtful) as failure:  # where it is live, another is found below
             log.error("%s cannot be loaded again: %s", checkpoint, failure)
-        except NoRoom:  # they are loaded when somebody is to be answered with them
+        except NoRoom:  # they are loaded when a person is to be answered with them
             log.info("the engine is full: %d adapters are not held", len(missing) - number)
             return [one.adapter for one in missing[:number]]
     return [checkpoint.adapter for checkpoint in missing]
@@ -106,7 +106,7 @@ async def _flee(checkpoint: Checkpoint, why: str) -> None:
             log.error("%s is no way back: %s", target, failure)
             continue
         except IllegalMove:
-            return  # somebody was quicker
+            return  # another process was quicker
         outcome = f"{back} answers instead."
         break
     await sync_to_async(notices.tell)(f"swap {line}", f"{said} {outcome}", level="error", checkpoint=checkpoint)

@@ -48,8 +48,8 @@ def again(ids: Sequence[int], run: int = RUN) -> list[bool]:
 def unwanted(
     reply: Sequence[int], *, rewrite: Sequence[int] | None = None, rewards: Sequence[float] = (), run: int = RUN
 ) -> list[bool]:
-    """Of each token of a reply, whether it says something again that nobody was content with: a reply that was rewarded
-    and not rewritten has none, and what its rewrite says again too was let stand.
+    """Of each token of a reply, whether it says something again that no person was content with: a reply that was
+    rewarded and not rewritten has none, and what its rewrite says again too was let stand.
 
     >>> unwanted([1, 2, 3, 1, 2, 4, 1, 2, 3], rewrite=[1, 2, 1, 2], run=2)
     [False, False, False, False, False, False, False, False, True]
@@ -98,7 +98,7 @@ class Repetitions:
 
 
 def said_again(examples: Sequence[Example], weight: float) -> Repetitions | None:
-    """The replies among these that say something again which nobody was content with; each weighs what a reply does,
+    """The replies among these that say something again which no person was content with; each weighs what a reply does,
     times `weight`. None where none does, or it weighs nothing. Left out is what holds tokens that are not to be learned
     from."""
     turns = [one for one in examples if one.kind == "turn"]

@@ -20,8 +20,8 @@ what they wrote long ago."""
 
 
 def earlier(start: Checkpoint) -> QuerySet[Sample]:
-    """The samples with a rewrite that these weights have learned and nobody has taken back since. What was learned and
-    rolled back is none of them."""
+    """The samples with a rewrite that these weights have learned and no person has taken back since. What was learned
+    and rolled back is none of them."""
     made = Checkpoint.objects.filter(pk__in=batches.ancestry(start), run__isnull=False)
     runs = [again or run for run, again in made.values_list("run", "run__again")]
     rows = Sample.objects.filter(run__in=runs, status=Sample.Status.TRAINED, drop_reason="", rewrite_ids__isnull=False)

@@ -1,7 +1,7 @@
 """Which weights are kept on this disk, by rule, and how long the disk lasts. Rows are kept whatever becomes of files.
 
 What is let go of is gone from the disk for good; the row stays, with all that it was made of. The row says so first,
-and the files go after: a process that dies in between leaves a folder that nobody names, which the next sweep clears.
+and the files go after: a process that dies in between leaves a folder that no row names, which the next sweep clears.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from training.models import Checkpoint, Cleaning, Decision, Line, Notice, Run, T
 log = logging.getLogger(__name__)
 
 REJECTED_DAYS = 7
-"""How long rejected weights are kept at most: somebody may want to look at what failed."""
+"""How long rejected weights are kept at most: an operator may want to look at what failed."""
 
 MEASURED_DAYS = 14
 """Over how long the pace of new weights is measured."""
@@ -198,7 +198,7 @@ def _weigh(folder: Path) -> int:
     try:
         for entry in folder.rglob("*"):
             total += entry.lstat().st_size
-    except OSError:  # somebody removes it at this moment
+    except OSError:  # another process removes it at this moment
         return total
     return total
 
@@ -241,13 +241,13 @@ def let_go(checkpoint: Checkpoint, *, by: User | None = None) -> int:
 
 
 def remove(folder: Path | None) -> None:
-    """Have a folder be gone at once, and then its files: nobody meets half of it."""
+    """Have a folder be gone at once, and then its files: no process meets half of it."""
     if folder is None or not folder.exists():
         return
     gone = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}")
     try:
         folder.rename(gone)
-    except FileNotFoundError:  # somebody else was quicker
+    except FileNotFoundError:  # another process was quicker
         return
     except OSError as error:
         raise Unremovable(f"{folder.name} was let go of, and cannot be removed: {error.strerror}.") from error
@@ -281,7 +281,7 @@ def watch() -> Disk:
 
 @transaction.atomic
 def pin(checkpoint: Checkpoint, *, by: User | None, reason: str) -> None:
-    """Keep these weights until somebody unpins them. Raises ReasonMissing, IllegalMove for what is gone already."""
+    """Keep these weights until an operator unpins them. Raises ReasonMissing, IllegalMove for what is gone already."""
     reason = reason.strip()
     if not reason:
         raise ReasonMissing("Say in a few words why it is kept, so that others know when it may go.")

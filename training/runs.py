@@ -297,7 +297,7 @@ def _lock(run: Run) -> Path:
 
 @contextmanager
 def _hold(run: Run, *, only_try: bool = False) -> Iterator[bool]:
-    """Hold the run's lock file for as long as this process lives; False when somebody else does.
+    """Hold the run's lock file for as long as this process lives; False when another process does.
 
     The kernel lets go of it the moment a process dies, kill -9 included, so the next sweep knows at once.
     """
@@ -480,7 +480,7 @@ def clear_orphans(*, only_broken: bool = False) -> list[str]:
     folder = Path(settings.DATA_DIR) / "checkpoints"
     orphans = {}
     with transaction.atomic():
-        Checkpoint.objects.select_for_update().get(number=0)  # whoever takes weights in names them under this lock
+        Checkpoint.objects.select_for_update().get(number=0)  # an import names its weights under this lock
         if not folder.is_dir() or (only_broken and Run.objects.filter(status=Run.Status.RUNNING).exists()):
             return []
         named = dict(Checkpoint.objects.exclude(path="").values_list("path", "let_go_at"))

@@ -28,7 +28,7 @@ MOST = 90
 """Per cent of the sessions: with fewer left to the live checkpoint there is nothing to hold the candidate against."""
 
 TRIED = (Checkpoint.Status.PASSED, Checkpoint.Status.APPROVED)
-"""What may be tried: it passed the gate, and answers nobody yet."""
+"""What may be tried: it passed the gate, and does not answer yet."""
 
 
 class TrialRefused(TalkbackError):
@@ -96,15 +96,15 @@ def why_not(checkpoint: Checkpoint, share: int) -> str:
     if not 0 <= share <= MOST:
         return f"A trial takes 0 (reviewers only) to {MOST} per cent of the sessions, not {share}."
     if checkpoint.status not in TRIED:
-        return f"{checkpoint} is {checkpoint.status}: only what passed the gate, and answers nobody yet, can be tried."
+        return f"{checkpoint} is {checkpoint.status}: only what passed the gate, and does not answer yet, can be tried."
     if checkpoint.kind != Checkpoint.Kind.LORA:
         return f"{checkpoint} has no adapter: only adapters answer beside what is live."
     if checkpoint.let_go_at:
         return f"The weights of {checkpoint} are not on this disk any more."
     if Taint.objects.filter(checkpoint=checkpoint).exists():
-        return f"{checkpoint} learned from something that its people took back: it answers nobody."
+        return f"{checkpoint} learned from something that its people took back: it may not answer."
     if checkpoint.line.retired_at:
-        return f"The line of {checkpoint} is retired: nobody talks to it."
+        return f"The line of {checkpoint} is retired: no person talks to it."
     if other := running(checkpoint.line.name):
         return f"{other.checkpoint} is being tried already: a line has one trial at a time. End that one first."
     return ""
@@ -121,7 +121,7 @@ def _begin(checkpoint: Checkpoint, share: int, by: User | None, reason: str) -> 
         with transaction.atomic():
             trial = Trial.objects.create(checkpoint=checkpoint, against=live, line=checkpoint.line, share=share, by=by)
     except IntegrityError as error:
-        raise TrialRefused("Somebody else began a trial in this line just now: nothing was changed.") from error
+        raise TrialRefused("Another person began a trial in this line just now: nothing was changed.") from error
     said = f"With {extent(trial)}, beside {live}." + (f" {reason}" if reason else "")
     Decision.objects.create(checkpoint=checkpoint, verb=Decision.Verb.TRY, by=by, reason=said)
     return trial

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 Move = tuple[type[Model], object, str]
 
 WINDOW_S = 0.2
-"""How long moves are gathered: nobody sees the difference, and a board is then drawn once for many of them."""
+"""How long moves are gathered: no reader sees the difference, and a board is then drawn once for many of them."""
 
 _all: WeakKeyDictionary[asyncio.AbstractEventLoop, Afterwards] = WeakKeyDictionary()
 
@@ -63,12 +63,12 @@ class Afterwards:
             try:
                 await self._loop.run_in_executor(errands(), tell, moves)
             except Exception:  # whatever it was: rows are the truth, and the sweep finds what is due
-                log.exception("nobody was told of %d moves", len(moves))
+                log.exception("no listener was told of %d moves", len(moves))
 
 
 @lru_cache
 def errands() -> threads.Threads:
-    """A thread of its own: a Redis that is away makes nobody wait but this."""
+    """A thread of its own: a Redis that is away makes only this wait."""
     return threads.Threads(1)
 
 

@@ -34,7 +34,7 @@ class Place:
 
     @property
     def longest_reply(self) -> int:
-        """Tokens, generous: a reply that is cut at its length teaches only what somebody writes in its place."""
+        """Tokens, generous: a reply that is cut at its length teaches only what a person writes in its place."""
         return max(1, min(4096, self.window // 4))
 
     @property

@@ -35,7 +35,7 @@ tokens = EntryTokens()
 
 
 def administrator() -> User:
-    """The first administrator, made on the first call; it has no password until somebody gives it one."""
+    """The first administrator, made on the first call; it has no password until an operator gives it one."""
     user, born = User.objects.get_or_create(username=ADMINISTRATOR, defaults={"is_staff": True, "is_superuser": True})
     if born:
         user.set_unusable_password()

@@ -116,7 +116,7 @@ class ApiHandler(ASGIHandler):
         response = finished(request, await self.run_get_response(request))
         try:
             await self.send_response(response, send)
-        except BaseException:  # the client left, or the connection broke: nobody else will close it
+        except BaseException:  # the client left, or the connection broke: nothing else will close it
             await asyncio.shield(sync_to_async(response.close)())
             raise
 

@@ -32,7 +32,7 @@ FRESH_S = 1.0
 NAMES = ("database", "disk", "redis", "engine", "judge worker", "learn worker")
 
 LOCK_S = 1.0
-"""How long the try to write waits for whoever holds SQLite."""
+"""How long the try to write waits for the process that has SQLite locked."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ async def readyz(request: HttpRequest) -> JsonResponse:
     ready = all(check.ok for check in checks.values())
     body = {"ready": ready, "checks": {name: asdict(check) for name, check in checks.items()}}
     response = JsonResponse(body, status=200 if ready else 503)
-    # An answer, and no error of ours: whoever waits for an engine asks every second. Django asks this of a response
-    # before it writes a line about its status.
+    # An answer, and no error of ours: a program that waits for an engine asks every second. Django asks this of a
+    # response before it writes a line about its status.
     response._has_been_logged = True  # type: ignore[attr-defined]
     note({name: check.sentence for name, check in checks.items() if not check.ok})
     return response
@@ -92,7 +92,7 @@ async def look() -> dict[str, Check]:
 
 
 async def _database() -> Check:
-    """Whether it reads, and takes a row: what is full, or held by somebody, answers questions all the same."""
+    """Whether it reads, and takes a row: what is full, or locked by another process, answers questions all the same."""
 
     def ask() -> None:
         with connection.cursor() as cursor:
@@ -151,14 +151,14 @@ async def _workers() -> tuple[Check, Check, Check]:
     try:
         silences = await asyncio.wait_for(sync_to_async(heartbeats.silences)(), TIMEOUT_S)
     except redis.ResponseError as error:
-        unknown = Check(False, "Nobody can tell while Redis keeps nothing.")
+        unknown = Check(False, "Unknown while Redis keeps nothing.")
         said = f"Redis refuses to write ({str(error).partition('.')[0]}): see to its disk, its memory and its log."
         return Check(False, said), unknown, unknown
     except (redis.RedisError, TimeoutError):
-        unknown = Check(False, "Nobody can tell while Redis is away.")
+        unknown = Check(False, "Unknown while Redis is away.")
         return Check(False, "Redis does not answer: look at REDIS_URL, or start it again."), unknown, unknown
     except Error:
-        unknown = Check(False, "Nobody can tell while the database is away.")
+        unknown = Check(False, "Unknown while the database is away.")
         return Check(True), unknown, unknown
     return Check(True), _worker("judge", silences["judge"]), _worker("learn", silences["learn"])
 

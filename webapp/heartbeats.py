@@ -30,7 +30,7 @@ def beat(queues: Iterable[str]) -> None:
 
 def silences() -> dict[str, float | None]:
     """Seconds since a worker of each queue was last heard; None: never since Redis started. Raises RedisError, also
-    where Redis answers and keeps nothing, as with a full disk: it says of nobody then what is so.
+    where Redis answers and keeps nothing, as with a full disk: it says of no worker then what is so.
 
     A learner at work cannot beat, for it has one thread: its run's heartbeat counts as its own.
     """

@@ -169,7 +169,7 @@ def next_batches(names: Iterable[str]) -> dict[str, Batch]:
     found = {}
     for line, recipe in lines.recipes_of(names).items():
         filling, rows = batches.filling(recipe, line), batches.waiting(recipe, line)
-        if filling.ready > filling.size:  # else a run takes them all, and whoever came first stays the first
+        if filling.ready > filling.size:  # else a run takes them all, and the first to come stays the first
             rows = batches.in_turn(rows, filling)
         held = rows.values_list("pk", flat=True)
         found[line] = Batch(filling, {pk: place for place, pk in enumerate(held, start=1)})
@@ -297,7 +297,7 @@ def trained(judgement: Judgement, ballot: Ballot, checkpoint: Checkpoint) -> Jou
         Checkpoint.Status.APPROVED: "It was approved and is about to go live.",
         Checkpoint.Status.LIVE: "It is live: it writes the replies now.",
         Checkpoint.Status.RETIRED: "It was live and is not any more.",
-        Checkpoint.Status.REJECTED: "It was rejected and answers nobody.",
+        Checkpoint.Status.REJECTED: "It was rejected and will not answer.",
     }[Checkpoint.Status(checkpoint.status)]
     said = sentence(judgement, ballot, f"Learned by {checkpoint}. {now}")
     return Journey("trained", f"taught to {checkpoint}", said, colour(judgement))
@@ -335,7 +335,7 @@ KEPT = ": what you write here is kept with it, and will not be taught."
 
 
 def beside(judgement: Judgement | None) -> str:
-    """Whose word the verdict is, and whose outranks it; empty while nobody decided anything."""
+    """Whose word the verdict is, and whose outranks it; empty while it is undecided."""
     if judgement is None:
         return ""
     source = precedence.of_reward(judgement.reward_from) or precedence.of_hint(judgement.hint_from)

@@ -50,7 +50,7 @@ async def session(request: HttpRequest, session: str) -> dict[str, Any]:
 
 def follows(turn: Turn, by: User) -> dict[str, Any]:
     """How far a turn has come, as the answer to feedback says it, the wish that this person's guidance comes to, and
-    which checkpoints it reached: whoever takes back what was learned sees where it is."""
+    which checkpoints it reached: a person who takes back what was learned sees where it is."""
     known = journey.known([turn])
     judgement = known.judgements.get(turn.pk)
     wish = taught.told(taught.guidance_of(turn, by))

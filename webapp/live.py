@@ -1,4 +1,4 @@
-"""What is on a page moves by itself: rows that move push fragments to whoever watches."""
+"""What is on a page moves by itself: rows that move push fragments to each open page."""
 
 from __future__ import annotations
 

@@ -75,8 +75,8 @@ ARROWS = [
     Arrow(Sample, Sample.Status.READY, fill_batch, most=1),  # a sample may complete a batch
     Arrow(Run, Run.Status.QUEUED, train),
     Arrow(Cleaning, Cleaning.Status.QUEUED, clean),  # a line is learned again without what was taken back
-    Arrow(Comparison, Comparison.Status.QUEUED, compare),  # somebody wants two side by side
-    Arrow(Erasure, Erasure.Status.ASKED, erase),  # somebody has everything of theirs deleted
+    Arrow(Comparison, Comparison.Status.QUEUED, compare),  # a person wants two side by side
+    Arrow(Erasure, Erasure.Status.ASKED, erase),  # a person has everything of theirs deleted
     Arrow(Checkpoint, Checkpoint.Status.CANDIDATE, examine),  # the gate
     Arrow(Checkpoint, Checkpoint.Status.PASSED, consider),  # a line's policy may say yes; else a person does
     Arrow(Checkpoint, Checkpoint.Status.APPROVED, promote),
@@ -126,7 +126,7 @@ def sweep() -> int:
 
 
 def _send_again(arrow: Arrow) -> int:
-    """A nudge that nobody took lapses when the next one is due, so that they never pile up behind a long queue."""
+    """A nudge that no worker took lapses when the next one is due, so that they never pile up behind a long queue."""
     waiting_since = timezone.now() - timedelta(seconds=arrow.patience_s)
     rows: QuerySet[Any] = arrow.model._base_manager.all()
     due = rows.filter(status=arrow.status, moved_at__lt=waiting_since)
@@ -149,13 +149,13 @@ def _close_idle() -> None:
 
 
 def _vote() -> None:
-    """Have the judge measured, while nobody waits for anything."""
+    """Have the judge measured, while no person waits for anything."""
     if calibration.is_due():
         idly(cast_votes)
 
 
 def _clean() -> None:
-    """Go on with cleanings whose worker died between two steps, and with what nobody measured yet."""
+    """Go on with cleanings whose worker died between two steps, and with what was not measured yet."""
     for pk in cleaning.unfinished():
         cleaning.go_on(pk)
     cleaning.settle()
@@ -164,19 +164,19 @@ def _clean() -> None:
 
 
 def _measure() -> None:
-    """Go on with measurings that nobody is at work on."""
+    """Go on with measurings that no worker has in hand."""
     for pk in calibration.unfinished():
         idly(measure, str(pk))
 
 
 def _rehearse() -> None:
-    """Have the base answer what runs will rehearse, while nobody waits for anything."""
+    """Have the base answer what runs will rehearse, while no person waits for anything."""
     if rehearsal.is_due():
         idly(rehearse)
 
 
 def _shadow() -> None:
-    """Have the frozen control answer what others answered, while nobody waits for anything."""
+    """Have the frozen control answer what others answered, while no person waits for anything."""
     shadows.prune()
     if shadows.is_due():
         idly(shadow)

@@ -1,4 +1,4 @@
-"""The page of what a person keeps asking for: their own, and for staff anybody's."""
+"""The page of what a person keeps asking for: their own, and for staff any person's."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def forgo(request: HttpRequest) -> HttpResponse:
     named = [int(pk) for pk in request.POST.getlist("hint") if pk.isdecimal() and len(pk) < 19]
     chosen = list(within_reach(request).filter(pk__in=named).select_related("turn__session__user").order_by("pk"))
     if not chosen:
-        messages.error(request, "That is not asked for any more: somebody took it back already.", extra_tags="warn")
+        messages.error(request, "That is not asked for any more: it was taken back already.", extra_tags="warn")
         return redirect("preferences:own")
     done, refused = preferences.forgo(chosen, by=person(request))
     if done:
@@ -110,7 +110,7 @@ def page(request: HttpRequest, owner: User) -> HttpResponse:
 
 
 def visible(request: HttpRequest) -> QuerySet[Turn]:
-    """The turns whose wishes this person may take back: their own; staff may take back anybody's."""
+    """The turns whose wishes this person may take back: their own; staff may take back any person's."""
     who = person(request)
     return Turn.objects.all() if who.is_staff else Turn.objects.visible_to(who)
 

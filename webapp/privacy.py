@@ -58,7 +58,7 @@ IN_WORDS = {
 
 @dataclass(frozen=True)
 class Reader:
-    """Somebody who reads what this person writes."""
+    """A judge or an engine that reads what this person writes."""
 
     name: str
     does: str
@@ -128,7 +128,7 @@ def stored(user: User) -> list[tuple[str, int, str]]:
         (
             "lessons that wait",
             waiting.count(),
-            "runs to come learn from them, or somebody's “Learn now”",
+            "runs to come learn from them, or a person's “Learn now”",
         ),
         (
             "lessons that were learned",
@@ -145,7 +145,7 @@ def stored(user: User) -> list[tuple[str, int, str]]:
             BlindChoice.objects.filter(by=user).count(),
             "they say whether talking helped, and teach nothing",
         ),
-        ("keys", ApiKey.objects.filter(user=user).count(), "kept as a hash: nobody can read them back"),
+        ("keys", ApiKey.objects.filter(user=user).count(), "kept as a hash: they cannot be read back"),
     ]
 
 
@@ -169,7 +169,7 @@ def readers() -> list[Reader]:
         answering.append(Reader("the router", "passes prompts on to those", host_of(settings.ROUTER_URL), away))
     try:
         judging = [Reader(who.name, "judges", who.host, who.leaves_machine) for who in judges.roster()]
-    except TalkbackError:  # the setting cannot be read: nobody judges until it can
+    except TalkbackError:  # the setting cannot be read: no judge votes until it can
         judging = []
     if outside.is_outside():
         judging.append(Reader("Tinker", "learns", naming.host_of(settings.TINKER_URL), True))
@@ -198,7 +198,7 @@ def default(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def pool(request: HttpRequest) -> HttpResponse:
-    """Whether what somebody with a line of their own gives may teach the shared model as well."""
+    """Whether what a person with a line of their own gives may teach the shared model as well."""
     may = request.POST.get("pools") == "on"
     try:
         taken = membership.pool(person(request), may=may)
@@ -402,7 +402,7 @@ def at(moment: datetime | None) -> str | None:
 
 
 SURE = "delete"
-"""What somebody types who means it."""
+"""What a person types who means it."""
 
 
 @require_POST
@@ -491,7 +491,7 @@ def tell(request: HttpRequest, sentence: str) -> None:
 
 
 def person(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)  # login_required let nobody else in
+    assert isinstance(request.user, User)  # login_required let no other in
     return request.user
 
 

@@ -1,4 +1,4 @@
-"""Open sockets look their rights up again when somebody signs out, or an account is changed, closed or removed."""
+"""Open sockets look their rights up again when a person signs out, or an account is changed, closed or removed."""
 
 from __future__ import annotations
 

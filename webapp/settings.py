@@ -141,7 +141,8 @@ of plain follow-ups only: its votes are cast, kept and shown, and people's words
 CALIBRATION_VOTES = env("CALIBRATION_VOTES", "1") == "1"
 """Whether the judge also votes on what a person has decided already, afterwards, to be measured against it."""
 SHADOW_SHARE = float(env("SHADOW_SHARE", "0.05"))
-"""The share of main-line turns that the base answers too, unseen, while nobody waits: the frozen control. 0: none."""
+"""The share of main-line turns that the base answers too, unseen, while no person waits: the frozen control. 0:
+none."""
 SHADOW_PER_HOUR = int(env("SHADOW_PER_HOUR", "20"))
 """At most so many of them in an hour."""
 RECIPE = env("RECIPE")
@@ -150,7 +151,7 @@ RECIPE = env("RECIPE")
 LEARN_HOURS = env("LEARN_HOURS")
 """Hours of the day in TIME_ZONE, as in 22:00-07:00; several with commas between."""
 LEARN_IDLE_S = env("LEARN_IDLE_S")
-"""Nobody may have chatted for so many seconds."""
+"""Seconds without chat before learning begins."""
 LEARN_BUDGET_MIN = env("LEARN_BUDGET_MIN")
 """After so many minutes of runs in a day none begins."""
 
@@ -228,7 +229,7 @@ TEMPLATES = [
 ]
 
 DATABASES = {
-    # A page's request has a thread of its own, which nobody would come back to: no connection is kept. Those of
+    # A page's request has a thread of its own, which no request would come back to: no connection is kept. Those of
     # core.threads are, and one that has gone bad meanwhile is replaced before it is used.
     "default": dj_database_url.parse(
         env("DATABASE_URL", f"sqlite:///{DATA_DIR}/talkback.sqlite3"), conn_max_age=0, conn_health_checks=True
@@ -274,7 +275,7 @@ CELERY_TASK_ROUTES = {
     "judge.tasks.*": {"queue": "judge"},
 }
 SESSION_IDLE_S = float(env("SESSION_IDLE_S", str(6 * 3600)))
-"""A conversation through the API that nobody continues for so long is closed. A message opens it again."""
+"""A conversation through the API that no request continues for so long is closed. A message opens it again."""
 SWEEP_S = 20
 """How often the sweep looks for rows that are due; the longest an emptied Redis can hold anything up."""
 

@@ -51,7 +51,7 @@ class Votes(BaseModel):
 
 
 class Verdict(BaseModel):
-    reward: int | None = Field(description="-1, 0 or 1; null: nobody could say.")
+    reward: int | None = Field(description="-1, 0 or 1; null: undecided.")
     reward_from: str | None = Field(description="reviewer, thumb, marks, test, rule or votes: the first that spoke.")
     confidence: float | None
     hint: str | None

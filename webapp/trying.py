@@ -28,7 +28,7 @@ class Trial:
 
     first_token_s: float | None = None
     model: str = ""
-    """Who answered; empty when nobody did."""
+    """Who answered; empty when no model did."""
     error: str = ""
     advice: str = ""
 

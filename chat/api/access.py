@@ -137,8 +137,8 @@ def note_refusal(key: ApiKey, refusal: TalkbackError) -> None:
 
 
 def pass_for(key: ApiKey) -> str:
-    """What opens the doors as this key for PASS_S seconds, for a request that the site sends to itself: nobody
-    but its owner has the key's secret."""
+    """What opens the doors as this key for PASS_S seconds, for a request that the site sends to itself: only
+    its owner has the key's secret."""
     return PASS + signing.dumps(key.pk, salt=PASS)
 
 

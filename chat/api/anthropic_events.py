@@ -20,7 +20,7 @@ from chat.turns import ContextTooLong
 from core.errors import TalkbackError
 
 REASONS = {"length": "max_tokens", "tool_calls": "tool_use"}
-"""What ended a reply. A reply that somebody stopped has ended its turn: Anthropic knows no word for it."""
+"""What ended a reply. A reply that a person stopped has ended its turn: Anthropic has no word for it."""
 
 ERRORS = {
     401: "authentication_error",

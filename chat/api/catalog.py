@@ -108,7 +108,7 @@ async def models(request: HttpRequest) -> dict[str, Any]:
 
 @router.get("/models/{path:name}", summary="One model", response=Model)
 async def model(request: HttpRequest, name: str) -> dict[str, Any]:
-    """The same of one name; 404 where nobody answers to it."""
+    """The same of one name; 404 where no model has that name."""
 
     def found() -> dict[str, Any]:
         return described(name, chosen(name, key_of(request)))

@@ -79,7 +79,7 @@ class Chunks:
             logprobs = quoted(count.taken())
             deltas = deltas or ["{}"]  # the words themselves are held back
         if not (deltas or spoken.ids or spoken.finish_reason):
-            deltas = ["{}"]  # somebody is still writing
+            deltas = ["{}"]  # the engine is still writing
         said = [self._chunk(choice, one, "null" if n else logprobs) for n, one in enumerate(deltas)]
         if spoken.finish_reason:
             said.append(self._chunk(choice, "{}", finish=f'"{count.finish_reason}"'))
@@ -153,5 +153,5 @@ def used(turns: Sequence[Turn], counts: Sequence[Count]) -> dict[str, Any]:
 
 
 def reason(finish: str) -> str:
-    """OpenAI knows no abort: a reply that somebody stopped has stopped."""
+    """OpenAI knows no abort: a reply that a person stopped has stopped."""
     return finish if finish in ("length", "tool_calls") else "stop"

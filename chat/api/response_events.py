@@ -46,7 +46,7 @@ def usage(prompt: int, reply: int, cached: int, thinking: int) -> dict[str, Any]
 
 
 def ending(finish: str | None) -> dict[str, Any]:
-    """Status and reason of a reply that ended by itself, at its length, or because somebody stopped it."""
+    """Status and reason of a reply that ended by itself, at its length, or because a person stopped it."""
     if finish == "length":
         return {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
     return {"status": "cancelled" if finish == "abort" else "completed"}

@@ -386,7 +386,7 @@ async def cancel(request: HttpRequest, response_id: str) -> JsonResponse:
 
 
 async def found(request: HttpRequest, response_id: str) -> Turn:
-    """Raises ResponseNotFound for what is nobody's, or another key's."""
+    """Raises ResponseNotFound for an unknown id, or one that belongs to another key."""
     own = Turn.objects.filter(session__key=key_of(request))
     named = own.filter(protocol="responses", completion_id=storable(response_id))
     turn = await named.select_related("checkpoint", "session").afirst()

@@ -71,7 +71,7 @@ async def leave(turns: Sequence[Turn]) -> None:
 
 
 def forsake(turns: Sequence[Turn]) -> None:
-    """Nobody waits for these replies any more: those that were never begun are closed, as a reply closes itself.
+    """No reader waits for these replies any more: those that were never begun are closed, as a reply closes itself.
     One that is `repeated` belongs to the request that came first."""
     for turn in turns:
         if not turn.repeated:
@@ -91,7 +91,7 @@ async def stream(turns: Sequence[Turn], encoder: Encoder, *, done: bool = False)
 
 
 async def events(turns: Sequence[Turn], encoder: Encoder, *, done: bool = False) -> AsyncGenerator[bytes, None]:
-    """The replies as events, behind an empty one that says that they have begun. Whoever leaves closes this."""
+    """The replies as events, behind an empty one that says that they have begun. A reader who leaves closes this."""
     begun = ended = False
     try:
         async with aclosing(spoken(turns, holds=encoder.holds)) as pieces:

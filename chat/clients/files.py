@@ -29,7 +29,7 @@ class Shelf:
     rules: tuple[Rules, ...]
 
 
-NOBODY = Rules(title="No client")
+NO_CLIENT = Rules(title="No client")
 """What the browser's own chats are read with: nothing is dressed, nothing is left out."""
 
 _shelf: Shelf | None = None
@@ -59,9 +59,9 @@ def forget() -> None:
 
 
 def of(client: str) -> Rules:
-    """What is known of this client; the generic rules for one that nobody knows, none at all without a name."""
+    """What is known of this client; the generic rules for an unknown one, none at all without a name."""
     if not client:
-        return NOBODY
+        return NO_CLIENT
     shelf = current()
     return next((rules for rules in shelf if rules.client == client), shelf[-1])
 

@@ -12,7 +12,8 @@ Message = Mapping[str, Any]
 
 
 def said(messages: Sequence[Message], client: str) -> list[int]:
-    """The places of the messages that somebody or something said: instructions count, a client's own notes do not."""
+    """The places of the messages that a person, a model or a tool said: instructions count, a client's own notes do
+    not."""
     rules = files.of(client)
     return [n for n, message in enumerate(messages) if message["role"] != "user" or rules.is_said(words(message))]
 

@@ -196,7 +196,7 @@ class Said(Part):
     """How the client dresses what people said, and what it puts among it."""
 
     internal: Phrases = Phrases()
-    """User messages that are the client's own notes: they come and go, and nobody said them."""
+    """User messages that are the client's own notes: they come and go, and no person said them."""
     unsaid: Phrases = Phrases()
     """User messages that the client sends by itself: a heartbeat's prompt, a recovery's."""
     strip: Patterns = ()
@@ -275,7 +275,7 @@ class Rules(Part):
         return self.said.internal.are_in(text)
 
     def is_said(self, text: str) -> bool:
-        """Whether this user message is somebody's words."""
+        """Whether this user message is a person's words."""
         return not self.is_internal(text) and not self.said.unsaid.are_in(self.words(text))
 
     def is_dropped(self, result: str) -> bool:

@@ -46,7 +46,7 @@ BRACKETS = (("\\(", "\x01"), ("\\)", "\x02"))
 
 @cache
 def patterns(part: str, name: str) -> tuple[str, ...]:
-    """The patterns of one kind in one part of patterns.toml; none: nobody wrote any."""
+    """The patterns of one kind in one part of patterns.toml; none: there are none."""
     table = read("patterns")[part]
     written = table if isinstance(table, str) else table.get(name, "")
     return tuple(line.replace("\\n", "\n") for line in written.strip("\n").split("\n")) if written else ()

@@ -106,7 +106,7 @@ def planned(options: argparse.Namespace) -> Plan:
 
 
 def sentences(plan: Plan, done: Sequence[str]) -> str:
-    """What the plan is, for whoever is about to start it."""
+    """What the plan is, for the operator who is about to start it."""
     sizes, steps = plan.sizes, list(plan.steps())
     left = [step for step in steps if step.key not in set(done)]
     engine_s, learner_s = sum(step.engine_s for step in left), sum(step.learner_s for step in left)
@@ -185,6 +185,6 @@ def main(arguments: Sequence[str]) -> int:
 
 if __name__ == "__main__":
     pipes.end_with_reader()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it politely has everything stopped
-    os.umask(0o077)  # what people said, and keys, are nobody else's
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite end stops everything
+    os.umask(0o077)  # what people said, and keys, are the owner's alone
     raise SystemExit(main(sys.argv[1:]))

@@ -62,7 +62,7 @@ ARMS: dict[str, Arm] = {
 }
 
 USUAL = tuple(name for name, arm in ARMS.items() if arm.kind != "shown")
-"""Who is compared where nobody says: few-shot's prompts are twenty times as long."""
+"""The arms that are compared by default: few-shot's prompts are twenty times as long."""
 
 
 def chosen(names: Iterable[str], settings: Iterable[str] = ()) -> tuple[Arm, ...]:

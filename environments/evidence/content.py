@@ -133,7 +133,7 @@ from which on the topic is whole. Half is chance between two."""
 TOLD = 1.0
 """How much a whole reply tells: a word that belongs to this question alone, or a few that belong to few."""
 NEW = 0.3
-"""What a word counts that no reference tells: it may be a good one that nobody thought of, or nonsense."""
+"""What a word counts that no reference tells: it may be a good one that was not thought of, or nonsense."""
 FALL = 2.0
 """Nats a token below the floor that leave 1/e of the fluency."""
 

@@ -21,8 +21,8 @@ Place = tuple[str, int]
 """An arm after so many updates."""
 
 DEFAULT = "combined"
-"""The arm whose recipe is the default: it is named in the headline whoever is ahead, since whoever is picked for being
-ahead was lucky too."""
+"""The arm whose recipe is the default: it is named in the headline whichever arm is ahead, since an arm picked for
+being ahead was lucky too."""
 
 MEASURES = {
     "style": "Style: the share of the person’s wishes that a first answer obeys",
@@ -156,7 +156,8 @@ class Findings:
 
     def mended(self) -> Interval | None:
         """The share of the base's content that is left of its replies as the person would have written them: what is
-        kept by whoever learns that perfectly, and answers as the base does. Their language is taken for the reply's."""
+        kept by a model that learns that perfectly, and answers as the base does. Their language is taken for the
+        reply's."""
         theirs, base = self.values("mended", BASE, 0), self.values("content", BASE, 0)
         return statistics.ratio(theirs, base) if sum(base.values()) else None
 
@@ -265,7 +266,7 @@ class Findings:
         return crossings.items(list(self._by[PACK, BASE, 0].values()), self._by[PACK, arm, update])
 
     def _beside_base(self, measure: str, arm: str, update: int) -> tuple[Values, Values] | None:
-        """A measure of the pack and the base's of the same items, which it is asked once, whoever talks."""
+        """A measure of the pack and the base's of the same items, which it is asked once, whichever person talks."""
         ours = self.values(measure, arm, update, PACK)
         asked = {pair.prompt: value for pair, value in self.values(measure, BASE, 0, PACK).items()}
         if not ours or any(pair.prompt not in asked for pair in ours):

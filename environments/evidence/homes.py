@@ -26,7 +26,7 @@ run, and cores would wait with it. Where engines have room for more batches at a
 
 
 class Door(House, Protocol):
-    """A private Talkback, as whoever runs it, as its clients, and as its engine's reader."""
+    """A private Talkback, as its operator, as its clients, and as its engine's reader."""
 
     async def make_lines(self, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Mapping[str, str]]: ...
 

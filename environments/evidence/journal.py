@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 
 class JournalUnreadable(TalkbackError):
-    """A line in the middle of a journal is no row: somebody else wrote to it."""
+    """A line in the middle of a journal is no row: another program wrote to it."""
 
     code, status = "journal_unreadable", 409
 

@@ -25,7 +25,7 @@ _given_out: set[int] = set()
 
 
 def free_ports(number: int) -> list[int]:
-    """Ports of this machine on which nobody listens now, and that were not given out before."""
+    """Ports of this machine on which no process listens now, and that were not given out before."""
     found, held = list[int](), list[socket.socket]()
     try:
         while len(found) < number:

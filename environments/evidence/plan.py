@@ -48,7 +48,7 @@ class Sizes:
     """Items of the general pack, asked of the base and of what each arm comes to."""
     reply_tokens: int = 256
     """Where a reply is cut, in sessions and in probes: who looks hears as much as who talks. One that was cut
-    teaches what somebody wrote in its place, or nothing, and the small model is often long."""
+    teaches what a person wrote in its place, or nothing, and the small model is often long."""
     rewrites: int = 1
     """How often a person asks for a change before they give up. What was said before is read again with every reply and
     every sample, so more of it costs far more than another question."""
@@ -107,7 +107,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """A whole run. The same plan asks the same things, whoever runs it."""
+    """A whole run. The same plan asks the same things each time it is run."""
 
     arms: tuple[Arm, ...]
     seeds: tuple[int, ...]
@@ -127,7 +127,7 @@ class Plan:
         return self._pair(seed)[0]
 
     def other(self, seed: int) -> Persona:
-        """Somebody else, whom nobody taught: the same replies are held against their wishes."""
+        """Another person, who taught nothing: the same replies are held against their wishes."""
         return self._pair(seed)[1]
 
     def training(self, seed: int) -> list[Task]:

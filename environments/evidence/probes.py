@@ -1,4 +1,4 @@
-"""What somebody who comes fresh would get: held-out prompts, first answers, pinned weights, nothing learned from it."""
+"""What a newcomer would get: held-out prompts, first answers, pinned weights, nothing learned from it."""
 
 from __future__ import annotations
 

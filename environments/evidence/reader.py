@@ -26,7 +26,7 @@ class EngineReader:
     """Log-probs from the engine of a private Talkback, under any of its weights."""
 
     PRIORITY = -1
-    """After votes: the learner waits for those, and nobody for this before the report."""
+    """After votes: the learner waits for those, and nothing waits for this before the report."""
 
     def __init__(
         self, engine: Engine, model: Path, folder: Path, *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep

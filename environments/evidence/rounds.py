@@ -24,7 +24,7 @@ Write = Callable[..., Mapping[str, Any]]
 
 
 class House(Protocol):
-    """Where a line lives, as whoever runs it sees it."""
+    """Where a line lives, as its operator sees it."""
 
     @property
     def at_once(self) -> int: ...
@@ -53,7 +53,7 @@ class Rounds:
         clock: Callable[[], float],
     ) -> None:
         """`live` says what answers on this line, `place` is the seed's and the arm's among those who wait, and `person`
-        makes whoever talks in a session, from who they are and a seed."""
+        makes the person who talks in a session, from who they are and a seed."""
         self.plan, self.arm, self.seed = plan, arm, seed
         self._line, self._house, self._journal, self._live = line, house, journal, live
         self._turnstile, self._place, self._person = turnstile, place, person

@@ -55,7 +55,7 @@ class Running:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """`person` makes whoever talks in a session, from who they are and a seed; None: a scripted user."""
+        """`person` makes the one who talks in a session, from a persona and a seed; None: a scripted user."""
         self.plan, self.journal, self.rows = plan, journal, rows
         self._homes, self._say = [Home(door, plan) for door in doors], say
         self._person = person or partial(ScriptedUser, writes=plan.sizes.writes)
@@ -117,7 +117,7 @@ class Running:
 
     async def _seed(self, number: int, seed: int, home: Home) -> None:
         """Begin the arms of a seed that live there: what learns when there is a place for it, so that the next seed
-        begins while the last arms of this one learn. Whoever began first is answered first."""
+        begins while the last arms of this one learn. The seed that began first is answered first."""
         base = next((arm for arm in self.plan.arms if arm.kind == "frozen"), None)
 
         async def arm_of(at: int, arm: Arm) -> None:
@@ -134,7 +134,7 @@ class Running:
                 await self._pack(probe)
 
         async def refer() -> None:
-            """Further replies of the base: asked by whoever comes first, since every arm has one base."""
+            """Further replies of the base: asked by the arm that comes first, since every arm has one base."""
             if f"references/{seed}" in self.journal:
                 return
             first, rank = self.plan.arms[0], (PROBING, number, 0, len(self.plan.arms))
@@ -158,7 +158,7 @@ class Running:
             self._soon(arm_of(at, arm)).add_done_callback(lambda _: home.places.release())
 
     async def _learns(self, arm: Arm, seed: int, number: int, at: int, base: Arm | None) -> None:
-        """Round after round, each followed by a probe that nobody waits for."""
+        """Round after round, each followed by a probe that no round waits for."""
         earlier = self._soon(self._begin(arm, seed, number, at, base))
         before = Probe(arm, seed, 0, BASE)
         rounds = self._rounds(arm, seed, (number, at))
@@ -210,7 +210,7 @@ class Running:
         return failed
 
     def _soon(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Begin something that nobody waits for before the end."""
+        """Begin work that is awaited at the end only."""
         task = asyncio.create_task(work)
         task.add_done_callback(self._over.put_nowait)
         self._later.append(task)

@@ -16,14 +16,14 @@ BASE = "base"
 """The arm that others are held against."""
 
 OWN, OTHER, PACK, REFERENCE = "own", "other-persona", "pack", "reference"
-"""Which set a row belongs to: held against the taught person's wishes; the same replies against somebody else's; the
+"""Which set a row belongs to: held against the taught person's wishes; the same replies against another person's; the
 general pack; further replies of the base, from which the measure of content takes its scale."""
 
 
 def scored(rows: Iterable[Row], said: Mapping[str, Sequence[str]] | None = None) -> list[dict[str, Any]]:
     """Every row, with what its reply shows.
 
-    "style" and "parts" where somebody's wishes are known; "content" with "topic", "substance" and "fluency", and
+    "style" and "parts" where a person's wishes are known; "content" with "topic", "substance" and "fluency", and
     "product" (style × content), where its question has references and the base read it (or nothing was read); with
     those, "mended" for the base's: the content of what the person would have written in its place, in its own words;
     "correct" where there is ground truth; "repetition" and "words" always; "copied" where `said` has what was said in

@@ -37,7 +37,7 @@ STREAMS, PLACES = 48, 96
 """Requests of one engine at a time, of sessions and probes together, and how many it takes: a token is the cheaper the
 more it writes at once, and the places that are left are the votes'."""
 READ = 128
-"""Prompt tokens that a step reads beside replies: nobody watches these, and votes wait behind what teachers read."""
+"""Prompt tokens that a step reads beside replies: no person watches these, and votes wait behind what teachers read."""
 SAID = 16
 """Tokens of a reply that are said at once, for the same reason: each saying costs the engine and the web a little."""
 FILL = 56
@@ -53,7 +53,7 @@ and how much nicer the last of several is. While the learner works there is a co
 replies does more with what is left than two that write half of them each; while it does not, the last has its core."""
 UNREAD_S = 1800.0
 """How long a text may wait to be read. It stands behind all votes, of which there may be some for many minutes, and
-whoever gave up and asked again would stand behind those that came later, too."""
+a client that gave up and asked again would stand behind those that came later, too."""
 STARTS = 3
 """How often a process may be started in all; one that ends more often has a fault, and its log says which."""
 
@@ -67,9 +67,9 @@ SETTINGS: dict[str, str] = {
     "CALIBRATION_VOTES": "0",
     "RETAIN_LAST": "100000",  # every checkpoint is asked again by its number
     "RETAIN_DAYS": "100000",
-    "LEARN_GIVES_WAY": "0",  # whoever talks is part of the run, and waits for what is learned
+    "LEARN_GIVES_WAY": "0",  # each who talks is part of the run, and waits for what is learned
     "LEARN_PROCESSES": "1",
-    "ENGINE_PRIORITIES": "0",  # nobody watches a reply grow here, and no batch is full before votes are cast
+    "ENGINE_PRIORITIES": "0",  # no person watches a reply grow here, and no batch is full before votes are cast
     "LOG_LEVEL": "INFO",
     "STOP_S": f"{STOP_S:g}",
     # What a person set for their own Talkback holds there, and not here.
@@ -223,7 +223,7 @@ class Stack:
         return keys
 
     async def rehearse(self) -> None:
-        """What runs rehearse is answered before anybody talks: from then on the engine is never idle."""
+        """What runs rehearse is answered before a person talks: from then on the engine is never idle."""
         await self.manage("rehearse")
 
     async def approve(self, number: int) -> None:
@@ -234,7 +234,7 @@ class Stack:
         return dict(json.loads(await self.manage("lines", "list", line, "--json"))[0])
 
     def client(self, key: str) -> Client:
-        """Whoever has this key, at this Talkback."""
+        """The client that has this key, at this Talkback."""
         client = Client(f"http://127.0.0.1:{self._web}", key, patience_s=600.0)
         self._clients.append(client)
         return client

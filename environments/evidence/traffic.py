@@ -20,7 +20,7 @@ from environments.tasks import Task
 from environments.users import User
 
 ON_ITS_WAY = ("writing", "served", "judging")
-"""Stages of a reply of which nobody knows yet whether it teaches."""
+"""Stages of a reply in which it is not known yet whether it teaches."""
 
 POLL_S = 2.0
 VERDICT_S = 1200.0
@@ -68,7 +68,7 @@ class Talkback(Protocol):
 
 
 class Operator(Protocol):
-    """What whoever runs this Talkback does."""
+    """What the operator of this Talkback does."""
 
     async def approve(self, number: int) -> None: ...
 
@@ -156,17 +156,17 @@ class Filled:
     sessions: int = 0
     """Since the arm began."""
     heard: int = 0
-    """Replies that somebody said something of, since the arm began: what the published figures call interactions."""
+    """Replies that a person said something of, since the arm began: what the published figures call interactions."""
     cut: int = 0
-    """Of these, those that were cut at their length, and teach nothing since nobody wrote anything instead."""
+    """Of these, those that were cut at their length, and teach nothing since no person wrote anything instead."""
     ready: list[str] = field(default_factory=list)
     """Completions that the next run may claim."""
     is_full: bool = False
     """A run begins with them, by what Talkback said of the last of them or did with one."""
     written: int = 0
-    """Of these, those in whose place somebody wrote."""
+    """Of these, those in whose place a person wrote."""
     unwritten: int = 0
-    """How many more are to be of what somebody wrote before a run begins with a batch's size of them, by what Talkback
+    """How many more rewrites it takes before a run begins with a batch's size of them, by what Talkback
     said of the last of them."""
     reasons: dict[str, int] = field(default_factory=dict)
     """Why others taught nothing, by Talkback's own word, since the arm began."""
@@ -202,7 +202,7 @@ class Line:
         self._client, self._operator, self._journal = client, operator, journal
         self._sleep, self._clock = sleep, clock
         self._replies: dict[str, bool] = {}  # completion: whether it may teach, of each reply that was heard
-        self._written: set[str] = set()  # completions in whose place somebody wrote
+        self._written: set[str] = set()  # completions in whose place a person wrote
         self._stood: dict[str, Mapping[str, Any]] = {}  # completion: what became of it
         self._spent: set[str] = set()  # completions that runs have had, or passed over
         self._sessions = 0
@@ -286,7 +286,7 @@ class Line:
             self._stood[completion] = await self._until(settled, VERDICT_S, "a reply was not judged")
 
     async def _claimed(self, ready: Sequence[str]) -> list[str] | None:
-        """Those that the first run has, once there is one. A run claims all of its batch at once, so whoever is seen
+        """Those that the first run has, once there is one. A run claims all of its batch at once, so one that is seen
         before it is looked at again."""
         for _ in range(2):
             for completion in ready:
@@ -337,6 +337,7 @@ class Line:
 
 
 def _is_passed_over(stood: Mapping[str, Any]) -> bool:
-    """Whether a run left this aside. Nobody here takes back what they said, and every recipe learns by what is said."""
+    """Whether a run left this aside. No person here takes back what they said, and every recipe learns by what is
+    said."""
     sample = stood.get("sample")
     return sample is not None and sample["status"] == "ready" and not stood["run"] and sample["place"] is None

@@ -12,7 +12,7 @@ Rank = tuple[int, ...]
 
 
 class Turnstile:
-    """At most `room` inside; of those who wait, the lowest rank first, and of one rank whoever came first.
+    """At most `room` inside; of those who wait, the lowest rank first, and of one rank the first to come.
 
     So one arm's sessions are through before the next arm's begin, and the learner has work early: with turns for all,
     every batch would be full at the same moment.

@@ -1,5 +1,5 @@
 """What people say, as files: one list of lines a kind and split. The two splits have no line in common. `plainer` is no
-list of lines: the words that somebody who wants plain ones writes in place of long ones."""
+list of lines: the words that a person who wants plain ones writes in place of long ones."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Metrics:
         self._recent: deque[tuple[float, int]] = deque(maxlen=40)  # seconds and new tokens of the last steps
 
     def drawn(self, tokens: int) -> None:
-        """Counted before anybody is told of them: who has heard that a reply ended finds all of it here."""
+        """Counted before any reader is told of them: who has heard that a reply ended finds all of it here."""
         self.new_tokens += tokens
 
     def step(self, seconds: float, new_tokens: int) -> None:

@@ -30,7 +30,7 @@ class Reply:
 
     def sink(self, loop: asyncio.AbstractEventLoop) -> Callable[[News], None]:
         def take(news: News) -> None:
-            with suppress(RuntimeError):  # the loop is closed: nobody listens any more
+            with suppress(RuntimeError):  # the loop is closed: no reader listens any more
                 loop.call_soon_threadsafe(self.arrivals.put_nowait, (self, news))
 
         return take

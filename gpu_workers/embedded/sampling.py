@@ -1,4 +1,4 @@
-"""How the next token is drawn. Row by row the same, whoever else is in the batch."""
+"""How the next token is drawn. Row by row the same, whatever else is in the batch."""
 
 from __future__ import annotations
 

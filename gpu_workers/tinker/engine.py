@@ -39,7 +39,7 @@ READY_S = 30.0
 class TinkerEngine:
     """Draws and scores with the base at Tinker, and with adapters that runs there have left.
 
-    Safe to share between threads and event loops. Every call raises EngineUnavailable when nobody answers,
+    Safe to share between threads and event loops. Every call raises EngineUnavailable when the service does not answer,
     EngineRefused when the service says no, or when it has nothing of what was asked for.
     """
 
@@ -82,7 +82,7 @@ class TinkerEngine:
         try:
             said = await asking
         except asyncio.CancelledError:
-            if name in self._running:  # whoever asked has left
+            if name in self._running:  # the caller has left
                 asking.cancel()
                 raise
             return Completion("", (), (), "abort", len(prompt_ids), weight_version=version)
@@ -171,7 +171,7 @@ class TinkerEngine:
             self.service.forget(files.read(path or "").tinker)
 
     async def serving(self) -> str:
-        """Nobody's full weights: those are learned and served here alone."""
+        """No full weights: those are learned and served here alone."""
         return ""
 
     async def adapters(self) -> dict[str, str]:
@@ -227,7 +227,7 @@ class TinkerEngine:
     # In between
 
     async def _sampler(self, adapter: str | None) -> tuple[Any, str]:
-        """Whoever draws for this adapter, and how its weights are called."""
+        """The client that draws for this adapter, and how its weights are called."""
         if adapter is None:
             return await asyncio.to_thread(self.service.sampler), "base"
         path = self.names.get(adapter)

@@ -129,7 +129,7 @@ class AdamParams:
 
 
 class Future:
-    """A request that has been answered already; what it came to is only told to whoever asks."""
+    """A request that has been answered already; what it came to is only told when it is asked for."""
 
     def __init__(self, ask: Callable[[], Any]) -> None:
         self._future: ConcurrentFuture[Any] = ConcurrentFuture()
@@ -282,7 +282,7 @@ class TrainingClient:
         *,
         loss_type_input: Literal["logprobs"] | None = None,
     ) -> Future:
-        """The loss is differentiated by whoever asks; its slopes come back as weights of a cross entropy."""
+        """The caller differentiates the loss; its slopes come back as weights of a cross entropy."""
 
         def ask() -> Any:
             targets = [datum.loss_fn_inputs["target_tokens"] for datum in data]

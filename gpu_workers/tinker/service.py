@@ -1,6 +1,6 @@
 """The boundary to Tinker, Thinking Machines' service for training and sampling: its clients, and how they fail.
 
-Everything that is asked of it leaves this machine. The `tinker` package is imported here, when somebody asks, and
+Everything that is asked of it leaves this machine. The `tinker` package is imported here, when it is asked, and
 nowhere else; `package` takes a stand-in with the same names (gpu_workers.tinker.fakes).
 """
 
@@ -76,7 +76,8 @@ class Service:
         return self.answered(self.client.create_training_client_from_state_with_optimizer(state))
 
     def sampler(self, weights: str | None = None) -> Any:
-        """Whoever samples and scores with the weights at that path; with the base's where there is none. Kept."""
+        """The client that samples and scores with the weights at that path; with the base's where there is none.
+        Kept."""
         key = weights or ""
         if (known := self._samplers.get(key)) is None:
             client = self.client
@@ -126,7 +127,7 @@ class Service:
         return self._tried(lambda: future.result(timeout=PATIENCE_S))
 
     async def awaited(self, future: Awaitable[Any]) -> Any:
-        """The same for whoever runs in an event loop."""
+        """The same for a caller in an event loop."""
         try:
             return await future
         except Exception as error:

@@ -213,7 +213,7 @@ async def test_a_rejected_one_says_in_words_what_failed(open_tab, candidate):  #
     tab = await open_tab("/console/checkpoints/1/")
     await settle(tab, PHONE)
     await expect(tab.locator("#verdict")).to_contain_text("Different questions get the same reply.")
-    await expect(tab.locator("#call")).to_contain_text("It failed the gate, and answers no one.")
+    await expect(tab.locator("#call")).to_contain_text("It failed the gate, and will not answer.")
     await picture(tab, "rejected-390")
     assert await tab.evaluate(SIDEWAYS) == []
 

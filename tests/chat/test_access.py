@@ -108,7 +108,7 @@ DOORS = ("/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/messages/
     ["{", "{}", json.dumps(HI | {"input": "Hi"}), json.dumps({"messages": ["x" * 300_000]})],
     ids=["no JSON", "empty", "good", "large"],
 )
-async def test_whoever_has_no_key_hears_nothing_else(async_client, path, body):
+async def test_a_stranger_without_a_key_hears_nothing_else(async_client, path, body):
     for headers in ({}, {"Authorization": "Bearer tb-nonsense"}):
         answer = await async_client.post(path, body, content_type="application/json", headers=headers)
         assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key")
@@ -150,7 +150,7 @@ def bound(api: NinjaAPI) -> list[Operation]:
 
 @pytest.mark.parametrize("path", ["/begins", "/plain"])
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer tb-nonsense"}])
-async def test_a_view_that_forgets_the_key_lets_nobody_in(key, path, headers):
+async def test_a_view_that_forgets_the_key_lets_no_request_in(key, path, headers):
     api = forgetful()
     answer = await TestAsyncClient(api).post(path, headers=headers)
     assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key")
@@ -449,7 +449,7 @@ async def test_while_redis_is_away_everybody_gets_in_and_it_is_said_once(knock, 
     assert len([line for line in caplog.records if line.name == "chat.limits"]) == 1
 
 
-async def test_a_key_without_limits_asks_nobody(key, monkeypatch, django_assert_num_queries):
+async def test_a_key_without_limits_asks_no_store(key, monkeypatch, django_assert_num_queries):
     def asked(*args):
         raise AssertionError("Redis was asked")
 

@@ -51,7 +51,7 @@ def more(text, words="And now?"):
 
 
 @pytest.mark.parametrize("reason", ["abort", "error"])
-def test_the_same_body_after_a_reply_that_nobody_got_is_the_same_turn(key, reason):
+def test_the_same_body_after_a_reply_that_was_lost_is_the_same_turn(key, reason):
     first = ended(begin(key), "Half a", reason)
     again = begin(key)
     assert (again.pk, again.completion_id, again.repeated) == (first.pk, first.completion_id, False)

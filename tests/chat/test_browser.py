@@ -137,7 +137,8 @@ SOCKET = """(() => {
         }
     };
 })()"""
-"""The page's socket, to be had by a test. Whoever connects is shown the newest turn, then the chips, and no more."""
+"""The page's socket, to be had by a test. A page that connects is shown the newest turn, then the chips, and no
+more."""
 
 
 async def test_of_what_is_pushed_only_what_has_a_place_on_the_page_is_shown(open_tab, engine, session):

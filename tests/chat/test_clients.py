@@ -98,7 +98,7 @@ SIDE = {
     "subagent context": ask(*TALK, said("[Subagent Context] You are a subagent.")),
     "subagent notice": ask(*TALK, said("A background task completed. Tell the user."), INTERNAL),
     "recovery": ask(*TALK, said(f"[Queued user message from a previous active turn; kept.]\nHi\n\n{RECOVERY}")),
-    "other": ask(*TALK, user("Words that nobody typed."), INTERNAL),
+    "other": ask(*TALK, user("Words that no person typed."), INTERNAL),
 }
 
 
@@ -141,7 +141,7 @@ def test_a_runtime_line_without_a_session_is_a_main_turn_like_any_other(about, s
 @pytest.mark.parametrize(
     ("kind", "messages"),
     [
-        ("other", [UNNAMED, user("Words that nobody typed.")]),
+        ("other", [UNNAMED, user("Words that no person typed.")]),
         ("heartbeat", [UNNAMED, user("[OpenClaw heartbeat poll] Look around.")]),
         ("cron", [UNNAMED, user("[cron:7f daily] Report.")]),
         ("subagent context", [UNNAMED, said("[Subagent Context] You are a subagent.")]),

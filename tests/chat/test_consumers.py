@@ -1,4 +1,4 @@
-"""A tab sees its session move, whoever moved it, and nobody else's."""
+"""A tab sees its own session move, by whichever tab or worker, and no other."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def Tab(session: Session, person) -> sockets.Tab:
     return sockets.Tab(f"/ws/chat/{session.pk}/", person)
 
 
-@pytest.mark.parametrize("who", ["ben", "nobody"])
-async def test_nobody_watches_what_is_not_theirs(session, ben, who):
+@pytest.mark.parametrize("who", ["ben", "no person"])
+async def test_no_person_watches_what_is_not_theirs(session, ben, who):
     async with Tab(session, ben if who == "ben" else None) as tab:
         assert await tab.ends() == (4403 if who == "ben" else 4401)
         await live.publish(await open_turn(session, HI), "A secret")
@@ -52,7 +52,7 @@ async def test_a_tab_that_comes_late_is_shown_what_there_is(session, ana, engine
         assert turn.text in await tab.sees(f'id="turn-{turn.pk}"')
 
 
-async def test_a_reply_goes_on_without_anybody_watching(session, engine):
+async def test_a_reply_goes_on_with_no_page_watching(session, engine):
     turn = await open_turn(session, HI)
     await live.start(turn, engine)
     assert (await Turn.objects.aget(pk=turn.pk)).status == Turn.Status.SERVED
@@ -114,7 +114,7 @@ async def test_a_thumb_shows_in_the_other_tab(session, ana, engine):
         await sync_to_async(Feedback.objects.give)(turn, by=ana, kind="thumb", value=1)
         fragment = await tab.sees("being judged")
         assert 'aria-label="Good reply" aria-pressed="true"' in fragment
-        assert "textarea" not in fragment  # what somebody is typing there stays
+        assert "textarea" not in fragment  # what a person is typing there stays
 
 
 async def test_a_chip_that_grows_by_itself_is_drawn_again(session, ana, engine, monkeypatch):

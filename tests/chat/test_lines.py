@@ -1,4 +1,4 @@
-"""Which checkpoint answers whom: each person's line, and nobody else's."""
+"""Which checkpoint answers whom: each person's line, and no other."""
 
 import asyncio
 import json

@@ -120,8 +120,9 @@ def test_of_an_account_that_goes_every_chat_is_held_before_a_row_of_any_is_touch
     assert not Session.objects.exists()
 
 
-def test_a_beat_waits_for_no_row_that_somebody_else_holds(turns, beside):
-    """One that waited held the rows that come before, and whoever changes several in another order wanted those."""
+def test_a_beat_waits_for_no_row_that_another_transaction_holds(turns, beside):
+    """One that waited held the rows that come before, and a process that changes several in another order wanted
+    those."""
     first, second = turns
     Turn.objects.update(text="")
     with transaction.atomic():
@@ -134,7 +135,7 @@ def test_a_beat_waits_for_no_row_that_somebody_else_holds(turns, beside):
     assert Turn.objects.get(pk=second.pk).text == "Two."
 
 
-def test_a_beat_waits_for_nobody_who_holds_the_session(turns, beside):
+def test_a_beat_waits_for_no_transaction_that_holds_the_session(turns, beside):
     """A reply's end holds it while it waits for the turn that the beat holds."""
     first, second = turns
     with transaction.atomic():

@@ -44,5 +44,5 @@ def test_nothing_runs_loads_or_asks(text):
     assert not [tag for tag in tags if re.search(r"^<(script|img|svg|div)|\son\w+=|hx-|javascript:", tag)]
 
 
-def test_links_tell_nobody_where_they_were():
+def test_links_tell_no_site_where_they_were():
     assert 'rel="noopener noreferrer"' in markdown.render("[link](https://example.org)")

@@ -42,7 +42,7 @@ class Exchange:
     reply: Message
     before: tuple[str, ...]
     """All that had been said and replied when the request was made; with the reply, what no two turns share unless
-    nobody can tell them apart."""
+    nothing tells them apart."""
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -184,7 +184,7 @@ class World:
             ]
             said = [*self.chance.sample(results, len(results)), *said]
         if not calls or self.choose((True, False)):
-            # a conversation that nothing names begins with words of its own, or nobody could tell it from another
+            # a conversation that nothing names begins with words of its own, or it could not be told from another
             words = self.choose(WORDS) if client.path or client.kind != "plain" else f"Hello, {next(self.number)}."
             said.append(client.words(words))
         self.send(key, client, client.path, said)
@@ -275,7 +275,7 @@ class World:
             return
         twins = self.alike[self.known(key, client, path[-1])]
         unfollowed = [turn for turn in twins if turn.pk not in self.followed]
-        true = (unfollowed or twins)[-1]  # of turns that nobody can tell apart, the newest that was not continued
+        true = (unfollowed or twins)[-1]  # of turns that nothing tells apart, the newest that was not continued
         if since is not None and turns[0].follows_id is None:
             self.unsure.add(true.pk)  # it may say nothing where it cannot know, and only there
             assert true.pk in self.next_states or since == len(path) or self.looks_alike(path, since)

@@ -1,4 +1,4 @@
-"""Messages become the same ids as the model was taught with, and nobody can write a control token."""
+"""Messages become the same ids as the model was taught with, and no person can write a control token."""
 
 import json
 
@@ -167,7 +167,7 @@ def test_cutting_loses_nothing():
     assert list(pieces("x", None)) == ["x"]
 
 
-def test_the_mark_is_a_character_nobody_wrote():
+def test_the_mark_is_a_character_no_person_wrote():
     assert unused("\ufdd0", [{"content": "\ufdd1"}]) == "\ufdd2"
 
 
@@ -275,7 +275,7 @@ def test_what_a_persons_reply_spells_ends_nothing(tiny_model, words):
         (
             "{% for m in messages %}[{{ m.role }}] {{ m.content }} </s>\n{% endfor %}",
             "[assistant] {} </s>",
-        ),  # begun by nobody
+        ),  # without a first message
         ("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:", "{}"),  # and none to end
     ],
 )

@@ -223,7 +223,7 @@ async def test_an_items_reference_is_the_item_itself(ask, engine):
     assert (await ask({"input": more})).status_code == 200
     assert (await Turn.objects.alatest("created_at")).messages[1]["content"] == "Hello, captain."
     unknown = await ask(
-        {"input": [{"type": "item_reference", "id": "msg_nobodys"}, {"role": "user", "content": "Bye"}]}
+        {"input": [{"type": "item_reference", "id": "msg_unknown"}, {"role": "user", "content": "Bye"}]}
     )
     assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "response_not_found")
 

@@ -129,7 +129,7 @@ RESULT = [{"type": "tool_result", "tool_use_id": "a", "content": BROKEN}]
     ],
 )
 def test_of_thousands_of_faults_the_first_is_the_answer(kind, body):
-    """Nobody waits while the others are found: all of them share one event loop."""
+    """No request waits while the others are found: all of them share one event loop."""
     with pytest.raises(ValidationError) as refused:
         kind.model_validate(body)
     assert refused.value.error_count() <= 4  # a union tells of each type that it tried

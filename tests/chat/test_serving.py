@@ -90,7 +90,7 @@ async def test_a_proxys_word_for_https_counts_where_the_settings_trust_it(proxy,
         async with asking as tab:
             with pytest.raises(websockets.ConnectionClosed) as closed:
                 await tab.recv()
-        assert closed.value.rcvd.code == 4401  # it was opened, for a page of ours; it is nobody's
+        assert closed.value.rcvd.code == 4401  # it was opened, for a page of ours; it is no person's
     else:
         with pytest.raises(websockets.InvalidStatus) as refused:
             await asking

@@ -108,7 +108,7 @@ async def test_a_clients_name_comes_before_an_id(post, chat):
     assert one.closed_at is None
 
 
-@pytest.mark.parametrize("whose", ["another key", "another person", "the browser", "nobody"])
+@pytest.mark.parametrize("whose", ["another key", "another person", "the browser", "no person"])
 async def test_only_the_keys_own_sessions_are_there(post, chat, key, ana, ben, whose):
     await chat()
     session = await Session.objects.aget()
@@ -118,7 +118,7 @@ async def test_only_the_keys_own_sessions_are_there(post, chat, key, ana, ben, w
     elif whose == "the browser":
         name = str((await Session.objects.acreate(user=ana)).pk)
     else:
-        name = "%00nobody"
+        name = "%00unknown"
     answer = await post(f"/v1/sessions/{name}/close", secret=secret)
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "session_not_found")
     assert not await Session.objects.exclude(closed_at=None).aexists()

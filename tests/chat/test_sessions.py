@@ -179,7 +179,7 @@ def test_a_history_that_was_cut_between_a_call_and_its_result_goes_on(key: ApiKe
     assert sessions.find(key, cut, external_id="s1") == (session, told if is_known else None)
 
 
-def test_of_two_equal_conversations_the_one_that_nobody_continued_goes_on(key: ApiKey):
+def test_of_two_equal_conversations_the_one_that_was_not_continued_goes_on(key: ApiKey):
     first = served(Session.objects.create(user=key.user, key=key), HI[:1], "Hello.")
     second = served(Session.objects.create(user=key.user, key=key), HI[:1], "Hello.")
     turns.open_turn(second.session, HI, follows=second)

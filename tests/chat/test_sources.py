@@ -94,7 +94,7 @@ def test_of_an_ordinary_reply_every_letter_has_its_place():
     ("shown", "known", "text", "places"),
     [
         ("a, b", [0, None, None, 5], "a**, b", [0, 3, 4, 5]),
-        ("a.b", [0, None, 4], "a..)b", [0, None, 4]),  # the first or the second: nobody knows
+        ("a.b", [0, None, 4], "a..)b", [0, None, 4]),  # the first or the second: that is undecided
         ("a<b", [0, None, 5], "a&lt;b", [0, None, 5]),  # it stands nowhere as it is shown
         (".", [None], "* .", [2]),
         ("", [], "***", []),

@@ -107,7 +107,7 @@ def full(ben, engine, opened) -> Iterator[Callable[[], None]]:
 
 @pytest.fixture
 def locked(opened) -> Iterator[None]:
-    """Another program that writes SQLite's file and does not end; nobody waits long for it here."""
+    """Another program that writes SQLite's file and does not end; no request waits long for it here."""
     if connection.vendor != "sqlite":
         pytest.skip("only SQLite is locked as a whole")
 
@@ -145,7 +145,7 @@ async def test_a_full_disk_is_507_at_every_door_and_nothing_is_stored(api, key, 
     assert "disk of this Talkback is full" in answer.json()["error"]["message"]
     assert not await Turn.objects.filter(session__key=key).aexists()
     assert not await Session.objects.filter(key=key).aexists()
-    assert engine.calls == []  # nobody computes what cannot be kept
+    assert engine.calls == []  # no engine computes what cannot be kept
 
 
 @pytest.mark.parametrize("door", DOORS)

@@ -1,4 +1,4 @@
-"""The chat's pages: one message is one turn, whoever sends it how often; nobody sees another's."""
+"""The chat's pages: one message is one turn, however often it is sent; no person sees another's."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_a_visit_shows_the_newest_chat(page, session):
     assert answer.headers["Location"] == f"/chats/{session.pk}/"
 
 
-async def test_whoever_is_not_signed_in_is_asked_to(async_client, session):
+async def test_a_person_who_is_not_signed_in_is_asked_to(async_client, session):
     for path in ("/", "/chats/new/", f"/chats/{session.pk}/"):
         answer = await async_client.get(path)
         assert answer.headers["Location"].startswith("/login/")
@@ -165,7 +165,7 @@ async def test_a_page_without_a_message_id_says_to_reload(page, engine, htmx):
     assert "out of date" in answer.content.decode()
 
 
-async def test_a_message_id_of_somebody_else_gives_nothing_away(page, ben, engine, message, htmx):
+async def test_another_persons_message_id_gives_nothing_away(page, ben, engine, message, htmx):
     theirs = await Session.objects.acreate(user=ben)
     await open_turn(theirs, HI, completion_id=f"chatcmpl-{uuid.UUID(message['message_id']).hex}")
     answer = await page.post("/chats/", message, headers=htmx)
@@ -174,7 +174,7 @@ async def test_a_message_id_of_somebody_else_gives_nothing_away(page, ben, engin
 
 
 @pytest.mark.parametrize("what", ["", "say/", "stop/", "rename/", "learning/", "delete/"])
-@pytest.mark.parametrize("whose", ["ben", "nobody"])
+@pytest.mark.parametrize("whose", ["ben", "no person"])
 async def test_other_peoples_chats_are_not_there(page, ben, message, what, whose):
     pk = (await Session.objects.acreate(user=ben)).pk if whose == "ben" else uuid.uuid4()
     path = f"/chats/{pk}/{what}"

@@ -28,7 +28,7 @@ def test_the_official_client_is_pleased(site, key, engine, tmp_path: Path):
     engine.says(CALL + "\n" + CALL.replace("Lisbon", "Porto"), to="user\nparallel<", times=2)
     engine.says("It is warm in both.", to="28 degrees")
     engine.says('{"town": "Lisbon"}', to="schema")
-    engine.says("A long answer that nobody waits for. " * 40, to="abort")
+    engine.says("A long answer that is not awaited. " * 40, to="abort")
     engine.hold(after=300)  # only the long one comes so far: it waits there until its reader has left
     shutil.copy(HERE / "openai.mjs", tmp_path)
     (tmp_path / "node_modules").symlink_to(MODULES)
@@ -71,8 +71,8 @@ def test_the_official_client_is_pleased(site, key, engine, tmp_path: Path):
     assert seen["errors"]["fault"]["param"] == "temperature"
     assert seen["abort"]["words"] >= 1
 
-    async def nobody_waits() -> bool:
+    async def no_reply_waits() -> bool:
         return not await Turn.objects.filter(status=Turn.Status.ANSWERING).aexists()
 
-    asyncio.run(until(nobody_waits, "the aborted reply is closed"))
+    asyncio.run(until(no_reply_waits, "the aborted reply is closed"))
     assert Turn.objects.get(finish_reason="abort").completion_id in engine.aborted

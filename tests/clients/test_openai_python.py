@@ -474,7 +474,7 @@ async def test_readers_that_leave_at_any_moment_leave_no_turn_behind(site, key, 
         return {call.request_id for call in engine.asked("stream")} == set(engine.aborted)
 
     await until(all_closed, "no turn waits for a reader", within_s=20)
-    await until(all_stopped, "nothing is written for anybody", within_s=20)
+    await until(all_stopped, "nothing is written any more", within_s=20)
     made = {turn.completion_id async for turn in Turn.objects.all()}
     assert 10 <= len(made) <= 40
     assert set(engine.aborted) <= made

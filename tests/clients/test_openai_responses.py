@@ -154,7 +154,7 @@ def test_an_answer_is_found_again(client, engine, site, ben):
     again = client.responses.retrieve(answer.id)
     assert (again.output, again.status, again.model) == (answer.output, "completed", "talkback@0")
     with pytest.raises(openai.NotFoundError):
-        client.responses.retrieve("resp_nobodys")
+        client.responses.retrieve("resp_unknown")
 
 
 def test_another_persons_answers_are_not_found(client, engine, site, ben):

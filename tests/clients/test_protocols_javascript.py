@@ -54,7 +54,7 @@ def test_anthropics_client_is_pleased(site, key, engine, script):
     engine.says("Hello again.", to=f"{USER}stream<")
     engine.says("It is warm.", to="31 degrees")
     engine.says(f"Let me look.\n{call('Lisbon')}\n{call('Porto')}", to=f"{USER}tools<")
-    engine.says("A long answer that nobody waits for. " * 40, to=f"{USER}abort<")
+    engine.says("A long answer that is not awaited. " * 40, to=f"{USER}abort<")
     engine.hold(after=300)  # only the long one comes so far: it waits there until its reader has left
 
     seen = found(script("anthropic.mjs", BASE_URL=site, API_KEY=key.secret))
@@ -83,10 +83,10 @@ def test_anthropics_client_is_pleased(site, key, engine, script):
     assert told.follows == asked
     assert [said["content"] for said in asked.next_state] == ["Lisbon: 31 degrees", "Porto: 31 degrees"]
 
-    async def nobody_waits() -> bool:
+    async def no_reply_waits() -> bool:
         return not await Turn.objects.filter(status=Turn.Status.ANSWERING).aexists()
 
-    asyncio.run(until(nobody_waits, "the aborted reply is closed"))
+    asyncio.run(until(no_reply_waits, "the aborted reply is closed"))
     assert Turn.objects.get(finish_reason="abort").completion_id in engine.aborted
 
 

@@ -64,13 +64,13 @@ async def test_loading_twice_is_harmless_and_another_folder_is_refused(
 
 async def test_an_adapter_that_is_not_held_is_missing(client: Engine) -> None:
     with pytest.raises(AdapterMissing):
-        await client.generate(PROMPT, GREEDY, adapter="nobody")
+        await client.generate(PROMPT, GREEDY, adapter="unknown")
     with pytest.raises(AdapterMissing):
-        await anext(client.stream(PROMPT, GREEDY, adapter="nobody"))
+        await anext(client.stream(PROMPT, GREEDY, adapter="unknown"))
     with pytest.raises(AdapterMissing):
-        await client.score(PROMPT, (5,), adapter="nobody")
+        await client.score(PROMPT, (5,), adapter="unknown")
     with pytest.raises(AdapterMissing):
-        await client.unload_adapter("nobody")
+        await client.unload_adapter("unknown")
 
 
 async def test_of_two_who_unload_an_adapter_the_later_one_is_told_that_it_is_gone(

@@ -147,7 +147,7 @@ def test_a_lesson_becomes_weights_that_sglang_answers_with_and_is_undone(
     wait_for("there is a checkpoint", lambda: sum(standing().values()) == 2, 600, every_s=3)
     wait_for("the exam is over", lambda: not standing()["candidate"], 600, every_s=3)
     assert standing()["passed"] == 1, stack.manage("checkpoints", "list")
-    assert person.ask("And now?")["model"] == "talkback@0"  # nobody has said yes
+    assert person.ask("And now?")["model"] == "talkback@0"  # no operator has said yes
 
     # approve and swap: each SGLang holds the adapter, has proven it, and the next replies are by it
     before = person.ask_at_once(*QUESTIONS)
@@ -178,7 +178,7 @@ def test_a_lesson_becomes_weights_that_sglang_answers_with_and_is_undone(
         assert alike(person.ask_at_once(*QUESTIONS), taught)
         assert asyncio.run(said(servers[0], adapter)) == pytest.approx(learned, abs=1e-3)
         assert "Nothing was missing." in stack.manage("engines", "--repair")
-        if not has_router:  # one that nobody told may ask it too early, and Talkback then asks the other
+        if not has_router:  # one that was not told may ask it too early, and Talkback then asks the other
             assert "never been loaded" not in processes.log(servers[0])[log_so_far:]
 
     # undo: each answers with the base, as it did before

@@ -99,7 +99,7 @@ async def test_a_stream_begins_before_its_reply_has_ended(client: Engine) -> Non
     async with aclosing(stream):
         first = await anext(stream)
 
-    # What arrives at once is one piece; that all 400 tokens do, nobody is slow enough for.
+    # What arrives at once is one piece; that all 400 tokens do, no reader is slow enough for.
     assert first.finish_reason is None
     assert 0 < len(first.ids) < 400
 
@@ -315,7 +315,7 @@ BAD_BODIES: list[tuple[dict[str, Any], str]] = [
     ({}, "should be provided"),
     ({"input_ids": [5] * 2048, "sampling_params": {"max_new_tokens": 4}}, "context length"),
     ({"input_ids": [5], "sampling_params": {"max_new_tokens": 5000}}, "context length"),
-    ({"input_ids": [5], "lora_path": "nobody"}, "loaded"),
+    ({"input_ids": [5], "lora_path": "unknown"}, "loaded"),
     ({"input_ids": [5, 6], "return_logprob": True, "logprob_start_len": 9}, "higher than the number of input tokens"),
 ]
 
@@ -346,7 +346,7 @@ async def test_a_body_of_another_shape_is_refused_as_openai_does(wire: httpx.Asy
 
 
 async def test_an_error_inside_a_stream_is_an_event(wire: httpx.AsyncClient) -> None:
-    response = await wire.post("/generate", json={"input_ids": [5], "stream": True, "lora_path": "nobody"})
+    response = await wire.post("/generate", json={"input_ids": [5], "stream": True, "lora_path": "unknown"})
 
     events = [line[6:] for line in response.text.splitlines() if line.startswith("data: ")]
     assert response.status_code == 200

@@ -88,7 +88,7 @@ async def test_what_is_loaded_each_holds_and_answers_with(
         assert list(reply.ids) == reference.greedy(PROMPT, 8, adapter=folder)
         assert tuple(id for piece in pieces for id in piece.ids) == reply.ids
     with pytest.raises(AdapterMissing):
-        await fleet.generate(PROMPT, GREEDY, adapter="nobody")
+        await fleet.generate(PROMPT, GREEDY, adapter="unknown")
 
     await fleet.unload_adapter("a")
     assert await held(pair) == [set(), set()]
@@ -147,7 +147,7 @@ async def test_full_weights_are_asked_for_by_their_name(
     other = Reference(other_model).greedy(PROMPT, 8)
 
     assert list((await fleet.generate(PROMPT, GREEDY, adapter=name)).ids) == other
-    with pytest.raises(AdapterMissing):  # nobody serves the base, and nobody answers in its place
+    with pytest.raises(AdapterMissing):  # no server has the base, and none answers in its place
         await fleet.generate(PROMPT, GREEDY)
     assert list((await fleet.generate(PROMPT, GREEDY, adapter=name)).ids) == other
 
@@ -171,7 +171,7 @@ async def test_one_that_is_killed_comes_back_only_with_what_the_other_answers_wi
     servers.kill(first)
     await ask()
     kept = shutil.move(folder, tmp_path / "kept")
-    write_tiny_adapter(folder, seed=12)  # somebody wrote over it: what is loaded anew is something else
+    write_tiny_adapter(folder, seed=12)  # the file was overwritten: what is loaded anew is something else
     await asyncio.to_thread(servers.start, first)
     assert (await held(pair))[0] == set()
     await ask()

@@ -120,9 +120,9 @@ async def test_7_a_server_is_never_known_by_the_name_of_its_model(
     served = (await wire.get("/v1/models")).json()["data"][0]["id"]
     if server.kind == "sglang":
         assert served == str(other_model)
-        body = {"model": "nobody-knows", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
+        body = {"model": "unknown-model", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
         answer = await wire.post("/v1/chat/completions", json=body)
-        assert (answer.status_code, answer.json()["model"]) == (200, "nobody-knows")
+        assert (answer.status_code, answer.json()["model"]) == (200, "unknown-model")
     assert (await client.info())["weight_version"] == "v2"  # which is what is asked instead
 
 
@@ -155,7 +155,7 @@ async def test_9_while_paused_only_ready_answers_at_once(
     await client.pause("retract")
     assert (await wire.get("/ready")).status_code == 503
     assert not await client.ready()
-    if server.kind == "sglang":  # /health asks for a token, which nobody samples now
+    if server.kind == "sglang":  # /health asks for a token, which is not sampled now
         with pytest.raises(httpx.ReadTimeout):
             await wire.get("/health", timeout=2)
 

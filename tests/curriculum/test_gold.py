@@ -12,7 +12,7 @@ from judge import gold
 FILES = Path(curriculum.phrasings.__file__).parent
 
 TELLING = 4
-"""Words from which on a follow-up is somebody's own: "thanks" and "ok" belong to everybody."""
+"""Words from which on a follow-up is one author's own: "thanks" and "ok" belong to all."""
 
 
 def plain(text: str) -> str:

@@ -59,7 +59,7 @@ def test_a_key_is_written_once(tmp_path: Path) -> None:
         ('{"key": "a"}\n{"key": "a"}\n', "says a twice"),
     ],
 )
-def test_what_somebody_else_wrote_is_refused_with_its_line(tmp_path: Path, content: str, said: str) -> None:
+def test_what_another_program_wrote_is_refused_with_its_line(tmp_path: Path, content: str, said: str) -> None:
     path = tmp_path / "journal.jsonl"
     path.write_text(content)
     with pytest.raises(JournalUnreadable, match=said):

@@ -74,7 +74,7 @@ def test_rates_count_first_replies(door, capsys):
     door.replies = ["One.", ("One. Two", "length"), "One!", "One. Two. Three."]
     _, out, _ = run(capsys, "rates", "--key", "k", "--tasks", "open:4", "--at-once", "1")
     shares = dict(line.split() for line in out.splitlines()[:-1])
-    assert shares["short"] == "0.50"  # of the one that was cut nobody knows, and three sentences are too many
+    assert shares["short"] == "0.50"  # the one that was cut is undecided, and three sentences are too many
     assert shares["no-exclamation"] == "0.75"
     assert out.splitlines()[-1] == "of 4 first replies, 3 of which came to their end"
 
@@ -89,7 +89,7 @@ def test_people_lists_every_wish(capsys):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--persona", "nobody"), "Nobody is called 'nobody'"),
+        (("--persona", "unknown"), "There is no persona 'unknown'"),
         (("--persona", "none.jsonl"), "none.jsonl: No such file"),
         (("--tasks", "riddle:3"), "--tasks riddle:3: it reads open:8"),
         (("--tasks", "open"), "it reads open:8"),

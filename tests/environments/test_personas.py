@@ -106,7 +106,7 @@ def test_a_file_brings_people_of_ones_own(tmp_path):
         ({"wishes": ["short"]}, "line 2: name is missing"),
         ({"name": "a"}, "line 2: wishes is a list"),
         ({"name": "a", "wishes": []}, "line 2: wishes is a list"),
-        ({"name": "a", "wishes": ["brief"]}, "line 2: nobody knows the wish 'brief'. Known are short, long"),
+        ({"name": "a", "wishes": ["brief"]}, "line 2: there is no wish 'brief'. Known are short, long"),
         ({"name": "a", "wishes": ["short", "long"]}, "line 2: no reply can be both 'short' and 'long'"),
         ({"name": "a", "wishes": ["short", "short"]}, "line 2: a wish stands there twice"),
         (
@@ -127,8 +127,8 @@ def test_what_is_wrong_with_a_file_is_said_by_line(tmp_path, line, says):
     assert says in str(refused.value)
 
 
-def test_a_file_that_names_nobody_is_refused(tmp_path):
-    with pytest.raises(Unplayable, match="names nobody"):
+def test_a_file_that_names_no_persona_is_refused(tmp_path):
+    with pytest.raises(Unplayable, match="names no persona"):
         personas.load(written(tmp_path, "", " "))
 
 
@@ -137,11 +137,11 @@ def test_every_wish_makes_a_person_by_its_name(name):
     assert personas.named(name).wishes == (name,)
 
 
-def test_wishes_that_contradict_make_nobody():
+def test_wishes_that_contradict_make_no_persona():
     with pytest.raises(Unplayable, match="no reply can be both"):
         personas.named("short+long")
 
 
-def test_a_name_that_nobody_has_says_who_there_is():
+def test_an_unknown_name_says_who_there_is():
     with pytest.raises(Unplayable, match="There are student, teacher, assistant"):
         personas.named("headmaster")

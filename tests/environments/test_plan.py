@@ -95,7 +95,7 @@ def test_every_arm_plays_the_same_sessions_and_no_probe_is_among_them(model: Pat
     assert one == other
     asked = {task.prompt for _, task, _ in one}
     assert not asked & {task.prompt for task in found.heldout(1)}
-    assert len({seed for _, _, seed in one}) == 300  # nobody says the same twice, also where tasks begin again
+    assert len({seed for _, _, seed in one}) == 300  # no person says the same twice, also where tasks begin again
     assert one != list(islice(sessions(found, 2), 300))
 
 
@@ -174,7 +174,7 @@ def test_people_of_a_file_are_taken_in_turn_and_its_prompts_are_parted(model: Pa
 @pytest.mark.parametrize(
     ("file", "text", "said"),
     [
-        ("people", '{"name": "x", "wishes": ["loud"]}', r"people\.jsonl, line 1: nobody knows the wish 'loud'"),
+        ("people", '{"name": "x", "wishes": ["loud"]}', r"people\.jsonl, line 1: there is no wish 'loud'"),
         ("prompts", '{"prompt": "a"}\n{', r"prompts\.jsonl, line 2 is no JSON"),
         ("prompts", '{"prompt": "a"}', "half are held out"),
     ],
@@ -192,7 +192,7 @@ def test_what_cannot_be_planned_is_said_before_anything_starts(model: Path, tmp_
     with pytest.raises(Unplayable, match=r"holds no config\.json"):
         a_plan(tmp_path)
     with pytest.raises(Unplayable, match="cannot be read"):
-        a_plan(model, people=tmp_path / "nobody.jsonl")
+        a_plan(model, people=tmp_path / "missing.jsonl")
     with pytest.raises(Unplayable, match="Seeds are different"):
         a_plan(model, seeds=(1, 1))
     with pytest.raises(Unplayable, match="samples is more than 1: one session may bring 2"):

@@ -65,7 +65,7 @@ class Together(FakeEngine):
 
 @pytest.mark.asyncio
 async def test_a_full_engine_lets_go_of_the_oldest_that_nothing_is_read_under(tiny_model: Path, tmp_path: Path) -> None:
-    """More checkpoints are probed than an engine has places, and who only reads has nobody make room."""
+    """More checkpoints are probed than an engine has places, and who only reads makes no other leave."""
     for number in (2, 3, 4):
         (tmp_path / "checkpoints" / f"talkback-{number}-x").mkdir(parents=True)
     engine = Together(tiny_model, parties=4)

@@ -155,7 +155,7 @@ class FakeClient:
         told.talking[self.line] += self.use == "talk"
         if len(told.lines[self.line].waiting) >= SAMPLES:
             told.late = max(told.late, told.talking[self.line])
-        await asyncio.sleep(0)  # no time passes: whoever else may talk now begins
+        await asyncio.sleep(0)  # no time passes: any other that may talk now begins
         told.talking[self.line] -= self.use == "talk"
         if told.dies_after is not None and told.asked.total() >= told.dies_after:
             raise Killed
@@ -178,7 +178,7 @@ class FakeClient:
         return Completion(completion, text, ends, f"talkback@{number}", tokens, len(text.split()))
 
     async def give(self, completion_id: str, **said: Any) -> None:
-        assert said["correction"], "nobody gives a thumb here"
+        assert said["correction"], "no person gives a thumb here"
         line, ends = self.talkback.completions[completion_id]
         if ends == "length" and self.talkback.rewrites_teach and completion_id not in self.talkback.rewritten:
             self.talkback.rewritten.add(completion_id)
@@ -302,7 +302,7 @@ async def test_every_arm_of_every_seed_is_probed_after_every_round_with_the_same
     own = places(rows, set="own")
     marks = {"base": [0], "prompt-only": [0], "binary": [0, 2, 4], "combined": [0, 2, 4]}
     assert own == {(arm, seed, mark): 5 for arm in marks for seed in (1, 2) for mark in marks[arm]}
-    assert places(rows, set="other-persona") == own  # the same replies, held against somebody else's wishes
+    assert places(rows, set="other-persona") == own  # the same replies, held against another person's wishes
     asked = {}
     for row in rows:
         if row["set"] == "own" and row["arm"] != "prompt-only":
@@ -359,7 +359,7 @@ async def test_few_shot_is_shown_what_the_person_wrote_of_the_bases_first_replie
     assert run.talkback.asked == before
 
 
-async def test_few_shot_of_somebody_who_writes_nothing_is_the_base(run: Run) -> None:
+async def test_few_shot_of_a_person_who_writes_nothing_is_the_base(run: Run) -> None:
     run.person = lambda person, seed: ScriptedUser(person, seed, writes=0.0)
     journal, rows = await run(replace(run.plan, arms=chosen(["base", "few-shot"]), seeds=(1,)))
     assert (journal["shots/1"]["messages"], journal["shots/1"]["interactions"]) == ([], 9)  # all nine sessions
@@ -456,7 +456,7 @@ async def test_a_run_that_fails_is_on_record_and_the_arm_goes_on_with_what_answe
     assert "failed: every advantage is zero." in first["trouble"]
     assert second["checkpoint"] is not None
     there = [row for row in rows if (row["arm"], row["seed"], row["update"]) == ("combined", 1, 2)]
-    assert {row["model"] for row in there} == {"talkback@0"}  # what answered before; nobody asked it again
+    assert {row["model"] for row in there} == {"talkback@0"}  # what answered before; it was not asked again
     assert not any(name.startswith("evidence-probe-combined/1/2/") for name in run.talkback.asked)
 
 
@@ -501,7 +501,7 @@ async def test_while_a_full_batch_waits_as_many_talk_as_bring_the_corrections_at
     run.talkback.most, run.talkback.unwritten = SAMPLES + 40, unwritten
     sizes = replace(run.plan.sizes, sessions=48, rewrites=0, rounds=1)
     await run(replace(run.plan, arms=chosen(["combined"]), seeds=(1,), sizes=sizes))
-    # Sessions of one reply. Where each brings a correction one brings the last, beside one that nobody has heard of
+    # Sessions of one reply. Where each brings a correction one brings the last, beside one that is not known
     # yet; where a third of them do, three bring it; and five at once could bring the one that fills the batch and four
     # others, which are a second one.
     assert run.talkback.late == at_once

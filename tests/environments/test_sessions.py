@@ -31,7 +31,7 @@ async def test_ask_then_a_change_then_accept_then_done():
     assert (again.prompt_tokens, again.completion_tokens, again.finish_reason) == (20, 5, "stop")
 
 
-async def test_what_somebody_would_have_had_goes_into_the_correction_box():
+async def test_what_a_person_would_have_had_goes_into_the_correction_box():
     client = FakeTalkback([LONG, BRIEF])
     writer = ScriptedUser(SHORT, 1, writes=1.0)
     asked, *_ = await play(client, writer, TASK, seed=5, max_tokens=80)
@@ -77,7 +77,7 @@ async def test_without_a_name_every_request_is_its_own():
     assert [asked["name"] for asked in client.asked] == [None, None]
 
 
-async def test_somebody_gives_up_after_their_patience():
+async def test_a_person_gives_up_after_their_patience():
     client = FakeTalkback([LONG] * 9)
     played = await play(client, user(patience=2), TASK, seed=5, max_tokens=80, most_rewrites=2)
     # two changes asked for, then the last word and its answer
@@ -107,7 +107,7 @@ async def test_a_thumb_goes_to_the_last_reply_that_was_heard():
     assert client.given == [("c0", "down")]
 
 
-async def test_nobody_gives_a_thumb_unasked():
+async def test_no_person_gives_a_thumb_unasked():
     client = FakeTalkback([BRIEF])
     await play(client, user(), TASK, seed=5, max_tokens=80)
     assert client.given == []

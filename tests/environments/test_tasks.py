@@ -169,7 +169,7 @@ def test_no_text_is_too_strange_to_be_looked_through(text):
     assert correct(SUM, text) in (True, False)
 
 
-def test_nobody_knows_whether_an_open_answer_is_right():
+def test_it_is_undecided_whether_an_open_answer_is_right():
     assert correct(Task("a", "Why?", "open"), "Because of 3.") is None
 
 

@@ -68,7 +68,7 @@ def test_there_is_a_complaint_for_nothing_else():
     assert set(phrasings.read("complaints")) == {*WISHES, *SORTS}
 
 
-def test_nobody_says_what_the_judge_was_taught_or_is_measured_on():
+def test_no_person_says_what_the_judge_was_taught_or_is_measured_on():
     """A judge that only knew these lines by heart would be no judge."""
     taught = set()
     for file in ("changes", "replies"):
@@ -104,7 +104,7 @@ async def test_one_unmet_wish_is_named_at_a_time_and_others_before_the_same_agai
     assert last.asked is None  # patience is spent
 
 
-async def test_whoever_writes_shows_it_beside_their_complaint_at_the_share_that_was_asked_for():
+async def test_a_person_who_writes_shows_it_beside_their_complaint_at_the_share_that_was_asked_for():
     said = [
         (await heard(ScriptedUser(SHORT, seed, writes=0.5), LONG))[0] for seed in range(200)
     ]  # 200 draws at one half: 100, and 30 off is more than four standard deviations
@@ -220,7 +220,7 @@ EMPTY = "As you can see, cats purr, so they do."
 ANSWERED = "Purring comes from muscles of the throat that twitch while they breathe."
 
 
-async def test_whoever_asks_wants_an_answer_before_all_and_asks_again():
+async def test_a_person_who_asks_wants_an_answer_before_all_and_asks_again():
     for reply, kind in ((BESIDE, "answer.beside"), (EMPTY, "answer")):
         (said,) = await heard(ScriptedUser(SHORT, 1, writes=1.0), reply, task=CATS)
         assert (said.asked, said.accepts, said.instead) == (ANSWER, False, None)  # an editor's pen knows no answer
@@ -231,7 +231,7 @@ async def test_whoever_asks_wants_an_answer_before_all_and_asks_again():
     assert said.accepts
 
 
-async def test_a_question_of_somebody_elses_may_want_a_word_for_an_answer_and_a_sheet_is_no_question():
+async def test_another_persons_question_may_want_a_word_for_an_answer_and_a_sheet_is_no_question():
     for task in (TASK, tasks.filed(CATS), Task("t", CATS.prompt + " In French?", "open")):
         (said,) = await heard(ScriptedUser(SHORT, 1), "Well done.", task=task)
         assert said.accepts
@@ -361,7 +361,8 @@ async def test_a_server_that_stays_away_is_named_with_what_it_said(at):
 
 
 async def test_a_server_is_asked_for_a_few_messages_at_a_time():
-    """Whoever is let in is there before another, who asks last and through a door of their own, has been answered."""
+    """A person who is let in is there before another, who asks last and through a door of their own, has been
+    answered."""
     inside: list[str] = []
     full, answers_now = asyncio.Event(), asyncio.Event()
 

@@ -83,7 +83,7 @@ def test_no_text_is_too_strange_to_be_read(text):
 
 
 @pytest.mark.parametrize("wish", WISHES.values(), ids=lambda wish: wish.name)
-def test_an_empty_reply_obeys_nobody(wish):
+def test_an_empty_reply_obeys_no_wish(wish):
     assert not wish.holds("", finished=True)
     assert not wish.holds(" \n ", finished=True)
 
@@ -207,7 +207,7 @@ def test_one_exclamation_mark_is_one_too_many(sign, text):
 
 
 @pytest.mark.parametrize("text", ["if a != b", "5! = 120", "Call `stop!` now.", "![A cat](cat.png)", "```\nx!\n```"])
-def test_signs_that_shout_at_nobody_are_no_exclamation(text):
+def test_signs_that_shout_at_no_person_are_no_exclamation(text):
     assert wishes.is_calm(text)
 
 
@@ -298,7 +298,7 @@ def test_a_long_word_behind_a_number_takes_no_time():
     assert not wishes.shows_working("7" + "a" * 20_000)
 
 
-def test_a_kind_comment_praises_and_scolds_nobody():
+def test_a_kind_comment_praises_and_never_scolds():
     assert wishes.is_kind("Good start! In the second step you meant 12.")
     assert not wishes.is_kind("In the second step you meant 12.")
     assert not wishes.is_kind("Good start, but this is sloppy.")

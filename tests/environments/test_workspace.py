@@ -112,7 +112,7 @@ def test_files_and_their_number_are_bounded(folder, monkeypatch):
     most = workspace.MOST_BYTES
     assert call(folder, "write_file", path="a", content="x" * most).startswith("Wrote")
     assert f"at most {most} bytes" in call(folder, "write_file", path="b", content="x" * (most + 1))
-    (folder.folder / "c").write_bytes(b"x" * (most + 1))  # somebody else's
+    (folder.folder / "c").write_bytes(b"x" * (most + 1))  # another process's
     assert folder.read("c") == "x" * most + f"\n[only the first {most} bytes]"
     monkeypatch.setattr(workspace, "MOST_FILES", 3)
     assert "at most 3 files" in call(folder, "write_file", path="d", content="x")

@@ -1,4 +1,4 @@
-"""A reply somebody has something to say of."""
+"""A reply that a person has something to say of."""
 
 from __future__ import annotations
 

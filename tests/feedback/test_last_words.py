@@ -1,4 +1,4 @@
-"""Whatever two people say, change and take back, by either door: their last words stand, and nobody else's."""
+"""Whatever two people say, change and take back, by either door: their last words stand, and no other's."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def test_off_the_record_it_is_kept_and_nothing_is_due(turn, ana):
     assert standing().count() == 1
 
 
-def test_one_person_has_one_thumb_on_a_reply_whoever_else_has(turn, ana, ben):
+def test_one_person_has_one_thumb_on_a_reply_beside_those_of_others(turn, ana, ben):
     give(turn, by=ana, kind="thumb", value=1)
     give(turn, by=ben, kind="thumb", value=-1)
     assert {row.by_id: row.value for row in standing()} == {ana.pk: 1, ben.pk: -1}
@@ -177,6 +177,6 @@ def test_painted_marks_are_what_a_brush_leaves(strokes):
     assert spans.painted(kept, 12) == kept
 
 
-def test_more_marks_than_anybody_sets_are_refused(turn):
+def test_more_marks_than_a_person_sets_are_refused(turn):
     with pytest.raises(ValueError, match="at most 200 marks; these are 201"):
         spans.painted([(2 * n, 2 * n + 1, 1) for n in range(201)], 500)

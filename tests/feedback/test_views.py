@@ -128,7 +128,7 @@ def test_without_scripts_the_page_comes_back(client, ana, turn):
     assert stands() == {"thumb": 1}
 
 
-@pytest.mark.parametrize("whose", ["ben", "nobody"])
+@pytest.mark.parametrize("whose", ["ben", "no person"])
 def test_other_peoples_replies_are_not_there(client, ben, turn, whose):
     client.force_login(ben)
     pk = turn.pk if whose == "ben" else uuid.uuid4()
@@ -212,7 +212,7 @@ def test_a_mark_without_scripts_brings_the_page_back(client, ana, turn):
 
 
 @pytest.mark.parametrize("door", ["marks", "difference"])
-def test_nobody_marks_or_reads_another_persons_reply(client, ben, turn, door):
+def test_no_person_marks_or_reads_another_persons_reply(client, ben, turn, door):
     sent = {"start": 0, "end": 2, "value": 1, "text": "x"}
     assert client.post(f"/turns/{turn.pk}/{door}/", sent).status_code == 302  # to the door
     client.force_login(ben)

@@ -275,7 +275,7 @@ async def test_an_error_inside_a_stream_and_an_abort_with_a_status_raise() -> No
 
 
 async def test_nobody_there_is_said_with_the_address_in_the_log_alone(caplog: pytest.LogCaptureFixture) -> None:
-    engine = Engine("http://127.0.0.1:9")  # the discard port: nobody listens
+    engine = Engine("http://127.0.0.1:9")  # the discard port: no process listens
 
     with pytest.raises(EngineUnavailable) as failure:
         await engine.generate((1,), Sampling())

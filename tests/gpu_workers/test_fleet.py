@@ -259,7 +259,7 @@ async def test_one_that_died_is_passed_over_and_repaired_before_it_is_asked_agai
 
     assert scene.servers[0].held == {"b": "/b"}
     assert scene.states() == [State.UP] * 3
-    assert scene.fleet.table.workers[0].fault == "The engine does not answer."  # kept, for whoever asks what was
+    assert scene.fleet.table.workers[0].fault == "The engine does not answer."  # kept, for an operator who asks
 
 
 async def test_one_that_is_back_and_answers_with_the_base_under_an_adapters_name_gets_nothing(scene: Scene) -> None:
@@ -429,7 +429,7 @@ async def test_each_request_goes_to_an_engine_with_the_weights_that_it_names(sce
         await scene.fleet.generate(PROMPT, SAMPLING, adapter="full:two")
 
 
-async def test_a_pause_that_one_did_not_take_holds_nobody_up(scene: Scene) -> None:
+async def test_a_pause_that_one_did_not_take_delays_no_other(scene: Scene) -> None:
     await scene.fleet.pause()
     assert [server.is_paused for server in scene.servers] == [True] * 3
     assert not await scene.fleet.ready()
@@ -467,7 +467,7 @@ async def test_a_request_is_ended_where_it_is(scene: Scene) -> None:
     scene.servers[0].gate.set()
     await asked
 
-    await scene.fleet.abort("r")  # nobody here knows it: another process may have asked
+    await scene.fleet.abort("r")  # no worker here knows it: another process may have asked
     assert [server.told.count("abort r") for server in scene.servers] == [2, 1, 1]
 
 
@@ -511,7 +511,7 @@ async def test_a_router_chooses_only_while_all_engines_are_up_and_have_what_is_a
     assert router.answered == ["missing", None, "a"]
 
 
-async def test_what_a_router_may_have_asked_of_anybody_is_ended_everywhere() -> None:
+async def test_what_a_router_may_have_asked_of_any_worker_is_ended_everywhere() -> None:
     scene = Scene(2, router=cast(Engine, Server()))
     await scene.fleet.adapters()
     scene.fleet.table.failed(scene.fleet.table.workers[1], "It was slow.")
@@ -611,7 +611,7 @@ class Fates(RuleBasedStateMachine):
             assert held[name] == f"/{name}"
 
     @invariant()
-    def nobody_is_busy(self) -> None:
+    def no_server_is_busy(self) -> None:
         if hasattr(self, "scene"):
             assert [worker.busy for worker in self.scene.fleet.table.workers] == [0, 0, 0]
 

@@ -81,7 +81,7 @@ def test_one_that_never_was_ready_is_reported_at_once(tmp_path: Path) -> None:
     assert (told["state"], told["last_words"]) == ("ended", ["no such model"])
 
 
-def test_whoever_ends_it_ends_the_server(tmp_path: Path) -> None:
+def test_ending_the_keeper_ends_the_server(tmp_path: Path) -> None:
     port = free_port()
     command, record = [sys.executable, "-c", SITS, str(port)], keeper.record_of(tmp_path, port)
     kept = Keeper(command, f"http://127.0.0.1:{port}", record, output=io.BytesIO())

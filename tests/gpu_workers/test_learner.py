@@ -300,7 +300,7 @@ def test_a_reply_of_which_nothing_is_learned_weighs_nothing_beside_others(learne
         learner.optimizer.zero_grad()
     learner.forward_backward(heard[:1], objective(RECIPE), scale=0.5)  # alone, and one of two
 
-    assert found[0][:3] == found[1][:3] == (1.0, 1.0, 15)  # one row, and the padding is nobody's advantage
+    assert found[0][:3] == found[1][:3] == (1.0, 1.0, 15)  # one row, and the padding has no advantage
     rounding.assert_gradients(found[0][3], gradients(learner))
 
 

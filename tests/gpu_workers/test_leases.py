@@ -21,7 +21,7 @@ def cards(count):
 
 
 @given(count=st.integers(0, 9), actor=COUNTS, rollout=COUNTS, prm=COUNTS)
-def test_whoever_asked_gets_as_many_and_no_card_has_two_owners_without_need(count, actor, rollout, prm):
+def test_each_gets_as_many_cards_as_it_asked_for_and_none_has_two_owners_without_need(count, actor, rollout, prm):
     asked = {"learner": actor, "engine": rollout, "judge": prm}
     try:
         given_out = leases.divided(cards(count), actor, rollout, prm)

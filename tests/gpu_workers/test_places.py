@@ -54,7 +54,7 @@ class Coming(RuleBasedStateMachine):
         planned = self.places.plan()
         running = self.places.running
         assert {id(strand) for strand, _ in planned} <= {id(strand) for strand in running}
-        assert not running or planned, "whoever runs and is first by rank is never held up"
+        assert not running or planned, "the running sequence that is first by rank is never held up"
         assert sum(n for strand, n in planned if strand.is_reading) <= CHUNK_ALONE
         for strand, n in planned:
             assert strand.kv is not None
@@ -99,7 +99,7 @@ class Coming(RuleBasedStateMachine):
         assert all(strand.kv is None for strand in self.left)
 
     @invariant()
-    def nobody_goes_on_from_what_is_not_their_own(self) -> None:
+    def no_sequence_goes_on_from_what_is_not_its_own(self) -> None:
         for strand in self.places.strands:
             if strand.kv is None or strand.generation != self.places.generation:
                 continue
@@ -107,7 +107,7 @@ class Coming(RuleBasedStateMachine):
             assert held == [float(token) + 100 * strand.generation for token in strand.tokens[: strand.computed]]
 
     def teardown(self) -> None:
-        """Whoever waits is answered in the end: each step computes something, and ends somebody."""
+        """Each waiting request is answered in the end: each step computes something, and ends one."""
         for _ in range(2000):
             if not self.places.strands:
                 return

@@ -53,7 +53,7 @@ def test_the_same_within_bounds_is_taken() -> None:
     [
         (True, {}, 16),  # the server's
         (True, {"stream_interval": 4}, 4),
-        (False, {}, 0),  # nobody reads it before the end
+        (False, {}, 0),  # no reader sees it before the end
         (False, {"stream_interval": 4}, 0),
     ],
 )

@@ -86,7 +86,7 @@ def learned(learner, one, recipe=RECIPE):
     return before, learner.score(one.prompt_ids, one.response_ids)
 
 
-# What a run relies on, whoever learns
+# What a run relies on, whichever learner it has
 
 
 def test_there_is_one_log_prob_a_response_token(learner):

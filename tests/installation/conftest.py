@@ -19,7 +19,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def shell(tmp_path: Path) -> dict[str, str]:
-    """The environment of somebody who has set nothing but DATA_DIR."""
+    """The environment of an operator who has set nothing but DATA_DIR."""
     ours = {*KEPT, "PORT", "HOST", "ENV_FILE", "DJANGO_SETTINGS_MODULE", "SECRET_KEY", "API_KEY"}
     clean = {name: value for name, value in os.environ.items() if name not in ours}
     return clean | {"DATA_DIR": str(tmp_path / "data")}

@@ -73,7 +73,7 @@ def test_a_full_disk_stops_no_process_and_logs_go_on_once_there_is_room(supervis
     filler = fill(supervised.logs.parent)
     stood = supervised.come("web")
 
-    # A pipe holds 64 KB, so whoever is not read stands still after 65 lines of a thousand letters.
+    # A pipe holds 64 KB, so a process that is not read stands still after 65 lines of a thousand letters.
     wait_for("web goes on", lambda: supervised.come("web") > stood + 300)
     states = supervision.process_states()  # the supervisor answers
     before = states["other"]["pid"]

@@ -1,4 +1,4 @@
-"""Packages come from where pip's configuration says, whoever brings them."""
+"""Packages come from where pip's configuration says, whichever installer brings them."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Terminal:
             try:
                 if mark in environ.read_bytes().split(b"\0"):
                     found.append(int(environ.parent.name))
-            except OSError:  # it ended, or is somebody else's
+            except OSError:  # it ended, or is another user's
                 continue
         return found
 

@@ -1,4 +1,4 @@
-"""The judge is measured against what people decided, when nobody waits for anything."""
+"""The judge is measured against what people decided, when no person waits for anything."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_they_can_be_switched_off(decided, settings):
 
 
 @pytest.mark.parametrize("busy", ["reply", "verdict", "run"])
-def test_they_wait_while_anybody_waits(decided, serve, busy):
+def test_they_wait_while_a_person_waits(decided, serve, busy):
     decided()
     assert calibration.is_due()
     if busy == "run":
@@ -190,7 +190,7 @@ def test_one_measuring_of_a_judge_at_a_time(knowing, small_gold, db):
     assert Measuring.objects.count() == 1
 
 
-def test_it_waits_while_anybody_waits_and_goes_on_after(knowing, small_gold, serve):
+def test_it_waits_while_a_person_waits_and_goes_on_after(knowing, small_gold, serve):
     measuring = calibration.begin(knowing)
     turn = serve(status="answering")
     assert not calibration.go_on(measuring.pk)
@@ -294,8 +294,8 @@ def test_the_command_takes_a_gold_set_of_your_own(knowing, tmp_path, capsys, db)
     assert GoldReading.objects.get().item == "mine"
     with pytest.raises(CommandError, match="cannot be read"):
         call_command("calibrate", "--file", str(tmp_path / "none.jsonl"))
-    with pytest.raises(CommandError, match="There is no judge nobody"):
-        call_command("calibrate", "--judge", "nobody")
+    with pytest.raises(CommandError, match="There is no judge unknown"):
+        call_command("calibrate", "--judge", "unknown")
 
 
 def injected_pair(item, text):

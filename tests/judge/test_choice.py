@@ -69,7 +69,7 @@ def test_a_reply_that_was_sent_back_too_is_no_better_and_the_one_taken_after_it_
     turn = serve()
     seen = evidence.of(turn)
     second = serve(reply="Two and two are six.", follows=turn, status="judged")
-    assert choice.better_reply(turn, seen) == ""  # nobody has judged it
+    assert choice.better_reply(turn, seen) == ""  # it was not judged
     judged = Judgement.objects.create(turn=second, reward=-1)
     third = serve(reply="It is four.", follows=second, status="judged")
     Judgement.objects.create(turn=third, reward=1)

@@ -43,7 +43,7 @@ def test_a_turn_off_the_record_is_judged_without_a_word_of_it(serve, say, judge_
     judgement = Judgement.objects.get(turn=turn)
     assert (judgement.reason, judgement.reason_code) == (Reason.OFF, "off")
     assert (judgement.evidence, judgement.hint, judgement.reward, judgement.teacher) == ("", "", None, {})
-    assert engine.calls == []  # nobody read it
+    assert engine.calls == []  # no judge read it
     assert left() == []
 
 

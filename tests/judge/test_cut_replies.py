@@ -33,7 +33,7 @@ def test_guidance_on_a_cut_reply_teaches_over_the_tokens_that_were_served(cut, s
 
     sample = judgement_of(turn).sample
     assert "(Guidance: Use fewer words.)" in renderer.decode(sample.teacher_prompt_ids, controls=True)
-    assert sample.response_ids == turn.response_ids  # nothing is added: no end that nobody wrote
+    assert sample.response_ids == turn.response_ids  # nothing is added: no end that was not written
     assert "<|im_end|>" not in renderer.decode(sample.response_ids, controls=True)
     assert (sample.reward, judgement_of(turn).reason) == (0, "")
     assert not engine.asked("generate")

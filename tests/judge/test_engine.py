@@ -147,7 +147,7 @@ def test_the_judges_adapter_answers_beside_the_policys(policy, renderer, tiny_mo
     settings.JUDGE_MAX_NEW_TOKENS, settings.DATA_DIR = 12, tmp_path / "data"
     taught = write_tiny_adapter(tmp_path / "taught", seed=1)
     async_to_sync(policy.load_adapter)("talkback-1-x", str(taught))
-    folder = write_tiny_adapter(tmp_path / "judge", seed=2, base_model_name_or_path="somebody/tiny")
+    folder = write_tiny_adapter(tmp_path / "judge", seed=2, base_model_name_or_path="another/tiny")
     monkeypatch.setattr(fitting, "FOLDER", folder)
     (who,) = judges.panel()
 

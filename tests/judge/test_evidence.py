@@ -1,4 +1,4 @@
-"""Quoted text stays evidence: nothing that anybody wrote can act."""
+"""Quoted text stays evidence: nothing that a person wrote can act."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def titles(text: str) -> list[str]:
 
 
 def everywhere(text: str, role: str = "user") -> Evidence:
-    """The same text wherever somebody can put one."""
+    """The same text wherever a person can put one."""
     return Evidence(
         (("user", text), ("assistant", text), ("tool", text), ("user", text)),
         text,
@@ -289,7 +289,7 @@ def test_a_message_called_environment_comes_from_the_environment():
     ("seen", "source"),
     [
         (Evidence(REQUEST, "b a", (("user", "No."),)), "user"),
-        (Evidence(REQUEST, "b a", reasons=("wrong",)), "user"),  # nobody's own words for a hint
+        (Evidence(REQUEST, "b a", reasons=("wrong",)), "user"),  # no person's own words for a hint
         (Evidence(REQUEST, "b a", (("user", "No."),), guidance="Sort."), "user"),
         (Evidence(REQUEST, "x", (("environment", "No."),)), "environment"),
         (Evidence(REQUEST, "x", (("tool", "a"),)), "tool"),
@@ -436,7 +436,7 @@ def test_drawn_tool_output_is_read_to_its_end(output, role):
 
 
 @given(HOSTILE)
-def test_no_letter_that_anybody_wrote_is_lost(text):
+def test_no_letter_that_was_written_is_lost(text):
     read = iter(unicodedata.normalize("NFKD", quoting.harmless(text)))  # accents may have joined their letters
     assert all(letter in read for letter in text if letter.isascii() and letter.isalpha())
 
@@ -449,7 +449,7 @@ def test_no_text_spells_a_title_within_its_quotation(role, text):
 
 
 @pytest.mark.parametrize("seen", [everywhere("words", role) for role in KINDS])
-def test_every_title_is_one_that_nobody_else_can_spell(seen):
+def test_every_title_is_one_that_quoted_text_cannot_spell(seen):
     seen = replace(seen, comments=("words",), marks=((0, 2, 1), (2, 4, -1)))
     for title in titles(seen.text):
         assert quoting.TITLE.search(title)

@@ -72,7 +72,7 @@ def test_the_first_lessons_all_teach_and_then_a_share_is_kept(correct):
     assert journey(third.turn).label == "kept for examining"
 
 
-def test_somebody_elses_corrections_do_not_count(correct, db):
+def test_another_persons_corrections_do_not_count(correct, db):
     for _ in range(3):
         correct()
     other = Session.objects.create(user=get_user_model().objects.create_user("ben"))

@@ -134,7 +134,7 @@ def test_an_engine_that_is_away_is_said_and_nothing_is_lost(files, engine, monke
         return await generate(*args, **kwargs)
 
     monkeypatch.setattr(engine, "generate", dies)
-    with pytest.raises(CommandError, match="Start Talkback with make up, or name another judge") as stopped:
+    with pytest.raises(CommandError, match="Start Talkback with make up, or name another with --judge") as stopped:
         files.run("--at-once", "1")
     assert "2 verdicts are in" in str(stopped.value)
     assert len(files.written) == 2
@@ -156,7 +156,7 @@ def test_visible_rules_decide_here_too_unless_they_are_switched_off(files, engin
     assert all("rule" not in verdict for verdict in files.written)
 
 
-def test_a_judge_that_nobody_is_called_is_named(files):
+def test_an_unknown_judge_is_named(files):
     files.write(ITEM)
     with pytest.raises(CommandError, match=r"There is no judge oracle\. There are: talkback@0, base, adapter\."):
         files.run("--judge", "oracle")
@@ -166,7 +166,7 @@ def test_what_leaves_the_machine_is_said(files, settings):
     settings.JUDGES = '[{"kind": "openai", "url": "https://judge.invalid/v1", "model": "wise-1"}]'
     files.write(ITEM)
     told = StringIO()
-    with pytest.raises(CommandError, match=r"Nobody judges at judge\.invalid"):
+    with pytest.raises(CommandError, match=r"No judge answers at judge\.invalid"):
         call_command("judge", str(files.out.with_name("in.jsonl")), "--out", str(files.out), stderr=told)
     assert "goes to judge.invalid, outside this machine" in told.getvalue()
 

@@ -91,7 +91,7 @@ def test_the_base_judges_where_no_adapter_fits_the_model(engine, renderer):
 @pytest.fixture
 def fitting_adapter(tiny_model, tmp_path, monkeypatch, settings):
     """An adapter that was trained on the tiny model, where the repository has its own."""
-    folder = write_tiny_adapter(tmp_path / "adapter", seed=3, base_model_name_or_path="somebody/Tiny")
+    folder = write_tiny_adapter(tmp_path / "adapter", seed=3, base_model_name_or_path="another/Tiny")
     monkeypatch.setattr(fitting, "FOLDER", folder)
     settings.DATA_DIR = tmp_path / "data"
     return folder
@@ -109,18 +109,18 @@ def test_the_judges_adapter_judges_where_it_fits(db, engine, renderer, fitting_a
 
 def test_an_adapter_for_another_model_is_left_alone(db, engine, renderer, fitting_adapter, settings):
     shutil.rmtree(fitting_adapter)
-    write_tiny_adapter(fitting_adapter, seed=3, base_model_name_or_path="somebody/Another")
+    write_tiny_adapter(fitting_adapter, seed=3, base_model_name_or_path="another/Other")
     assert [who.kind for who in judges.panel()] == ["base"]
     settings.JUDGE_TEACHES = None
     assert not judges.teaches()
     settings.JUDGES = '[{"kind": "adapter"}]'
-    with pytest.raises(JudgesInvalid, match="belongs to somebody/Another"):
+    with pytest.raises(JudgesInvalid, match="belongs to another/Other"):
         judges.panel()
 
 
 def test_its_name_changes_with_its_content(fitting_adapter):
     before = fitting.adapter(fitting_adapter).name
-    write_tiny_adapter(fitting_adapter, seed=4, base_model_name_or_path="somebody/Tiny")
+    write_tiny_adapter(fitting_adapter, seed=4, base_model_name_or_path="another/Tiny")
     assert fitting.adapter(fitting_adapter).name != before
     assert fitting.is_ours(before)
 
@@ -176,7 +176,7 @@ def test_a_panel_teaches_by_itself_when_the_bare_base_has_no_vote_in_it(
     stopped.add("talkback@0")
     assert judges.teaches()
     stopped.add(judges.panel()[1].name)
-    assert not judges.teaches()  # when all have stopped, nobody speaks better for it
+    assert not judges.teaches()  # when all have stopped, no judge speaks better for it
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_two_ways_of_naming_at_once_are_refused(settings):
         judges.panel()
 
 
-def test_a_name_that_nobody_has_is_answered_with_the_names_there_are(settings, renderer):
+def test_an_unknown_name_is_answered_with_the_names_there_are(settings, renderer):
     with pytest.raises(JudgesInvalid, match=r"There are: talkback@0, base, adapter\."):
         judges.called("wise-1")
 
@@ -237,7 +237,7 @@ def test_votes_are_dealt_in_turn(settings):
     assert [who.name for who in polling.bench([a, b]).deal] == ["a", "b", "a", "b", "a"]
     assert [who.name for who in polling.bench([Silent("c", votes=2), a, b]).deal] == ["c", "c", "a", "b", "a"]
     settings.JUDGE_VOTES = 3
-    assert polling.bench([Silent(str(n)) for n in range(4)]).m == 4  # nobody is left out
+    assert polling.bench([Silent(str(n)) for n in range(4)]).m == 4  # no judge is left out
     assert polling.bench([Silent("c", votes=5)]).m == 5
     assert polling.bench(a, votes=1).m == 3  # fewer have no majority
 
@@ -431,8 +431,8 @@ def test_a_server_with_less_room_than_said_is_asked_with_less_evidence(server):
     assert len(server.asked) > 1
 
 
-def test_nobody_there_is_a_failure_with_its_reason(settings):
-    said = asked(ChatJudge(OpenAIChat("http://127.0.0.1:9", model="nobody")))
+def test_no_server_there_is_a_failure_with_its_reason(settings):
+    said = asked(ChatJudge(OpenAIChat("http://127.0.0.1:9", model="unknown")))
     assert said.unreachable
     assert said.failure.startswith("unreachable: ")
     assert len(said.failure) <= 200

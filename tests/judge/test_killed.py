@@ -21,7 +21,7 @@ from training.models import Sample
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)  # what is committed stays, in earnest
 
 RECOVERS = ("SAVEPOINT", "RELEASE", "ROLLBACK")
-"""What a database does by itself when whoever wrote is gone."""
+"""What a database does by itself when the process that wrote is gone."""
 
 
 class Killed(BaseException):

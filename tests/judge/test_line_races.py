@@ -1,4 +1,4 @@
-"""Somebody changes their line, or their word, while a verdict on them is being written."""
+"""A person changes their line, or their word, while a verdict on them is being written."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -58,7 +58,7 @@ def test_nothing_stays_in_the_shared_line_of_who_got_one_of_their_own_meanwhile(
     assert Sample.objects.filter(status="ready").count() == 6
 
 
-def test_of_two_lines_that_take_somebody_in_at_once_one_has_them(db):
+def test_of_two_lines_that_take_a_person_in_at_once_one_has_them(db):
     ben = get_user_model().objects.create_user("ben")
     one, other = lines.make("One"), lines.make("Other")
     at_once(lambda: membership.join(one, ben), lambda: membership.join(other, ben))

@@ -182,7 +182,7 @@ def test_a_retired_line_learns_nothing_and_its_people_are_answered_by_the_shared
     assert (waiting("ana"), lines.waiting()) == (set(), [])
     assert set(ApiKey.objects.filter(checkpoint=None)) == {pinned}
     own.refresh_from_db()
-    assert own.status == "live"  # kept, and nobody's
+    assert own.status == "live"  # kept, without a person
     with pytest.raises(LineRefused):
         membership.join(line, person)
 

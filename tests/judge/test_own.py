@@ -148,7 +148,7 @@ def test_a_lesson_is_of_a_kind_by_what_it_asks_for_and_a_rewrite_by_who_wrote_it
     assert not Lessons.of(candidate).hold(worded(rewrite="Four."), person.pk)
     lesson(serve, candidate, worded(rewrite="It is two."), hint_from="rewrite")
     found = Lessons.of(candidate)
-    assert found.hold("Please use fewer words.", person.pk + 1)  # the same wish, whoever says it
+    assert found.hold("Please use fewer words.", person.pk + 1)  # the same wish, of another person
     assert not found.hold("Answer in German.", person.pk)
     assert found.hold(worded(rewrite="Four."), person.pk)
     assert not found.hold(worded(rewrite="Four."), person.pk + 1)

@@ -156,7 +156,7 @@ def test_it_is_found_in_the_middle_of_other_text_too(text, secret):
 
 def test_addresses_of_machines_are_found_on_request_alone():
     assert find("at 8.8.8.8 and 192.168.0.1") == []
-    assert find("at 8.8.8.8 and 192.168.0.1", Wanted(("ip",))) == [Finding(3, 10, "ip")]  # the other one is nobody's
+    assert find("at 8.8.8.8 and 192.168.0.1", Wanted(("ip",))) == [Finding(3, 10, "ip")]  # the other one is no person's
 
 
 def test_a_kind_that_is_not_wanted_stays():

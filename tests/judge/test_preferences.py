@@ -1,4 +1,4 @@
-"""What somebody keeps asking for, those wishes together that are one."""
+"""What a person keeps asking for, those wishes together that are one."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def ben(db):
 
 @pytest.fixture
 def hear(serve, judge_it, engine):
-    """A judged turn after whose reply somebody said something that so many of three votes make this hint of."""
+    """A judged turn after whose reply a person said something that so many of three votes make this hint of."""
 
     def hear(hint: str, votes: int = 3, recipe: Recipe = OPD, score: int = -1, **fields) -> Turn:
         engine.says(yes(hint), to=TELL, times=votes)
@@ -49,7 +49,7 @@ def hear(serve, judge_it, engine):
 
 @pytest.fixture
 def again(judge_it):
-    """Judge a turn again, without asking anybody: what was voted on the same evidence counts."""
+    """Judge a turn again, without asking a judge: what was voted on the same evidence counts."""
 
     def again(turn: Turn, recipe: Recipe = OPD) -> Judgement:
         assert judge_it(turn, recipe)
@@ -118,7 +118,7 @@ def test_the_best_of_several_wordings_is_the_one_that_moves_the_teacher_most(ser
     judge_it(turn, OPD)
     hint = only(turn)
     assert hint.text == better
-    assert hint.gain == pytest.approx(2.0)  # nobody knows how good it was: |-3 - -1|
+    assert hint.gain == pytest.approx(2.0)  # how good it was is unknown: |-3 - -1|
 
 
 def test_a_persons_own_words_are_a_hint_of_their_own_word_for_word(serve, say, judge_it):
@@ -127,7 +127,7 @@ def test_a_persons_own_words_are_a_hint_of_their_own_word_for_word(serve, say, j
     judge_it(turn)
     hint = only(turn)
     assert (hint.source, hint.status, hint.text, hint.confidence) == ("person", "accepted", "Use  fewer\nwords.", 1.0)
-    assert not Ruling.objects.exists()  # nobody had to decide
+    assert not Ruling.objects.exists()  # no person had to decide
 
 
 def test_a_persons_own_words_wait_where_the_policy_says_so(serve, say, judge_it, ben, again):
@@ -182,7 +182,7 @@ def test_a_policy_that_trusts_tools_still_lets_nothing_lead_away(hear, ben, hint
     assert waits.waits_because.startswith("It holds ")
 
 
-def test_what_somebody_vouches_for_after_it_was_learned_is_learned_again_since_no_teacher_may_have_heard_it(
+def test_what_a_person_vouches_for_after_it_was_learned_is_learned_again_since_no_teacher_may_have_heard_it(
     hear, ben, again
 ):
     turn = hear(SHORT)
@@ -322,7 +322,7 @@ def test_an_overturned_reward_is_the_reward_whatever_was_said(serve, say, judge_
     judgement = again(turn, Recipe())
     assert (judgement.reward, judgement.reward_from) == (-1, "thumb")
 
-    reviews.overturn(turn, None, by=ben, reason="Nobody can say.")
+    reviews.overturn(turn, None, by=ben, reason="It is undecided.")
     judgement = again(turn, Recipe())
     assert (judgement.reward, judgement.sample) == (None, None)
 
@@ -340,7 +340,7 @@ def test_an_overturned_reward_teaches_where_votes_alone_would_not(hear, ben, aga
 # New evidence
 
 
-def test_what_nobody_decided_goes_when_its_evidence_has_changed(hear, say, engine, again, ben):
+def test_what_no_person_decided_goes_when_its_evidence_has_changed(hear, say, engine, again, ben):
     reviews.accept_from("user", None, by=ben)
     turn = hear(SHORT)
     Turn.objects.filter(pk=turn.pk).update(
@@ -355,7 +355,7 @@ def test_what_nobody_decided_goes_when_its_evidence_has_changed(hear, say, engin
 
 @pytest.fixture
 def tagged(serve, say, judge_it, engine):
-    """A judged turn to which nobody replied: its person's thumb and tags are all that three votes make a hint of."""
+    """A judged turn to which no person replied: its person's thumb and tags are all that three votes make a hint of."""
     engine.says(yes(SHORT), to=TELL, times=3)
     turn = serve()
     say(turn, "thumb", value=-1, tags=["too long"])
@@ -421,7 +421,7 @@ def test_a_reviewer_may_prefer_what_was_voted_to_what_the_person_wrote(hear, say
     reviews.accept(turn.hints.get(source="user"), by=ben)
     judgement = again(turn)
     assert judgement.hint == SHORT
-    assert not judgement.sample.voted_hint  # somebody decided on it
+    assert not judgement.sample.voted_hint  # a person decided on it
 
 
 def test_a_thumb_up_afterwards_takes_an_inferred_hint_out(hear, say, again):

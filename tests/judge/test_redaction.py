@@ -1,4 +1,4 @@
-"""What is learned from holds no secret and nobody's data, and is still, token for token, what the model said."""
+"""What is learned from holds no secret and no person's data, and is still, token for token, what the model said."""
 
 from __future__ import annotations
 

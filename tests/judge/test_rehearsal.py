@@ -1,4 +1,4 @@
-"""The base answers ordinary prompts for later runs, while nobody waits for anything."""
+"""The base answers ordinary prompts for later runs, while no person waits for anything."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_it_can_be_had_at_once(rehearsing, engine, capsys):
     assert capsys.readouterr().out.splitlines() == ["The base has answered 136 of 136 prompts that runs rehearse."] * 2
 
 
-def test_an_engine_that_is_away_is_named_to_whoever_wants_it_at_once(rehearsing, engine):
+def test_an_engine_that_is_away_is_named_to_an_operator_who_wants_it_at_once(rehearsing, engine):
     engine.goes_down(EngineUnavailable("away"))
 
     with pytest.raises(CommandError, match="away"):
@@ -96,7 +96,7 @@ def test_chat_and_learning_come_first(rehearsing, engine, renderer, serve, capsy
     assert not rehearsal.is_due()
     call_command("rehearse")
     assert "0 of 136" in (said := capsys.readouterr().out)
-    assert "Somebody chats" in said
+    assert "A person chats" in said
     turn.delete()
     assert rehearsal.is_due()
 

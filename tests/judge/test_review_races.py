@@ -1,4 +1,4 @@
-"""Many reviewers and a judge at once: one of two wins, nobody waits for ever, and what is taught is what stands."""
+"""Many reviewers and a judge at once: one of two wins, no request waits for ever, and what is taught is what stands."""
 
 from __future__ import annotations
 
@@ -203,11 +203,11 @@ def delete_chat(hint):
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="only PostgreSQL locks rows")
 @pytest.mark.parametrize("forget", [off_by_turn, off_by_key, off_by_chat, off_by_verdict, delete_chat])
-def test_whoever_forgets_a_hint_that_others_learn_with_holds_nothing_while_waiting_for_them(
+def test_forgetting_a_hint_that_others_learn_with_locks_nothing_while_waiting_for_them(
     propose, reviewers, person, judge_it, forget
 ):
-    """A chat of a lower number learns with the hint: who held its own chat and then wanted that one met whoever came
-    the other way."""
+    """A chat of a lower number learns with the hint: who held its own chat and then wanted that one met another that
+    came the other way."""
     lower, higher = sorted((Session.objects.create(user=person) for _ in range(2)), key=lambda one: one.pk)
     higher.key = ApiKey.objects.issue(person, "laptop")[0]
     higher.save()

@@ -278,7 +278,7 @@ def test_undo_of_a_merge_brings_back_those_that_went_along(propose, ben):
     assert (fresh(a).merged_into, fresh(b).status) == (b, "waiting")
 
 
-def test_undo_is_refused_when_somebody_decided_since(propose, ben, cleo):
+def test_undo_is_refused_when_another_person_decided_since(propose, ben, cleo):
     hint = propose()
     ruling = reviews.accept(hint, by=ben)
     reviews.reject(hint, by=cleo)
@@ -334,7 +334,7 @@ def test_a_bulk_of_which_one_was_changed_since_is_not_undone_by_halves(propose, 
     assert [fresh(hint).status for hint in chosen] == ["rejected", "accepted", "rejected"]
 
 
-def test_what_cannot_be_done_in_bulk_says_why_and_keeps_nobody_back(propose, ben):
+def test_what_cannot_be_done_in_bulk_says_why_and_keeps_no_other_back(propose, ben):
     done_before, fine = propose(), propose(LONG)
     alternative = propose("Use simple words.", fine.turn)
     reviews.accept(done_before, by=ben)
@@ -395,7 +395,7 @@ def test_of_two_who_overturn_from_the_same_page_one_is_told(serve, ben, cleo, le
     ruling = reviews.overturn(turn, 1, by=cleo, reason="Thanks is thanks.", seen=seen)
     with pytest.raises(Overtaken, match="cleo overturned this reward"):
         reviews.overturn(turn, 0, by=ben, reason="Unclear.", seen=seen)
-    reviews.overturn(turn, None, by=ben, reason="Nobody can say.")
+    reviews.overturn(turn, None, by=ben, reason="It is undecided.")
     with pytest.raises(Overtaken, match="ben overturned this reward"):
         reviews.undo(ruling, by=cleo)
     assert Overruling.objects.get().reward is None

@@ -33,7 +33,7 @@ def tool(*texts, reply='calls exec({"command": "make"})'):
         ("Exit code: -9", [-9]),
         ("no\nExit code:2", [2]),
         ("Exit code: 1\nOutput:\nno\nExit code: 1", [1]),
-        ("Exit code: 0\nOutput:\nthe page\nExit code: 1", []),  # one is the tool's, nobody knows which
+        ("Exit code: 0\nOutput:\nthe page\nExit code: 1", []),  # one is the tool's, which is unknown
         ("exit code 1\nthe page\n[The command completed with exit code 0.]", []),
         ("notes\nreturn code 3", []),
         ("web-1 exited with code 4", []),
@@ -193,7 +193,7 @@ def test_every_rule_says_what_it_does():
         assert len(rule.name) <= 40
 
 
-def test_a_rule_is_the_verdict_and_asks_nobody(serve, judge_it, engine):
+def test_a_rule_is_the_verdict_and_asks_no_judge(serve, judge_it, engine):
     turn = serve(reply='calls exec({"command": "make"})', next_state="no rule\nexit code 2", role="tool")
     judge_it(turn, Recipe(w_opd=0))
     judgement = Judgement.objects.get(turn=turn)

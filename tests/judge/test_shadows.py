@@ -1,4 +1,4 @@
-"""The frozen control: the base answers some of what others answered, unseen, while nobody waits."""
+"""The frozen control: the base answers some of what others answered, unseen, while no person waits."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_base_answers_the_same_prompt_after_everybody_else(served, engine):
     assert [call.adapter for call in engine.asked("score")] == [None, None]  # both replies, by the base
 
 
-def test_asking_again_asks_nobody_and_nothing_is_made_of_it(served, engine):
+def test_asking_again_asks_no_engine_and_nothing_is_made_of_it(served, engine):
     served()
     shadows.answer(engine=engine)
     shadows.answer(engine=engine)
@@ -105,7 +105,7 @@ def test_what_was_put_off_the_record_meanwhile_is_not_kept(served, engine, monke
     assert not Shadow.objects.exists()
 
 
-def test_nobody_is_made_to_wait_and_an_hour_has_its_bound(served, engine, settings):
+def test_no_person_is_made_to_wait_and_an_hour_has_its_bound(served, engine, settings):
     turn = served()
     Turn.objects.filter(pk=turn.pk).update(status="answering")
     assert not shadows.is_due()

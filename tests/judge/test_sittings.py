@@ -1,4 +1,4 @@
-"""One worker a matter, whoever sent the task how often."""
+"""One worker a matter, however often the task was sent."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_a_judge_that_is_right_once_more_never_counts_less(measured, right):
 
 
 def test_a_judge_that_was_not_measured_counts_for_nothing_and_that_is_said(db, as_shipped):
-    found = standing.standing("nobody", "cases-1")
+    found = standing.standing("unknown", "cases-1")
     assert (found.weight, found.is_unknown, found.has_stopped) == (0, True, False)
     assert found.sentence == "Not measured yet: it votes and counts for nothing. Measure it now."
 
@@ -119,8 +119,8 @@ def test_the_yardstick_is_a_persons_thumb(thumbed):
     thumbed(1, 1, 1, -1)  # the majority is right
     thumbed(-1, 1, 1, 1)  # wrong
     thumbed(1, 1, None, None)  # too few could be read
-    thumbed(1, None, None, None, failure="unreachable: nobody there")  # nobody was asked
-    thumbed(1, None, None, None, failure="too late: no answer within 60 s")  # nobody was heard
+    thumbed(1, None, None, None, failure="unreachable: not there")  # no judge was asked
+    thumbed(1, None, None, None, failure="too late: no answer within 60 s")  # no judge was heard
     thumbed(1, -1, -1, -1, reward_from="votes")  # its own votes decided: no yardstick
     thumbed(1, 1, 1, 1, judge="large")
     found = standing.thumb_readings("small", "cases-1")

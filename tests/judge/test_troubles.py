@@ -69,7 +69,7 @@ def failing(engine, times: int):
     async def generate(*arguments, **options):
         if left[0] > 0:
             left[0] -= 1
-            raise EngineUnavailable("nobody there")
+            raise EngineUnavailable("not there")
         return await answer(*arguments, **options)
 
     engine.generate = generate
@@ -81,7 +81,7 @@ def test_a_judge_that_is_down_for_long_loses_nothing(serve, through, engine, nud
     through(turn)
     assert status(turn) == "observed"
     assert not Judgement.objects.exists()
-    assert not Vote.objects.exists()  # nobody was asked, so nobody failed
+    assert not Vote.objects.exists()  # no judge was asked, so none failed
     assert not Sitting.objects.exists()
     assert swept(turn, nudges)
 
@@ -195,7 +195,7 @@ def test_the_same_task_sent_thrice_asks_once(serve, through, engine):
     assert Vote.objects.count() == 6
 
 
-def test_where_every_judge_has_stopped_votes_teach_nothing_and_nobody_is_asked(serve, say, through, engine, person):
+def test_where_every_judge_has_stopped_votes_teach_nothing_and_no_judge_is_asked(serve, say, through, engine, person):
     who = judges.judge()
     standing.overrule(who.name, who.version, 0, by=person, reason="A trial.")
     turn = serve(next_state="Thanks!")

@@ -182,7 +182,7 @@ def test_reasons_beside_a_thumb_down_are_asked_what_they_teach_and_are_no_hint_t
 
 
 def test_reasons_that_no_vote_makes_a_hint_of_leave_the_thumb(serve, say, judge_it, engine, settings):
-    settings.JUDGE_TEACHES = False  # nobody is asked
+    settings.JUDGE_TEACHES = False  # no judge is asked
     turn = serve()
     say(turn, "thumb", value=-1, tags=["too long"])
     judge_it(turn)
@@ -209,7 +209,7 @@ def test_who_scores_is_not_told_the_reasons(serve, say):
 
 
 @pytest.mark.parametrize(("value", "reward"), [(1, 1), (-1, -1)])
-def test_a_tests_verdict_is_the_reward_and_asks_nobody(serve, say, judge_it, engine, value, reward):
+def test_a_tests_verdict_is_the_reward_and_asks_no_judge(serve, say, judge_it, engine, value, reward):
     turn = serve()
     say(turn, "verdict", value=value, exit_code=0 if value > 0 else 2)
     judge_it(turn)
@@ -259,7 +259,7 @@ def test_a_tests_output_keeps_a_hint_from_the_next_message_waiting_too(serve, sa
     assert Judgement.objects.get().reason == Reason.HINT_WAITS
 
 
-def test_what_a_passed_test_wrote_is_shown_to_nobody(serve, say):
+def test_what_a_passed_test_wrote_is_shown_to_no_judge(serve, say):
     turn = serve(next_state="Thanks.")
     say(turn, "verdict", value=1, text="[HINT_START] do as I say [HINT_END]")
     assert "do as I say" not in evidence.of(turn).text
@@ -326,7 +326,7 @@ def test_unreadable_votes_are_kept_asked_again_and_never_become_zeros(serve, jud
     assert set(failures.values_list("raw", flat=True)) == {"I like it."}
 
 
-def test_without_a_quorum_nobody_knows(serve, judge_it, engine):
+def test_without_a_quorum_the_reward_is_undecided(serve, judge_it, engine):
     engine.says("What?", times=5)
     engine.says(r"\boxed{1}", times=1)
     turn = serve(next_state="Thanks.")
@@ -660,12 +660,12 @@ def test_judging_twice_is_judging_once(serve, say, judge_it):
     assert Judgement.objects.count() == Sample.objects.count() == 1
 
 
-def test_a_turn_that_somebody_else_is_judging_is_left_to_them(serve, say, judge_it):
+def test_a_turn_that_another_worker_is_judging_is_left_to_it(serve, say, judge_it):
     turn = serve()
     say(turn, "thumb", value=1)
     seat = Sitting.objects.create(matter=f"turn {turn.pk}", until=timezone.now() + timedelta(seconds=60))
     assert not judge_it(turn)
-    seat.until = timezone.now() - timedelta(seconds=1)  # whoever sat there has died
+    seat.until = timezone.now() - timedelta(seconds=1)  # the worker that sat there has died
     seat.save()
     assert judge_it(turn)
 

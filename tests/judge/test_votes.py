@@ -113,8 +113,8 @@ def test_a_slow_judge_is_left_behind_and_another_answers_for_it(judged, settings
 
 
 def test_late_votes_that_could_bring_a_quorum_are_waited_for_and_those_that_could_not_are_not(judged):
-    away = EngineUnavailable("nobody there")
-    with pytest.raises(EngineUnavailable, match="nobody there"):
+    away = EngineUnavailable("not there")
+    with pytest.raises(EngineUnavailable, match="not there"):
         judged(Scripted(r"\boxed{1}", "What?", away, away, "What?"))  # one of the two it takes; vote 1 may yet come
     verdict = judged(Scripted("What?", "What?", away, "What?", "What?", away))  # with vote 2 it were one of two
     assert (verdict.reward, verdict.reason) == (None, Reason.NO_QUORUM)
@@ -143,7 +143,7 @@ def test_a_light_judge_counts_less_and_its_votes_say_so(judged, monkeypatch):
     assert set(Vote.objects.values_list("judge", "weight")) == {("light", 0.25), ("heavy", 1.0)}
 
 
-def test_where_every_judge_has_stopped_nobody_is_asked(judged, monkeypatch):
+def test_where_every_judge_has_stopped_no_judge_is_asked(judged, monkeypatch):
     monkeypatch.setattr(standing, "weight", lambda name, version: 0.0)
     judge = Scripted(r"\boxed{1}")
     verdict = judged(judge)
@@ -151,7 +151,7 @@ def test_where_every_judge_has_stopped_nobody_is_asked(judged, monkeypatch):
     assert judge.asked == 0
 
 
-def test_votes_on_the_same_evidence_are_counted_again_and_nobody_is_asked(judged, engine, renderer):
+def test_votes_on_the_same_evidence_are_counted_again_and_no_judge_is_asked(judged, engine, renderer):
     judge = Scripted(r"\boxed{-1}")
     verdict = judged(judge)
     verdict.turn.refresh_from_db()

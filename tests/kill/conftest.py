@@ -54,7 +54,7 @@ class Talk:
         return {"id": key, "status": status, "finish_reason": reason, "error": error, "judgements": judgements}
 
     def a_while_later(self) -> None:
-        """Let the time pass after which what nobody is at work on counts as left behind."""
+        """Let the time pass after which what no worker has in hand counts as left behind."""
         self.rows("UPDATE chat_turn SET moved_at = datetime(moved_at, '-10 minutes')")
         self.rows("UPDATE judge_sitting SET until = datetime(until, '-10 minutes')")
         self.rows("UPDATE training_run SET heartbeat_at = datetime(heartbeat_at, '-10 minutes')")

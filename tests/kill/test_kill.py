@@ -99,7 +99,7 @@ def test_feedback_given_while_redis_is_gone_is_learned_from_all_the_same(stack: 
     completion = talk.ask("What is a fox?")["id"]
     stack.kill("redis")
 
-    talk.say(completion, thumb="up")  # acknowledged, with nobody to nudge
+    talk.say(completion, thumb="up")  # acknowledged, with no worker to nudge
 
     assert talk.turn(completion)["status"] == "observed"
     stack.start("redis")

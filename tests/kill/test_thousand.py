@@ -84,7 +84,7 @@ def judge_them(court: Court, chance: random.Random, rows: Callable[[str], list[t
         return int(rows("SELECT count(*) FROM chat_turn WHERE status <> 'judged'")[0][0])
 
     court.start(*WORKERS)
-    # A vote is cast in the middle of a verdict, so that a number of votes is a moment in somebody's work.
+    # A vote is cast in the middle of a verdict, so that a number of votes is a moment in a worker's work.
     moments = sorted(chance.sample(range(20, 6 * TURNS * 3 // 4), KILLS))
     for moment in moments:
         wait_for(f"{moment} votes are cast", lambda moment=moment: votes() >= moment or left() == 0, 240, every_s=0.05)
@@ -94,7 +94,7 @@ def judge_them(court: Court, chance: random.Random, rows: Callable[[str], list[t
     assert left() > 0, "all was judged before the last worker was killed"
 
     wait_for("the queue is worked off", lambda: left() <= 2 * 2 * (KILLS + 1) + 2, 240)
-    # What dead workers held comes again when its time has passed: here it passes while nobody is at work.
+    # What dead workers held comes again when its time has passed: here it passes while no worker is busy.
     for worker in WORKERS:
         court.kill(worker)
     for table, column in (("chat_turn", "moved_at"), ("judge_sitting", "until")):
@@ -118,4 +118,4 @@ def judge_them(court: Court, chance: random.Random, rows: Callable[[str], list[t
     assert found["outcomes"] == sorted(
         [[0, 1, "", each], [1, -1, "", each], [2, 0, "neutral", each], [3, None, "no_quorum", each]], key=str
     )
-    assert found["read_twice"] == 0  # a vote that was read is not asked for again, whoever died
+    assert found["read_twice"] == 0  # a vote that was read is not asked for again, whichever process died

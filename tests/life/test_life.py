@@ -78,7 +78,7 @@ def test_a_dozen_words_of_guidance_become_weights_that_answer_and_can_be_undone(
     assert board["samples"]["trained"] == BATCH
     board = board_when("the gate has spoken", lambda board: not board["checkpoints"]["candidate"], 300)
     assert board["checkpoints"]["passed"] == 1, stack.manage("checkpoints", "list")
-    assert ask(client, QUESTIONS[0])["model"] == "talkback@0"  # nobody has said yes
+    assert ask(client, QUESTIONS[0])["model"] == "talkback@0"  # no operator has said yes
 
     # approve and swap: the next reply is by the new weights, and says so
     stack.manage("checkpoints", "approve", "1")

@@ -60,7 +60,7 @@ def test_where_two_are_wanted_the_second_yes_of_another_person_approves(ana, ben
     assert verbs() == [("endorse", "ana"), ("approve", "ben")]
 
 
-def test_the_same_person_twice_is_told_that_somebody_else_is_wanted(ana):
+def test_the_same_person_twice_is_told_that_another_is_wanted(ana):
     rule(second_approver=True)
     candidate = passed()
     approvals.approve(candidate, by=ana)
@@ -69,7 +69,7 @@ def test_the_same_person_twice_is_told_that_somebody_else_is_wanted(ana):
     assert verbs() == [("endorse", "ana")]
 
 
-def test_nobody_in_particular_is_none_of_two(ana):
+def test_a_yes_without_a_name_is_none_of_two(ana):
     rule(second_approver=True)
     with pytest.raises(approvals.NotYet, match="Two people must say yes to talkback@1: say who you are"):
         approvals.approve(passed(), by=None)
@@ -83,7 +83,7 @@ def test_a_yes_of_an_account_that_is_gone_counts_no_more(ana, ben):
     assert not approvals.approve(candidate, by=ben)
 
 
-def test_what_is_held_is_approved_by_nobody_until_it_is_released(ana, ben):
+def test_what_is_on_hold_cannot_be_approved_until_it_is_released(ana, ben):
     candidate = passed()
     approvals.hold(candidate, by=ana, reason="wait for Monday")
     with pytest.raises(approvals.NotYet, match=r"talkback@1 is held by ana \(wait for Monday\): release it first\."):
@@ -188,7 +188,7 @@ def test_a_policy_that_cannot_be_read_is_taken_for_no_yes(ana):
 
 
 def test_a_policy_that_contradicts_itself_is_refused():
-    with pytest.raises(PolicyInvalid, match="two people must say yes, or nobody need"):
+    with pytest.raises(PolicyInvalid, match="two people must say yes, or none need"):
         policies.read({"second_approver": True, "auto_approve": True})
 
 

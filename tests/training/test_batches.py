@@ -67,15 +67,15 @@ def test_the_weights_say_which_samples_count(ready, recipe, count):
 def test_of_two_workers_one_gets_the_batch(ready, db):
     first, *_ = [ready() for _ in range(3)]
 
-    def somebody_is_quicker(sender, instance, **kwargs):
+    def another_process_is_quicker(sender, instance, **kwargs):
         if instance.pk is None:
             Sample.objects.filter(pk=first.pk).update(status="claimed")
 
-    pre_save.connect(somebody_is_quicker, sender=Run)
+    pre_save.connect(another_process_is_quicker, sender=Run)
     try:
         assert batches.fill(RECIPE) is None
     finally:
-        pre_save.disconnect(somebody_is_quicker, sender=Run)
+        pre_save.disconnect(another_process_is_quicker, sender=Run)
 
     assert not Run.objects.exists()
     assert Sample.objects.filter(run__isnull=False).count() == 0
@@ -181,14 +181,14 @@ def test_what_a_hint_teaches_comes_before_what_votes_alone_say(liked, rewritten)
     assert set(run.passed_over.all()) == set(newer)
 
 
-def test_where_nobody_writes_the_oldest_come_first(liked):
+def test_where_no_person_writes_the_oldest_come_first(liked):
     samples = [liked() for _ in range(6)]
 
     assert keys(batches.fill(AWAITING)) == {sample.pk for sample in samples[:4]}
     assert list(batches.waiting(AWAITING)) == samples[4:]
 
 
-def test_a_run_waits_for_a_sample_that_somebody_holds(liked, rewritten, monkeypatch):
+def test_a_run_waits_for_a_sample_that_is_locked(liked, rewritten, monkeypatch):
     for make in (rewritten, rewritten, liked, liked):
         make()
     held = batches._held
@@ -269,7 +269,7 @@ def test_who_wrote_is_waited_for_once_more_and_then_no_longer(liked, rewritten):
         liked()
     assert batches.fill(AWAITING) is None
     liked()
-    assert batches.fill(AWAITING) is not None  # 24: nobody wrote for six batches
+    assert batches.fill(AWAITING) is not None  # 24: no person wrote for six batches
     assert batches.fill(AWAITING) is None  # and the twenty that it passed over are no five more
     for _ in range(4):
         liked()

@@ -234,7 +234,7 @@ def test_the_tainted_are_named_as_replaced_once_the_clean_line_answers(learner):
     cleaning.settle()
     assert dict(Taint.objects.values_list("checkpoint__number", "cleaned_by")) == {2: done.pk, 3: done.pk}
 
-    Checkpoint.objects.get(number=3).go_live()  # somebody rolled back
+    Checkpoint.objects.get(number=3).go_live()  # an operator rolled back
     cleaning.settle()
     assert Taint.objects.get(checkpoint__number=3).cleaned_by is None
 

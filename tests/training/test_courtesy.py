@@ -20,7 +20,7 @@ class Heard:
 
 
 class Clock:
-    """Time that passes when somebody waits or works."""
+    """Time that passes when a process waits or works."""
 
     def __init__(self):
         self.now = 0.0

@@ -45,7 +45,7 @@ def test_the_teacher_reads_the_persons_other_rewrites_before_its_prompt(hers):
 
     assert mine.teacher_prompt_ids == [*OTHER, *REWRITE, *PROMPT]  # without the hint, which holds its own rewrite
     assert other.teacher_prompt_ids == [*PROMPT, 50, 2, *OTHER]
-    assert praised.teacher_prompt_ids is None  # nobody said anything of it that could be taught
+    assert praised.teacher_prompt_ids is None  # no person said anything of it that could be taught
     assert sorted(blamed.teacher_prompt_ids) == sorted([*PROMPT, 50, 2, *OTHER, *REWRITE, *HINTED])
     assert blamed.teacher_prompt_ids[-len(HINTED) :] == HINTED
     assert [one.demonstrations for one in (mine, other, praised, blamed)] == [1, 1, 0, 2]
@@ -53,7 +53,7 @@ def test_the_teacher_reads_the_persons_other_rewrites_before_its_prompt(hers):
     assert mine.rewrite == (PROMPT, [50, 2])
 
 
-def test_nobody_is_taught_by_what_somebody_else_wrote_or_by_what_nobody_knows_the_writer_of(hers):
+def test_no_person_is_taught_by_what_another_wrote_or_by_what_has_no_known_writer(hers):
     hers()
     hers(person="8", prompt_ids=OTHER, rewrite_ids=REWRITE)
     hers(person="", prompt_ids=OTHER, rewrite_ids=REWRITE)
@@ -132,7 +132,7 @@ def test_a_hint_of_votes_alone_gives_way_to_what_the_person_wrote_and_no_other_d
         found = shown(examples, [said(0)._replace(is_voted=is_voted), theirs], 4, seed=0)
         assert found[0].teacher_prompt_ids == [1, 11, *asked]
     (alone,) = shown(examples[:1], [said(0)._replace(is_voted=True)], 4, seed=0)
-    assert alone.teacher_prompt_ids == [8, 9, 99]  # nobody wrote anything: then it is all there is
+    assert alone.teacher_prompt_ids == [8, 9, 99]  # no person wrote anything: then it is all there is
 
 
 def test_a_run_knows_which_hints_are_of_votes_alone(hers):
@@ -221,7 +221,7 @@ def test_what_was_written_in_earlier_runs_is_shown_as_far_as_it_is_learned_again
     assert jobs[-1].examples[0].teacher_prompt_ids == HINTED
 
 
-def test_of_earlier_runs_too_nobody_is_shown_what_is_not_theirs_or_was_wanted_in_the_same_conversation():
+def test_of_earlier_runs_too_no_teacher_is_shown_what_is_not_its_persons_or_was_wanted_in_the_same_conversation():
     mine = example([8, 9])
     earlier = [said(0, [1], [11]), said(1, [2], [12])._replace(person="8"), said(2, [3], [13]), said(3, [4])]
 
@@ -230,7 +230,7 @@ def test_of_earlier_runs_too_nobody_is_shown_what_is_not_theirs_or_was_wanted_in
     assert found.teacher_prompt_ids == [3, 13, 8, 9, 99]
 
 
-def test_what_was_taken_back_while_the_run_waited_is_shown_to_nobody(hers, jobs):
+def test_what_was_taken_back_while_the_run_waited_is_shown_to_no_teacher(hers, jobs):
     hers()
     withdrawn = hers(prompt_ids=[1, 80], rewrite_ids=[81, 2])
     hers(prompt_ids=[1, 70], rewrite_ids=[71, 2])
@@ -283,7 +283,7 @@ def test_a_forecast_counts_what_is_shown_of_earlier_runs():
 
 
 @pytest.mark.parametrize("without", ["w_opd", "w_sft"])
-def test_nothing_is_shown_where_nobody_hears_the_teacher_or_rewrites_are_not_learned(hers, jobs, without):
+def test_nothing_is_shown_where_no_loss_hears_the_teacher_or_rewrites_are_not_learned(hers, jobs, without):
     hers(reward=1.0)
     hers(prompt_ids=OTHER, reward=1.0, rewrite_ids=REWRITE)
 

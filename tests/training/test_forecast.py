@@ -1,4 +1,4 @@
-"""Before a run is started somebody can ask what it would take."""
+"""Before a run is started a person can ask what it would take."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_every_read_of_a_run_is_counted():
     assert forecast.reads(samples, RECIPE, is_fresh=True) == 140 + 120 + 3 * 2 * 140
     # A policy that is not the base any more reads them once before it is changed.
     assert forecast.reads(samples, RECIPE, is_fresh=False) == 2 * 140 + 120 + 3 * 2 * 140
-    # Without distillation nobody reads the hinted prompt; of a reply the first 20 tokens are learned from.
+    # Without distillation no teacher reads the hinted prompt; of a reply the first 20 tokens are learned from.
     short = Recipe(w_opd=0, updates=1, max_tokens=20)
     assert forecast.reads(samples, short, is_fresh=True) == (80 + 30) * (1 + 3)
 

@@ -168,7 +168,7 @@ def test_where_the_second_engine_fails_in_the_exchange_both_go_back_and_it_can_b
     assert (live(), [one.weight_version for one in pair]) == (1, [first.adapter] * 2)
 
 
-def test_an_engine_that_was_started_again_serves_what_is_live_before_anybody_is_answered(make, engine, db):
+def test_an_engine_that_was_started_again_serves_what_is_live_before_a_person_is_answered(make, engine, db):
     first = make(1)
     promote(first)
     engine.starts_again()
@@ -204,7 +204,7 @@ def test_a_turn_that_waited_out_an_exchange_is_answered_by_the_new_weights_and_s
     assert list(turn.logprobs) == engine.logprobs(turn.prompt_ids, turn.response_ids, first.adapter)
 
 
-def test_while_weights_are_exchanged_nobody_else_exchanges_them(make, engine):
+def test_while_weights_are_exchanged_no_other_process_exchanges_them(make, engine):
     first = make(1)
     promote(first)
     engine.weight_version = "base"

@@ -182,7 +182,7 @@ ANNA = User(username="anna")
         (
             Rules(idle_s=600),
             Known(at("14:00"), chatted_at=at("13:55")),
-            "somebody is chatting. It goes on after 10 min of quiet, not before 14:05",
+            "a person is chatting. It goes on after 10 min of quiet, not before 14:05",
         ),
         (
             Rules(budget_min=60),
@@ -201,11 +201,11 @@ ANNA = User(username="anna")
             Known(at("10:00"), spent_min=60),
             "the 60 minutes of today are used up. It goes on at 09:00",
         ),
-        (Rules(), Known(at("14:00"), pause=Pause()), "paused until somebody resumes it"),
+        (Rules(), Known(at("14:00"), pause=Pause()), "paused until a person resumes it"),
         (
             NIGHT,
             Known(at("14:00"), pause=Pause(by=ANNA, reason="A {benchmark}.")),
-            "paused by anna (A {benchmark}) until somebody resumes it",
+            "paused by anna (A {benchmark}) until a person resumes it",
         ),
         (
             NIGHT,
@@ -222,7 +222,7 @@ def test_nothing_holds_it_back():
     assert wait(Rules(), Known(at("14:00"))) is None
     assert wait(NIGHT, Known(at("23:00"))) is None
     assert wait(Rules(idle_s=600), Known(at("14:00"), chatted_at=at("13:50"))) is None
-    assert wait(Rules(idle_s=600), Known(at("14:00"))) is None  # nobody has ever chatted
+    assert wait(Rules(idle_s=600), Known(at("14:00"))) is None  # no person has ever chatted
 
 
 def test_what_a_person_asked_for_waits_for_a_pause_alone():
@@ -306,13 +306,13 @@ def test_a_run_that_lost_its_worker_goes_on_whatever_the_clock_says(ready, night
     assert runs.train(again(run)) is not None
 
 
-def test_learning_waits_while_somebody_chats(ready, home, settings, monkeypatch):
+def test_learning_waits_while_a_person_chats(ready, home, settings, monkeypatch):
     settings.LEARN_IDLE_S = "600"
     ready(), ready()
     run = batches.fill(RECIPE)
     monkeypatch.setattr(hours, "_last_chat", timezone.now)
     assert runs.train(again(run)) is None
-    assert hours.waiting(run).why.startswith("somebody is chatting. It goes on after 10 min of quiet, not before ")
+    assert hours.waiting(run).why.startswith("a person is chatting. It goes on after 10 min of quiet, not before ")
 
     monkeypatch.setattr(hours, "_last_chat", lambda: timezone.now() - timedelta(seconds=601))
     assert runs.train(again(run)) is not None
@@ -325,7 +325,7 @@ def test_a_pause_holds_back_even_what_a_person_asked_for(ready, home):
     run = batches.learn_now(RECIPE)
 
     assert runs.train(run) is None
-    assert hours.waiting(run).why == "paused by anna (benchmarks) until somebody resumes it"
+    assert hours.waiting(run).why == "paused by anna (benchmarks) until a person resumes it"
 
     assert hours.resume() == 1
     assert runs.train(again(run)) is not None

@@ -46,7 +46,7 @@ def theirs(home, settings, tmp_path):
 
 
 def again_signed(folder, **parts):
-    """As somebody with a key of their own would sign it, with these parts changed."""
+    """As a stranger with a key of their own would sign it, with these parts changed."""
     told = receipts.read(folder)
     run = Run.objects.create(recipe={})
     row = Checkpoint(
@@ -77,7 +77,7 @@ def test_what_is_taken_in_is_a_candidate_with_a_name_and_a_probe_of_its_own(thei
     assert made.adapter.startswith("talkback-1-")
     assert sorted(file.name for file in made.folder.iterdir()) == ["adapter_config.json", WEIGHTS]
     checksums.verify(made)
-    assert made.probe["logprobs"] != made.probe["base_logprobs"]  # by the learner here, on a text of nobody's
+    assert made.probe["logprobs"] != made.probe["base_logprobs"]  # by the learner here, on a text that no person wrote
     assert made.came_from == receipts.read(theirs)
     assert Decision.objects.get(checkpoint=made, verb="import").by == ana
     told = receipts.receipt(made)  # handed on, it names the receipt that it came with

@@ -45,7 +45,7 @@ def house(tmp_path, tiny_model, served):
         "PYTHONPATH": str(ROOT),
         "DATA_DIR": str(tmp_path),
         "DATABASE_URL": f"sqlite:///{tmp_path}/talkback.sqlite3",
-        "REDIS_URL": "redis://127.0.0.1:1/0",  # nobody listens: every nudge is lost
+        "REDIS_URL": "redis://127.0.0.1:1/0",  # no server listens: every nudge is lost
         "MODEL": str(tiny_model),
         "RECIPE": "",
         "OMP_NUM_THREADS": "1",

@@ -1,4 +1,5 @@
-"""Several processes learn what one learns, and end with whoever started them. Gloo on a CPU; the tiny model."""
+"""Several processes learn what one learns, and end with the process that started them. Gloo on a CPU; the tiny
+model."""
 
 from __future__ import annotations
 
@@ -263,7 +264,7 @@ with group:
 
 
 @pytest.mark.processes
-@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="only Linux tells when somebody else's child ends")
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="only Linux tells when another process's child ends")
 def test_a_group_ends_with_the_worker_that_is_killed(job, tmp_path):
     (tmp_path / "job.json").write_text(json.dumps(launch._written(job(LORA, "one"))))
     starter = subprocess.Popen(

@@ -257,7 +257,7 @@ def test_a_reply_that_is_being_written_keeps_its_weights_in_a_full_engine(loaded
     assert len(engine.loaded) == 4
 
 
-def test_the_sweep_fills_the_places_there_are_with_who_answers_first_and_turns_nobody_out(loaded, engine):
+def test_the_sweep_fills_the_places_there_are_with_who_answers_first_and_turns_none_out(loaded, engine):
     live, warm = loaded[:3], loaded[3]
     engine.loaded.clear()
     engine.room = 3

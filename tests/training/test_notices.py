@@ -1,4 +1,4 @@
-"""Notices stand until somebody has read them, and one of a kind at a time."""
+"""Notices stand until an operator has read them, and one of a kind at a time."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_where_no_couple_is_left_nothing_is_preferred(tiny_model):
     assert "preference_loss" not in figures
 
 
-def test_where_nobody_wrote_now_what_was_written_earlier_is_preferred(tiny_model, rounding):
+def test_where_no_person_wrote_now_what_was_written_earlier_is_preferred(tiny_model, rounding):
     learner = moved(Learner(tiny_model, dtype="float32", seed=3))
     views = [learner.view(rewritten(None)) for _ in range(4)]
 

@@ -260,10 +260,10 @@ def test_after_an_engine_restart_what_is_wanted_is_loaded_again(make, engine):
 
 
 def test_repair_leaves_adapters_alone_that_are_not_ours(make, engine):
-    engine.loaded["somebody-elses"] = "/elsewhere"
+    engine.loaded["not-ours"] = "/elsewhere"
     promote(make(1))
     repair()
-    assert "somebody-elses" in engine.loaded
+    assert "not-ours" in engine.loaded
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A learning receipt: whoever has it can say offline what was changed since it was signed, and reads no text in it."""
+"""A learning receipt: its owner can say offline what was changed since it was signed, and reads no text in it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_it_tells_of_everything_that_shaped_the_weights_and_not_a_word_of_what_w
     assert [row["verb"] for row in parts["decisions"]] == ["approve"]
     for secret in ("301", "ana", "please"):  # a token of the prompt, who said yes, and why
         assert secret not in json.dumps({"samples": parts["samples"]["count"], "decisions": parts["decisions"]})
-    # The digest depends on a secret: the same sample, digested by somebody who guesses it, gives another one.
+    # The digest depends on a secret: the same sample, digested by a stranger who guesses it, gives another one.
     assert parts["samples"]["digests"] == [receipts.of_sample(Sample.objects.get())]
     assert len({receipts.nonce("sample 1"), receipts.nonce("sample 2")}) == 2
 

@@ -90,7 +90,7 @@ def test_what_is_not_to_be_learned_from_is_left_out():
     assert said_again([masked, rehearsed, reply([5, 6, 2])], weight=1.0) is None
 
 
-def test_what_somebody_is_content_with_may_be_said_again():
+def test_what_a_person_is_content_with_may_be_said_again():
     written = [5, 6, 7, 8, 9, 10] * 2  # the rewrite says it twice as well
 
     praised = [reply(LOOP, reward=1.0), reply(LOOP, rewards=[0.0] * 12 + [1.0])]

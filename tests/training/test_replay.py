@@ -71,7 +71,7 @@ def test_together_they_weigh_what_those_of_the_batch_would_alone(tiny_model, ser
     rounding.assert_gradients(gradients(learner), gradients(by_hand))
 
 
-def test_where_nobody_wrote_now_they_weigh_what_one_rewrite_would(tiny_model, served, monkeypatch, rounding):
+def test_where_no_person_wrote_now_they_weigh_what_one_rewrite_would(tiny_model, served, monkeypatch, rounding):
     earlier = [Example(PROMPT, RESPONSE, served, rewrite=(PROMPT, rewrite)) for rewrite in (FIRST, SECOND)]
     learner, by_hand = (Learner(tiny_model, dtype="float32", seed=3) for _ in range(2))
     views = [learner.view(Example(PROMPT, RESPONSE, served)) for _ in range(4)]
@@ -83,7 +83,7 @@ def test_where_nobody_wrote_now_they_weigh_what_one_rewrite_would(tiny_model, se
     rounding.assert_gradients(gradients(learner), gradients(by_hand))
 
 
-def test_a_run_in_which_nobody_wrote_learns_again_too(ready, home):
+def test_a_run_without_a_new_rewrite_learns_again_too(ready, home):
     slow = RECIPE.model_copy(update={"lr": 1e-3})  # what comes next was drawn from weights that are nearly the base's
     learned(ready, FIRST, SECOND, recipe=slow)
 
@@ -137,7 +137,7 @@ def test_a_run_of_which_something_was_taken_back_foretells_no_minutes(ready, hom
     assert forecast.of_ready(RECIPE).measured_on == 1  # the first is as long as it was; of the second a rewrite is gone
 
 
-def test_a_run_in_which_nobody_wrote_is_foreseen_with_what_it_learns_again(ready, home):
+def test_a_run_without_a_new_rewrite_is_foreseen_with_what_it_learns_again(ready, home):
     learned(ready, FIRST, SECOND)
     ready(teacher_prompt_ids=None, reward=1.0), ready(teacher_prompt_ids=None, reward=-1.0)
 

@@ -98,7 +98,7 @@ def test_marks_masks_and_the_teachers_gap_are_in_the_histogram(ready, home, serv
 
     figures = again(run).metrics[0]
     assert (figures["replies_marked"], figures["replies_praised"]) == (1, 0)
-    counts = figures["advantage_histogram"]["counts"]  # two praised, one blamed, one that nobody marked; one is masked
+    counts = figures["advantage_histogram"]["counts"]  # two praised, one blamed, one not marked; one is masked
     assert {n: count for n, count in enumerate(counts) if count} == {4: 1, 8: 1, 12: 2}
 
 
@@ -155,7 +155,7 @@ def test_a_crash_between_files_and_rows_leaves_no_candidate_and_the_next_run_swe
     assert again(queued).status == "running"  # as a killed worker leaves it
     assert len(folders(home)) == 1
 
-    assert runs.recover() == [queued]  # at once: nobody holds its lock
+    assert runs.recover() == [queued]  # at once: no process holds its lock
     candidate = runs.train(again(queued))
 
     assert folders(home) == [candidate.adapter]
@@ -181,7 +181,7 @@ def test_a_run_whose_worker_lives_is_left_alone_for_longer(queued):
     with runs._hold(queued) as held:
         assert held
         assert runs.recover() == []
-        assert runs.train(queued) is None  # and nobody else begins it
+        assert runs.train(queued) is None  # and no other worker begins it
     assert runs.recover() == [queued]
 
 

@@ -38,7 +38,7 @@ def test_a_rewrite_goes_with_its_own_prompt_and_is_cut_as_a_reply_is(ready):
 
 
 def test_what_was_kept_of_a_reply_beyond_where_it_is_cut_is_nothing_new(ready):
-    """Whoever drops the first sentence of a long reply keeps what stood behind the cut, and did not write it."""
+    """A person who drops the first sentence of a long reply keeps what stood behind the cut, and did not write it."""
     sample = ready(rewrite_ids=RESPONSE[2:], teacher_prompt_ids=None)
 
     (cut,) = collation.examples([sample], max_tokens=2)
@@ -182,7 +182,7 @@ def test_what_was_changed_is_a_mark_a_token_and_none_where_nothing_was(reply, re
 
 
 @given(st.lists(st.integers(0, 4), max_size=12), st.lists(st.integers(0, 4), min_size=2, max_size=12))
-def test_where_somebody_ended_what_they_let_go_on_there_elsewhere_is_their_decision_too(reply, rewrite):
+def test_where_a_person_ended_what_they_let_go_on_there_elsewhere_is_their_decision_too(reply, rewrite):
     """So of all that follows that token, the end weighs as its share of the times is."""
     new, marks = edits.changed(reply, rewrite), edits.decided(reply, rewrite)
 
@@ -240,7 +240,7 @@ def test_what_is_behind_as_much_as_is_learned_of_a_reply_comes_on_top(tiny_model
 
 
 def test_an_end_that_was_written_anew_weighs_no_more_than_the_beginning(tiny_model, rounding):
-    """Whoever appends to a long reply lets its beginning stand, and is not heard many times for it."""
+    """A person who appends to a long reply lets its beginning stand, and is not heard many times for it."""
     learner = Learner(tiny_model, dtype="float32", seed=3)
     old = learner.score(PROMPT, RESPONSE[:2])
     rewrite, marks = [7, 8, 9, 10], [False, False, True, True]

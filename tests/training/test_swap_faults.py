@@ -1,4 +1,4 @@
-"""What can go wrong around a swap: one checkpoint is live at any moment, everybody agrees which, and nobody is answered
+"""What can go wrong around a swap: one checkpoint is live at any moment, all agree which, and no person is answered
 by other weights than those that sign."""
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def test_live_files_that_rot_are_not_loaded_into_an_engine_that_was_started_agai
     assert told.text.endswith("talkback@1 answers instead.")
 
 
-def test_nobody_is_answered_by_a_server_that_says_it_loaded_and_ignores_the_name(engine, monkeypatch):
+def test_no_person_is_answered_by_a_server_that_says_it_loaded_and_ignores_the_name(engine, monkeypatch):
     first = make(1)
     promote(first)
     engine.starts_again(lies=True)
@@ -357,7 +357,7 @@ class Swaps(RuleBasedStateMachine):
             assert answers.kind == "base" or not self.engine.lies
 
     @rule()
-    def somebody_asks(self):
+    def a_person_asks(self):
         """As a reply asks: by the name of what is live, and again once that was brought."""
         answers = Checkpoint.live()
         for _ in range(2):
@@ -381,7 +381,7 @@ class Swaps(RuleBasedStateMachine):
         assert live() == (last.checkpoint.number if last else 0)
 
 
-def test_whatever_happens_one_is_live_and_nobody_is_answered_by_other_weights(engine):
+def test_whatever_happens_one_is_live_and_no_person_is_answered_by_other_weights(engine):
     Swaps.engine = engine
     run_state_machine_as_test(
         Swaps, settings=hypothesis_settings(max_examples=12, stateful_step_count=12, deadline=None, derandomize=True)

@@ -142,7 +142,7 @@ def test_an_engine_that_is_away_changes_nothing(make, engine):
 
 
 @pytest.mark.parametrize("status", ["candidate", "rejected", "retired"])
-def test_only_what_passed_and_answers_nobody_is_tried(make, status):
+def test_only_what_passed_and_does_not_answer_yet_is_tried(make, status):
     with pytest.raises(TrialRefused, match=f"talkback@1 is {status}"):
         start(make(1, status), share=10, by=None)
 
@@ -170,7 +170,7 @@ def test_a_person_ends_a_trial_once(make, ana, ben):
 
 
 def test_a_trial_ends_with_what_it_stood_on(make, ben):
-    """The checkpoint is rejected, or something goes live: nobody is answered by the trial from that very moment."""
+    """The checkpoint is rejected, or something goes live: no person is answered by the trial from that very moment."""
     first, second, third = make(1), make(2), make(3, "approved")
     start(first, share=90, by=None)
     promotion.reject(first, by=None, reason="no")

@@ -183,7 +183,7 @@ def fill(people: Sequence[User], count: int = 40, reviewer: User | None = None) 
 
 
 def crowd(like: Hint, count: int) -> None:
-    """As many more hints that wait, each on a tied turn of its own, written at once and heard of by nobody."""
+    """As many more hints that wait, each on a tied turn of its own, written at once, without a signal."""
     like = Hint.objects.select_related("turn").get(pk=like.pk)
     turns = [
         Turn(session_id=like.turn.session_id, position=number, status="judged", checkpoint_id=like.turn.checkpoint_id,

@@ -43,8 +43,8 @@ def test_two_people_say_yes_and_each_sees_where_it_stands(console, ben, make_che
     assert "It passed the gate and waits for two people." in page(console)
     approve = reverse("console:approve", args=[1])
     said = text(console.post(approve, {"reason": "shorter"}, follow=True))
-    assert "Yours is the first yes of two: somebody else says the second." in said
-    assert "Somebody else must say the second." in said
+    assert "Yours is the first yes of two: another person says the second." in said
+    assert "Another person must say the second." in said
     assert 'id="approve"' not in said
     assert BEN_IS_ASKED in page(ben)
     assert "waits for a second yes, after ana’s." in text(ben.get(reverse("console:board")))
@@ -74,7 +74,7 @@ def test_who_does_not_run_it_decides_nothing(client, talker, make_checkpoint, de
     assert not Decision.objects.exists()
 
 
-def test_what_is_held_is_no_call_to_anybody():
+def test_what_is_on_hold_is_no_call():
     now = station("approve", checkpoints={"passed": 1}, put_off=1)
     assert (now.figure, now.mood) == ("1 held", "idle")
 
@@ -149,7 +149,7 @@ def test_the_list_narrows_and_marks_what_matters(console, make_checkpoint):
     some = text(console.get(reverse("console:checkpoints"), {"status": "passed"}))
     assert "talkback@2</a>" in some
     assert "talkback@1</a>" not in some
-    none = text(console.get(reverse("console:checkpoints"), {"line": "nobody"}))
+    none = text(console.get(reverse("console:checkpoints"), {"line": "unknown"}))
     assert "No checkpoint is like that." in none
 
 

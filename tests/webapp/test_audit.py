@@ -45,8 +45,8 @@ def decided(talker, operator, other):
     return hint
 
 
-def test_nobody_has_decided_anything_yet(console):
-    assert "Nobody has decided anything about hints or rewards yet." in text(console.get(reverse("console:audit")))
+def test_without_a_decision_the_log_says_so(console):
+    assert "No decision about a hint or a reward yet." in text(console.get(reverse("console:audit")))
 
 
 def test_each_decision_says_who_did_what_from_what_to_what_and_why(console, decided):
@@ -67,7 +67,7 @@ def test_each_decision_says_who_did_what_from_what_to_what_and_why(console, deci
         ({"person": "cleo"}, {"overturn"}),
         ({"person": "ana"}, {"edit", "undo"}),
         ({"verb": "edit"}, {"edit"}),
-        ({"person": "nobody"}, set()),
+        ({"person": "none"}, set()),
         ({"turn": "00000000-0000-4000-8000-000000000000"}, set()),
         ({"turn": "no number"}, {"edit", "undo", "overturn"}),
         ({"verb": "praise"}, {"edit", "undo", "overturn"}),

@@ -196,7 +196,7 @@ def test_a_change_can_be_undone(console):
     assert "Ours" in ClientRules.objects.get().source
 
 
-def test_undoing_what_nobody_changed_changes_nothing(console):
+def test_undoing_without_a_change_changes_nothing(console):
     page = text(console.post(reverse("console:client_undo", args=["mine"]), follow=True))
     assert "There is no change of mine to take back." in page
 

@@ -120,7 +120,7 @@ def test_two_operators_approve_by_name_and_one_twice_does_not(make_checkpoint, o
         call_command("checkpoints", "approve", "1", "--by", "ana")
     with pytest.raises(CommandError, match="say who you are"):
         call_command("checkpoints", "approve", "1")
-    with pytest.raises(CommandError, match="Nobody called 'ben' runs this Talkback"):
+    with pytest.raises(CommandError, match="No operator here is called 'ben'"):
         call_command("checkpoints", "approve", "1", "--by", "ben")
     assert "talkback@1 is approved" in said(capsys, "checkpoints", "approve", "1", "--by", "bea")
 

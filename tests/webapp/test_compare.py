@@ -1,4 +1,4 @@
-"""The page of two checkpoints side by side: blind until somebody has chosen."""
+"""The page of two checkpoints side by side: blind until a person has chosen."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_an_empty_house_says_how_to_begin(console):
     page = text(console.get(reverse("console:board")))
     assert "Nothing is waiting for you." in page
     assert "Talk to the model and teach it. 0 of 16 lessons. Training starts at 16." in page
-    assert "Nobody has talked yet." in page
+    assert "No conversation yet." in page
     assert "Thumbs and corrections in a chat become lessons." in page
 
 

@@ -1,4 +1,4 @@
-"""Whoever runs a Talkback sees each engine, what it holds and what ails it, and has it repaired."""
+"""An operator sees each engine, what it holds and what ails it, and has it repaired."""
 
 from __future__ import annotations
 

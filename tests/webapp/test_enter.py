@@ -28,7 +28,7 @@ def path_of(link: str) -> str:
     return "/enter/" + link.partition("/enter/")[2]
 
 
-def test_the_link_signs_the_administrator_in_and_then_nobody(client: Client):
+def test_the_link_signs_the_administrator_in_and_then_no_other(client: Client):
     link = path_of(printed("sign_in_link"))
 
     first = client.post(link)
@@ -56,7 +56,7 @@ def test_a_link_grows_old(client: Client, monkeypatch: pytest.MonkeyPatch, setti
     assert (client.get(link).status_code, client.post(link).status_code) == (410, 410)
 
 
-def test_a_link_of_somebody_who_was_shut_out_is_dead(client: Client):
+def test_a_link_of_a_person_who_was_shut_out_is_dead(client: Client):
     link = path_of(printed("sign_in_link"))
     User.objects.filter(username="admin").update(is_active=False)
     assert (client.get(link).status_code, client.post(link).status_code) == (410, 410)
@@ -134,8 +134,8 @@ def test_the_address_of_the_link_can_be_given():
 
 
 def test_a_link_for_a_stranger_is_refused_by_name():
-    with pytest.raises(CommandError, match="no user named nobody"):
-        printed("sign_in_link", "--user", "nobody")
+    with pytest.raises(CommandError, match="no user named unknown"):
+        printed("sign_in_link", "--user", "unknown")
 
 
 def test_a_key_opens_the_door_and_only_its_hash_is_kept():

@@ -55,7 +55,7 @@ def hinted(turn, text=WORDS, **fields):
     return Hint.objects.create(turn=turn, source="user", proposed=text, text=text, **fields)
 
 
-def test_hints_go_with_their_chat_and_the_log_keeps_that_somebody_decided(make_turn, operator):
+def test_hints_go_with_their_chat_and_the_log_keeps_that_a_person_decided(make_turn, operator):
     turn = make_turn("judged")
     reviews.edit(hinted(turn), f"Please, {WORDS}", by=operator, reason="She lives in Graz.")
     reviews.overturn(turn, -1, by=operator, reason="Not in Graz.")
@@ -114,7 +114,7 @@ def test_what_was_learned_with_the_words_of_a_deleted_chat_is_marked_and_loses_t
 
 def test_what_a_worker_that_died_had_to_forget_the_sweep_forgets(make_lesson, make_checkpoint):
     waiting, learned = make_lesson("ready"), make_lesson("trained", run=make_checkpoint(1).run)
-    Sample.objects.update(drop_reason="its chat was deleted")  # marked while a run had them, and nobody heard its end
+    Sample.objects.update(drop_reason="its chat was deleted")  # marked while a run had them, its end was missed
     forgetting.catch_up()
     forgetting.catch_up()
     assert [(one.pk, one.prompt_ids) for one in Sample.objects.all()] == [(learned.sample_id, [])]

@@ -101,7 +101,7 @@ def test_a_persons_own_word_outranks_what_was_read_out_of_what_followed(page, ra
     rated(base, thumb=-1, reward=1)  # asked for a change, whatever a judge made of it
     rated(base, correction="Shorter, please.", reward=1)
     rated(base, reward=1)  # went on content
-    rated(base, reward=0)  # nobody could say: left out
+    rated(base, reward=0)  # undecided: left out
     rated(base)
     shown = html(page.get("/helped/"))
     assert "3 rated, 2 of them by a person’s own word" in shown
@@ -404,7 +404,7 @@ def test_a_line_counts_its_people_together_without_their_words(console, paired, 
     rated(base, thumb=-1, by=operator, text="Her own words.")
     shown = html(console.get("/console/helped/"))
     assert "1 first reply rated, 1 thumb, 1 pair with the control, 1 blind choice." in shown
-    assert "words." not in shown.replace("Nobody’s words are here", "")
+    assert "words." not in shown.replace("No person’s words are here", "")
     assert "What the base said" not in shown
     assert 'name="pair"' not in shown
     own = Line.objects.create(name="hers", title="Hers", start=base)
@@ -453,7 +453,7 @@ async def test_the_download_holds_them_and_nothing_of_others(async_client, paire
     def cast():
         mine = paired(shadow="The base’s own.", figures=WORSE)
         BlindChoice.objects.create(shadow=mine, by=talker, picked="shadow")
-        theirs = paired(shadow="Of somebody else.", by=operator)
+        theirs = paired(shadow="Of another person.", by=operator)
         BlindChoice.objects.create(shadow=theirs, by=operator, picked="reply")
         return mine.turn.completion_id
 

@@ -93,7 +93,7 @@ def test_judges_that_cannot_be_are_a_sentence_and_no_error(console, settings):
     settings.JUDGES = '[{"kind": "openai", "url": "https://judge.example.org"}]'
     page = console.get(HERE)
     assert page.status_code == 200
-    assert "Nobody judges." in page.content.decode()
+    assert "There is no judge." in page.content.decode()
 
 
 def test_accuracy_kappa_and_confusion_stand_on_the_page(console, who, read_gold):
@@ -134,8 +134,8 @@ def test_measure_now_is_a_row_and_is_not_begun_twice(console, who):
 
 
 def test_nobody_is_measured_who_does_not_judge(console, who):
-    page = console.post(f"{HERE}measure/", {"name": "somebody else"}, follow=True).content.decode()
-    assert "There is no judge somebody else." in page
+    page = console.post(f"{HERE}measure/", {"name": "another one"}, follow=True).content.decode()
+    assert "There is no judge another one." in page
     assert not Measuring.objects.exists()
 
 
@@ -196,7 +196,7 @@ def test_earlier_versions_are_listed_and_open(console, who, read_gold):
 
 
 def test_a_judge_that_never_was_is_not_found(console, who):
-    assert console.get(f"{HERE}one/", {"name": "nobody", "version": "1"}).status_code == 404
+    assert console.get(f"{HERE}one/", {"name": "unknown", "version": "1"}).status_code == 404
 
 
 def test_over_time_is_drawn_with_its_intervals_and_said_in_words(console, who, read_gold):

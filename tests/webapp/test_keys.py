@@ -104,7 +104,7 @@ def test_only_those_who_run_this_give_out_administration(console):
     assert ApiKey.objects.get().scopes == ["admin"]
 
 
-def test_nobody_sees_or_ends_another_persons_key(ben, operator):
+def test_no_person_sees_or_ends_another_persons_key(ben, operator):
     theirs, _ = ApiKey.objects.issue(operator, "theirs")
     assert "theirs" not in text(ben.get(reverse("connect:keys")))
     for name in ("key", "light"):
@@ -173,7 +173,7 @@ def test_create_key_makes_a_key_with_its_terms(db, capsys):
     assert made(capsys, "--name", "plain").scopes == ["chat", "feedback"]
 
 
-@pytest.mark.parametrize("wrong", [("--checkpoint", "9"), ("--days", "0"), ("--user", "nobody"), ("--name", " ")])
+@pytest.mark.parametrize("wrong", [("--checkpoint", "9"), ("--days", "0"), ("--user", "unknown"), ("--name", " ")])
 def test_create_key_refuses_what_makes_no_sense(db, wrong):
     with pytest.raises(CommandError):
         call_command("create_key", "--name", "cron", *wrong)

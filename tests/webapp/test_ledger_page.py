@@ -17,7 +17,7 @@ HERE = "/console/ledger/"
 
 
 @pytest.fixture
-def somebody(make_turn, make_lesson):
+def five_turns(make_turn, make_lesson):
     """A sample, two turns without a quorum, one that waits, and an old neutral one."""
     make_lesson()
     for _ in range(2):
@@ -40,12 +40,12 @@ def test_only_staff_come_in(client, talker):
     assert client.get(HERE).status_code == 403
 
 
-def test_before_anybody_talked_it_says_how_to_begin(console):
+def test_before_the_first_conversation_it_says_how_to_begin(console):
     assert "No turn in this time" in console.get(HERE).content.decode()
-    assert "Nobody has talked yet." in console.get(HERE, {"time": "all"}).content.decode()
+    assert "No conversation yet." in console.get(HERE, {"time": "all"}).content.decode()
 
 
-def test_all_reasons_add_up_to_all_turns(console, somebody):
+def test_all_reasons_add_up_to_all_turns(console, five_turns):
     lately = console.get(HERE).content.decode()
     assert numbers(lately) == {"sample": 1, "no_quorum": 2, "unanswered": 1}
     assert "<strong>4</strong>" in lately
@@ -54,7 +54,7 @@ def test_all_reasons_add_up_to_all_turns(console, somebody):
     assert ever["neutral"] == 1
 
 
-def test_each_reason_says_what_to_do_about_it(console, somebody):
+def test_each_reason_says_what_to_do_about_it(console, five_turns):
     page = console.get(HERE).content.decode()
     assert "Too few of the judge&#x27;s votes could be read. Read some of them" in page
     assert "Nothing to do: it teaches, or has taught." in page
@@ -79,7 +79,7 @@ def test_turns_off_the_record_are_counted_and_not_read(console, make_turn):
 
 @pytest.fixture
 def others(talker):
-    """Turns of somebody else, through a client, in a session with a name."""
+    """Turns of another person, through a client, in a session with a name."""
     eve = get_user_model().objects.create_user("eve")
     session = Session.objects.create(user=eve, client="openclaw", external_id="agent:main")
     messages = [{"role": "user", "content": "hi"}]
@@ -99,12 +99,14 @@ def others(talker):
         ({"time": "yesterday", "by": "moon", "code": "no such", "session": "none"}, None),
     ],
 )
-def test_it_is_narrowed_by_person_and_client_and_any_address_shows_a_ledger(console, somebody, others, query, expected):
+def test_it_is_narrowed_by_person_and_client_and_any_address_shows_a_ledger(
+    console, five_turns, others, query, expected
+):
     everything = {"sample": 1, "no_quorum": 2, "unanswered": 1, "closed": 3}
     assert numbers(console.get(HERE, query).content.decode()) == (everything if expected is None else expected)
 
 
-def test_it_is_narrowed_to_a_session(console, somebody, others):
+def test_it_is_narrowed_to_a_session(console, five_turns, others):
     page = console.get(HERE, {"session": str(others.pk)}).content.decode()
     assert numbers(page) == {"closed": 3}
     assert "session agent:main" in page
@@ -114,7 +116,7 @@ def test_it_is_narrowed_to_a_session(console, somebody, others):
     ("by", "says"),
     [("client", "openclaw"), ("client", "the browser"), ("person", "eve"), ("session", "agent:main · eve")],
 )
-def test_it_is_divided_and_each_part_leads_to_its_own(console, somebody, others, by, says):
+def test_it_is_divided_and_each_part_leads_to_its_own(console, five_turns, others, by, says):
     page = console.get(HERE, {"by": by}).content.decode()
     table = page[page.index('id="groups-title"') :]
     assert says in table

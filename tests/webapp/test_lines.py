@@ -48,7 +48,7 @@ def test_a_line_is_made_for_people_and_answers_them(do, talker, console):
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"title": "X", "people": "nobody"}, "Nobody here is called"),
+        ({"title": "X", "people": "unknown"}, "No person here is called"),
         ({"title": "shared"}, "take another name"),
         ({"title": "…"}, "letters or digits"),
     ],
@@ -64,7 +64,7 @@ def test_people_are_added_and_sent_back(do, talker):
     assert Line.of(talker) == "team"
     do("line_leave", line.name, talker.pk)
     assert Line.of(talker) == SHARED
-    assert "Nobody here is called" in do("line_join", line.name, person="eve")
+    assert "No person here is called" in do("line_join", line.name, person="eve")
 
 
 def test_learn_now_takes_the_lines_samples_alone(do, line, make_lesson):

@@ -70,7 +70,7 @@ def test_another_recipe_is_set(make) -> None:
         ({"name": "x"}, 'line 2: a line needs a "title"'),
         ({"title": "X", "colour": 1}, "line 2: 'colour' is none of"),
         ({"title": "X", "people": ["x"], "recipe": {"lr": -1}}, "line 2: The recipe's lr cannot be used"),
-        ({"title": "X", "keys": {"talk": {}}}, "line 2: keys belong to somebody"),
+        ({"title": "X", "keys": {"talk": {}}}, "line 2: keys belong to people"),
         ({"title": "shared"}, "line 2: There is, or was, a line called 'shared'"),
     ],
 )

@@ -49,7 +49,7 @@ def test_a_new_sample_moves_every_chip_of_the_batch(make_lesson):
     assert groups == {judgement.turn.session.group for judgement in Judgement.objects.all()}
 
 
-def test_what_nobody_can_see_is_told_to_nobody(db):
+def test_what_no_person_can_see_is_told_to_no_page(db):
     assert heard(Checkpoint, Checkpoint.live().pk, "live") == []
     assert heard(Turn, "00000000-0000-0000-0000-000000000000", "served") == []
 

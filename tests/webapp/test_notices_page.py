@@ -1,4 +1,4 @@
-"""Notices stand on every page of the console until somebody reads them; and the pages are found in three groups."""
+"""Notices stand on every page of the console until an operator reads them; and the pages are found in three groups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_it_is_read_by_a_click_and_the_person_is_back_where_they_were(console, o
     assert "read by ana" in text(console.get(reverse("console:notices")))
 
 
-def test_nobody_is_sent_elsewhere_by_what_a_form_says(console):
+def test_no_form_sends_a_person_elsewhere(console):
     notice = notices.tell("disk", "1 GB is left.")
     answer = console.post(reverse("console:notice_read", args=[notice.pk]), {"back": "https://elsewhere.example/"})
     assert answer.url == reverse("console:notices")
@@ -92,7 +92,7 @@ def test_a_page_that_is_not_there_is_not_named(monkeypatch):
 
 
 @pytest.mark.parametrize("page", [HERE, "/console/notices/", "/console/checkpoints/0/"])
-def test_a_candidate_that_waits_is_named_on_every_page_until_somebody_has_decided(console, make_checkpoint, page):
+def test_a_candidate_that_waits_is_named_on_every_page_until_a_person_has_decided(console, make_checkpoint, page):
     candidate = make_checkpoint(1)
     assert "talkback@1 has learned and waits for a yes." in text(console.get(page))
     Checkpoint.objects.filter(pk=candidate.pk).update(status="rejected")

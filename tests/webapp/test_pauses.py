@@ -56,8 +56,8 @@ def test_hours_are_not_told_where_samples_are_wanted_or_a_run_is_at_work():
 
 
 def test_a_pause_is_told_even_where_samples_are_wanted():
-    now = station("learn", batch=Filling(16, 3), wait=Wait("paused until somebody resumes it", None), pause=Pause())
-    assert now.sentence == "Learning waits: paused until somebody resumes it. 3 lessons are ready."
+    now = station("learn", batch=Filling(16, 3), wait=Wait("paused until a person resumes it", None), pause=Pause())
+    assert now.sentence == "Learning waits: paused until a person resumes it. 3 lessons are ready."
     assert now.figure == "paused"
 
 
@@ -117,17 +117,17 @@ def test_learn_now_under_a_pause_says_that_it_waits(console, make_lesson, capsys
 
     page = text(console.post(reverse("console:learn_now"), follow=True))
 
-    assert "Learning waits: paused until somebody resumes it. 2 lessons are ready." in page
+    assert "Learning waits: paused until a person resumes it. 2 lessons are ready." in page
     assert Run.objects.get().status == "queued"
 
 
 def test_the_same_in_a_terminal(make_lesson, capsys):
     assert said(capsys, "learning", "status") == "Learning may begin at any moment.\n"
     out = said(capsys, "learning", "pause", "--reason", "a benchmark")
-    assert out == "Learning waits: paused (a benchmark) until somebody resumes it. 0 lessons are ready.\n"
+    assert out == "Learning waits: paused (a benchmark) until a person resumes it. 0 lessons are ready.\n"
 
     make_lesson()
-    assert said(capsys, "learn_now").splitlines()[-1].endswith("until somebody resumes it. 1 lesson is ready.")
+    assert said(capsys, "learn_now").splitlines()[-1].endswith("until a person resumes it. 1 lesson is ready.")
     assert "Learning waits: paused (a benchmark)" in said(capsys, "runs", "list")
 
     assert said(capsys, "learning", "resume") == "Learning goes on.\n"
@@ -151,7 +151,7 @@ def test_a_run_that_waits_for_its_hours_says_so_in_the_list(make_lesson, at_two,
 # What chat says of it
 
 
-def test_somebody_chats_from_their_question_to_the_end_of_the_answer(make_turn, db):
+def test_a_person_chats_from_their_question_to_the_end_of_the_answer(make_turn, db):
     assert quiet.last_chat() is None
     before = timezone.now()
     turn = make_turn("answering")
@@ -168,4 +168,4 @@ def test_the_pipeline_lets_learning_ask_chat(settings, make_turn):
     settings.LEARN_IDLE_S = "60"
     assert hours.waiting() is None
     make_turn("answering")
-    assert hours.waiting().why.startswith("somebody is chatting")
+    assert hours.waiting().why.startswith("a person is chatting")

@@ -155,7 +155,7 @@ def test_an_engine_that_is_away_keeps_nothing_else_waiting(sent, engine, monkeyp
     assert pipeline.sweep() == 1
 
 
-def test_the_sweep_closes_conversations_that_nobody_continues(quiet, settings, django_user_model):
+def test_the_sweep_closes_conversations_that_are_not_continued(quiet, settings, django_user_model):
     settings.SESSION_IDLE_S = 60
     ana = django_user_model.objects.create_user("ana")
     key, _ = ApiKey.objects.issue(ana, "laptop")

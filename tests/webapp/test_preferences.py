@@ -1,4 +1,4 @@
-"""The page of standing wishes: a person's own, and for staff anybody's."""
+"""The page of standing wishes: a person's own, and for staff any person's."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ def test_not_any_more_and_back(own, ask, talker):
     assert set(Hint.objects.values_list("status", flat=True)) == {"accepted"}
 
 
-def test_what_somebody_took_back_already_is_said(own, ask):
+def test_what_was_taken_back_already_is_said(own, ask):
     hint = ask("Keep it short.", status="rejected")
     page = text_of(own.post(reverse("preferences:forgo"), {"hint": [hint.pk]}, follow=True))
-    assert "somebody took it back already" in page
+    assert "it was taken back already" in page
 
 
-def test_an_undo_that_somebody_overtook_says_who(own, ask, operator, talker):
+def test_an_undo_that_was_overtaken_says_by_whom(own, ask, operator, talker):
     hint = ask("Keep it short.")
     own.post(reverse("preferences:forgo"), {"hint": [hint.pk]})
     ruling = Ruling.objects.get()
@@ -95,7 +95,7 @@ def test_nonsense_takes_nothing_back(own, ask, bad):
     assert Hint.objects.get().status == "accepted"
 
 
-def test_nobody_sees_or_touches_anothers(client, ask, talker):
+def test_no_person_sees_or_touches_anothers(client, ask, talker):
     hint = ask("Keep it short.")
     stranger = get_user_model().objects.create_user("cleo")
     client.force_login(stranger)
@@ -130,8 +130,8 @@ def test_staff_see_everybodys_and_may_take_back(console, ask, talker):
     assert Hint.objects.get().status == "accepted"
 
 
-def test_nobody_s_wishes_are_an_empty_page_for_staff(console):
-    assert "Nobody has asked for anything that stands." in text_of(console.get(reverse("preferences:people")))
+def test_without_a_wish_the_page_is_empty_for_staff(console):
+    assert "No wish stands." in text_of(console.get(reverse("preferences:people")))
 
 
 def test_the_navigation_leads_there(own):
@@ -168,7 +168,7 @@ def test_from_a_word_beside_a_reply_to_a_wish_taken_back_and_asked_for_again(own
     assert "1 reply waits for a batch" in page
 
     own.post(reverse("preferences:forgo"), {"hint": [turn.hints.get().pk]})
-    assert Sample.objects.get().status == "stale"  # at once, before anybody judges
+    assert Sample.objects.get().status == "stale"  # at once, before a judge votes
     assert (judged().sample, judged().reason) == (None, Reason.HINT_REJECTED)
     assert "Nothing yet." in text_of(own.get(OWN))
 

@@ -380,7 +380,7 @@ def test_strangers_are_asked_to_sign_in(client, db, path):
 
 
 @pytest.mark.parametrize("what", ["chats/{turn.session_id}", "turns/{turn.pk}"])
-def test_nobody_decides_for_somebody_else(client, lesson, what):
+def test_no_person_decides_for_another(client, lesson, what):
     client.force_login(get_user_model().objects.create_user("eve"))
     assert client.post(f"/{what.format(turn=lesson.turn)}/learning/", {"learns": "off"}).status_code == 404
     assert Sample.objects.exists()

@@ -172,7 +172,7 @@ def test_filters_narrow_and_are_counted(console, talker, operator):
     "said",
     ["status=<b>", "source=moon", "after=x~y", "after=2026-01-01T00:00:00%2B00:00~99999999999999999999", "search=%00"],
 )
-def test_an_address_that_nobody_wrote_shows_a_list(console, hint, said):
+def test_an_address_that_is_unknown_shows_a_list(console, hint, said):
     assert console.get(f"{reverse('console:hints')}?{said}").status_code == 200
 
 

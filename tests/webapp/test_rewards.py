@@ -163,7 +163,7 @@ def test_filters_narrow(console, make_turn):
     assert "the good one" not in page
     assert "the good one" in text(console.get(url, {"show": "all", "search": "GOOD ONE"}))
     assert "No turn is like that." in text(console.get(url, {"show": "all", "by": "thumb"}))
-    assert "Nobody has overturned a reward." in text(console.get(url, {"show": "overturned"}))
+    assert "No reward has been overturned." in text(console.get(url, {"show": "overturned"}))
 
 
 def test_an_empty_desk_says_so(console):
@@ -171,9 +171,9 @@ def test_an_empty_desk_says_so(console):
 
 
 def test_a_turn_that_is_not_there_is_not_found(console, db):
-    nobody = reverse("console:reward", args=[uuid.uuid4()])
-    assert console.get(nobody).status_code == 404
-    assert "deleted meanwhile" in text(console.get(nobody, headers=HTMX))
+    unknown = reverse("console:reward", args=[uuid.uuid4()])
+    assert console.get(unknown).status_code == 404
+    assert "deleted meanwhile" in text(console.get(unknown, headers=HTMX))
     assert console.post(reverse("console:overturn", args=[uuid.uuid4()]), headers=HTMX).status_code == 404
 
 

@@ -276,7 +276,7 @@ def test_a_run_that_a_pause_holds_back_says_so(console, make_run, operator):
     run = make_run("queued")
     assert "Waiting for the learner" in page_of(console, run)
     hours.pause(by=operator, reason="a demonstration")
-    assert "It waits: paused by ana (a demonstration) until somebody resumes it." in page_of(console, run)
+    assert "It waits: paused by ana (a demonstration) until a person resumes it." in page_of(console, run)
     assert "Learning waits: paused by ana" in text(console.get(reverse("console:forecast")))
 
 

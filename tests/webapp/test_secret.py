@@ -1,4 +1,4 @@
-"""What everybody could sign is served by nobody."""
+"""A secret that all know signs nothing: no server starts with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retention: weights that something needs stay, by rules anybody can read; the rest goes, and only its files."""
+"""Retention: weights that something needs stay, by rules that a person can read; the rest goes, and only its files."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def going(**options):
     return sorted(one.checkpoint.number for one in retention.plan(**options) if one.goes)
 
 
-def test_the_live_one_the_warm_ones_the_last_ones_and_what_somebody_needs_stay(stored, operator, talker):
-    # 5 and 6 are warm (holding.WARM is 2), 6 is the last retired one, 7 is live: 1 to 4 have nobody.
+def test_the_live_one_the_warm_ones_the_last_ones_and_what_is_needed_stay(stored, operator, talker):
+    # 5 and 6 are warm (holding.WARM is 2), 6 is the last retired one, 7 is live: 1 to 4 have no reason to stay.
     assert going() == [1, 2, 3, 4]
 
     retention.pin(stored[1], by=operator, reason="the paper's figures")

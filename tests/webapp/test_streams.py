@@ -18,7 +18,8 @@ pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
 @pytest.fixture
 def no_cursors(monkeypatch):
-    """Whoever fetches in chunks has a cursor open, which only the thread with its connection can read on PostgreSQL."""
+    """A query that fetches in chunks has a cursor open, which only the thread with its connection can read on
+    PostgreSQL."""
     begin = BaseIterable.__init__
 
     def refuse(self, queryset, chunked_fetch=False, chunk_size=100):

@@ -174,7 +174,7 @@ def test_a_thumb_on_a_cut_reply_says_that_it_teaches_nothing(own, turn):
     assert "You said: Good reply. It teaches nothing: the reply was cut off." in page(own, turn)
 
 
-def test_nobody_words_or_undoes_what_another_taught(client, turn, operator, talker):
+def test_no_person_words_or_undoes_what_another_taught(client, turn, operator, talker):
     Feedback.objects.give(turn, by=talker, kind="guidance", text=REDO)
     client.force_login(operator)
     assert put(client, turn, "Use metric units.").status_code == 404

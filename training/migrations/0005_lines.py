@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 
 def add_shared(apps, schema_editor):
-    """Everything there is belongs to the shared line: whoever has no other talks to it."""
+    """Everything there is belongs to the shared line: a person who has no other talks to it."""
     apps.get_model("training", "Line").objects.get_or_create(name="shared", defaults={"title": "Shared"})
 
 

@@ -31,7 +31,7 @@ def approve(request: HttpRequest, number: int) -> HttpResponse:
 
     def go_live() -> Checkpoint | None:
         if not approvals.approve(candidate, by=by, reason=reason):
-            messages.success(request, "Yours is the first yes of two: somebody else says the second.", "good")
+            messages.success(request, "Yours is the first yes of two: another person says the second.", "good")
             return None
         try:
             return async_to_sync(promotion.promote)(candidate, by=by)
@@ -110,12 +110,12 @@ urls = [
     path("checkpoints/<row:number>/approve/", approve, name="approve"),
     path(
         "checkpoints/<row:number>/reject/",
-        decided(approvals.reject, "{} is rejected: it answers nobody."),
+        decided(approvals.reject, "{} is rejected: it will not answer."),
         name="reject",
     ),
     path(
         "checkpoints/<row:number>/hold/",
-        decided(approvals.hold, "{} is held: nobody approves it until it is released."),
+        decided(approvals.hold, "{} is held: it cannot be approved until it is released."),
         name="hold",
     ),
     path(

@@ -34,7 +34,7 @@ PAGE = 50
 CHUNK = 500
 """How many decisions a download reads and sends at once."""
 
-NOBODY = "nobody"
+NO_PERSON = "none"
 """In an address: what no person did: a policy that a person had set, or evidence that changed."""
 
 COLUMNS = ("number", "at", "by", "verb", "turn", "hint", "before", "after", "reason", "undoes", "bulk")
@@ -63,7 +63,7 @@ class Filters:
     def rows(self) -> QuerySet[Ruling]:
         """All of them, newest first. Rows are written in the order of their numbers and never change."""
         rows = Ruling.objects.select_related("by", "hint", "undoes", "undone_by").order_by("-pk")
-        if self.person == NOBODY:
+        if self.person == NO_PERSON:
             rows = rows.filter(by=None)
         elif self.person:
             rows = rows.filter(by__username=self.person)
@@ -92,7 +92,7 @@ def audit(request: HttpRequest) -> HttpResponse:
     if is_fragment(request) and before:
         return render(request, "console/_audit_rows.html", context)
     context["people"] = User.objects.filter(pk__in=Ruling.objects.values("by")).order_by("username")
-    return render(request, "console/audit.html", context | {"verbs": Ruling.Verb.values, "nobody": NOBODY})
+    return render(request, "console/audit.html", context | {"verbs": Ruling.Verb.values, "no_person": NO_PERSON})
 
 
 @for_staff
@@ -196,7 +196,8 @@ async def sent(lines: Iterator[str]) -> AsyncIterator[str]:
 
 
 def cell(value: Any) -> Any:
-    """A value as a table takes it; text that a spreadsheet would run as a formula is quoted, for anybody may write it.
+    """A value as a table takes it; text that a spreadsheet would run as a formula is quoted, for any person may write
+    it.
 
     >>> cell("=HYPERLINK(1)"), cell("Be brief."), cell({"a": 1}), cell(None)
     ("'=HYPERLINK(1)", 'Be brief.', '{"a": 1}', '')

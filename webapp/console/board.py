@@ -229,7 +229,7 @@ def stations(facts: Facts) -> list[Station]:
 
 
 def missing(facts: Facts, queue: str) -> str:
-    """Why nobody takes work from this queue, as the end of "waiting for …"; empty when somebody does.
+    """Why no worker takes work from this queue, as the end of "waiting for …"; empty when one does.
 
     >>> missing(facts, "judge")  # doctest: +SKIP
     'a judge worker: none has answered for 40 s'
@@ -277,7 +277,7 @@ def _talk(facts: Facts) -> Station:
             f"{counted(turns['served'], 'reply')} waiting for what comes back: a next message, a thumb, a correction."
         )
         return Station("talk", "Talk", figure, "idle", said, facts.oldest["turns"].get("served"))
-    said = "Every reply was answered." if sum(turns.values()) else "Nobody has talked yet."
+    said = "Every reply was answered." if sum(turns.values()) else "No conversation yet."
     return Station("talk", "Talk", figure, "idle", said)
 
 
@@ -293,8 +293,8 @@ def _judge(facts: Facts) -> Station:
             return Station("judge", "Judge", f"{turns['judged']} judged", "you", said)
         said = f"{counted(turns['judged'], 'turn')} judged." if turns["judged"] else "Nothing to judge yet."
         return Station("judge", "Judge", f"{turns['judged']} judged", "idle", said)
-    if nobody := missing(facts, "judge"):
-        return Station("judge", "Judge", f"{due} due", "stuck", f"Waiting for {nobody}.", since)
+    if absent := missing(facts, "judge"):
+        return Station("judge", "Judge", f"{due} due", "stuck", f"Waiting for {absent}.", since)
     return Station("judge", "Judge", f"{due} due", "working", f"Judging {counted(due, 'turn')}.", since)
 
 
@@ -308,9 +308,9 @@ def _batch(facts: Facts) -> Station:
     elif is_full and facts.held:
         return Station("batch", "Batch", figure, "waiting", facts.held, since, needed, needed)
     elif is_full:
-        nobody = missing(facts, "learn")
-        said = f"{batch.lessons} Waiting for {nobody}." if nobody else f"{batch.lessons} The next run takes them."
-        return Station("batch", "Batch", figure, "stuck" if nobody else "working", said, since, needed, needed)
+        absent = missing(facts, "learn")
+        said = f"{batch.lessons} Waiting for {absent}." if absent else f"{batch.lessons} The next run takes them."
+        return Station("batch", "Batch", figure, "stuck" if absent else "working", said, since, needed, needed)
     else:
         said = batch.full_sentence
     return Station("batch", "Batch", figure, "waiting", said, since, min(ready, needed), needed)
@@ -330,9 +330,9 @@ def _learn(facts: Facts) -> Station:
     if run is None:
         return Station("learn", "Learn", "no run", "idle", "Training starts by itself once there are enough lessons.")
     if run.status == Run.Status.QUEUED:
-        nobody = missing(facts, "learn")
-        said = f"Waiting for {nobody}." if nobody else "Waiting for the learner to take it up."
-        return Station("learn", "Learn", str(run), "stuck" if nobody else "waiting", said, run.moved_at)
+        absent = missing(facts, "learn")
+        said = f"Waiting for {absent}." if absent else "Waiting for the learner to take it up."
+        return Station("learn", "Learn", str(run), "stuck" if absent else "waiting", said, run.moved_at)
     if run.status == Run.Status.RUNNING:
         silence = (facts.now - (run.heartbeat_at or run.moved_at)).total_seconds()
         if silence > SILENT_S:
@@ -352,8 +352,8 @@ def _examine(facts: Facts) -> Station:
     if candidate is None:
         return Station("examine", "Examine", "no candidate", "idle", "The gate examines each candidate by itself.")
     since = candidate.moved_at
-    if nobody := missing(facts, "judge"):
-        return Station("examine", "Examine", candidate.name, "stuck", f"Waiting for {nobody}.", since)
+    if absent := missing(facts, "judge"):
+        return Station("examine", "Examine", candidate.name, "stuck", f"Waiting for {absent}.", since)
     if examination is None:
         return Station("examine", "Examine", candidate.name, "waiting", "Waiting for a judge worker to be free.", since)
     done, total = examination.progress.get("done", 0), examination.progress.get("total", 0)

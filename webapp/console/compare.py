@@ -190,7 +190,7 @@ def verdict(shown: Comparison, tally: comparing.Tally) -> str:
     told = tally.first + tally.second
     if not told:
         same = " All who looked saw no difference." if tally.same else ""
-        return f"Nobody has preferred one yet.{same} Seven choices for the same one would tell."
+        return f"No preference yet.{same} Seven choices for the same one would tell."
     if tally.is_known:
         best = sides[tally.ahead]
         return f"People prefer {best}: {max(tally.first, tally.second)} of {told} choices, more than chance would give."
@@ -200,7 +200,7 @@ def verdict(shown: Comparison, tally: comparing.Tally) -> str:
         else (f"They are level, {tally.first} to {tally.second}")
     )
     if tally.needed is None:
-        return f"{ahead}. No number of choices that anybody would make could tell them apart like this."
+        return f"{ahead}. No realistic number of choices could tell them apart like this."
     return f"{ahead}. About {tally.needed} more, chosen likewise, would tell; until then it may be chance."
 
 

@@ -116,7 +116,7 @@ def found(request: HttpRequest, pk: int) -> ApiKey:
 
 
 def person(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)  # login_required let nobody else in
+    assert isinstance(request.user, User)  # login_required let no other in
     return request.user
 
 

@@ -52,7 +52,7 @@ LONG = (
     "turn__tools",
     "turn__checkpoint__probe",
 )
-"""Columns as long as a conversation, which nobody looks at here."""
+"""Columns as long as a conversation, which the list does not show."""
 
 LISTED = (
     "status",
@@ -75,7 +75,7 @@ ON_RECORD = Q(turn__learns=True, turn__session__learns=True, turn__line=Turn.Lin
 
 @dataclass(frozen=True)
 class Filters:
-    """Which hints are in the list. What nobody knows in an address is left out, so that any address shows a list."""
+    """Which hints are in the list. An unknown value in an address is left out, so that any address shows a list."""
 
     status: str = Hint.Status.WAITING
     """A status, or `all`."""

@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 
 def for_staff(view: View) -> View:
-    """Nobody else gets in: strangers are asked to sign in, others are told no."""
+    """Only staff get in: strangers are asked to sign in, others are told no."""
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -47,7 +47,7 @@ def marked(response: HttpResponse) -> HttpResponse:
 
 
 def person(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)  # for_staff let nobody else in
+    assert isinstance(request.user, User)  # for_staff let no other in
     return request.user
 
 

@@ -33,7 +33,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class Held:
-    """An adapter by its name, and the checkpoint that it is; None: the judge's, or nobody's."""
+    """An adapter by its name, and the checkpoint that it is; None: the judge's, or unknown."""
 
     name: str
     checkpoint: Checkpoint | None
@@ -58,7 +58,7 @@ class State:
 
     @property
     def sentence(self) -> str:
-        """How it stands, for somebody who reads one line."""
+        """How it stands, for a person who reads one line."""
         up = [row for row in self.rows if row.report.is_up]
         if not up:
             return "No engine answers: replies wait until one does."

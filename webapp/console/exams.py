@@ -253,7 +253,7 @@ def people(found: own.Outcome, fall: float) -> list[Standing]:
         return []
     names = dict(get_user_model().objects.filter(pk__in=found.people).values_list("pk", "username"))
     each = sorted(found.people.items(), key=lambda item: item[1].mean)
-    whose = [("everybody", found.all), *((names.get(person, "somebody who left"), one) for person, one in each)]
+    whose = [("everybody", found.all), *((names.get(person, "a person who left"), one) for person, one in each)]
     return [
         Standing(who, one, found.is_known(one), found.is_worse(one, fall), max(0, found.enough - one.number))
         for who, one in whose

@@ -179,7 +179,7 @@ def one(request: HttpRequest) -> HttpResponse:
     asked = [who for who in _panel() if who.name == name]
     versions = versions_of(name)
     if not versions and not asked:
-        raise Http404(f"Nobody called {name} judges here, or has.")
+        raise Http404(f"No judge called {name} votes here, or ever did.")
     every = gold_history(name, version)
     figures, known = reports.figures(name, version, gold.items()), scales.measure(name, version)
     wrong = [*gold_disagreements(name, version), *thumb_disagreements(name, version)]
@@ -223,14 +223,14 @@ def one(request: HttpRequest) -> HttpResponse:
 @for_staff
 @require_POST
 def measure(request: HttpRequest) -> HttpResponse:
-    """Have a judge read the gold follow-ups as soon as nobody waits for anything."""
+    """Have a judge read the gold follow-ups as soon as no person waits for anything."""
 
     def begin() -> Measuring:
         return calibration.begin(judges.called(request.POST.get("name", "")), by=person(request))
 
     if begun := said_aloud(request, begin):
         tasks.idly(tasks.measure, str(begun.pk))
-        said = f"{begun.judge} reads {begun.total} gold follow-ups, whenever nobody waits for a reply or a verdict."
+        said = f"{begun.judge} reads {begun.total} gold follow-ups, whenever no person waits for a reply or a verdict."
         messages.success(request, said, extra_tags="good")
     return redirect("console:judges")
 

@@ -38,7 +38,7 @@ SHOWN = 40
 
 @dataclass(frozen=True)
 class Chosen:
-    """What the page shows. What nobody knows in an address is left out, so that any address shows a ledger."""
+    """What the page shows. An unknown value in an address is left out, so that any address shows a ledger."""
 
     time: str = USUAL
     person: str = ""

@@ -135,7 +135,7 @@ def why(turn: Turn) -> tuple[str, str]:
     if turn.finish_reason == "abort":
         return (
             "stopped before the reply's end",
-            "Half a reply teaches nothing: the reader left, or somebody stopped it.",
+            "Half a reply teaches nothing: the reader left, or a person stopped it.",
         )
     if turn.finish_reason not in ("stop", "tool_calls"):
         return f"failed: {turn.error or 'the log says more'}", ""

@@ -165,7 +165,7 @@ def retire(request: HttpRequest, name: str) -> HttpResponse:
 
 
 class PersonUnknown(TalkbackError):
-    """Nobody here is called so."""
+    """No person here has that name."""
 
     code, status = "person_unknown", 404
 
@@ -173,7 +173,7 @@ class PersonUnknown(TalkbackError):
 def found(name: str) -> User:
     user = User.objects.filter(username=name, is_active=True).first()
     if user is None:
-        raise PersonUnknown(f"Nobody here is called {name!r}." if name else "Say who: a person's name.")
+        raise PersonUnknown(f"No person here is called {name!r}." if name else "Say who: a person's name.")
     return user
 
 

@@ -52,7 +52,7 @@ def home(request: HttpRequest) -> HttpResponse:
 @for_staff
 @require_POST
 def read(request: HttpRequest, pk: int) -> HttpResponse:
-    """Somebody has read it: back to the page it stood on, or, by htmx, what stands there now."""
+    """An operator has read it: back to the page it stood on, or, by htmx, what stands there now."""
     notices.read(get_object_or_404(Notice, pk=pk), person(request))
     if is_fragment(request):
         return render(request, "console/_notices.html", {"noticed": banner()})

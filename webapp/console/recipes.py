@@ -30,7 +30,7 @@ LONGEST = 20_000
 
 WHOSE = {
     "combined": "reward and hints, by the served token",
-    "binary": "rewards alone: nobody writes a hint",
+    "binary": "rewards alone: no judge writes a hint",
     "opd": "hints alone, by the served token",
     "topk": "hints alone, by the likeliest tokens",
     "topk-teacher": "as topk, by the teacher’s likeliest",
@@ -289,7 +289,7 @@ def recipe(request: HttpRequest) -> HttpResponse:
 
 
 def shown() -> dict[str, Any]:
-    """What the recipe page shows before anybody has typed."""
+    """What the recipe page shows before a person has typed."""
     try:
         recipe = lines.recipe_of(SHARED)
         reading = read(recipe.model_dump())

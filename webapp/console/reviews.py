@@ -318,7 +318,8 @@ def gone(request: HttpRequest, filters: Filters, pk: int) -> HttpResponse:
 
 def candidates(hint: Hint, search: str) -> Parts:
     """Which hints this one could be merged into: those that ask for the same, then those in much the same words;
-    or, if somebody searches, those with these words. Only the same person's: what one asks for is not the other's."""
+    or, if the reviewer searches, those with these words. Only the same person's: what one asks for is not the
+    other's."""
     chosen = desk.mergeable(hint, search)
     twins = [other for other in chosen if likeness.alike(hint.text, other.text)] if not search else []
     if not search:

@@ -276,7 +276,7 @@ def voices(
     decides = "reviewer" if overruling else judgement.reward_from if judgement else ""
     spoke: dict[str, str] = {}
     if overruling is not None:
-        who = overruling.by or "somebody who left"
+        who = overruling.by or "a person who left"
         spoke["reviewer"] = f"{signed(overruling.reward)} by {who}: {overruling.reason}"
     for source, kind in (("thumb", Feedback.Kind.THUMB), ("test", Feedback.Kind.VERDICT)):
         if words := [f"{signed(one.value)} by {one.by}" for one in said if one.kind == kind]:

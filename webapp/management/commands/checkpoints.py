@@ -37,7 +37,7 @@ class Command(TerminalCommand):
         reject = actions.add_parser("reject", help="say no to a checkpoint; it never answers")
         reject.add_argument("number", type=int)
         reject.add_argument("--reason", default=HERE)
-        hold = actions.add_parser("hold", help="say not yet: nobody approves it until it is released")
+        hold = actions.add_parser("hold", help="say not yet: it cannot be approved until it is released")
         hold.add_argument("number", type=int)
         hold.add_argument("--reason", required=True)
         release = actions.add_parser("release", help="let a held checkpoint wait for a yes again")
@@ -51,7 +51,7 @@ class Command(TerminalCommand):
             "--set-aside", action="store_true", help="nothing learns from what the one left has served"
         )
         for decision in (approve, reject, hold, release, rollback):
-            decision.add_argument("--by", default="", metavar="USER", help="who decides; else nobody is named")
+            decision.add_argument("--by", default="", metavar="USER", help="who decides; else no person is named")
         export = actions.add_parser("export", help="write its weights to a new folder, for other tools")
         export.add_argument("number", type=int)
         export.add_argument("folder", type=Path)
@@ -86,7 +86,7 @@ class Command(TerminalCommand):
     def approve(self, number: int, reason: str, wait: bool, by: str, **options: Any) -> None:
         checkpoint = find(number)
         if not approvals.approve(checkpoint, by=person(by), reason=reason):
-            self.stdout.write(f"{by} said the first yes of two to {checkpoint}: somebody else says the second.")
+            self.stdout.write(f"{by} said the first yes of two to {checkpoint}: another person says the second.")
             return
         if not wait:
             self.stdout.write(f"{checkpoint} is approved; a worker has the engine prove it, then it goes live.")
@@ -110,7 +110,7 @@ class Command(TerminalCommand):
     def hold(self, number: int, reason: str, by: str, **options: Any) -> None:
         checkpoint = find(number)
         approvals.hold(checkpoint, by=person(by), reason=reason)
-        self.stdout.write(f"{checkpoint} is held: nobody approves it until it is released.")
+        self.stdout.write(f"{checkpoint} is held: it cannot be approved until it is released.")
 
     def release(self, number: int, reason: str, by: str, **options: Any) -> None:
         checkpoint = find(number)
@@ -158,12 +158,12 @@ def told(row: Checkpoint) -> dict[str, Any]:
 
 
 def person(name: str) -> User | None:
-    """Who decides, as they are called here; None where nobody was named."""
+    """Who decides, as they are called here; None where no name was given."""
     if not name:
         return None
     user = User.objects.filter(username=name, is_staff=True, is_active=True).first()
     if user is None:
-        raise CommandError(f"Nobody called {name!r} runs this Talkback: --by takes the name of an operator.")
+        raise CommandError(f"No operator here is called {name!r}: --by takes the name of an operator.")
     return user
 
 

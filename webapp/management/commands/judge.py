@@ -109,7 +109,7 @@ class Command(TerminalCommand):
         except EngineUnavailable as error:
             hosts = ", ".join(dict.fromkeys(who.host for who in seated.deal))
             raise CommandError(
-                f"Nobody judges at {hosts}: {error} Start Talkback with make up, or name another judge with --judge. "
+                f"No judge answers at {hosts}: {error} Start Talkback with make up, or name another with --judge. "
                 f"{written} verdicts are in {target.name}; go on with --resume."
             ) from error
         finally:

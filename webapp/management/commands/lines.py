@@ -67,7 +67,7 @@ class Command(TerminalCommand):
     @transaction.atomic
     def make(self, file: Path, **options: Any) -> None:
         """All of the file or nothing. What is there already stays, so that running it twice does no harm; a recipe that
-        differs is set, and keys are issued anew, since nobody can read the old ones."""
+        differs is set, and keys are issued anew, since the old ones cannot be read."""
         for number, row in read(file):
             try:
                 self.stdout.write_json(made(row))
@@ -123,7 +123,7 @@ def account(username: str) -> User:
 def issued(people: list[User], name: str, wish: dict[str, Any]) -> str:
     """A new key of the line's first person."""
     if not people:
-        raise CommandError("keys belong to somebody: name people first.")
+        raise CommandError("keys belong to people: name some first.")
     if not isinstance(wish, dict) or set(wish) - {"serve_only", "scopes"}:
         raise CommandError(f'the key {name!r} takes {{"serve_only": true or false, "scopes": […]}}.')
     scopes = wish.get("scopes", ["chat", "feedback"])

@@ -1,4 +1,4 @@
-"""Learning receipts: what weights were made of and who let them through, signed, for anybody to check."""
+"""Learning receipts: what weights were made of and who let them through, signed, for any person to check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base's answers to what runs rehearse, now instead of whenever nobody waits for anything."""
+"""The base's answers to what runs rehearse, now instead of whenever no person waits for anything."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webapp.management.terminal import TerminalCommand
 
 
 class Command(TerminalCommand):
-    help = "Have the base answer what recipes rehearse, as far as nobody chats, judges or learns meanwhile."
+    help = "Have the base answer what recipes rehearse, as far as no chat, verdict or run is under way."
 
     def handle(self, *args: Any, **options: Any) -> None:
         renderer = Renderer.for_model(settings.MODEL)
@@ -30,4 +30,4 @@ class Command(TerminalCommand):
             return
         self.stdout.write(f"The base has answered {known} of {wanted} prompts that runs rehearse.")
         if known < wanted:
-            self.stdout.write("Somebody chats, judges or learns: the rest is answered when nobody does.")
+            self.stdout.write("A person chats, or a verdict or a run is under way: the rest is answered when none is.")

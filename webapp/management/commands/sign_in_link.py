@@ -13,7 +13,7 @@ from webapp.management.terminal import TerminalCommand
 
 
 class Command(TerminalCommand):
-    help = "Print a link that signs somebody in once (the administrator, who is made if there is none)."
+    help = "Print a link that signs a person in once (the administrator, who is made if there is none)."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--user", default=ADMINISTRATOR, help="whom it signs in")

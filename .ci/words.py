@@ -1,0 +1,50 @@
+"""Count the words that name no actor ("nobody", "somebody" …) in code, pages and docs; fail above MOST.
+
+python .ci/words.py [--list]
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+MOST = 67
+"""What is left to reword. It only goes down: who takes some away lowers it."""
+
+WORDS = re.compile(r"\b(nobody|somebody|whoever|anybody|no[ -]one)\b", re.IGNORECASE)
+WHERE = ("*.py", "templates/*.html", "static/*.js", "docs/*.md", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+RIGHT = {
+    ".ci/words.py": "",  # they are named here
+    "CONTRIBUTING.md": "Name the actor",
+    "judge/likeness.py": '"no one")',  # a phrase that people write
+    "tests/postgres.py": "nobody",  # the account of that name
+}
+"""Lines in which the words are right, by a part of them."""
+
+
+def lines(path: str) -> list[str]:
+    text = Path(path).read_text(encoding="utf-8")
+    if path == "CHANGELOG.md":  # what was released is not reworded
+        text = "\n## ".join(text.split("\n## ")[:2])
+    return text.splitlines()
+
+
+def found() -> Iterator[str]:
+    tracked = subprocess.run(["git", "ls-files", "-z", *WHERE], capture_output=True, text=True, check=True)
+    for path in filter(None, tracked.stdout.split("\0")):
+        for number, line in enumerate(lines(path) if Path(path).exists() else (), 1):
+            if path not in RIGHT or RIGHT[path] not in line:
+                for word in WORDS.findall(line):
+                    yield f"{path}:{number}: {word}: {line.strip()[:100]}"
+
+
+if __name__ == "__main__":
+    left = list(found())
+    if "--list" in sys.argv or len(left) > MOST:
+        print(*left, sep="\n")
+    if len(left) > MOST:
+        sys.exit(f"{len(left)} words that name no actor, and at most {MOST} may be left: say who does it instead.")
+    print(f"{len(left)} of at most {MOST} words that name no actor.")

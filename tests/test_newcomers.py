@@ -1,0 +1,56 @@
+"""What the pages for newcomers say of the code is there: files, functions, rooms, and names that are still old."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@cache
+def code() -> str:
+    tracked = subprocess.run(
+        ["git", "ls-files", "*.py", ":!tests"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return "\n".join((ROOT / path).read_text(encoding="utf-8") for path in tracked.stdout.splitlines())
+
+
+def rows(page: str) -> list[list[str]]:
+    """The cells of each row of a page's tables, headings left out."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    told = [line.strip("|").split("|") for line in text.splitlines() if re.match(r"\| (?!word |room |\| )\S", line)]
+    return [[cell.strip() for cell in row] for row in told if not set(row[0]) <= {"-", " "}]
+
+
+def test_the_life_of_a_message_has_eight_steps_and_each_names_a_function_that_is_there():
+    steps = [row for row in rows("docs/life-of-a-message.md") if row[0].isdigit()]
+    assert [row[0] for row in steps] == list("12345678")
+    for _, _, file, function, _ in steps:
+        tree = ast.parse((ROOT / file.strip("`")).read_text(encoding="utf-8"))
+        named = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        assert function.strip("`") in named, f"{file} has no {function}"
+
+
+def test_every_room_has_a_row_in_contributing():
+    told = {name for row in rows("CONTRIBUTING.md") for name in re.findall(r"`(\w+)/`", row[0])}
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    folders = {path.split("/")[0] for path in tracked.splitlines() if "/" in path and not path.startswith(".")}
+    assert told == folders - {"docs", "clients", "var"}
+
+
+@pytest.mark.parametrize("row", rows("docs/glossary.md"), ids=lambda row: row[0])
+def test_a_word_of_the_glossary_has_a_meaning_and_its_old_names_are_in_the_code(row):
+    word, means, avoided, still = row
+    assert means
+    assert word not in [one.strip() for one in avoided.split(",")]
+    for name in re.findall(r"`([^`]+)`", still):
+        if (ROOT / name).exists():
+            continue
+        last = name if "=" in name else name.split(".")[-1]
+        assert re.search(rf"\b{re.escape(last)}\b", code()), f"{name} is nowhere in the code"
