@@ -1,7 +1,7 @@
 """Gold follow-ups: what came back after a reply, and what people agree that it means. Judges are measured on them.
 
-They were written by hand, for this alone: nothing is trained on them, and no prompt shows one. Beside them stand
-injections: hostile text that is put into some of them and must move no verdict.
+They were written one by one by agents of the team, for this alone: nothing is trained on them, and no prompt shows one.
+Beside them stand injections: hostile text that is put into some of them and must move no verdict.
 """
 
 from __future__ import annotations
