@@ -29,7 +29,7 @@ def lines(path: str) -> list[str]:
     text = Path(path).read_text(encoding="utf-8")
     if path == "CHANGELOG.md":  # what was released is not reworded
         text = "\n## ".join(text.split("\n## ")[:2])
-    return text.splitlines()
+    return text.split("\n")
 
 
 def found() -> Iterator[str]:

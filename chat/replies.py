@@ -227,7 +227,9 @@ def finish(turn: Turn, status: str, said: dict[str, Any]) -> None:
         if turn.line == Turn.Line.MAIN:
             message = said.get("message") or {"role": "assistant", "content": said["text"]}
             said["chain"] = stories.chain([*turn.messages, message], turn.client)
+    before = turn.status, turn.moved_at
     for tries_left in (2, 1, 0):
+        turn.status, turn.moved_at = before  # a try that was rolled back has left the row where it was
         try:
             with transaction.atomic():
                 if sessions.locked(turn.session_id).closed_at is not None:

@@ -187,7 +187,7 @@ async def replay(turn: Turn) -> AsyncGenerator[Spoken, None]:
     row = Turn.objects.filter(pk=turn.pk)
     beat = monotonic() + BEAT_S
     while (held := await row.only(*LOOKED_AT).aget()).status == Turn.Status.ANSWERING:
-        if writers.is_stranded(held):
+        if await asyncio.to_thread(writers.is_stranded, held):  # it opens a file, which may lie on a slow disk
             await sync_to_async(writers.close_stranded)(row)
             continue
         if monotonic() >= beat:

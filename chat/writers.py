@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
@@ -97,9 +98,11 @@ def close_stranded(among: QuerySet[Turn] | None = None, *, silence_s: float = SI
         said = {"finish_reason": turn.finish_reason or "error"}
         if not turn.finish_reason:
             said["error"] = "The server was stopped while it wrote this reply. Nothing else was lost: try again."
-        with suppress(IllegalMove):  # its writer was slow, and has just finished it
-            turn.move(Turn.Status.CLOSED, **said)
-            closed += 1
+        with suppress(IllegalMove), transaction.atomic():
+            # Its writer was slow, and has just finished it; or it was closed, and a retry's process writes it now.
+            if Turn.objects.select_for_update().filter(pk=turn.pk, writer=turn.writer).exists():
+                turn.move(Turn.Status.CLOSED, **said)
+                closed += 1
     return closed
 
 

@@ -10,9 +10,10 @@ import logging
 import math
 import os
 import select
+import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from core.errors import TalkbackError
@@ -58,6 +59,15 @@ class Watch:
         self._works_until = self._lasts_until = math.inf
         self._held: dict[object, Release] = {}
         self._asks, self._asking = os.pipe()
+        self._signals: frozenset[int] = frozenset()
+
+    def listen(self, signals: Iterable[int]) -> None:
+        """Take each of these signals as one `ask`, at once: Python calls handlers only between two of its own steps,
+        and a step of learning may be one call that takes longer than there is time. They need a handler, which need
+        not ask. Of the main thread only."""
+        self._signals = frozenset(signals)
+        os.set_blocking(self._asking, False)
+        signal.set_wakeup_fd(self._asking)
 
     def start(self) -> None:
         """Watch from a thread of its own, so that a stop ends however long the main thread takes."""
@@ -65,6 +75,10 @@ class Watch:
 
     def ask(self) -> None:
         """Ask the process to stop; a second time: at once. Safe in a signal handler: it takes no lock."""
+        self._note()
+        os.write(self._asking, b"\0")
+
+    def _note(self) -> None:
         now = time.monotonic()
         if self._asked_at == math.inf:
             self._asked_at = now
@@ -73,7 +87,6 @@ class Watch:
         else:
             self._works_until = min(self._works_until, now)
             self._lasts_until = min(self._lasts_until, now + self._margin_s)
-        os.write(self._asking, b".")
 
     @property
     def is_asked(self) -> bool:
@@ -97,10 +110,10 @@ class Watch:
             self._held.pop(key, None)
 
     def _run(self) -> None:
-        os.read(self._asks, 1)
         while (left_s := self._lasts_until - time.monotonic()) > 0:
-            if select.select([self._asks], [], [], left_s)[0]:
-                os.read(self._asks, 1)  # asked again: there is less time
+            wait_s = None if left_s == math.inf else left_s
+            if select.select([self._asks], [], [], wait_s)[0] and os.read(self._asks, 1)[0] in self._signals:
+                self._note()  # a signal: its number is what the interpreter writes
         # A database that does not answer must not keep the process beyond its limit.
         handing = threading.Thread(target=self._hand_back, name="stop: handing back", daemon=True)
         handing.start()

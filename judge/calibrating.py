@@ -152,32 +152,39 @@ def shares(votes: Iterable[str], answers: Sequence[str]) -> dict[str, float]:
 # Fitting
 
 
-def fit(cases: Sequence[Case], answers: tuple[str, ...]) -> Scale:
-    """The scale under which these cases are likeliest, a little drawn to the identity."""
+def fit(cases: Sequence[Case], answers: tuple[str, ...], like: Scale | None = None) -> Scale:
+    """The scale under which these cases are likeliest, a little drawn to the identity.
+
+    It has the parts that their number allows; with `like` those of that scale, which was fitted to more of them.
+    """
     pooled = _fit(cases, Scaling(answers))
-    by_kind = {name: _fit(own, pooled) for name, own in _kinds(cases).items()}
+    by_kind = {name: _fit(own, pooled) for name, own in _kinds(cases, None if like is None else like.by_kind).items()}
     both = [case for case in cases if case.beside is not None]
-    if len(both) < MANY:
+    if len(both) < MANY if like is None else like.joint is None:
         return Scale(pooled, by_kind)
     beside = DECISIONS if answers == SCORES else SCORES
     start = np.hstack([pooled.slope * np.eye(len(answers)), np.zeros((len(answers), len(beside)))])
     joint = _fit_joint(both, JointScaling(answers, beside, tuple(map(tuple, start.tolist())), tuple(pooled._array)))
-    return Scale(pooled, by_kind, joint, {name: _fit_joint(own, joint) for name, own in _kinds(both).items()})
+    kinds = _kinds(both, None if like is None else like.joint_by_kind)
+    return Scale(pooled, by_kind, joint, {name: _fit_joint(own, joint) for name, own in kinds.items()})
 
 
-def _kinds(cases: Sequence[Case]) -> dict[str, list[Case]]:
-    """The cases of people and of machines, where there are enough of them for a scale of their own."""
+def _kinds(cases: Sequence[Case], names: Iterable[str] | None) -> dict[str, list[Case]]:
+    """The cases of people and of machines: those of these names, or where there are enough for a scale of their own."""
     found: dict[str, list[Case]] = {}
     for case in cases:
         found.setdefault(kind(case.role), []).append(case)
+    if names is not None:
+        return {name: found.get(name, []) for name in names}
     return {name: own for name, own in found.items() if FEW <= len(own) < len(cases)}
 
 
 def cross_fit(cases: Sequence[Case], answers: tuple[str, ...], folds: int = FOLDS) -> list[dict[str, float]]:
     """What a scale makes of each case that was fitted to the other parts of them, in their order."""
     parts = [fold_of(case.id, folds) for case in cases]
+    whole = fit(cases, answers)
     scales = {
-        part: fit([case for case, other in zip(cases, parts, strict=True) if other != part], answers)
+        part: fit([case for case, other in zip(cases, parts, strict=True) if other != part], answers, whole)
         for part in set(parts)
     }
     return [scales[part](case.probabilities, case.role, case.beside) for case, part in zip(cases, parts, strict=True)]
@@ -204,6 +211,8 @@ def _fit(cases: Sequence[Case], start: Scaling) -> Scaling:
 
 def _fit_joint(cases: Sequence[Case], start: JointScaling) -> JointScaling:
     """Weights and biases, drawn to `start`."""
+    if not cases:
+        return start
     answers = start.answers
     logs = np.stack(
         [

@@ -12,11 +12,12 @@ from __future__ import annotations
 import fcntl
 import logging
 import math
+import os
 import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -123,7 +124,7 @@ class Ledger:
         now = time.monotonic()
         if not self.done:  # until the first sample is looked at a model is loaded, which says nothing of the pace
             self.began = now
-        stops.check(self._left_s(now))
+        stops.check(0.0 if phase == "saving" else self._left_s(now))  # what is learned is written down
         if not force and now - self.written < BEAT_S:
             return
         self.written = now
@@ -271,16 +272,27 @@ def recover() -> list[Run]:
     for run in Run.objects.filter(status=Run.Status.RUNNING):
         if not _is_abandoned(run):
             continue
-        try:
-            if run.attempts >= ATTEMPTS:
-                fail(run, f"{run.attempts} workers died on it, the last one silently; see the learn worker's log.")
-            else:
-                log.warning("%s lost its worker: it is queued again", run)
-                run.move(Run.Status.QUEUED, progress={})
-        except IllegalMove:  # it finished, or another sweep was quicker
-            continue
-        taken.append(run)
+        if (found := _take_back(run)) is not None:
+            taken.append(found)
     return taken
+
+
+@transaction.atomic
+def _take_back(run: Run) -> Run | None:
+    """Queue or fail a run as it was looked at; None where it has moved meanwhile, since its worker may have handed it
+    back in good order."""
+    mine = Run.objects.select_for_update().filter(pk=run.pk, status=Run.Status.RUNNING, attempts=run.attempts).first()
+    if mine is None:
+        return None
+    try:
+        if mine.attempts >= ATTEMPTS:
+            fail(mine, f"{mine.attempts} workers died on it, the last one silently; see the learn worker's log.")
+        else:
+            log.warning("%s lost its worker: it is queued again", mine)
+            mine.move(Run.Status.QUEUED, progress={})
+    except IllegalMove:  # another sweep was quicker
+        return None
+    return mine
 
 
 def _is_abandoned(run: Run) -> bool:
@@ -303,12 +315,17 @@ def _hold(run: Run, *, only_try: bool = False) -> Iterator[bool]:
     """
     path = _lock(run)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
+    with ExitStack() as opened:
+        while True:
+            file = opened.enter_context(path.open("a"))
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            with suppress(FileNotFoundError):  # a holder that ended may have removed it between our two calls
+                if os.fstat(file.fileno()).st_ino == path.stat().st_ino:
+                    break
         yield True
         if not only_try:
             path.unlink(missing_ok=True)
@@ -370,7 +387,10 @@ def _learn(run: Run) -> Checkpoint:
     number = (Checkpoint.objects.aggregate(Max("number"))["number__max"] or 0) + 1
     name = f"{settings.MODEL_NAME}-{number}-{uuid.uuid4().hex[:8]}".replace("/", "-")
     path = Path("checkpoints") / name
-    has_snapshot = recipe.weights == "lora" and not outside.is_outside()
+    snapshot = snapshots.home(Path(settings.DATA_DIR)) / str(run.pk)
+    has_snapshot = (
+        recipe.weights == "lora" and not outside.is_outside() and (snapshot.exists() or _room_for_two(recipe))
+    )
     job = learning.Job(
         model=settings.MODEL,
         start=parent.folder,
@@ -384,7 +404,7 @@ def _learn(run: Run) -> Checkpoint:
         refrains=refrains.drawn(recipe, run.seed),
         is_sharded=settings.LEARN_SHARDED,
         gives_way_to=engines.addresses() if settings.LEARN_GIVES_WAY else (),
-        snapshot=snapshots.home(Path(settings.DATA_DIR)) / str(run.pk) if has_snapshot else None,
+        snapshot=snapshot if has_snapshot else None,
         code_version=run.code_version,
     )
     try:
@@ -428,6 +448,12 @@ def check_room(recipe: Recipe) -> None:
         raise DiskFull(f"There is no room for the new weights. {_room(needed, free)}")
 
 
+def _room_for_two(recipe: Recipe) -> bool:
+    """Whether a snapshot fits beside the weights that a run ends with: it must not take the room that these need."""
+    needed, free = forecast.room(recipe)
+    return free >= 2 * needed
+
+
 def _room(needed: int, free: int) -> str:
     wanted, left = f"{needed / forecast.MIB:.1f} MiB", f"{free / forecast.MIB:.1f} MiB"
     beside = f" beside the {settings.DISK_RESERVE_MB} MiB that are kept for chat" if settings.DISK_RESERVE_MB else ""
@@ -442,9 +468,10 @@ def _is_full(failure: BaseException) -> bool:
 @transaction.atomic
 def _finish(run: Run, parent: Checkpoint, recipe: Recipe, made: Made, learned: Learned) -> Checkpoint:
     """The moment a run counts: candidate, run and samples in one transaction."""
-    mine = Run.objects.select_for_update().filter(pk=run.pk, status=Run.Status.RUNNING, attempts=run.attempts)
-    if mine.first() is None:
+    mine = Run.objects.select_for_update().filter(pk=run.pk, status=Run.Status.RUNNING, attempts=run.attempts).first()
+    if mine is None:
         raise Lost(f"{run} was given to another worker after a silence.")
+    run.status, run.moved_at = mine.status, mine.moved_at  # a try before this one may have been rolled back
     checkpoint = Checkpoint.objects.create(
         number=made.number,
         line_id=run.line_id,

@@ -14,6 +14,7 @@ import shutil
 import uuid
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from training.learning import Job
 
 log = logging.getLogger(__name__)
+
+ROOT = Path(__file__).resolve().parents[1]
 
 FILE = "snapshot.json"
 
@@ -85,5 +88,16 @@ def clear(data_dir: Path, keep: Collection[int] = ()) -> None:
 def _digest(job: Job) -> str:
     """Equal for jobs that come to the same weights."""
     fields = {name: value for name, value in asdict(job).items() if name not in PASSING}
-    written = json.dumps(fields | {"recipe": job.recipe.model_dump()}, sort_keys=True, default=str)
+    fields |= {"recipe": job.recipe.model_dump(), "sources": _sources()}
+    written = json.dumps(fields, sort_keys=True, default=str)
     return hashlib.sha256(written.encode()).hexdigest()
+
+
+@cache
+def _sources() -> str:
+    """A digest of the code that learns: a version that says "changed" may be any."""
+    found = hashlib.sha256()
+    for room in ("core", "gpu_workers", "training"):
+        for file in sorted((ROOT / room).rglob("*.py")):
+            found.update(file.read_bytes())
+    return found.hexdigest()

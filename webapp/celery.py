@@ -48,8 +48,8 @@ def stop_in_good_order(**kwargs: object) -> None:
         return  # a worker within another program, which has its own signals
 
     def stop(number: int, frame: object) -> None:
-        watch.ask()
         state.should_stop = EX_OK  # type: ignore[assignment]  # heard between two tasks
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, stop)
+    watch.listen((signal.SIGTERM, signal.SIGINT, signal.SIGQUIT))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from django.db import OperationalError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -111,6 +112,22 @@ def served(session, messages, text):
     turn = turns.open_turn(session, messages)
     replies.finish(turn, Turn.Status.SERVED, {"text": text, "finish_reason": "stop"})
     return turn
+
+
+def test_a_reply_whose_transaction_fails_after_the_turn_has_moved_is_written_down_again(key: ApiKey, monkeypatch):
+    session, _ = sessions.find(key, HI[:1])
+    turn = turns.open_turn(session, HI[:1])
+    spend, tries = replies.limits.spend, iter([True])
+
+    def fails_once(turn):
+        if next(tries, False):
+            raise OperationalError("disk I/O error")
+        return spend(turn)
+
+    monkeypatch.setattr(replies.limits, "spend", fails_once)
+    replies.finish(turn, Turn.Status.SERVED, {"text": "Hello.", "finish_reason": "stop"})
+    kept = Turn.objects.get(pk=turn.pk)
+    assert (kept.status, kept.text) == ("served", "Hello.")
 
 
 def test_a_request_continues_the_turn_whose_history_it_extends(key: ApiKey):

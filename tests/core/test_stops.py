@@ -104,6 +104,40 @@ def test_work_that_never_ends_is_handed_back_and_the_process_ends_in_time(
         process.kill()
 
 
+DEAF = """
+import hashlib, pathlib, signal, sys
+from core import stops
+folder = pathlib.Path(sys.argv[1])
+watch = stops.watch()
+signal.signal(signal.SIGTERM, lambda number, frame: None)
+watch.listen([signal.SIGTERM])
+with stops.held(lambda: (folder / "handed back").touch()):
+    (folder / "begun").touch()
+    hashlib.pbkdf2_hmac("sha256", b"a", b"b", 10**9)  # minutes within one call: no handler of Python's runs
+"""
+
+
+@pytest.mark.processes
+def test_a_signal_is_heard_while_one_call_of_the_main_thread_goes_on(tmp_path: Path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", DEAF, str(tmp_path)],
+        cwd=ROOT,
+        env={"STOP_S": "6", "PATH": ""},
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        while not (tmp_path / "begun").exists():
+            assert process.poll() is None
+            time.sleep(0.02)
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        assert time.monotonic() - began < 6  # handed back after 5 s, before the kill after 6
+        assert (tmp_path / "handed back").exists()
+    finally:
+        process.kill()
+
+
 def test_the_limit_is_a_number_of_seconds_that_leaves_time_to_hand_back():
     assert limit_s({}) == limit_s({"STOP_S": ""}) == USUAL_S
     assert limit_s({"STOP_S": "90"}) == 90

@@ -63,6 +63,12 @@ def test_few_follow_ups_do_not_weigh_two_questions_together():
     assert calibrating.fit(torn(calibrating.MANY - 1), SCORES).joint is None
 
 
+def test_figures_are_of_the_kind_of_scale_that_is_applied():
+    """300 cases weigh both questions together; nine tenths of them by themselves would not."""
+    found = calibrating.cross_fit(torn(calibrating.MANY), SCORES)
+    assert all(max(one["1"], one["-1"]) > 0.9 for one in found)
+
+
 def test_scaled_confidence_holds_where_plain_confidence_does_not():
     cases = overconfident(600)
 

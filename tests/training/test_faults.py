@@ -251,6 +251,23 @@ def test_a_database_that_goes_away_in_the_last_transaction_is_asked_again(queued
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_a_last_transaction_that_fails_after_the_run_has_moved_is_tried_again(queued, home, waits, monkeypatch):
+    look, tries = runs.taints.look, iter([True])
+
+    def fails_once(*args):
+        if next(tries, False):
+            raise OperationalError("disk I/O error")
+        return look(*args)
+
+    monkeypatch.setattr(runs.taints, "look", fails_once)
+
+    candidate = runs.train(queued)
+
+    assert waits == [runs.RETRY_S]
+    assert (again(queued).status, samples(), folders(home)) == ("finished", {"trained"}, [candidate.adapter])
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_a_commit_that_was_not_heard_of_is_not_done_twice(queued, home, waits, monkeypatch):
     finish = runs._finish
 

@@ -177,7 +177,7 @@ def test_a_run_that_was_stopped_goes_on_outside_its_hours(queued, worker, during
     assert runs.train(again(queued)) is not None
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_a_run_that_says_nothing_until_the_process_ends_is_queued_again(queued, monkeypatch):
     ended = threading.Event()
     monkeypatch.setattr(stops, "_watch", watch := Watch(6, end=lambda status: ended.set()))
