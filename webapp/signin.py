@@ -136,7 +136,8 @@ def check_new_name(sender: type[User], instance: User, **about: Any) -> None:
 def attempt(request: HttpRequest, name: str) -> Iterator[None]:
     """Count what is done inside as one attempt to sign in as `name`; a ValidationError from there is a failure.
 
-    Raises Wait where the attempt comes too early, or too many passwords are being looked at.
+    Raises Wait where the attempt comes too early, or too many passwords are being looked at. That, and any other
+    exception from inside, is no failure and costs nothing.
     """
     rules = counted_as(request, name)
     counted = brake.count(settings.REDIS_URL, rules)
@@ -146,10 +147,10 @@ def attempt(request: HttpRequest, name: str) -> Iterator[None]:
     try:
         with turn_to_hash():
             yield
-    except Wait:
-        brake.forgive(settings.REDIS_URL, rules)
-        raise
     except ValidationError as wrong:
+        if isinstance(wrong, Wait):
+            brake.forgive(settings.REDIS_URL, rules)
+            raise
         who = User.objects.filter(username=name).first()
         if not counted.next_wait_s:
             note("sign-in failed", request, who)
@@ -157,6 +158,9 @@ def attempt(request: HttpRequest, name: str) -> Iterator[None]:
         note(f"sign-in failed, locked for {counted.next_wait_s:.0f} s", request, who)
         more = f"Wait {in_words(counted.next_wait_s)} before you try again. {BY_LINK}"
         raise ValidationError([*wrong.messages, more]) from None
+    except Exception:  # a fault of ours: the password was not found wrong
+        brake.forgive(settings.REDIS_URL, rules)
+        raise
     brake.forgive(settings.REDIS_URL, rules, forget=next(iter(rules)))
 
 

@@ -11,6 +11,7 @@ import pytest
 from django.contrib.auth.hashers import MD5PasswordHasher
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
+from django.db import OperationalError, connection
 from django.test import Client
 
 from core import brake
@@ -214,6 +215,18 @@ def test_a_line_that_is_too_long_says_so_and_costs_no_attempt(owner, monkeypatch
             busy = try_in(RIGHT)
             assert (busy.status_code, busy["Retry-After"]) == (503, "10")
             assert "Too many people sign in at once. Wait 10 seconds" in page(busy)
+    assert is_in(try_in(RIGHT))
+
+
+def test_a_fault_of_the_database_costs_no_attempt(owner):
+    def fail(execute, sql, *rest):
+        if "auth_user" in sql:
+            raise OperationalError("database or disk is full")
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(fail):
+        answers = [try_in(RIGHT, browser=Client(raise_request_exception=False)) for _ in range(9)]
+    assert {answer.status_code // 100 for answer in answers} == {5}  # nine, where five wrong passwords would lock
     assert is_in(try_in(RIGHT))
 
 
