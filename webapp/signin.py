@@ -8,6 +8,7 @@ exist and names that do not are answered alike.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import math
 import secrets
@@ -47,8 +48,10 @@ IN_LINE = 20
 TURN_S = 10.0
 """How long they wait."""
 
-KNOWN = f"talkback_known_{settings.PORT}"
-"""The cookie of a browser that has signed in."""
+KNOWN = f"talkback_known_{settings.PORT}_"
+"""The cookies of a browser that people have signed in with, one for each of them: the names begin so."""
+MOST_KNOWN = 16
+"""People of one browser; the one who came first makes room. A proxy may take no more than 8 KB of cookies."""
 KNOWN_S = 400 * 24 * 3600
 """As long as browsers keep one."""
 
@@ -195,24 +198,31 @@ def counted_as(request: HttpRequest, name: str) -> dict[str, Rule]:
 def remember(request: HttpRequest, response: HttpResponse) -> None:
     """Have the browser carry that this person, who has just signed in, has done so in it."""
     name = request.user.get_username()
-    known = {"name": name, "browser": known_browser(request, name) or secrets.token_hex(16)}
+    cookie = cookie_of(name)
     response.set_cookie(
-        KNOWN,
-        signing.dumps(known, salt=KNOWN),
+        cookie,
+        signing.dumps(known_browser(request, name) or secrets.token_hex(16), salt=KNOWN + name),
         max_age=KNOWN_S,
         secure=settings.SESSION_COOKIE_SECURE,
         httponly=True,
         samesite="Lax",
     )
+    others = [other for other in request.COOKIES if other.startswith(KNOWN) and other != cookie]
+    for first in others[: max(0, len(others) + 1 - MOST_KNOWN)]:  # browsers send the oldest first
+        response.delete_cookie(first, samesite="Lax")
 
 
 def known_browser(request: HttpRequest, name: str) -> str:
     """What a browser is counted as in which `name` signed in before; empty for others."""
     try:
-        known = signing.loads(request.COOKIES.get(KNOWN, ""), salt=KNOWN, max_age=KNOWN_S)
+        return str(signing.loads(request.COOKIES.get(cookie_of(name), ""), salt=KNOWN + name, max_age=KNOWN_S))
     except signing.BadSignature:
         return ""
-    return str(known["browser"]) if known["name"] == name else ""
+
+
+def cookie_of(name: str) -> str:
+    """By what was typed, so that the database is not asked before the brake is."""
+    return KNOWN + hashlib.sha256(name.encode(errors="replace")).hexdigest()[:12]
 
 
 def address(request: HttpRequest) -> str:

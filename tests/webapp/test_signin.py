@@ -10,6 +10,7 @@ from time import sleep
 import pytest
 from django.contrib.auth.hashers import MD5PasswordHasher
 from django.contrib.auth.models import User
+from django.core import signing
 from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection
 from django.test import Client
@@ -120,6 +121,31 @@ def test_a_browser_is_known_for_its_own_person_alone(owner, clock):
     assert try_in(RIGHT, "ana", browser=bens).status_code == 429  # the count of strangers holds for it
 
 
+def test_two_people_of_one_browser_both_stay_known(owner):
+    User.objects.create_user("ben", password=RIGHT)
+    shared = Client()
+    for name in ("ana", "ben"):
+        assert is_in(try_in(RIGHT, name, browser=shared))
+        shared.post("/logout/")
+    for number in range(20):  # as many as are free of one name from everywhere
+        for name in ("ana", "ben"):
+            try_in("wrong", name, place=f"198.51.100.{number}")
+    for name in ("ana", "ben"):
+        assert try_in(RIGHT, name).status_code == 429
+        assert is_in(try_in(RIGHT, name, browser=shared))
+
+
+def test_a_browser_of_many_people_carries_cookies_of_the_last_sixteen(hasher, db):
+    shared = Client()
+    for number in range(20):
+        User.objects.create_user(f"person {number}", password=RIGHT)
+        assert is_in(try_in(RIGHT, f"person {number}", browser=shared))
+    carried = [one for name, one in shared.cookies.items() if name.startswith(signin.KNOWN) and one.value]
+    assert len(carried) == signin.MOST_KNOWN == 16
+    assert signin.cookie_of("person 19") in {one.key for one in carried}
+    assert sum(len(f"{one.key}={one.value}; ") for one in carried) < 4096  # half of what nginx takes of a header
+
+
 def test_a_known_browser_cannot_guess_for_ever_either(owner):
     home = Client()
     try_in(RIGHT, browser=home)
@@ -130,7 +156,7 @@ def test_a_known_browser_cannot_guess_for_ever_either(owner):
 def test_a_made_up_cookie_makes_no_browser_known(owner):
     browser = Client()
     for number in range(7):
-        browser.cookies[signin.KNOWN] = f'{{"name": "ana", "browser": "{number}"}}'
+        browser.cookies[signin.cookie_of("ana")] = signing.dumps(f"{number}", key="made up", salt=signin.KNOWN + "ana")
         last = try_in("wrong", browser=browser)
     assert last.status_code == 429
 
