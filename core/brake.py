@@ -12,7 +12,7 @@ import logging
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Lock
 from time import monotonic, time
@@ -76,6 +76,8 @@ class Counted:
 
     wait_s: float
     next_wait_s: float
+    after: Mapping[str, Count] = field(default_factory=dict, compare=False)
+    """What it made of the counts, by key."""
 
 
 Answer = TypeVar("Answer")
@@ -104,19 +106,24 @@ class Brake:
                 return Counted(waits, waits), {}
             failures = {key: count.failures + 1 for key, count in before.items()}
             next_s = {key: rule.wait_s(failures[key]) for key, rule in named.items()}
-            after = {key: Count(failures[key], now + next_s[key] if next_s[key] else 0.0) for key in named}
-            return Counted(0.0, max(next_s.values(), default=0.0)), after
+            after = {key: Count(failures[key], round(now + next_s[key], 3) if next_s[key] else 0.0) for key in named}
+            return Counted(0.0, max(next_s.values(), default=0.0), after), after
 
         return self._change(url, named, counted)
 
-    def forgive(self, url: str, rules: Mapping[str, Rule], *, forget: str = "") -> None:
-        """Take an attempt that did not fail off each name's count; all of the count that `forget` names."""
+    def forgive(self, url: str, rules: Mapping[str, Rule], counted: Counted, *, forget: str = "") -> None:
+        """Take an attempt that did not fail off each name's count, and the wait with it that it alone brought; all of
+        the count that `forget` names. `counted`: what `count` said of it."""
         named = {self._key(name): rule for name, rule in rules.items()}
         forgotten = self._key(forget) if forget else ""
 
+        def without(key: str, count: Count) -> Count:
+            failures = max(0, count.failures - 1)
+            is_own = key in counted.after and count.until == counted.after[key].until
+            return Count(failures, count.until if named[key].wait_s(failures) and not is_own else 0.0)
+
         def forgiven(before: Mapping[str, Count]) -> tuple[None, dict[str, Count]]:
-            fewer = {key: Count(max(0, count.failures - 1)) for key, count in before.items()}
-            return None, {key: Count() if key == forgotten else count for key, count in fewer.items()}
+            return None, {key: Count() if key == forgotten else without(key, count) for key, count in before.items()}
 
         self._change(url, named, forgiven)
 

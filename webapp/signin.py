@@ -152,7 +152,7 @@ def attempt(request: HttpRequest, name: str) -> Iterator[None]:
             yield
     except ValidationError as wrong:
         if isinstance(wrong, Wait):
-            brake.forgive(settings.REDIS_URL, rules)
+            brake.forgive(settings.REDIS_URL, rules, counted)
             raise
         who = User.objects.filter(username=name).first()
         if not counted.next_wait_s:
@@ -162,9 +162,9 @@ def attempt(request: HttpRequest, name: str) -> Iterator[None]:
         more = f"Wait {in_words(counted.next_wait_s)} before you try again. {BY_LINK}"
         raise ValidationError([*wrong.messages, more]) from None
     except Exception:  # a fault of ours: the password was not found wrong
-        brake.forgive(settings.REDIS_URL, rules)
+        brake.forgive(settings.REDIS_URL, rules, counted)
         raise
-    brake.forgive(settings.REDIS_URL, rules, forget=next(iter(rules)))
+    brake.forgive(settings.REDIS_URL, rules, counted, forget=next(iter(rules)))
 
 
 @contextmanager

@@ -77,10 +77,31 @@ def test_where_one_of_two_names_waits_the_other_is_not_counted(url: str, clock: 
 def test_success_forgets_one_name_and_takes_one_off_the_other(url: str, clock: Clock, name: str):
     guesses, place = Brake("test"), f"{name}-place"
     for _ in range(3):
-        guesses.count(url, {name: RULE, place: RULE})
-    guesses.forgive(url, {name: RULE, place: RULE}, forget=name)
+        counted = guesses.count(url, {name: RULE, place: RULE})
+    guesses.forgive(url, {name: RULE, place: RULE}, counted, forget=name)
     assert guesses.count(url, {name: RULE}).next_wait_s == 0
     assert guesses.count(url, {place: RULE}).next_wait_s == 30  # two are left, and this is the third
+
+
+def test_success_leaves_the_wait_that_another_attempt_brought(url: str, clock: Clock, name: str):
+    guesses = Brake("test")
+    for _ in range(2):
+        guesses.count(url, {name: RULE})
+    slow = guesses.count(url, {name: RULE})  # the third: 30 s, which pass before its answer is known
+    clock.now += 31
+    assert guesses.count(url, {name: RULE}).next_wait_s == 60  # the fourth fails meanwhile
+    guesses.forgive(url, {name: RULE}, slow)
+    assert round(guesses.count(url, {name: RULE}).wait_s) == 60
+    clock.now += 60
+    assert guesses.count(url, {name: RULE}).next_wait_s == 60  # three are left, and this is the fourth
+
+
+def test_success_leaves_no_wait_of_its_own(url: str, clock: Clock, name: str):
+    guesses = Brake("test")
+    for _ in range(4):
+        clock.now += guesses.count(url, {name: RULE}).next_wait_s
+    guesses.forgive(url, {name: RULE}, guesses.count(url, {name: RULE}))  # the fifth, behind four failures
+    assert guesses.count(url, {name: RULE}) == brake.Counted(0, 100)  # at once, and the fifth again
 
 
 def test_of_many_at_once_no_more_get_through_than_are_free(url: str, name: str):
