@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import errno
 import logging
 import resource
 import socket
@@ -50,6 +51,9 @@ TICKS = 10
 
 FILES = 256
 """Files that are open beside the connections: databases, Redis, engines, logs."""
+
+NOT_HERE = {errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL}
+"""Why an address of a host is passed over: the machine has no such family, or not this address."""
 
 
 class TooManyConnections(TalkbackError):
@@ -227,15 +231,41 @@ def allow_files(count: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
 
 
-def shared_socket(host: str, port: int) -> socket.socket:
-    """A socket bound to a port that other processes bind too; the system gives each connection to one of them."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    bound.bind((host, port))
-    bound.set_inheritable(True)
+def listeners(host: str, port: int, *, is_shared: bool) -> list[socket.socket]:
+    """A socket for each address of `host`, as asyncio's servers have them. `is_shared`: other processes bind the port,
+    too, and the system gives each connection to one of them. Raises SystemExit where web cannot listen there."""
+    bound: list[socket.socket] = []
+    missing = "no address"
+    try:
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, protocol, _, address in found:
+            try:
+                bound.append(listener(family, kind, protocol, address, is_shared=is_shared))
+            except OSError as error:
+                if error.errno not in NOT_HERE:
+                    raise
+                missing = str(error)
+    except OSError as error:
+        raise SystemExit(f"Web cannot listen on {host}, port {port}: {error}") from None
+    if not bound:
+        raise SystemExit(f"Web cannot listen on {host}, port {port}: {missing}")
     return bound
+
+
+def listener(family: int, kind: int, protocol: int, address: Any, *, is_shared: bool) -> socket.socket:
+    """Raises OSError."""
+    one = socket.socket(family, kind, protocol)
+    try:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if is_shared:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if family == socket.AF_INET6:  # IPv4 has a socket of its own, where it is meant
+            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        one.bind(address)
+    except OSError:
+        one.close()
+        raise
+    return one
 
 
 def main() -> None:
@@ -256,7 +286,8 @@ def main() -> None:
         timeout_graceful_shutdown=told.timeout_graceful_shutdown,
     )
     server = Server(config)
-    sockets = [shared_socket(told.host, told.port)] if told.shared else None
+    sockets = listeners(told.host, told.port, is_shared=told.shared)
+    log.info("listening on %s", ", ".join(sorted({str(one.getsockname()[0]) for one in sockets})))
     with contextlib.suppress(KeyboardInterrupt):
         server.run(sockets)
     if not server.started:

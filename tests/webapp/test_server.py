@@ -248,6 +248,60 @@ def test_a_limit_that_the_machine_does_not_allow_is_refused_with_a_sentence(tmp_
     assert "MAX_CONNECTIONS is 1000, and this process may open 300 files: set it to 44 at most" in done.stderr
 
 
+def can_listen(address: str) -> bool:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with suppress(OSError), socket.socket(family, socket.SOCK_STREAM) as one:
+        one.bind((address, 0))
+        return True
+    return False
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+@pytest.mark.parametrize("host", ["localhost", "::", "0.0.0.0", "127.0.0.1"])
+async def test_one_process_and_several_listen_where_asyncio_does(host, is_shared):
+    if not can_listen("::1") and host == "::":
+        pytest.skip("this machine has no IPv6")
+    theirs = await asyncio.get_running_loop().create_server(asyncio.Protocol, host, free_port())
+    async with theirs:
+        expected = {(one.family, one.getsockname()[0]) for one in theirs.sockets}
+    ours = server.listeners(host, free_port(), is_shared=is_shared)
+    try:
+        assert {(one.family, one.getsockname()[0]) for one in ours} == expected
+        v6 = [one for one in ours if one.family == socket.AF_INET6]
+        assert all(one.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY) for one in v6)
+    finally:
+        for one in ours:
+            one.close()
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_a_host_of_two_addresses_is_listened_at_on_both_and_one_of_another_machine_is_passed_over(
+    monkeypatch, is_shared
+):
+    if not can_listen("::1"):
+        pytest.skip("this machine has no IPv6")
+    port, of_one = free_port(), socket.getaddrinfo
+    names = ("::1", "127.0.0.1", "192.0.2.1")  # the last is of no machine: for documents alone
+    monkeypatch.setattr(
+        socket,
+        "getaddrinfo",
+        lambda host, *rest, **more: [one for name in names for one in of_one(name, *rest, **more)],
+    )
+    with ExitStack() as open_ones:
+        ours = [open_ones.enter_context(one) for one in server.listeners("localhost", port, is_shared=is_shared)]
+        assert [one.getsockname()[:2] for one in ours] == [("::1", port), ("127.0.0.1", port)]
+
+
+def test_a_port_is_shared_where_both_say_so_and_taken_otherwise():
+    port = free_port()
+    with ExitStack() as open_ones:
+        for _ in range(2):
+            for one in server.listeners("localhost", port, is_shared=True):
+                open_ones.enter_context(one).listen()
+        with pytest.raises(SystemExit, match=f"Web cannot listen on localhost, port {port}: .*in use"):
+            server.listeners("localhost", port, is_shared=False)
+
+
 @pytest.mark.parametrize("is_endless", [True, False])
 async def test_a_reader_who_takes_nothing_of_a_page_for_long_is_let_go(monkeypatch, is_endless):
     """A stream's reader who stopped, and an answer after which the connection was to close."""
