@@ -13,7 +13,9 @@ HIDDEN = re.compile(
     "["
     "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # controls; the tab and the line feed are text
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidirectional marks, embeddings, overrides and isolates
-    "\u034f\u180e\u200b\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb"  # no width; the joiners spell words
+    "\xad\u034f\u200b\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb"  # no width; the joiners spell words
+    "\u180b-\u180f\ufe00-\ufe0e"  # selectors of a letter's form; U+FE0F makes emoji
+    "\u17b4\u17b5\U0001d173-\U0001d17a"  # vowels and marks of music that have no form
     "\u115f\u1160\u3164\uffa0"  # fillers: letters to a program, nothing to a reader
     "\u2028\u2029"  # ends of lines for some readers
     "\ud800-\udfff"  # halves of pairs: bytes that were no UTF-8

@@ -18,6 +18,11 @@ from core.visible import name_fault, visible
         ("invoice\u202efdp.exe", "invoice⟨U+202E⟩fdp.exe"),
         ("\u2066a\u2069\u200f\u061c", "⟨U+2066⟩a⟨U+2069⟩⟨U+200F⟩⟨U+061C⟩"),
         ("a\u200bb\ufeff\u2060", "a⟨U+200B⟩b⟨U+FEFF⟩⟨U+2060⟩"),
+        ("pass\xadword", "pass⟨U+00AD⟩word"),  # a soft hyphen, drawn at the end of a line alone
+        ("a\ufe00\ufe0e", "a⟨U+FE00⟩⟨U+FE0E⟩"),
+        ("\u180b\u180e\u180f", "⟨U+180B⟩⟨U+180E⟩⟨U+180F⟩"),
+        ("\u17b4\u17b5", "⟨U+17B4⟩⟨U+17B5⟩"),
+        ("\U0001d173\U0001d17a", "⟨U+1D173⟩⟨U+1D17A⟩"),
         ("\U000e0041", "⟨U+E0041⟩"),  # a tag: a letter that no font draws
         ("safe\roverwritten", "safe␍overwritten"),
         ("\ud83d", "⟨U+D83D⟩"),
@@ -35,6 +40,7 @@ def test_what_is_not_seen_gets_a_mark(written, shown):
         "Grüße, 東京, שלום, مرحبا, नमस्ते",
         "👩\u200d🔬 and می\u200cخواهم",  # joiners spell words and emoji
         "❤\ufe0f",
+        "ខ្មែរ, ᠮᠣᠩᠭᠣᠯ, 𝅘𝅥𝅮",  # Khmer, Mongolian, a note: their letters are seen
     ],
 )
 def test_all_else_stays(text):
