@@ -2,7 +2,8 @@
 
 Wrong passwords are counted by name and address together, and more slowly by name and by address alone, since a guesser
 may have many of either. A browser that has signed in as a person before carries a signed cookie: it has a count of its
-own, so that strangers who guess at a name cannot keep its owner out. The count asks only what was typed: names that
+own, so that strangers who guess at a name cannot keep its owner out of it. In any other browser guesses from many
+networks can, for as long as they go on; a sign-in link works meanwhile. The count asks only what was typed: names that
 exist and names that do not are answered alike.
 """
 
@@ -37,12 +38,13 @@ HOUR = 3600.0
 PAIR = Rule(free=5, first_s=30, most_s=900, forget_s=HOUR)
 """Of one name from one address, and of one browser that has signed in before."""
 STRANGERS = Rule(free=20, first_s=5, most_s=60, forget_s=HOUR)
-"""Of one name from all other places together, so short that its owner's turn comes, too."""
+"""Of one name from all places together, in browsers that are not known as its owner's. The wait is short, but guesses
+that go on from many networks can take each turn as it comes."""
 ADDRESS = Rule(free=30, first_s=5, most_s=60, forget_s=HOUR)
 """Of all names from one address, behind which many people may be."""
 
 AT_ONCE = 2
-"""Passwords that are hashed at a time: each takes a core for a good part of a second."""
+"""Passwords that a web process hashes at a time: each takes a core for a good part of a second."""
 IN_LINE = 20
 """Further ones that wait their turn."""
 TURN_S = 10.0
