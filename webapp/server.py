@@ -12,9 +12,12 @@ import argparse
 import asyncio
 import contextlib
 import errno
+import fcntl
 import logging
 import resource
 import socket
+import sys
+import termios
 from http import HTTPStatus
 from typing import Any
 
@@ -41,7 +44,7 @@ HEAD_BYTES = 64 * 1024
 """More than browsers send with all their cookies."""
 
 CLOSE_S = 30.0
-"""How long a connection that we have closed may take to send off what is left."""
+"""How long the client of a connection that we have closed may take nothing of what is left."""
 
 QUIET_S = 60.0
 """How often the log says that there are too many connections."""
@@ -62,6 +65,30 @@ class TooManyConnections(TalkbackError):
     code, status, retryable = "too_many_connections", 503, True
 
 
+class Outflow:
+    """What was written to a client who has not taken it yet."""
+
+    def __init__(self, transport: asyncio.Transport, now: float) -> None:
+        self.transport, self.since = transport, now
+        self.left = self.measure()
+
+    def stalled_s(self, now: float) -> float:
+        """For how long nothing of it was taken, as far as was looked."""
+        left = self.measure()
+        if left < self.left:
+            self.since = now
+        self.left = left
+        return now - self.since
+
+    def measure(self) -> int:
+        """Bytes: ours, and the system's, which takes more of ours only once much of its own has gone."""
+        left = self.transport.get_write_buffer_size()
+        if one := self.transport.get_extra_info("socket"):
+            with contextlib.suppress(OSError, ValueError):  # where it does not tell, or is closed
+                left += int.from_bytes(fcntl.ioctl(one.fileno(), termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+        return left
+
+
 class Connection(HttpToolsProtocol):
     """A connection, until it ends or becomes a WebSocket."""
 
@@ -71,8 +98,8 @@ class Connection(HttpToolsProtocol):
     """When it began to owe that; of a body, when its present REQUEST_BODY_S began. On the loop's clock."""
     brought = 0
     """Bytes that came since then."""
-    full_since: float | None = None
-    """When the client stopped taking what we send; None while it takes it."""
+    full: Outflow | None = None
+    """What waits for a client who is slower than we are; None while it is not."""
     quiet_until = float("-inf")
     """Of the class: until when no more is said of too many connections."""
 
@@ -131,11 +158,11 @@ class Connection(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self.full_since = self.loop.time()
+        self.full = Outflow(self.transport, self.loop.time())
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self.full_since = None
+        self.full = None
 
     def handle_websocket_upgrade(self) -> None:
         if self.app is too_many:
@@ -147,7 +174,7 @@ class Connection(HttpToolsProtocol):
 
     def look(self, now: float) -> None:
         """End what is overdue."""
-        if self.full_since is not None and now - self.full_since >= STALL_S:
+        if self.full is not None and self.full.stalled_s(now) >= STALL_S:
             self.transport.abort()
             return
         if self.flow.read_paused:  # it is us who read no further
@@ -190,8 +217,8 @@ class Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
-        self.closing: dict[Any, float] = {}
-        """Connections, WebSockets too, that were closed and are still there; and since when, on the loop's clock."""
+        self.closing: dict[Any, Outflow] = {}
+        """Connections, WebSockets too, that were closed and are still there; and what they have yet to send off."""
 
     async def on_tick(self, counter: int) -> bool:
         if counter % TICKS == 0:
@@ -204,9 +231,10 @@ class Server(uvicorn.Server):
         for one in connections:
             if isinstance(one, Connection) and not one.transport.is_closing():
                 one.look(now)
-        self.closing = {one: self.closing.get(one, now) for one in connections if one.transport.is_closing()}
-        for one, since in self.closing.items():
-            if now - since >= CLOSE_S:
+        closing = [one for one in connections if one.transport.is_closing()]
+        self.closing = {one: self.closing.get(one) or Outflow(one.transport, now) for one in closing}
+        for one, outflow in self.closing.items():
+            if outflow.stalled_s(now) >= CLOSE_S:
                 one.transport.abort()
 
 

@@ -332,3 +332,43 @@ async def test_a_reader_who_takes_nothing_of_a_page_for_long_is_let_go(monkeypat
     finally:
         served.should_exit = True
         await serving
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_a_reader_who_is_slow_and_steady_gets_all_of_a_page(monkeypatch, is_open):
+    """While it is being written, and after the connection was closed behind it."""
+    monkeypatch.setattr(server, "STALL_S" if is_open else "CLOSE_S", 0.5)
+    length = 2**24
+
+    async def application(scope, receive, send):
+        await receive()
+        headers = [(b"connection", b"close"), (b"content-length", b"%d" % length)]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b" " * length, "more_body": is_open})
+        if is_open:
+            await send({"type": "http.response.body", "body": b""})
+
+    def read(address: tuple[str, int]) -> tuple[int, float]:
+        """Bytes of the body, and the seconds that they took."""
+        taken, begun = -1, time.monotonic()
+        with socket.create_connection(address, timeout=20) as reader, suppress(ConnectionResetError):
+            reader.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            said = b""
+            while b"\r\n\r\n" not in said:
+                said += reader.recv(65536)
+            taken = len(said.partition(b"\r\n\r\n")[2])
+            while part := reader.recv(length // 64, socket.MSG_WAITALL):
+                taken += len(part)
+                time.sleep(0.06)  # 64 parts: four seconds, in which the server looks at least three times
+        return taken, time.monotonic() - begun
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    served = server.Server(uvicorn.Config(application, http=server.Connection, log_level="warning", lifespan="off"))
+    serving = asyncio.create_task(served.serve([listener]))
+    try:
+        taken, took_s = await asyncio.to_thread(read, listener.getsockname())
+        assert taken == length
+        assert took_s > 3
+    finally:
+        served.should_exit = True
+        await serving
