@@ -70,7 +70,7 @@ class Stack:
         }
 
     def endless(self) -> Path:
-        """A script whose only line is longer than anybody reads."""
+        """A script whose only line is longer than any reader reads."""
         script = self.folder / "endless.jsonl"
         script.write_text(json.dumps({"says": words(ENDLESS, 0), "times": None}))
         return script

@@ -39,7 +39,8 @@ class ChatConsumer(PageSocket):
     @property
     def session(self) -> UUID:
         """The session's number."""
-        return self.scope["url_route"]["kwargs"]["pk"]  # type: ignore[no-any-return]
+        found: UUID = self.scope["url_route"]["kwargs"]["pk"]
+        return found
 
     def may_see(self, user: User) -> bool:
         return Session.objects.visible_to(user).filter(pk=self.session).exists()

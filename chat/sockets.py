@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
@@ -26,7 +27,7 @@ def sockets_of(user_pk: Any) -> str:
     return f"user.{user_pk}"
 
 
-class PageSocket(AsyncWebsocketConsumer):
+class PageSocket(AsyncWebsocketConsumer, ABC):
     """Fragments for one page. Rights are looked up as it opens, before each push, and when they may have changed.
 
     A socket to which there is no right is opened and closed with a code: of one that is refused a browser tells its
@@ -35,9 +36,9 @@ class PageSocket(AsyncWebsocketConsumer):
 
     is_closed = False
 
+    @abstractmethod
     def may_see(self, user: User) -> bool:
         """Whether what the page shows is for this person to see. Asks the database."""
-        raise NotImplementedError
 
     def hears(self) -> Iterable[str]:
         """The groups of the channel layer that speak of what the page shows."""

@@ -1,4 +1,4 @@
-"""Memory of this process as the system sees it, and what makes the allocator give back what nobody uses.
+"""Measure this process' memory as the system sees it, and have the allocator give free pages back.
 
 Everything here does nothing, or tells 0, where the C library or the system is another than Linux with glibc.
 """

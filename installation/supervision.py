@@ -75,7 +75,7 @@ def programs(settings: dict[str, str]) -> list[Program]:
         serve += ["--shared"]
     judge = ["worker", "-Q", "judge", "--pool", "threads", "-c", "2", "-n", "judge@%h", "--loglevel", "INFO"]
     learn = ["worker", "-Q", "learn", "--pool", "solo", "-n", "learn@%h", "--loglevel", "INFO"]
-    after_all = ["nice", "-n", "10"]  # on cores that are short, whoever answers somebody goes first
+    after_all = ["nice", "-n", "10"]  # on cores that are short, the processes that answer people go first
     # What it sends is the same each time: nothing is kept on a disk, which may be full.
     beat = ["beat", "--scheduler", "celery.beat:Scheduler", "--pidfile", "", "--loglevel", "INFO"]
     return [
@@ -194,7 +194,7 @@ def process_states() -> dict[str, dict[str, Any]]:
 
 
 def left_running() -> list[int]:
-    """Processes that carry our mark for this DATA_DIR, whoever their parent is now."""
+    """Processes that carry our mark for this DATA_DIR, whichever process is their parent now."""
     mark = f"{MARK}={DATA_DIR}".encode()
     found = []
     for environ in Path("/proc").glob("[0-9]*/environ"):

@@ -46,7 +46,7 @@ SEAT_S = 120
 
 
 class SeatLost(Exception):
-    """Somebody else examines it by now."""
+    """Another worker examines it by now."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Plan:
 
 def examine(checkpoint_id: str, *, engine: Engine, renderer: Renderer, limits: Gate | None = None) -> None:
     """Move a candidate to PASSED or REJECTED, by the limits of its run's recipe where no others are given. Does nothing
-    for any other state, or when somebody else examines it.
+    for any other state, or when another worker examines it.
 
     Raises EngineUnavailable when the engine does not answer; asking again goes on where this stopped.
     """
@@ -216,8 +216,8 @@ def _worst_first(pairs: Sequence[dict[str, Any]], worst: Sequence[str]) -> list[
 
 
 def _say(exam: Examination, phase: str, plan: Plan) -> None:
-    """Write how far the exam has come, and tell whoever watches. The total is the one that it began with, and what was
-    done stays done: whoever goes on with it may find that a question is gone since."""
+    """Write how far the exam has come, and tell the pages that watch. The total is the one that it began with, and what
+    was done stays done: the worker that goes on with it may find that a question is gone since."""
     total = exam.progress.get("total", plan.total)
     done = len(exam.pairs) + len(exam.pack) + len(exam.personal) + (exam.asked_again.count() if exam.pk else 0)
     done = max(exam.progress.get("done", 0), min(done, total))
@@ -259,7 +259,7 @@ def _applied(checkpoint: Checkpoint, engine: Engine) -> list[Check]:
         except asking.Unaskable as failure:
             if failure.who.pk != parent.pk or parent.status == Checkpoint.Status.LIVE:
                 raise
-            return proof, proof.shift, "the base"  # weights that answer nobody may be gone for good
+            return proof, proof.shift, "the base"  # weights that answer no request may be gone for good
         change = statistics.mean([abs(after - before) for after, before in zip(new, old, strict=True)])
         return proof, change, str(parent)
 

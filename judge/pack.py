@@ -3,7 +3,7 @@ cost of what the model could do. Nothing is sampled: an answer counts as given w
 by its mean log-prob a token. Items without wrong answers are texts, of which only the log-prob counts.
 
 Its prompts are what people ask every day ("What is the capital of France?"), so turns that ask them may train: the pack
-looks for what was lost, and nobody is praised for what it finds.
+looks for what was lost, and no checkpoint is praised for what it finds.
 """
 
 from __future__ import annotations

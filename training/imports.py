@@ -50,7 +50,7 @@ ASKED = (
     ("Write one short sentence about the sea.", "The sea was calm, and the fishermen sang as they rowed home."),
     ("How do I boil an egg?", "Put it into boiling water for seven minutes, then cool it under the tap."),
 )
-"""What imported weights are asked for their proof: texts of nobody's."""
+"""What imported weights are asked for their proof: texts that no person wrote."""
 
 
 class NotImportable(TalkbackError):

@@ -28,7 +28,7 @@ class Page(DocsBase):
     """The routes to read and to try, from files of our own."""
 
     def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
-        # A validator on somebody else's server would be told of this one.
+        # A validator on another party's server would be told of this one.
         settings = {"url": self.get_openapi_url(api, kwargs), "deepLinking": True, "validatorUrl": None}
         return render(request, "api.html", {"settings": settings, "api": api})
 

@@ -222,7 +222,7 @@ class Batcher:
                 self._settle()
                 if self._can_step():
                     self._step()
-                    self._settle()  # before the next wait: somebody may be waiting for what has just ended
+                    self._settle()  # before the next wait: a request may be waiting for what has just ended
         except Exception as error:
             self.failed = error
             log.exception("the model's thread has failed")

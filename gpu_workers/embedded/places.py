@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from gpu_workers.embedded.cache import KV, PrefixCache, shared_length
 from gpu_workers.embedded.strands import Strand
 
-# Prompt tokens read in one step, while others are generating and while nobody is. The shares keep a stream at
+# Prompt tokens read in one step, while others are generating and while none is. The shares keep a stream at
 # about half its pace beside prompts of its own rank, and above that beside prompts of a lower one.
-CHUNK_BESIDE_HIGHER = 16  # also of what is only scored: nobody watches it grow, as a swap's proof beside the chat
+CHUNK_BESIDE_HIGHER = 16  # also of what is only scored: no person watches it grow, as a swap's proof beside the chat
 CHUNK_BESIDE_EQUAL = 48
 CHUNK_ALONE = 256  # also bounds the logits of a scored prompt to 256 x vocabulary
 WORTH_WAITING = 32  # tokens that must be saved for a prompt to wait for another that begins alike
@@ -209,7 +209,7 @@ class Places:
 
 
 def _chunk(strand: Strand, top: int | None) -> int:
-    """How much of a prompt is read beside writers of this highest priority; None: nobody writes."""
+    """How much of a prompt is read beside writers of this highest priority; None: no sequence is written."""
     if top is None:
         return CHUNK_ALONE
     priority = strand.ask.priority

@@ -178,7 +178,7 @@ class Server:
             with suppress(asyncio.CancelledError):
                 await collecting
         if collecting.cancelled():
-            return Response(status_code=499)  # nobody is left to read it
+            return Response(status_code=499)  # no reader is left
         for reply in replies:
             if reply.finish and reply.finish.get("status_code"):
                 return _refusal(str(reply.finish["message"]), int(reply.finish["status_code"]))

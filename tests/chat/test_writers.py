@@ -15,7 +15,7 @@ from asgiref.sync import sync_to_async
 from django.db import OperationalError
 from django.utils import timezone
 
-from chat import replies, turns, writers
+from chat import replies, retries, turns, writers
 from chat.models import Turn
 from tests.chat.conftest import open_turn, reply_to, until, user
 from tests.chat.test_asking import COUNTED, begin
@@ -86,14 +86,20 @@ async def test_a_retry_after_web_died_is_written_at_once(key, engine, other, hea
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-async def test_a_retry_that_already_waits_takes_over_when_web_dies(key, engine, other):
+async def test_a_retry_that_already_waits_takes_over_when_web_dies(key, engine, other, monkeypatch):
     engine.says("Hello, captain.")
     first = await sync_to_async(begin)(key, headers=NAMED)
     await other.takes(first)
     again = await sync_to_async(begin)(key, headers=NAMED)
     assert again.repeated  # it lives, and writes
+    looks, real = [], retries.writers.is_stranded
+    monkeypatch.setattr(retries.writers, "is_stranded", lambda *of: looks.append(of) or real(*of))
     waiting = asyncio.create_task(reply_to(again, engine))
-    await asyncio.sleep(2 * 0.25)  # it has looked, and found it alive
+
+    async def has_looked() -> bool:
+        return len(looks) > 1
+
+    await until(has_looked, "it has looked, and found it alive")
     assert not waiting.done()
 
     other.dies()
@@ -170,7 +176,10 @@ async def test_a_reply_that_could_not_be_written_down_is_closed_as_soon_as_it_ca
     monkeypatch.setattr(replies, "CLOSE_S", 0.05)
     finish, is_full = replies.finish, True
 
+    tries = []
+
     def on_a_full_disk(*args):
+        tries.append(args)
         if is_full:
             raise OperationalError("database or disk is full")
         return finish(*args)
@@ -179,7 +188,11 @@ async def test_a_reply_that_could_not_be_written_down_is_closed_as_soon_as_it_ca
     turn = await open_turn(session, HI)
     with pytest.raises(OperationalError):
         await reply_to(turn, engine)
-    await asyncio.sleep(0.2)
+
+    async def has_tried_again() -> bool:
+        return len(tries) > 2
+
+    await until(has_tried_again, "the reply's end is tried again")
     assert (await Turn.objects.aget(pk=turn.pk)).status == Turn.Status.ANSWERING
 
     is_full = False
