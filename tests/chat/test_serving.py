@@ -47,31 +47,24 @@ async def test_a_reply_that_is_long_in_coming_comes(site, engine, key, is_stream
     assert '"finish_reason":"stop"' in answer.text.replace(": ", ":")
 
 
-async def test_the_next_request_half_sent_does_not_end_the_stream_before_it(site, engine, key):
+@pytest.mark.parametrize(
+    ("behind", "end"),
+    [
+        (b"GET /healthz HTTP/1.1\r\nHost: loc", b"The request's headers took too long."),  # half a request
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", b"ok\n"),  # it waits for its turn
+    ],
+)
+async def test_the_next_request_does_not_end_the_stream_before_it(site, engine, key, behind, end):
     engine.says("Hello, captain, and welcome.")
     engine.hold(after=2)
     address = urlsplit(site)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
-    writer.write(asked(key, stream=True) + b"GET /healthz HTTP/1.1\r\nHost: loc")
+    writer.write(asked(key, stream=True) + behind)
     await asyncio.sleep(LONG_S)
     engine.release()
     said = await asyncio.wait_for(reader.read(), 20)
     assert b"data: [DONE]" in said
-    assert said.endswith(b"The request's headers took too long.")
-    writer.close()
-
-
-async def test_the_next_request_sent_whole_waits_for_its_turn(site, engine, key):
-    engine.says("Hello, captain, and welcome.")
-    engine.hold(after=2)
-    address = urlsplit(site)
-    reader, writer = await asyncio.open_connection(address.hostname, address.port)
-    writer.write(asked(key, stream=True) + b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-    await asyncio.sleep(LONG_S)
-    engine.release()
-    said = await asyncio.wait_for(reader.read(), 20)
-    assert b"data: [DONE]" in said
-    assert said.endswith(b"ok\n")
+    assert said.endswith(end)
     writer.close()
 
 
