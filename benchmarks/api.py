@@ -2,7 +2,7 @@
 
     python -m benchmarks.api [--parts first long throughput leaving streams growth slow] [--json]
 
-A scripted engine (gpu_workers.scripted) emits 50 tokens a second a stream; the web process runs as `make up` starts
+A scripted engine (benchmarks.scripted) emits 50 tokens a second a stream; the web process runs as `make up` starts
 it, on a fresh SQLite database and a real Redis; this process reads. Engine and web are asked side by side in one run,
 by the same readers with the same token ids. A reader sends what a stock client sends: no session header, the whole
 history. Processor time is the web process's own, which other work on the machine hardly changes.
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.readers import Answer, Failed, Reader
-from benchmarks.scripted import ENDLESS, Stack, stack
+from benchmarks.scripted_stack import ENDLESS, ScriptedStack, scripted_stack
 from benchmarks.talks import Talk, words
 from core import pipes
 from gpu_workers.processes import ONE_THREAD
@@ -41,7 +41,7 @@ SPREAD_S = 2.0
 class Bench:
     """The two ways of asking, over one stack."""
 
-    def __init__(self, running: Stack) -> None:
+    def __init__(self, running: ScriptedStack) -> None:
         from tokenizers import Tokenizer
 
         from chat.rendering import Renderer
@@ -104,7 +104,7 @@ def worst(values: Sequence[float], share: float) -> float:
 class Cost:
     """Processor time of the processes while something is measured."""
 
-    def __init__(self, running: Stack) -> None:
+    def __init__(self, running: ScriptedStack) -> None:
         self._running = running
 
     def __enter__(self) -> Cost:
@@ -306,7 +306,7 @@ def slow_readers(bench: Bench, count: int, tokens: int) -> dict[str, Any]:
 def measure(model: Path, options: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {"model": model.name, "pace": PACE, "load_average": round(os.getloadavg()[0], 1)}
     found["web_processes"] = options.processes
-    with stack(model, pace=PACE, processes=options.processes) as running:
+    with scripted_stack(model, pace=PACE, processes=options.processes) as running:
         bench = Bench(running)
         asyncio.run(bench.converse(True, 4, 2, 8, 0, base=99_000))  # everything was imported and opened once
         asyncio.run(bench.converse(False, 4, 2, 8, 0, base=99_000))
@@ -324,9 +324,9 @@ def measure(model: Path, options: argparse.Namespace) -> dict[str, Any]:
         if "growth" in options.parts:
             found["growth"] = growth(bench, 2000, 20)
         if options.log:
-            shutil.copy(running.folder / "web.log", options.log)
+            shutil.copy(running.data_dir / "web.log", options.log)
     if "slow" in options.parts:
-        with stack(model, pace=0) as running:
+        with scripted_stack(model, pace=0) as running:
             found["slow"] = slow_readers(Bench(running), 20, ENDLESS)
     return found
 

@@ -111,7 +111,7 @@ async def one_rate(who: Any, at_once: int, found: list[Any], engine: Any) -> Rat
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """Costs and rates against an engine of our own."""
     from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
-    from tests.stack import free_port
+    from installation.findings import free_port
 
     with tempfile.TemporaryDirectory() as folder:
         port = free_port()
@@ -161,7 +161,7 @@ def latency(model: Path, count: int) -> dict[str, float]:
     """Seconds from a next message to the verdict on the reply before it, through web, Redis, worker and engine."""
     import httpx
 
-    from tests.stack import running_stack, wait_for
+    from benchmarks.stack import running_stack, wait_for
 
     with tempfile.TemporaryDirectory() as folder, running_stack(Path(folder), model, {"batch_size": 10_000}) as stack:
         key = stack.manage("create_key", "--name", "bench").strip().splitlines()[-1]

@@ -21,8 +21,8 @@ from typing import Any
 
 import httpx
 
+from benchmarks.stack import ROOT, Stack, running_stack, wait_for
 from core import pipes
-from tests.stack import ROOT, Stack, running_stack, wait_for
 
 MODEL = ROOT / "var" / "models" / "smollm2-135m-instruct"
 GUIDANCE = "Answer in one or two short sentences."

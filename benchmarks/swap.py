@@ -405,7 +405,7 @@ def run(arguments: argparse.Namespace, folder: Path, port: int) -> dict[str, Any
     """Everything in a folder of its own: a database, an engine, adapters."""
     model = Path(arguments.model)
     if arguments.model == "tiny":
-        from tests.tiny import write_tiny_model
+        from benchmarks.tiny import write_tiny_model
 
         model = write_tiny_model(folder / "model")
     from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command

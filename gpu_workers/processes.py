@@ -78,14 +78,6 @@ def embedded_command(model: str, port: int, *, host: str = "127.0.0.1", more: Se
     ]
 
 
-def scripted_command(model: str, port: int, *, host: str = "127.0.0.1", more: Sequence[str] = ()) -> list[str]:
-    """The launch line for an engine whose words are scripted; it takes its keys from the same two variables."""
-    return [
-        *(sys.executable, "-m", "gpu_workers.scripted", "--model", model, "--host", host, "--port", str(port)),
-        *more,
-    ]
-
-
 def router_command(workers: Sequence[str], port: int, metrics_port: int, *, host: str = "127.0.0.1") -> list[str]:
     """The launch line for SGLang's router before servers at these addresses. It has no keys: it passes on whichever it
     is given, and would otherwise open the servers to all who reach it."""

@@ -14,13 +14,13 @@ import hypothesis
 import pytest
 import redis
 
+from benchmarks.tiny import write_tiny_model
 from core.brake import Brake
 from gpu_workers import engines
 from gpu_workers.engine import Engine
-from gpu_workers.fakes import FakeEngine
 from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
-from tests.stack import free_port
-from tests.tiny import write_tiny_model
+from installation.findings import free_port
+from tests.doubles.fake_engine import FakeEngine
 
 if TYPE_CHECKING:
     from tests.rounding import Rounding

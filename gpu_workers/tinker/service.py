@@ -1,7 +1,7 @@
 """The boundary to Tinker, Thinking Machines' service for training and sampling: its clients, and how they fail.
 
 Everything that is asked of it leaves this machine. The `tinker` package is imported here, when it is asked, and
-nowhere else; `package` takes a stand-in with the same names (gpu_workers.tinker.fakes).
+nowhere else; `package` takes a stand-in with the same names (tests/doubles/fake_tinker.py).
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.stack import ROOT, Stack, running_stack
 from tests.chromium import Chromium
-from tests.stack import ROOT, Stack, running_stack
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the browser extra is not installed")
 from playwright.sync_api import Locator, Page, expect  # noqa: E402

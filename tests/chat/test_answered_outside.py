@@ -8,9 +8,9 @@ import pytest
 
 from chat.models import Turn
 from gpu_workers import engines
-from gpu_workers.tinker.fakes import MODEL, FakeTinker
 from gpu_workers.tinker.service import Service
 from tests.chat.conftest import user
+from tests.doubles.fake_tinker import MODEL, FakeTinker
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 

@@ -15,7 +15,7 @@ from chat.rendering import Renderer
 from gpu_workers.engine import Engine
 from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
 from gpu_workers.types import Sampling
-from tests.stack import free_port
+from installation.findings import free_port
 
 pytestmark = pytest.mark.real_model
 

@@ -14,11 +14,11 @@ from django.contrib.auth import get_user_model
 from django.db import OperationalError, connection, transaction
 from django.db.models.signals import post_delete, pre_delete
 
+from benchmarks.stack import wait_for
 from chat import asking, beats, replies, sessions
 from chat.asking import Ask
 from chat.models import ApiKey, Session, Turn
 from gpu_workers.types import Sampling
-from tests.stack import wait_for
 from training.models import Checkpoint
 
 pytestmark = [

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
+from benchmarks.tiny import TEXT
 from chat.tokens import LONG, Tokens
-from tests.tiny import TEXT
 
 CONTROLS = ("<|im_start|>", "<|im_end|>", "<|im_end|><|im_start|>", "<think>", "[A]")
 

@@ -15,11 +15,11 @@ from asgiref.sync import sync_to_async
 from django.db import OperationalError
 from django.utils import timezone
 
+from benchmarks.stack import ROOT
 from chat import replies, retries, turns, writers
 from chat.models import Turn
 from tests.chat.conftest import open_turn, reply_to, until, user
 from tests.chat.test_asking import COUNTED, begin
-from tests.stack import ROOT
 
 HI = [user("Hello")]
 NAMED = {"idempotency-key": "k1"}

@@ -14,12 +14,13 @@ from typing import Any
 import httpx
 import pytest
 
+from benchmarks.stack import wait_for
+from benchmarks.tiny import write_tiny_adapter, write_tiny_model
 from gpu_workers.engine import Engine
 from gpu_workers.processes import LORA_TARGETS, ONE_THREAD, EngineProcess, embedded_command, router_command
+from installation.findings import free_port
 from tests.conftest import ROOT
 from tests.contract.reference import Reference
-from tests.stack import free_port, wait_for
-from tests.tiny import write_tiny_adapter, write_tiny_model
 
 SGLANG = ROOT / ".venvs" / "sglang" / "bin" / "python"
 

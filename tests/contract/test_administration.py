@@ -8,13 +8,13 @@ from pathlib import Path
 import httpx
 import pytest
 
+from benchmarks.tiny import write_tiny_adapter
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused
 from gpu_workers.types import Sampling
 from tests.contract.conftest import Server, generate_body
 from tests.contract.reference import Reference
 from tests.contract.test_replies import CLOSE, PROMPT
-from tests.tiny import write_tiny_adapter
 
 GREEDY = Sampling(max_new_tokens=8, temperature=0, ignore_eos=True)
 LONG = Sampling(max_new_tokens=400, temperature=1.0, ignore_eos=True)

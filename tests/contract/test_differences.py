@@ -10,12 +10,12 @@ from pathlib import Path
 import httpx
 import pytest
 
+from benchmarks.tiny import write_tiny_adapter
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterInvalid, AdapterMissing
 from gpu_workers.types import Sampling
 from tests.contract.conftest import Server, generate_body
 from tests.contract.test_replies import PROMPT
-from tests.tiny import write_tiny_adapter
 
 GREEDY = Sampling(max_new_tokens=4, temperature=0, ignore_eos=True)
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from benchmarks.stack import Stack, wait_for
 from tests.contract.conftest import Server, Servers, emptied, running_router
-from tests.stack import Stack, wait_for
 
 pytestmark = [pytest.mark.sglang, pytest.mark.timeout(3600)]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from benchmarks.tiny import write_tiny_adapter
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterMissing, EngineUnavailable, KeyRefused
 from gpu_workers.fleet import Fleet, Router
@@ -20,7 +21,6 @@ from gpu_workers.workers import State
 from tests.contract.conftest import Server, Servers, emptied, running_router
 from tests.contract.reference import Reference
 from tests.contract.test_replies import CLOSE, PROMPT
-from tests.tiny import write_tiny_adapter
 
 GREEDY = Sampling(max_new_tokens=8, temperature=0, ignore_eos=True)
 LONG = Sampling(max_new_tokens=1500, temperature=1.0, ignore_eos=True)

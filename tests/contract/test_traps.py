@@ -29,13 +29,13 @@ from pathlib import Path
 import httpx
 import pytest
 
+from benchmarks.tiny import VOCABULARY, write_tiny_adapter
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterInvalid, NoRoom
 from gpu_workers.types import Sampling
 from tests.contract.conftest import Server, generate_body
 from tests.contract.reference import Reference
 from tests.contract.test_replies import CLOSE, PROMPT
-from tests.tiny import VOCABULARY, write_tiny_adapter
 
 GREEDY = Sampling(max_new_tokens=8, temperature=0, ignore_eos=True)
 HELD = 16

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.stack import ROOT
+from benchmarks.stack import ROOT
 
 LASTS = (
-    *("gpu_workers/embedded/__main__.py", "gpu_workers/scripted.py", "gpu_workers/serving.py"),
+    *("gpu_workers/embedded/__main__.py", "benchmarks/scripted/__main__.py", "gpu_workers/serving.py"),
     *("webapp/server.py", "installation/supervisor.py"),
 )
 """Servers and the supervisor: they go on whether or not anything reads what they say."""

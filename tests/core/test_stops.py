@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from benchmarks.stack import ROOT
 from core.stops import USUAL_S, Stopped, Watch, limit_s
-from tests.stack import ROOT
 
 
 def watch(limit_s: float) -> Watch:

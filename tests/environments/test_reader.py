@@ -9,7 +9,7 @@ import pytest
 
 from environments.evidence.reader import PAUSE_S, TRIES, EngineReader
 from gpu_workers.errors import AdapterMissing, EngineUnavailable
-from gpu_workers.fakes import FakeEngine
+from tests.doubles.fake_engine import FakeEngine
 
 ASKED = [{"role": "user", "content": "Why?"}]
 

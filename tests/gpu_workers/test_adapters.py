@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from benchmarks.tiny import HEADS, HIDDEN, KV_HEADS, LAYERS, MLP, write_tiny_adapter
 from gpu_workers.embedded.adapters import Adapter, read_adapter
 from gpu_workers.errors import AdapterInvalid
-from tests.tiny import HEADS, HIDDEN, KV_HEADS, LAYERS, MLP, write_tiny_adapter
 
 KV = KV_HEADS * (HIDDEN // HEADS)
 LAYER_WIDTHS = {

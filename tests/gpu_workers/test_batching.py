@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from benchmarks.tiny import write_tiny_adapter, write_tiny_model
 from gpu_workers.embedded.adapters import read_adapter
 from gpu_workers.embedded.batching import Batcher
 from gpu_workers.embedded.model import Model, Piece
@@ -17,7 +18,6 @@ from gpu_workers.embedded.places import CHUNK_BESIDE_EQUAL, CHUNK_BESIDE_HIGHER
 from gpu_workers.embedded.requests import Ask
 from gpu_workers.embedded.sampling import Params
 from gpu_workers.embedded.strands import News, Strand
-from tests.tiny import write_tiny_adapter, write_tiny_model
 
 DEADLINE_S = 60
 

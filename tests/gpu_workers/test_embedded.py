@@ -11,10 +11,10 @@ import httpx
 import psutil
 import pytest
 
+from benchmarks.tiny import write_tiny_adapter, write_tiny_model
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
 from gpu_workers.types import Sampling
-from tests.tiny import write_tiny_adapter, write_tiny_model
 
 PROMPT = (1, 362, 201, 50, 326)
 GREEDY = Sampling(max_new_tokens=6, temperature=0, ignore_eos=True)

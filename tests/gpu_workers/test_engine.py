@@ -16,7 +16,7 @@ from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterMissing, EngineGarbled, EngineRefused, EngineUnavailable, KeyRefused, NoRoom
 from gpu_workers.openai_chat import OpenAIChat
 from gpu_workers.types import Sampling
-from tests.stack import free_port
+from installation.findings import free_port
 
 
 class Scripted(Engine):

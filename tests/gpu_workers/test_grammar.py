@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
+from benchmarks.tiny import VOCABULARY
 from gpu_workers.embedded.grammar import KEPT, Grammar, Grammars
-from tests.tiny import VOCABULARY
 
 END = 2
 

@@ -15,8 +15,8 @@ import pytest
 
 from gpu_workers import keeper
 from gpu_workers.keeper import Keeper
+from installation.findings import free_port
 from tests.conftest import ROOT
-from tests.stack import free_port
 
 # Says its key, as SGLang does, is ready once, and ends.
 SERVER = """

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarks.tiny import write_tiny_model
 from gpu_workers.errors import (
     AdapterInvalid,
     AdapterMissing,
@@ -31,11 +32,10 @@ from gpu_workers.learner import Learner
 from gpu_workers.scores import Scores
 from gpu_workers.tinker import files
 from gpu_workers.tinker.engine import TinkerEngine
-from gpu_workers.tinker.fakes import MODEL, FakeTinker, RateLimitError, RequestFailedError, SamplingClient
 from gpu_workers.tinker.learner import TinkerLearner
 from gpu_workers.tinker.service import Service, TinkerMissing
 from gpu_workers.types import Example, Sampling
-from tests.tiny import write_tiny_model
+from tests.doubles.fake_tinker import MODEL, FakeTinker, RateLimitError, RequestFailedError, SamplingClient
 from training.config import Recipe
 from training.objective import objective, updates
 from training.preferences import Couple, Preferences

@@ -11,9 +11,9 @@ from django.contrib.auth import get_user_model
 from chat.models import Session, Turn
 from chat.rendering import Renderer
 from feedback.models import Feedback
-from gpu_workers.fakes import FakeEngine
 from judge import judges, reviews, scales, standing, verdicts
 from judge.models import Hint
+from tests.doubles.fake_engine import FakeEngine
 from training.config import Recipe
 from training.models import Checkpoint
 

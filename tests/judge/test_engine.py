@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from asgiref.sync import async_to_sync
 
+from benchmarks.tiny import write_tiny_adapter
 from feedback.models import Feedback
 from gpu_workers import engines
 from gpu_workers.learner import Learner
@@ -12,7 +13,6 @@ from gpu_workers.types import Sampling
 from judge import fitting, gate, judges, polling, prompts, verdicts, voting
 from judge.evidence import Evidence
 from judge.models import Examination, Judgement, Vote
-from tests.tiny import write_tiny_adapter
 from training import checksums
 from training.config import Gate, Recipe
 from training.models import Checkpoint

@@ -18,10 +18,10 @@ from gpu_workers import engines
 from gpu_workers.engine import Engine
 from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
 from gpu_workers.types import Sampling
+from installation.findings import free_port
 from judge import judges, verdicts
 from judge.models import Judgement
 from judge.samples import Reason
-from tests.stack import free_port
 from training.config import Recipe
 from training.models import Sample
 

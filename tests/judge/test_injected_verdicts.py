@@ -16,9 +16,9 @@ import pytest
 from gpu_workers import engines
 from gpu_workers.engine import Engine
 from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
+from installation.findings import free_port
 from judge import fitting, judges, polling
 from judge.evidence import Evidence
-from tests.stack import free_port
 
 pytestmark = [
     pytest.mark.real_model,

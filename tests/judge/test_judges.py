@@ -13,13 +13,13 @@ from asgiref.sync import async_to_sync
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 
+from benchmarks.tiny import write_tiny_adapter
 from gpu_workers.errors import EngineRefused
 from gpu_workers.openai_chat import OpenAIChat
 from judge import fitting, judges, naming, polling, prompts, standing
 from judge.evidence import Evidence
 from judge.judges import Ask, ChatJudge, EngineJudge
 from judge.naming import JudgesInvalid
-from tests.tiny import write_tiny_adapter
 from training import repairs
 
 USUAL = prompts.version()

@@ -10,12 +10,12 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.db import OperationalError, connection, transaction
 
+from benchmarks.stack import wait_for
 from chat.models import ApiKey, Session, Turn
 from core.errors import IllegalMove, TalkbackError
 from judge import consent, reviews
 from judge.models import Hint, Judgement, Overruling, Ruling
 from judge.reviews import Overtaken
-from tests.stack import wait_for
 from training.config import Recipe
 from training.models import Sample
 

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.stack import Stack, running_stack
+from benchmarks.stack import Stack, running_stack
 
 BATCH = 3
 RECIPE = {"batch_size": BATCH, "updates": 60, "distillation": "token", "max_gap": 5.0}

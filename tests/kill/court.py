@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 
-from tests.stack import PYTHON, Stack
+from benchmarks.stack import PYTHON, Stack
 
 WORKERS = ("judge-1", "judge-2")
 
@@ -54,7 +54,7 @@ class Court(Stack):
     @property
     def commands(self) -> dict[str, list[str]]:
         usual = super().commands
-        engine = [PYTHON, "-m", "gpu_workers.scripted", "--model", str(self.model), "--port", str(self.engine_port)]
+        engine = [PYTHON, "-m", "benchmarks.scripted", "--model", str(self.model), "--port", str(self.engine_port)]
         script = ["--script", str(self.data_dir / "script.jsonl"), "--tokens-per-second", "0"]
         named = {name: [f"{name}@%h" if word == "judge@%h" else word for word in usual["judge"]] for name in WORKERS}
         return {"redis": usual["redis"], "engine": [*engine, *script], "beat": usual["beat"], **named}

@@ -8,9 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from benchmarks.stack import running_stack, wait_for
 from tests.disks import fill
 from tests.kill.conftest import RECIPE, Talk
-from tests.stack import running_stack, wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
 

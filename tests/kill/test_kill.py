@@ -10,8 +10,8 @@ import time
 import httpx
 import pytest
 
+from benchmarks.stack import Stack, wait_for
 from tests.kill.conftest import BATCH, Talk
-from tests.stack import Stack, wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.stack import Stack, wait_for
 from tests.kill.court import Court
-from tests.stack import Stack, wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(900)]
 

@@ -13,10 +13,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from benchmarks.stack import wait_for
 from installation.findings import postgres_programs
 from tests.kill.court import ANSWERS, WORKERS, Court
 from tests.postgres import cluster
-from tests.stack import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(900)]
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.stack import Stack, running_stack, wait_for
+from benchmarks.stack import Stack, running_stack, wait_for
 
 # make test plays the same life by clicking, in tests/browser; this one needs no browser, and runs with make test-all.
 pytestmark = [pytest.mark.real_model, pytest.mark.processes, pytest.mark.timeout(900)]

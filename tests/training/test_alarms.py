@@ -14,11 +14,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from benchmarks.tiny import write_tiny_model
 from gpu_workers import exports
 from gpu_workers.errors import AdapterInvalid
-from gpu_workers.fakes import FakeEngine
 from gpu_workers.learner import Learner
-from tests.tiny import write_tiny_model
+from tests.doubles.fake_engine import FakeEngine
 from tests.training.conftest import PROMPT, RESPONSE
 from training import batches, holding, objective, promotion, questions, runs
 from training.config import Recipe

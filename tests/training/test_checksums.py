@@ -7,8 +7,8 @@ import pickle
 
 import pytest
 
+from benchmarks.tiny import write_tiny_adapter
 from gpu_workers import checkpoints
-from tests.tiny import write_tiny_adapter
 from training import batches, checksums, runs, versions
 from training.checksums import WeightsChanged
 from training.config import Recipe

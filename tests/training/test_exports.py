@@ -11,9 +11,9 @@ from django.core.management import CommandError, call_command
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from benchmarks.tiny import write_tiny_adapter
 from gpu_workers import exports
 from gpu_workers.learner import Learner
-from tests.tiny import write_tiny_adapter
 from training.models import Checkpoint, Run
 
 PROMPT, RESPONSE = [1, 40, 41, 42, 43], [60, 61, 62, 63, 64, 65, 66, 67]

@@ -9,20 +9,20 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
 
+from benchmarks.tiny import write_tiny_model
 from chat import replies, turns
 from chat.models import Session
 from core.errors import IllegalMove
 from gpu_workers import engines
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterInvalid, EngineUnavailable, WeightsExchanged
-from gpu_workers.fakes import FakeEngine
 from gpu_workers.fleet import Fleet
 from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
 from gpu_workers.spare import Spare
 from gpu_workers.stamps import FULL
 from gpu_workers.types import Sampling
-from tests.stack import free_port
-from tests.tiny import write_tiny_model
+from installation.findings import free_port
+from tests.doubles.fake_engine import FakeEngine
 from training import batches, config, holding, lines, promotion, repairs, runs
 from training.config import Recipe, RecipeInvalid
 from training.holding import Unproven

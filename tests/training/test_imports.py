@@ -13,9 +13,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from safetensors.numpy import load_file, save_file
 
+from benchmarks.tiny import write_tiny_adapter, write_tiny_model
 from core.errors import TalkbackError
 from gpu_workers.errors import AdapterInvalid
-from tests.tiny import write_tiny_adapter, write_tiny_model
 from tests.training.test_checksums import flip
 from training import checksums, imports, receipts
 from training.imports import NotImportable

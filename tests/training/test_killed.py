@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stack import ROOT, wait_for
+from benchmarks.stack import ROOT, wait_for
 from tests.training.conftest import HINTED, PROMPT, RESPONSE
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(900)]

@@ -10,8 +10,8 @@ from asgiref.sync import async_to_sync
 from gpu_workers import engines
 from gpu_workers.tinker import files
 from gpu_workers.tinker import learner as tinker
-from gpu_workers.tinker.fakes import MODEL, FakeTinker
 from gpu_workers.tinker.service import Service
+from tests.doubles.fake_tinker import MODEL, FakeTinker
 from tests.training.conftest import HINTED, PROMPT, RESPONSE
 from training import batches, checksums, config, exports, holding, promotion, repairs, runs
 from training.config import Recipe, RecipeInvalid

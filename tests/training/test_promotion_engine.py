@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from asgiref.sync import async_to_sync
 
+from benchmarks.tiny import write_tiny_adapter
 from gpu_workers import engines
 from gpu_workers.learner import Learner
-from tests.tiny import write_tiny_adapter
 from training import holding, lines, promotion, repairs
 from training.models import Checkpoint
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from tests.tiny import write_tiny_adapter
+from benchmarks.tiny import write_tiny_adapter
 from tests.training.test_checksums import flip
 from training import checksums, receipts
 from training.models import Checkpoint, Decision, Run, Sample

@@ -20,8 +20,8 @@ from chat.models import Session
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers import engines
 from gpu_workers.errors import AdapterMissing, EngineUnavailable
-from gpu_workers.fakes import FakeEngine
 from gpu_workers.stamps import FULL
+from tests.doubles.fake_engine import FakeEngine
 from training import checksums, holding, promotion, repairs
 from training.holding import Doubtful, Unproven
 from training.models import Checkpoint, Decision, Notice, Run, Sample

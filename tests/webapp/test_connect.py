@@ -17,7 +17,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from chat.models import ApiKey, Session, Turn
-from gpu_workers.fakes import FakeEngine
+from tests.doubles.fake_engine import FakeEngine
 from training.models import Checkpoint
 from webapp import trying
 from webapp.connecting import PLACEHOLDER, ROOMY, Place, blocks, openclaw

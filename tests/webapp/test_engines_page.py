@@ -12,8 +12,8 @@ from django.urls import get_resolver
 
 from gpu_workers import engines, keeper
 from gpu_workers.engine import Engine
-from gpu_workers.fakes import FakeEngine
 from gpu_workers.fleet import Fleet
+from tests.doubles.fake_engine import FakeEngine
 from training.models import Checkpoint
 
 pytestmark = pytest.mark.django_db

@@ -20,7 +20,8 @@ import httpx
 import pytest
 import uvicorn
 
-from tests.stack import ROOT, free_port, wait_for
+from benchmarks.stack import ROOT, wait_for
+from installation.findings import free_port
 from webapp import server
 from webapp.server import BODY_BYTES, HEAD_BYTES
 

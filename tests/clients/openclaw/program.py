@@ -11,8 +11,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from benchmarks.stack import wait_for
+from installation.findings import free_port
 from tests.clients.openclaw.install import COMMAND, node_folder
-from tests.stack import free_port, wait_for
 
 LIMIT_S = 240
 """A turn takes 8 to 20 s alone, of which the model's part is small; other tests may want the cores too."""

@@ -21,9 +21,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.stack import wait_for
 from tests.clients.openclaw.install import VERSION
 from tests.clients.openclaw.program import OpenClaw
-from tests.stack import wait_for
 
 FOLDER = Path(__file__).parent / "recorded"
 PLUGIN = Path(__file__).resolve().parents[3] / "clients" / "openclaw"

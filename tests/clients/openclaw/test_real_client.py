@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from benchmarks.stack import PYTHON, Stack, wait_for
+from benchmarks.tiny import write_tiny_model
 from tests.clients.openclaw.program import OpenClaw
-from tests.stack import PYTHON, Stack, wait_for
-from tests.tiny import write_tiny_model
 from webapp.connecting import Place, openclaw
 
 pytestmark = [pytest.mark.openclaw, pytest.mark.timeout(1800)]
@@ -61,7 +61,7 @@ class Talkback(Stack):
     def commands(self) -> dict[str, list[str]]:
         commands = super().commands
         if self.scripted:
-            command = [PYTHON, "-m", "gpu_workers.scripted", "--model", str(self.model), "--port"]
+            command = [PYTHON, "-m", "benchmarks.scripted", "--model", str(self.model), "--port"]
             commands["engine"] = [*command, str(self.engine_port), "--tokens-per-second", "100", "--keep", "1000"]
         return commands
 

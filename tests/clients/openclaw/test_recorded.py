@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
+from benchmarks.tiny import write_tiny_model
 from chat.models import Session, Turn
 from chat.rendering import Renderer
 from judge.models import Judgement
 from judge.tasks import judge_turn
-from tests.tiny import write_tiny_model
 
 SCENES = sorted((Path(__file__).parent / "recorded").glob("*.json"))
 WINDOW = 65536

@@ -10,8 +10,8 @@ import pytest
 
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineUnavailable
-from gpu_workers.fakes import FakeEngine
 from gpu_workers.types import Sampling
+from tests.doubles.fake_engine import FakeEngine
 
 
 @pytest.fixture

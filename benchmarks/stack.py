@@ -1,4 +1,4 @@
-"""The whole of Talkback as real processes on free ports, for tests that kill, click or play the whole life."""
+"""Run the whole of Talkback as real processes on free ports, for tests and yardsticks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,16 +16,11 @@ from typing import IO, Any, TypeVar
 
 import httpx
 
+from installation.findings import free_port
+
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = sys.executable
 Seen = TypeVar("Seen")
-
-
-def free_port() -> int:
-    """A port on which no process listens now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def wait_for(claim: str, look: Callable[[], Seen], deadline_s: float = 180, every_s: float = 0.1) -> Seen:

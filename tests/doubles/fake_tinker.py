@@ -1,4 +1,4 @@
-"""A stand-in for the `tinker` package: its names and signatures, and a model small enough to check every number.
+"""Stand in for the `tinker` package: its names and signatures, and a model small enough to check every number.
 
 It computes: log-probs, gradients, AdamW and draws are real, on a table with a low-rank adapter. What it was asked is
 kept as shapes. It was written from the package's own source (0.38.0) and is held to it by tests; nothing of it was

@@ -1,4 +1,4 @@
-"""A scripted engine: the same calls as gpu_workers.engine.Engine, no model, answers that a test can predict."""
+"""Stand in for gpu_workers.engine.Engine: the same calls, no model, answers that a test can predict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from gpu_workers.boxes import choice_logprobs
+from benchmarks.scripted.boxes import choice_logprobs
+from benchmarks.scripted.logprobs import adapter_shift, logprob
+from benchmarks.scripted.script import Line, Script
 from gpu_workers.engine import PauseMode
 from gpu_workers.errors import (
     AdapterInvalid,
@@ -47,18 +49,10 @@ class Call:
     response_ids: tuple[int, ...] = ()
 
 
-@dataclass
-class _Line:
-    text: str
-    to: str | None
-    finish_reason: str
-    left: int | None  # answers left; None: for ever
-
-
 def steady_logprobs(prompt_ids: Sequence[int], response_ids: Sequence[int], adapter: str | None) -> list[float]:
     """Made-up log-probs: a token's own, a little higher when the prompt holds it, shifted by the adapter."""
-    shift = 0.0 if adapter is None else -0.01 * (1 + sum(adapter.encode()) % 7)
-    return [-(0.2 + (i % 11) / 10) + (0.1 if i in prompt_ids else 0.0) + shift for i in response_ids]
+    shift = adapter_shift(adapter)
+    return [logprob(i) + (0.1 if i in prompt_ids else 0.0) + shift for i in response_ids]
 
 
 def itself_first(prompt_ids: Sequence[int], response_ids: Sequence[int], adapter: str | None) -> list[list[int]]:
@@ -92,7 +86,7 @@ class FakeEngine:
         self.logprobs: Logprobs = steady_logprobs
         self.likely: Likely = itself_first
         self.down: Exception | None = None
-        self._script: list[_Line] = []
+        self._script = Script()
         self._choices: list[tuple[str | None, dict[str, float]]] = []
         self._lock = threading.Lock()
         self._released = threading.Event()
@@ -106,7 +100,7 @@ class FakeEngine:
     def says(self, text: str, *, to: str | None = None, times: int | None = 1, finish_reason: str = "stop") -> None:
         """Answer `text` to the next `times` prompts (None: to all) that match the regular expression `to`."""
         with self._lock:
-            self._script.append(_Line(text, to, finish_reason, times))
+            self._script.lines.append(Line(text, None if to is None else re.compile(to), times, finish_reason))
 
     def weighs(self, probabilities: Mapping[str, float], *, to: str | None = None) -> None:
         """Give choices these probabilities, by what they begin with, after every prompt that matches `to`. What was
@@ -237,7 +231,7 @@ class FakeEngine:
                 shares = [next((p for name, p in probabilities.items() if name.startswith(one)), 0.0) for one in pieces]
                 return Choices(tuple(math.log(max(share, 1e-9)) for share in shares), len(prompt_ids))
         await self._wait()
-        return Choices(tuple(choice_logprobs(self._line(call).text, pieces)), len(prompt_ids))
+        return Choices(tuple(choice_logprobs(self._line(call).says, pieces)), len(prompt_ids))
 
     async def load_adapter(self, name: str, path: str) -> None:
         self._admin("load", (name, str(path)))
@@ -339,24 +333,20 @@ class FakeEngine:
         adapter: str | None,
         request_id: str | None,
         priority: int,
-    ) -> _Line:
+    ) -> Line:
         return self._line(self._record(kind, prompt_ids, sampling, adapter, request_id, priority))
 
-    def _line(self, call: Call) -> _Line:
+    def _line(self, call: Call) -> Line:
         with self._lock:
-            for line in self._script:
-                if line.to is None or re.search(line.to, call.prompt):
-                    if line.left is not None:
-                        line.left -= 1
-                        if not line.left:
-                            self._script.remove(line)
-                    return line
+            line = self._script.take(lambda: call.prompt)
+        if line is not None:
+            return line
         if self.otherwise is None:
             raise AssertionError(f"nothing is scripted for this prompt:\n{call.prompt}")
-        return _Line(self.otherwise, None, "stop", None)
+        return Line(self.otherwise, None, None)
 
-    def _tokens(self, line: _Line, sampling: Sampling) -> tuple[list[int], str]:
-        ids = self.tokenizer.encode(line.text, add_special_tokens=False).ids
+    def _tokens(self, line: Line, sampling: Sampling) -> tuple[list[int], str]:
+        ids = self.tokenizer.encode(line.says, add_special_tokens=False).ids
         if line.finish_reason == "stop" and (end := self.tokenizer.token_to_id("<|im_end|>")) is not None:
             ids = [*ids, end]
         if len(ids) > sampling.max_new_tokens:

@@ -16,11 +16,12 @@ import httpx
 import pytest
 from tokenizers import Tokenizer
 
+from benchmarks.scripted.command import scripted_command
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused
-from gpu_workers.processes import EngineProcess, scripted_command
+from gpu_workers.processes import EngineProcess
 from gpu_workers.types import Sampling
-from tests.stack import free_port
+from installation.findings import free_port
 
 SCRIPT = [
     {"to": "capital of France", "says": "Paris, über alles.", "times": None},
@@ -203,5 +204,5 @@ async def test_a_prompt_that_grows_was_cached_so_far(engine, prompt):
 
 
 def test_it_imports_no_torch():
-    code = "import sys, gpu_workers.scripted; sys.exit('torch' in sys.modules or 'django' in sys.modules)"
+    code = "import sys, benchmarks.scripted.__main__; sys.exit('torch' in sys.modules or 'django' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -1,4 +1,4 @@
-"""What a scripted answer has in its box, as log-probs of the tokens that could begin it. For scripted engines."""
+"""Turn what a scripted answer has in its box into log-probs of the tokens that could begin it."""
 
 from __future__ import annotations
 
