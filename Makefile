@@ -93,9 +93,9 @@ bench: install ## how fast it is here
 	@$(ONE_THREAD) $(VENV)/python -m benchmarks $(ARGS)
 
 evidence: ## whether talking helps, and what it costs: arms, seeds, a report (ARMS, SEEDS, PERSONAS, PROMPTS, OUT, QUICK=1)
-	@$(INSTALLATION) install
+	@$(INSTALLATION) install lab
 	@$(if $(MODEL),,$(INSTALLATION) model)
-	@$(ONE_THREAD) $(VENV)/python -m environments.evidence --out $(OUT) --seeds $(SEEDS) \
+	@$(ONE_THREAD) $(VENV)/python -m lab.evidence --out $(OUT) --seeds $(SEEDS) \
 		$(if $(ARMS),--arms $(ARMS)) $(if $(MODEL),--model $(MODEL)) $(if $(PERSONAS),--personas $(PERSONAS)) \
 		$(if $(PROMPTS),--prompts $(PROMPTS)) $(if $(QUICK),--quick) $(ARGS)
 

@@ -32,11 +32,11 @@ from benchmarks.recipe import Lab  # after the thread count
 from core import pipes
 from environments import personas, tasks
 from environments.editing import edited
-from environments.evidence.content import BRIEFLY, Reading, Reference, Yardstick
 from environments.personas import Persona
 from environments.tasks import Task
 from environments.users import ScriptedUser
 from environments.wishes import WISHES
+from lab.evidence.content import BRIEFLY, Reading, Reference, Yardstick
 
 REFERENCES = 2
 """Further replies of the base to each question of the exam; the second is told to be brief."""
@@ -272,7 +272,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, default=Path("var/models/smollm2-135m-instruct"))
     parser.add_argument("--person", default="short+asks-back", help="wishes with + between")
     parser.add_argument(
-        "--arms", default="base,prompt-only,combined", help=f"of environments/evidence/arms.py, or {REWRITES}"
+        "--arms", default="base,prompt-only,combined", help=f"of lab/evidence/arms.py, or {REWRITES}"
     )
     parser.add_argument("--try", dest="tries", action="append", default=[], metavar="NAME={…}", help="a recipe; again")
     parser.add_argument("--seed", type=int, default=1)
@@ -291,7 +291,7 @@ def main() -> None:
     import torch
 
     django.setup()
-    from environments.evidence.arms import ARMS
+    from lab.evidence.arms import ARMS
     from training.config import read
 
     torch.set_num_threads(1)

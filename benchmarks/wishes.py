@@ -3,7 +3,7 @@
 A person says of replies, twelve ways, that they want one paragraph ("Merge the paragraphs into one and send it again").
 `said` teaches these words as they stand, `wishes` what judge.wishes makes of them. Then the policy answers held-out
 questions, each the first of a chat. Counted are first replies that speak of a revision or of an earlier version, those
-that are one paragraph, and the content that is kept, by the measure of environments/evidence.
+that are one paragraph, and the content that is kept, by the measure of lab/evidence.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.recipe import HELD_OUT, TAUGHT, Lab  # after the thread count
 from benchmarks.rounds import REFERENCES, Answer, asked
 from core import pipes
-from environments.evidence.content import BRIEFLY, Reading, Reference, Yardstick
+from lab.evidence.content import BRIEFLY, Reading, Reference, Yardstick
 
 SAID = Path(__file__).parents[1] / "tests" / "judge" / "said_of_replies.toml"
 

@@ -16,8 +16,8 @@ from core import textfiles
 
 ROOT = Path(__file__).parents[2]
 PLAIN = {
-    "environments/evidence/machine.py": "/proc",
-    "environments/evidence/writing.py": "/proc/cpuinfo",
+    "lab/evidence/machine.py": "/proc",
+    "lab/evidence/writing.py": "/proc/cpuinfo",
     "environments/prose.py": "a reply",
     "gpu_workers/processes.py": "a log",
     "gpu_workers/leases.py": "a command's output",

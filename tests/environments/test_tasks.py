@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from environments import tasks
 from environments.errors import Unplayable
-from environments.evidence import probes
-from environments.evidence.plan import Sizes
 from environments.tasks import Task, correct
+from lab.evidence import probes
+from lab.evidence.plan import Sizes
 
 JUDGE = Path(__file__).parents[2] / "judge"
 SPLITS = ("train", "heldout")

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from environments.errors import Unplayable
-from environments.evidence.machine import cores
-from environments.evidence.plan import Plan
-from environments.evidence.probes import Reader, Reading
-from environments.evidence.rounds import House
-from environments.evidence.traffic import Talkback
-from environments.evidence.turnstile import Turnstile
+from lab.evidence.machine import cores
+from lab.evidence.plan import Plan
+from lab.evidence.probes import Reader, Reading
+from lab.evidence.rounds import House
+from lab.evidence.traffic import Talkback
+from lab.evidence.turnstile import Turnstile
 
 CORES_EACH = 3
 """For so many cores there is a Talkback. In each one run learns at a time, on a core, beside what two others write."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from environments import grams, tasks
-from environments.evidence import content, regressions, style
-from environments.evidence.content import Reading, Reference, Yardstick
 from environments.tasks import Task
+from lab.evidence import content, regressions, style
+from lab.evidence.content import Reading, Reference, Yardstick
 
 Row = Mapping[str, Any]
 

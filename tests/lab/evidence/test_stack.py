@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from environments.errors import StackFailed
-from environments.evidence import stack as stacks
-from environments.evidence.stack import LAST_YIELDS, YIELDS, Stack, side_by_side
+from lab.evidence import stack as stacks
+from lab.evidence.stack import LAST_YIELDS, YIELDS, Stack, side_by_side
 
 
 @pytest.mark.asyncio

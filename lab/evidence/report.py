@@ -15,10 +15,10 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from environments.evidence import curves
-from environments.evidence.claims import claims, headline
-from environments.evidence.findings import MEASURES, Findings
-from environments.evidence.spans import count, signed, span
+from lab.evidence import curves
+from lab.evidence.claims import claims, headline
+from lab.evidence.findings import MEASURES, Findings
+from lab.evidence.spans import count, signed, span
 
 FOLDER = Path(__file__).parent / "template"
 

@@ -11,16 +11,16 @@ from typing import Any, Protocol
 
 from core.textfiles import read_lines
 from environments.client import Completion
-from environments.evidence import content
-from environments.evidence.arms import Arm, guided
-from environments.evidence.journal import Journal
-from environments.evidence.plan import Plan, seed_of
-from environments.evidence.turnstile import Rank, Turnstile
 from environments.tasks import Task
 from environments.users import ScriptedUser
 from environments.wishes import WISHES
+from lab.evidence import content
+from lab.evidence.arms import Arm, guided
+from lab.evidence.journal import Journal
+from lab.evidence.plan import Plan, seed_of
+from lab.evidence.turnstile import Rank, Turnstile
 
-PACK = Path(__file__).resolve().parent.parent / "questions" / "general.jsonl"
+PACK = Path(__file__).parent / "general.jsonl"
 """The general pack, of which no model chose the items. The gate's is made of what the base has right: there a share can
 only fall, whatever was learned."""
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from environments.evidence.journal import Journal, JournalUnreadable
+from lab.evidence.journal import Journal, JournalUnreadable
 
 VALUES = st.dictionaries(st.sampled_from(["reply", "n", "list"]), st.text() | st.integers() | st.lists(st.floats(0, 1)))
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments.evidence import content
-from environments.evidence.content import Reading, Reference, Yardstick, read, spoilt, telling, validated, worst
+from lab.evidence import content
+from lab.evidence.content import Reading, Reference, Yardstick, read, spoilt, telling, validated, worst
 
 REPLIES = Path(__file__).parent / "replies.jsonl"
 """SmolLM2-135M-Instruct's own replies to questions of ours, and its log-probs of some of them."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from core import statistics
-from environments.evidence.findings import MIDDLE, Findings, shown
-from environments.evidence.scoring import BASE
-from environments.evidence.spans import signed, span
+from lab.evidence.findings import MIDDLE, Findings, shown
+from lab.evidence.scoring import BASE
+from lab.evidence.spans import signed, span
 
 PROMPT = "prompt-only"
 """An arm that others are held against beside the base."""

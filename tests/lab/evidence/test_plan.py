@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from environments.errors import Unplayable
-from environments.evidence import arms, plan
-from environments.evidence.__main__ import parse, planned, sentences
-from environments.evidence.arms import ARMS, LEAST_GATE, chosen
-from environments.evidence.plan import FULL, Plan, Sizes, made, seed_of, sessions
 from environments.wishes import WISHES
+from lab.evidence import arms, plan
+from lab.evidence.__main__ import parse, planned, sentences
+from lab.evidence.arms import ARMS, LEAST_GATE, chosen
+from lab.evidence.plan import FULL, Plan, Sizes, made, seed_of, sessions
 from training import config
 
 

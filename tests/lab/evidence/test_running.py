@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 
 from environments.client import Completion
-from environments.evidence import traffic, writing
-from environments.evidence.arms import chosen
-from environments.evidence.findings import Findings
-from environments.evidence.journal import Journal
-from environments.evidence.plan import Plan, made, sessions
-from environments.evidence.running import ArmsFailed, PlanDiffers, Running
-from environments.evidence.traffic import Overdue, RememberedWords
 from environments.personas import Persona
 from environments.tasks import Task
 from environments.users import ModelUser, Said, ScriptedUser, User
+from lab.evidence import traffic, writing
+from lab.evidence.arms import chosen
+from lab.evidence.findings import Findings
+from lab.evidence.journal import Journal
+from lab.evidence.plan import Plan, made, sessions
+from lab.evidence.running import ArmsFailed, PlanDiffers, Running
+from lab.evidence.traffic import Overdue, RememberedWords
 
 SAMPLES = 4
 

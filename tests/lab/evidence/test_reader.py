@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from environments.evidence.reader import PAUSE_S, TRIES, EngineReader
 from gpu_workers.errors import AdapterMissing, EngineUnavailable
+from lab.evidence.reader import PAUSE_S, TRIES, EngineReader
 from tests.doubles.fake_engine import FakeEngine
 
 ASKED = [{"role": "user", "content": "Why?"}]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from environments.evidence.__main__ import main
+from lab.evidence.__main__ import main
 
 pytestmark = [pytest.mark.real_model, pytest.mark.processes, pytest.mark.timeout(3600)]
 

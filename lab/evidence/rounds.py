@@ -7,14 +7,14 @@ import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from environments.evidence.arms import Arm
-from environments.evidence.journal import Journal
-from environments.evidence.plan import Plan, Session, sessions
-from environments.evidence.probes import NAME
-from environments.evidence.traffic import Learned, Line
-from environments.evidence.turnstile import Rank, Turnstile
 from environments.personas import Persona
 from environments.users import User
+from lab.evidence.arms import Arm
+from lab.evidence.journal import Journal
+from lab.evidence.plan import Plan, Session, sessions
+from lab.evidence.probes import NAME
+from lab.evidence.traffic import Learned, Line
+from lab.evidence.turnstile import Rank, Turnstile
 
 TALKING = 0
 """How sessions rank before probes: they give the learner its work, and a probe can be asked at any time after."""

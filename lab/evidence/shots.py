@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import islice
 
-from environments.evidence.arms import SHOTS
-from environments.evidence.plan import Plan, sessions
-from environments.evidence.probes import BASE, NAME, Answers
-from environments.evidence.turnstile import Rank, Turnstile
 from environments.personas import Persona
 from environments.users import User
+from lab.evidence.arms import SHOTS
+from lab.evidence.plan import Plan, sessions
+from lab.evidence.probes import BASE, NAME, Answers
+from lab.evidence.turnstile import Rank, Turnstile
 
 
 async def written(

@@ -11,10 +11,10 @@ from typing import Any
 
 from core import statistics
 from core.statistics import Interval, Pair, Values
-from environments.evidence import crossings, gains, regressions
-from environments.evidence.arms import ARMS, SHOTS
-from environments.evidence.gains import Look
-from environments.evidence.scoring import BASE, OTHER, OWN, PACK, REFERENCE, scored
+from lab.evidence import crossings, gains, regressions
+from lab.evidence.arms import ARMS, SHOTS
+from lab.evidence.gains import Look
+from lab.evidence.scoring import BASE, OTHER, OWN, PACK, REFERENCE, scored
 
 Row = Mapping[str, Any]
 Place = tuple[str, int]

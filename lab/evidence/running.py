@@ -10,17 +10,17 @@ from time import monotonic
 from typing import Any
 
 from core.errors import TalkbackError
-from environments.evidence import homes, probes, shots
-from environments.evidence.arms import Arm
-from environments.evidence.homes import Door, Home
-from environments.evidence.journal import Journal
-from environments.evidence.plan import Plan
-from environments.evidence.probes import BASE, NAME, Probe
-from environments.evidence.rounds import TALKING, Rounds
-from environments.evidence.traffic import Line
-from environments.evidence.turnstile import Rank
 from environments.personas import Persona
 from environments.users import ScriptedUser, User
+from lab.evidence import homes, probes, shots
+from lab.evidence.arms import Arm
+from lab.evidence.homes import Door, Home
+from lab.evidence.journal import Journal
+from lab.evidence.plan import Plan
+from lab.evidence.probes import BASE, NAME, Probe
+from lab.evidence.rounds import TALKING, Rounds
+from lab.evidence.traffic import Line
+from lab.evidence.turnstile import Rank
 
 WATCH_S = 3.0
 """How often it is looked whether every process is still there."""

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from environments.errors import Unplayable
-from environments.evidence import homes
-from environments.evidence.homes import folders
+from lab.evidence import homes
+from lab.evidence.homes import folders
 
 
 def names(found: list[Path]) -> list[str]:

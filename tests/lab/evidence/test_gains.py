@@ -4,8 +4,8 @@ import doctest
 import random
 
 from core.statistics import Pair
-from environments.evidence import gains
-from environments.evidence.gains import first_gain, looks
+from lab.evidence import gains
+from lab.evidence.gains import first_gain, looks
 
 
 def grid(value, seeds=3, prompts=40):

@@ -12,7 +12,7 @@ things, and a reply must pass all of them, for it is their product:
   being likelier than they are, so this is a floor and no target.
 
 All three are whole for a good answer of two sentences; more is not better. Pure, but for `read`.
-`python -m environments.evidence.content --validate FILE` shows what it says of replies that were spoilt on purpose.
+`python -m lab.evidence.content --validate FILE` shows what it says of replies that were spoilt on purpose.
 """
 
 from __future__ import annotations
@@ -324,9 +324,7 @@ def validated(rows: Sequence[Mapping[str, Any]]) -> list[Kept]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m environments.evidence.content", description=(__doc__ or "").split("\n")[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m lab.evidence.content", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--validate", type=Path, required=True, metavar="FILE", help="a base's own replies, JSON lines")
     rows = [json.loads(line) for line in read_lines(parser.parse_args().validate)]
     print(f"{'reply':<28}{'topic':>7}{'subst.':>8}{'fluency':>9}{'content':>9}{'of base':>9}")

@@ -13,9 +13,9 @@ from typing import Any
 
 from environments import personas, tasks
 from environments.errors import Unplayable
-from environments.evidence.arms import Arm, recipe
 from environments.personas import Persona
 from environments.tasks import Task
+from lab.evidence.arms import Arm, recipe
 
 KINDS: Mapping[str, tasks.Kind] = {
     "talk": "open",

@@ -1,6 +1,6 @@
 """Does talking help, and what does it cost? Play it, on a private Talkback, and write a report.
 
-    python -m environments.evidence --out var/evidence [--quick] [--arms base,combined] [--seeds 1,2,3]
+    python -m lab.evidence --out var/evidence [--quick] [--arms base,combined] [--seeds 1,2,3]
 
 The same command goes on with a run that was cut off. docs/evidence.md says what is done.
 """
@@ -22,16 +22,16 @@ from core.errors import TalkbackError
 from environments.actor import KEY as ACTOR_KEY
 from environments.actor import Actor
 from environments.errors import Unplayable
-from environments.evidence.arms import ALL, ARMS, USUAL, chosen
-from environments.evidence.homes import folders
-from environments.evidence.journal import Journal
-from environments.evidence.plan import FULL, QUICK, Plan, made
-from environments.evidence.running import ArmsFailed, Running, agree
-from environments.evidence.stack import Stack, side_by_side
-from environments.evidence.traffic import RememberedWords
-from environments.evidence.writing import write
 from environments.personas import Persona
 from environments.users import ModelUser, User
+from lab.evidence.arms import ALL, ARMS, USUAL, chosen
+from lab.evidence.homes import folders
+from lab.evidence.journal import Journal
+from lab.evidence.plan import FULL, QUICK, Plan, made
+from lab.evidence.running import ArmsFailed, Running, agree
+from lab.evidence.stack import Stack, side_by_side
+from lab.evidence.traffic import RememberedWords
+from lab.evidence.writing import write
 
 SIZES = (
     "rounds",
@@ -49,7 +49,7 @@ SIZES = (
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m environments.evidence", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m lab.evidence", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--out", type=Path, default=Path("var/evidence"), help="journal, replies, report (%(default)s)")
     parser.add_argument("--arms", default=",".join(USUAL), help=f"of {', '.join(ARMS)}, or {ALL} of them (%(default)s)")

@@ -13,11 +13,11 @@ from typing import Any, Protocol
 from core.errors import TalkbackError
 from environments.actor import Speaker
 from environments.client import Completion
-from environments.evidence.journal import Journal
-from environments.evidence.turnstile import Rank, Turnstile
 from environments.sessions import Exchange, play
 from environments.tasks import Task
 from environments.users import User
+from lab.evidence.journal import Journal
+from lab.evidence.turnstile import Rank, Turnstile
 
 ON_ITS_WAY = ("writing", "served", "judging")
 """Stages of a reply in which it is not known yet whether it teaches."""

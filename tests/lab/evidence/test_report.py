@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 
 from core.statistics import Interval
-from environments.evidence import curves, regressions, report, style
-from environments.evidence.scoring import scored
-from tests.environments import runs
+from lab.evidence import curves, regressions, report, style
+from lab.evidence.scoring import scored
+from tests.lab.evidence import runs
 
 ARMS = ("base", "prompt-only", "binary", "combined")
 HOSTILE = "</blockquote></svg><script>alert(1)</script><img src=x onerror=alert(2)>\u202e\x00{{ 7 * 7 }} \ud800"

@@ -23,12 +23,12 @@ import httpx
 from core.textfiles import split_lines
 from environments.client import Client
 from environments.errors import StackFailed
-from environments.evidence.machine import MARK, STOP_S, cores, cpu_s, free_ports, stop_left, tail
-from environments.evidence.probes import NAME
-from environments.evidence.reader import EngineReader
 from gpu_workers.engine import Engine
 from gpu_workers.fleet import Fleet
 from gpu_workers.processes import embedded_command
+from lab.evidence.machine import MARK, STOP_S, cores, cpu_s, free_ports, stop_left, tail
+from lab.evidence.probes import NAME
+from lab.evidence.reader import EngineReader
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 READY_S = 1200.0

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from environments.errors import Unplayable
-from environments.evidence.journal import Journal
-from environments.evidence.machine import cores
-from environments.evidence.report import report
+from lab.evidence.journal import Journal
+from lab.evidence.machine import cores
+from lab.evidence.report import report
 
 PACKAGES = ("talkback", "torch", "transformers", "peft")
 
