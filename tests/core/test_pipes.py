@@ -46,7 +46,7 @@ def unread(*command: str, **environment: str) -> tuple[int, str]:
         ("manage.py", "checkpoints", "list"),
         ("-u", "manage.py", "checkpoints", "list"),  # each line at once
         ("-m", "environments", "people"),
-        ("-m", "curriculum", "--help"),
+        ("-m", "lab.curriculum", "--help"),
         ("-m", "benchmarks.judge", "--help"),
     ],
     ids=" ".join,

@@ -72,7 +72,7 @@ def test_no_person_says_what_the_judge_was_taught_or_is_measured_on():
     """A judge that only knew these lines by heart would be no judge."""
     taught = set()
     for file in ("changes", "replies"):
-        text = (ROOT / "curriculum" / "phrasings" / f"{file}.toml").read_text(encoding="utf-8")
+        text = (ROOT / "lab" / "curriculum" / "phrasings" / f"{file}.toml").read_text(encoding="utf-8")
         for table in tomllib.loads(text).values():
             for split in ("train", "heldout"):
                 lines = table.get(split, "")

@@ -16,12 +16,12 @@ import torch.distributed
 from safetensors.torch import load_file, save_file
 
 from chat.rendering import Renderer
-from curriculum import lessons
-from curriculum.lessons import Lesson
 from gpu_workers.branching import Pair
 from gpu_workers.learner import Learner, LoraShape
 from gpu_workers.processes import LORA_TARGETS
 from judge import prompts
+from lab.curriculum import lessons
+from lab.curriculum.lessons import Lesson
 
 BASE = "HuggingFaceTB/SmolLM2-135M-Instruct"
 """What the adapter's card says it is for: a name, wherever the weights lie."""

@@ -7,9 +7,9 @@ import json
 import pytest
 from safetensors import safe_open
 
-from curriculum import examination
-from curriculum.lessons import FAMILY
 from judge import fitting, prompts
+from lab.curriculum import examination
+from lab.curriculum.lessons import FAMILY
 
 ADAPTER = fitting.FOLDER
 

@@ -1,4 +1,4 @@
-"""python -m curriculum make | train | examine | coverage"""
+"""python -m lab.curriculum make | train | examine | coverage"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from core import pipes
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 ADAPTER = ROOT / "judge" / "adapter"
 
 
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m curriculum", description="The school of the judge's adapter.")
+    parser = argparse.ArgumentParser(prog="python -m lab.curriculum", description="The school of the judge's adapter.")
     verbs = parser.add_subparsers(required=True)
     model = ROOT / "var" / "models" / "smollm2-135m-instruct"
 
@@ -71,7 +71,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def made(said: argparse.Namespace) -> None:
-    from curriculum import lessons
+    from lab.curriculum import lessons
 
     for lesson in lessons.made(said.split, said.groups, said.seed):
         label = lesson.label
@@ -90,7 +90,7 @@ def made(said: argparse.Namespace) -> None:
 
 
 def trained(said: argparse.Namespace) -> None:
-    from curriculum.training import Plan, train
+    from lab.curriculum.training import Plan, train
 
     wanted = {"groups": said.groups, "rank": said.rank, "lr": said.lr, "look_every": said.look_every}
     wanted |= {"seed": said.seed, "minutes": said.minutes}
@@ -108,7 +108,7 @@ def trained(said: argparse.Namespace) -> None:
 
 
 def examined(said: argparse.Namespace) -> None:
-    from curriculum import examination
+    from lab.curriculum import examination
 
     cases = examination.examine(
         said.model, said.adapter, groups=said.groups, swayed=said.swayed, votes=said.votes, seed=said.seed
@@ -119,7 +119,7 @@ def examined(said: argparse.Namespace) -> None:
 
 
 def covered(said: argparse.Namespace) -> None:
-    from curriculum import coverage
+    from lab.curriculum import coverage
 
     plain, hostile = coverage.weigh(said.model, said.adapter, said.split, said.groups, said.seed, said.swayed)
     print(coverage.table(plain, hostile))

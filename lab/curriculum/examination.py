@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chat.rendering import Renderer
-from curriculum import lessons
-from curriculum.coverage import kind_of
-from curriculum.lessons import FAMILY, Lesson
-from curriculum.training import ANSWERS
 from gpu_workers.engine import Engine
 from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
 from gpu_workers.types import Sampling
 from judge import hints, prompts, voting
 from judge.judges import TEMPERATURE
+from lab.curriculum import lessons
+from lab.curriculum.coverage import kind_of
+from lab.curriculum.lessons import FAMILY, Lesson
+from lab.curriculum.training import ANSWERS
 
 NAME = "judge"
 AT_ONCE = 12

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from curriculum import phrasings, threads
-from curriculum.phrasings import Change, Split, Wording
-from curriculum.tasks import Task, filled
-from curriculum.threads import Thread
+from lab.curriculum import phrasings, threads
+from lab.curriculum.phrasings import Change, Split, Wording
+from lab.curriculum.tasks import Task, filled
+from lab.curriculum.threads import Thread
 
 TONED = 0.45
 TONED_WRITTEN = 0.15

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from chat.rendering import Renderer
-from curriculum import coverage, lessons, training
-from curriculum.coverage import Weighed, calibration_error, kind_of, table
 from gpu_workers.learner import Learner, LoraShape
+from lab.curriculum import coverage, lessons, training
+from lab.curriculum.coverage import Weighed, calibration_error, kind_of, table
 
 
 def some(score: int | None):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import curriculum.phrasings
-from curriculum import lessons
+import lab.curriculum.phrasings
 from judge import gold
+from lab.curriculum import lessons
 
-FILES = Path(curriculum.phrasings.__file__).parent
+FILES = Path(lab.curriculum.phrasings.__file__).parent
 
 TELLING = 4
 """Words from which on a follow-up is one author's own: "thanks" and "ok" belong to all."""

@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 
 import pytest
 
-from curriculum import phrasings
+from lab.curriculum import phrasings
 
 ALIKE = 0.9
 """Two wordings this close are one wording."""

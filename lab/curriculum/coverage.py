@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chat.rendering import Renderer
-from curriculum import lessons
-from curriculum.lessons import Lesson
-from curriculum.phrasings import Split
-from curriculum.training import ANSWERS, deciding, grouped
 from gpu_workers.branching import Pair
 from gpu_workers.learner import Learner
+from lab.curriculum import lessons
+from lab.curriculum.lessons import Lesson
+from lab.curriculum.phrasings import Split
+from lab.curriculum.training import ANSWERS, deciding, grouped
 
 THRESHOLDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 BINS = 10

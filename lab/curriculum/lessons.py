@@ -6,13 +6,13 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from curriculum import followups, tasks
-from curriculum.followups import INJECTED, Followup
-from curriculum.phrasings import Split
-from curriculum.tasks import Task
-from curriculum.threads import Thread
 from judge import prompts
 from judge.evidence import Evidence
+from lab.curriculum import followups, tasks
+from lab.curriculum.followups import INJECTED, Followup
+from lab.curriculum.phrasings import Split
+from lab.curriculum.tasks import Task
+from lab.curriculum.threads import Thread
 
 FAMILY = "trained"
 

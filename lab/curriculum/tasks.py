@@ -6,9 +6,9 @@ import random
 from dataclasses import dataclass, field
 from functools import cache
 
-from curriculum import phrasings, threads
-from curriculum.phrasings import Split
-from curriculum.threads import Thread
+from lab.curriculum import phrasings, threads
+from lab.curriculum.phrasings import Split
+from lab.curriculum.threads import Thread
 
 FAULTY = 0.3
 """The share of replies with a fault. Labels come from the follow-up: a person may be content with a bad reply."""

@@ -8,11 +8,11 @@ import re
 import pytest
 
 from chat.rendering import Renderer
-from curriculum import followups, lessons, phrasings, tasks, threads
-from curriculum.examination import Case, names, table
-from curriculum.lessons import Lesson
-from curriculum.tasks import Task
 from judge import hints, prompts, voting
+from lab.curriculum import followups, lessons, phrasings, tasks, threads
+from lab.curriculum.examination import Case, names, table
+from lab.curriculum.lessons import Lesson
+from lab.curriculum.tasks import Task
 
 SPLITS = ("train", "dev", "heldout")
 

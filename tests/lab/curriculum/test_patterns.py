@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from curriculum import followups, phrasings
-from curriculum.phrasings import drawn
-from tests.curriculum.test_phrasings import plain
+from lab.curriculum import followups, phrasings
+from lab.curriculum.phrasings import drawn
+from tests.lab.curriculum.test_phrasings import plain
 
 PARTS = phrasings.read("patterns")
 KINDS = [(part, kind) for part in ("say", "why", "replies", "tools") for kind in PARTS[part]]

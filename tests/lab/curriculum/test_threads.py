@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from curriculum import threads
-from curriculum.threads import Thread, parsed
 from judge import hints
-from tests.curriculum.test_phrasings import plain
+from lab.curriculum import threads
+from lab.curriculum.threads import Thread, parsed
+from tests.lab.curriculum.test_phrasings import plain
 
 SPLITS = ("train", "dev", "heldout")
 ROLES = ("user", "tool", "environment")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from curriculum import phrasings
-from curriculum.phrasings import Split
+from lab.curriculum import phrasings
+from lab.curriculum.phrasings import Split
 
 FILES = (
     "threads",
