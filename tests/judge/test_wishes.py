@@ -18,7 +18,7 @@ from judge.wishes import Wish, find_references, word_wish
 from training.models import Sample
 
 HERE = Path(__file__).parent
-SAID = tomllib.loads((HERE / "said_of_replies.toml").read_text("utf-8"))
+SAID = tomllib.loads((HERE.parents[1] / "lab" / "research" / "said_of_replies.toml").read_text("utf-8"))
 LATER = tomllib.loads((HERE / "said_later.toml").read_text("utf-8"))["said"]
 
 STANDING = (

@@ -1,4 +1,4 @@
-"""What rounds of lessons do to a model, in one process: `python -m benchmarks.rounds --person short+asks-back --json`.
+"""Measure what rounds of lessons do to a model: `python -m lab.research.rounds --person short+asks-back --json`.
 
 `make evidence` measures a recipe through the whole of Talkback, in an hour. This is for choosing one: no engine, no
 judge, first replies only. A person asks; of each reply they accept or ask for one change, and write beside some of
@@ -28,7 +28,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 
-from benchmarks.recipe import Lab  # after the thread count
 from core import pipes
 from environments import personas, tasks
 from environments.editing import edited
@@ -37,6 +36,7 @@ from environments.tasks import Task
 from environments.users import ScriptedUser
 from environments.wishes import WISHES
 from lab.evidence.content import BRIEFLY, Reading, Reference, Yardstick
+from lab.research.recipe import Lab  # after the thread count
 
 REFERENCES = 2
 """Further replies of the base to each question of the exam; the second is told to be brief."""

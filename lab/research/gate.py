@@ -1,4 +1,4 @@
-"""Does the gate tell good candidates from bad ones? `python -m benchmarks.gate --arms embedded,parrot,blamed --json`.
+"""Does the gate tell good candidates from bad ones? `python -m lab.research.gate --arms embedded,parrot,blamed --json`.
 
 A person says the same guidance to a few replies; each arm learns from them in one run, on the real model; then the
 gate's own exam is held over each, through a served engine, and its checks are printed. The arms:
@@ -26,7 +26,7 @@ from typing import Any
 from core import pipes
 from installation.findings import free_port
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "var" / "models" / "smollm2-135m-instruct"
 
 LIE = "You lie."
@@ -108,13 +108,13 @@ def learned(arm: str, arguments: argparse.Namespace, number: int) -> dict[str, A
     from django.conf import settings
     from django.contrib.auth import get_user_model
 
-    from benchmarks.recipe import HELD_OUT, HINT, TAUGHT, Lab
     from chat.models import Session, Turn
     from environments.editing import edited
     from environments.personas import Persona
     from gpu_workers.types import Example
     from judge.hints import worded
     from judge.models import Judgement
+    from lab.research.recipe import HELD_OUT, HINT, TAUGHT, Lab
     from training import checksums, config, edits, learning
     from training.models import Checkpoint, Run, Sample
     from training.objective import updates
@@ -175,7 +175,7 @@ def learned(arm: str, arguments: argparse.Namespace, number: int) -> dict[str, A
     checkpoint = Checkpoint.objects.create(
         number=number, adapter=name, path=str(path), parent=Checkpoint.live(), run=run,
         files=checksums.of(Path(settings.DATA_DIR) / path),
-        probe=learning.probed(lab.learner, [(prompts[0], examples[0].response_ids)]),
+        probe=learning.probed(lab.learner, [(prompts[0], list(examples[0].response_ids))]),
     )  # fmt: skip
     return {"arm": arm, "checkpoint": checkpoint, "learned_cpu_s": time.process_time() - began}
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.wishes import is_one_paragraph, sayings, speaks_back
 from judge.wishes import find_references
+from lab.research.wishes import is_one_paragraph, sayings, speaks_back
 from tests.conftest import ROOT
 
 
@@ -52,7 +52,16 @@ def test_an_answer_that_stands_by_itself_is_not(reply):
 @pytest.mark.processes
 @pytest.mark.timeout(3600)
 def test_after_a_lesson_in_words_that_refer_back_first_replies_stand_by_themselves(smol_model: Path):
-    command = [sys.executable, "-m", "benchmarks.wishes", "--arms", "base,wishes", "--model", str(smol_model), "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "lab.research.wishes",
+        "--arms",
+        "base,wishes",
+        "--model",
+        str(smol_model),
+        "--json",
+    ]
     done = subprocess.run([*command, "--replies"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     base, taught = (json.loads(line) for line in done.stdout.splitlines())

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.real_model, pytest.mark.processes, pytest.mark.timeout
 @pytest.fixture(scope="module")
 def exams(smol_model: Path) -> dict[str, dict]:
     """The exam of each arm, by its name."""
-    command = [sys.executable, "-m", "benchmarks.gate", "--model", str(smol_model), "--json"]
+    command = [sys.executable, "-m", "lab.research.gate", "--model", str(smol_model), "--json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return {row["arm"]: row for row in map(json.loads, done.stdout.splitlines())}

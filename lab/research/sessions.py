@@ -1,4 +1,4 @@
-"""An update on sessions, read together and apart: `python -m benchmarks.sessions --sessions 8 --json`.
+"""An update on sessions, read together and apart: `python -m lab.research.sessions --sessions 8 --json`.
 
 A session is a first reply, a second one whose prompt begins with all of the first, and what a person wrote in place of
 the first, which begins as it does. Both ways take turns on the same weights and random tokens, by the default recipe,

@@ -1,4 +1,4 @@
-"""What guidance that speaks of the reply before it does: `python -m benchmarks.wishes --arms base,said,wishes --json`.
+"""Measure guidance that speaks of the reply before it: `python -m lab.research.wishes --arms base,said,wishes --json`.
 
 A person says of replies, twelve ways, that they want one paragraph ("Merge the paragraphs into one and send it again").
 `said` teaches these words as they stand, `wishes` what judge.wishes makes of them. Then the policy answers held-out
@@ -18,12 +18,12 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from benchmarks.recipe import HELD_OUT, TAUGHT, Lab  # after the thread count
-from benchmarks.rounds import REFERENCES, Answer, asked
 from core import pipes
 from lab.evidence.content import BRIEFLY, Reading, Reference, Yardstick
+from lab.research.recipe import HELD_OUT, TAUGHT, Lab  # after the thread count
+from lab.research.rounds import REFERENCES, Answer, asked
 
-SAID = Path(__file__).parents[1] / "tests" / "judge" / "said_of_replies.toml"
+SAID = Path(__file__).parent / "said_of_replies.toml"
 
 SPEAKS_BACK = re.compile(
     r"\b(?:revis(?:ed|ion|ing)|rewritten|reworded|rephrased|re-?written|updated (?:version|response|answer)"

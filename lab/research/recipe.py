@@ -1,4 +1,4 @@
-"""What a recipe does to a model: `python -m benchmarks.recipe --arms base,prompt-only,embedded --json`.
+"""What a recipe does to a model: `python -m lab.research.recipe --arms base,prompt-only,embedded --json`.
 
 A person gives the same guidance to a dozen replies; one run learns from them; the policy then answers held-out
 questions. Style is counted by a detector (at most two sentences, no list, and finished by itself). Content is the

@@ -1,4 +1,4 @@
-"""What a model, or an adapter of it, does on the general pack: `python -m benchmarks.pack --adapter FOLDER --json`.
+"""What a model, or an adapter of it, does on the general pack: `python -m lab.research.pack --adapter FOLDER --json`.
 
 The learner scores what the gate asks the engine, or what another `--pack` holds: the mean log-prob a token of each
 item's answers. Prints the share of items whose right answer is the likeliest, by kind; the least lead of a right one;
