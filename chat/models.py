@@ -17,6 +17,7 @@ from django.utils import timezone
 from core.columns import LongJSON
 from core.prepared import Prepared
 from core.states import Stateful
+from gpu_workers.types import Sampling
 from training.models import Checkpoint
 
 deleting = Signal()
@@ -315,6 +316,15 @@ class Turn(Stateful):
 
     def __str__(self) -> str:
         return f"turn {self.position} of {self.session}"
+
+    def sampled_with(self, most_tokens: int) -> Sampling:
+        """Sampling settings as this turn was drawn with, of at most `most_tokens` new tokens."""
+        drawn_with = dict(self.sampling)
+        for name in ("stop", "stop_token_ids"):
+            if name in drawn_with:
+                drawn_with[name] = tuple(drawn_with[name])
+        drawn_with["max_new_tokens"] = min(drawn_with.get("max_new_tokens", most_tokens), most_tokens)
+        return Sampling(**drawn_with)
 
     @property
     def client(self) -> str:

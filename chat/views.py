@@ -22,12 +22,11 @@ from django.utils.dateparse import parse_datetime
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from chat import live, replies, stories, turns
+from chat import live, replies, signals, stories, turns
 from chat.forms import MessageForm, TitleForm
 from chat.models import Consent, Session, Turn
 from core import stores
 from gpu_workers import engines
-from training import taints
 
 LISTED = 100
 """How many conversations the side list shows at once; the others are asked for."""
@@ -158,10 +157,10 @@ def rename(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
 def delete(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     """Forget a conversation. What was already learned from it stays in the weights; the page says so before."""
     found = get_object_or_404(Session.objects.visible_to(request.user), pk=pk)
-    held = taints.learned_from(found.turns.order_by().values("pk"))
+    holding = list(signals.checkpoints_that_learned_from(found.turns.all()))
     found.delete()
-    if held:
-        names = ", ".join(str(one) for one in held)
+    if holding:
+        names = ", ".join(str(one) for one in holding)
         told = f"The chat is gone. What was learned of it is in the weights of {names} still, and the people who run "
         messages.warning(
             request, f"{told}this Talkback are told: they can have it learned again without.", extra_tags="warn"

@@ -13,9 +13,9 @@ from django.utils import timezone
 from chat import turns
 from chat.models import Turn
 from core.errors import TalkbackError
+from feedback import signals
 from feedback import spans as marked
 from feedback.spans import Span
-from training import taints
 
 RECENT, RECENT_LONGEST, RECENT_LOOKED_AT = 5, 160, 60
 """How many wishes are offered again, how many characters such a wish has, and among how many they are looked for."""
@@ -109,14 +109,14 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
     def withdraw(self, turn: Turn, *, by: User, kind: str) -> bool:
         """Take back what this person said of that kind. False when nothing stood.
 
-        What was learned with it is marked at once: `taints.holding` names the checkpoints.
+        What was learned with it is marked at once: `signals.checkpoints_that_hold` names them.
         """
         turns.locked(turn)
         said = self.filter(turn=turn, by=by, kind=kind)
         stood = list(said.values_list("created_at", "withdrawn_at"))
         if not said.standing().update(withdrawn_at=timezone.now()):
             return False
-        taints.withdraw(turn.pk, stood)
+        signals.withdrawn.send(type(turn), turn_id=turn.pk, spans=stood)
         turns.reopen(turn)
         return True
 

@@ -17,9 +17,9 @@ from django.views.decorators.http import require_POST
 from chat import markdown
 from chat.models import Turn
 from chat.turns import TurnUnfinished
+from feedback import signals
 from feedback.forms import LONGEST, FeedbackForm, MarkForm, unfolded
 from feedback.models import Feedback, MarksInvalid
-from training import taints
 from training.models import Checkpoint
 
 
@@ -38,7 +38,11 @@ def give(request: HttpRequest, turn_id: UUID) -> HttpResponse:
             form.add_error(None, str(unfinished))
     status = 422 if form.errors else 200
     # What was taken back may have been learned: the person who did so reads at once where it is.
-    held = taints.holding(turn.pk) if form.is_valid() and is_taken_back(request, **form.cleaned_data) else []
+    held = (
+        signals.checkpoints_that_hold(turn.pk)
+        if form.is_valid() and is_taken_back(request, **form.cleaned_data)
+        else []
+    )
     if not request.htmx:  # type: ignore[attr-defined]
         if held:
             messages.warning(request, f"Taken back. {where(held)}", extra_tags="warn")
@@ -62,7 +66,7 @@ def mark(request: HttpRequest, turn_id: UUID) -> HttpResponse:
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect("chat:session", turn.session_id)
     sign = form.cleaned_data.get("value")
-    held = taints.holding(turn.pk) if sign == 0 and not trouble else []
+    held = signals.checkpoints_that_hold(turn.pk) if sign == 0 and not trouble else []
     context = {"turn": turn, "trouble": trouble, "sign": sign, "pushed": True, "held": where(held) if held else ""}
     return render(request, "feedback/_marked.html", context, status=422 if trouble else 200)
 

@@ -20,13 +20,16 @@ from feedback.models import Feedback
 from gpu_workers.engine import Engine
 from gpu_workers.errors import EngineRefused
 from gpu_workers.types import Completion
-from judge import asking, hints, holdout, pooling, shadows
+from judge import asking, hints, holdout, pooling
 from judge.evidence import text_of
 from judge.models import AskedAgain, Examination, Judgement
 from training.models import Checkpoint, Run
 
 LOOKED_THROUGH = 60
 """Lessons among which different questions are looked for: many ask the same thing twice."""
+
+MOST_TOKENS = 256
+"""Where an answer is cut, if the turn's own was not cut before."""
 
 LIVE, CANDIDATE = "live", "candidate"
 
@@ -55,7 +58,7 @@ def find_questions(run: Run | None, most: int, context_length: int) -> list[Turn
     found: dict[str, Turn] = {}
     for pk in dict.fromkeys(rows):
         turn = turns[pk]
-        if len(turn.prompt_ids) + shadows.sampling_of(turn).max_new_tokens <= context_length:
+        if len(turn.prompt_ids) + turn.sampled_with(MOST_TOKENS).max_new_tokens <= context_length:
             found.setdefault(question_of(turn), turn)
     return list(found.values())[:most]
 
@@ -86,7 +89,7 @@ def ask(turns: Sequence[Turn], exam: Examination, engine: Engine) -> None:
     what both said. A question that the engine refuses is left out."""
 
     async def both(turn: Turn) -> Answers | None:
-        sampling = replace(shadows.sampling_of(turn), seed=int(holdout.place(turn.pk) * 2**31))
+        sampling = replace(turn.sampled_with(MOST_TOKENS), seed=int(holdout.place(turn.pk) * 2**31))
 
         async def reply(who: Checkpoint) -> Completion:
             return await asking.generate(who, engine, turn.prompt_ids, sampling)

@@ -29,7 +29,7 @@ from judge.models import GoldReading, Measuring, Vote
 from judge.naming import JudgesInvalid
 from judge.polling import Ballot
 from judge.sittings import sitting
-from training.models import Checkpoint, Run
+from training import hours
 
 WINDOW = timedelta(hours=1)
 """How old a verdict may be to be voted on afterwards: a backlog is not worth the cores."""
@@ -55,18 +55,9 @@ def due() -> QuerySet[Turn]:
     )
 
 
-def is_quiet() -> bool:
-    """True when nothing that a person waits for is at work: no reply, no verdict, no run, no exam."""
-    return not (
-        Turn.objects.filter(status__in=(Turn.Status.ANSWERING, Turn.Status.OBSERVED)).exists()
-        or Run.objects.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING)).exists()
-        or Checkpoint.objects.filter(status__in=(Checkpoint.Status.CANDIDATE, Checkpoint.Status.APPROVED)).exists()
-    )
-
-
 def is_due() -> bool:
     """True when there is a turn to vote on and nothing better to do."""
-    return bool(settings.CALIBRATION_VOTES) and is_quiet() and due().exists()
+    return bool(settings.CALIBRATION_VOTES) and hours.is_idle() and due().exists()
 
 
 def vote(who: Panel) -> bool:
@@ -78,7 +69,7 @@ def vote(who: Panel) -> bool:
     if not settings.CALIBRATION_VOTES or polling.have_stopped(who):
         return False
     with sitting("calibration", for_s=verdicts.ATTEMPTS * settings.JUDGE_DEADLINE_S + 30) as seat:
-        if seat is None or not is_quiet() or (turn := due().first()) is None:
+        if seat is None or not hours.is_idle() or (turn := due().first()) is None:
             return False
         seen = evidence.of(turn)
         questions = list(Vote.Question) if seen.unswayed.next_role else [Vote.Question.HINT]
@@ -128,7 +119,7 @@ def go_on(pk: int) -> bool:
     if measuring is None:
         return False
     with sitting(f"measuring {pk}", for_s=polling.ATTEMPTS * settings.JUDGE_DEADLINE_S + 30) as seat:
-        if seat is None or not is_quiet():
+        if seat is None or not hours.is_idle():
             return False
         try:
             who = judges.called(measuring.judge)

@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 
 from judge.models import Ruling
 from judge.reviews import NotPossible, Overtaken
-from training import lines
+from training import line_recipes
 from training.models import Line
 
 
@@ -48,7 +48,7 @@ def undo(ruling: Ruling, *, by: User) -> Ruling:
 
 def _changed(line: Line, fields: Mapping[str, object], verb: Ruling.Verb, **about: Any) -> Ruling:
     before = line.recipe
-    lines.set_recipe(line, fields)
+    line_recipes.set_recipe(line, fields)
     return Ruling.objects.create(
         verb=verb,
         before={"line": line.name, "recipe": before},

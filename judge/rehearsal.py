@@ -15,9 +15,9 @@ from chat.rendering import Renderer
 from core.textfiles import read_lines
 from gpu_workers.engine import Engine
 from gpu_workers.types import Completion, Sampling
-from judge import calibration, judges
+from judge import judges
 from judge.sittings import sitting
-from training import lines, rehearsal
+from training import hours, line_recipes, rehearsal
 from training.models import Checkpoint, Line, Rehearsal
 
 FILE = Path(__file__).with_name("rehearsal.txt")
@@ -43,7 +43,7 @@ def is_due() -> bool:
     return (
         _is_wanted()
         and rehearsal.pool().count() < len(prompts())
-        and calibration.is_quiet()
+        and hours.is_idle()
         and not Checkpoint.objects.filter(kind=Checkpoint.Kind.FULL, status=Checkpoint.Status.LIVE).exists()
     )
 
@@ -55,7 +55,7 @@ def standing() -> tuple[int, int]:
 
 def _is_wanted() -> bool:
     names = Line.objects.filter(retired_at=None).values_list("name", flat=True)
-    return any(lines.recipe_of(name).rehearsal for name in names)
+    return any(line_recipes.recipe_of(name).rehearsal for name in names)
 
 
 def answer(*, engine: Engine, renderer: Renderer) -> bool:

@@ -25,10 +25,11 @@ from chat.models import Turn
 from core import statistics
 from gpu_workers.engine import Engine
 from gpu_workers.errors import EngineRefused
-from gpu_workers.types import Completion, Sampling
-from judge import calibration, figures, judges
+from gpu_workers.types import Completion
+from judge import figures, judges
 from judge.models import Shadow
 from judge.sittings import sitting
+from training import hours
 from training.models import Checkpoint
 
 HANDFUL = 2
@@ -52,7 +53,7 @@ def is_due() -> bool:
     return (
         settings.SHADOW_SHARE > 0
         and _room() > 0
-        and calibration.is_quiet()
+        and hours.is_idle()
         and not Checkpoint.objects.filter(kind=Checkpoint.Kind.FULL, status=Checkpoint.Status.LIVE).exists()
         and bool(drawn(1))
     )
@@ -124,7 +125,7 @@ async def _ask(turns: Sequence[Turn], engine: Engine) -> list[Answered | None]:
 
     async def ask(turn: Turn) -> Answered | None:
         with suppress(EngineRefused):
-            said = await engine.generate(turn.prompt_ids, sampling_of(turn), priority=judges.AFTERTHOUGHT)
+            said = await engine.generate(turn.prompt_ids, turn.sampled_with(MOST_TOKENS), priority=judges.AFTERTHOUGHT)
             return Answered(said, await under_base(turn, said.ids), await under_base(turn, turn.response_ids))
         return None
 
@@ -138,16 +139,6 @@ async def _ask(turns: Sequence[Turn], engine: Engine) -> list[Answered | None]:
         return await asyncio.gather(*map(ask, turns))
     finally:
         await engine.aclose()
-
-
-def sampling_of(turn: Turn) -> Sampling:
-    """As the turn was sampled, but no longer than a shadow may be."""
-    drawn_with = dict(turn.sampling)
-    for name in ("stop", "stop_token_ids"):
-        if name in drawn_with:
-            drawn_with[name] = tuple(drawn_with[name])
-    drawn_with["max_new_tokens"] = min(drawn_with.get("max_new_tokens", MOST_TOKENS), MOST_TOKENS)
-    return Sampling(**drawn_with)
 
 
 def _keep(turn: Turn, answered: Answered | None) -> None:

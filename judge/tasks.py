@@ -14,7 +14,7 @@ from gpu_workers import engines
 from gpu_workers.errors import EngineUnavailable
 from judge import calibration, clean_lines, comparing, erasures, gate, judges, rehearsal, shadows, verdicts
 from judge.models import Erasure, Examination
-from training import approvals, lines
+from training import approvals, line_recipes
 from training.models import SHARED, Member
 
 LOWEST = 9
@@ -36,7 +36,7 @@ def judge_turn(turn_id: str) -> None:
         who=judges.panel(),
         engine=engines.policy(),
         renderer=Renderer.for_model(settings.MODEL),
-        recipe=lines.recipe_of(line or SHARED),
+        recipe=line_recipes.recipe_of(line or SHARED),
     )
     if judged:
         idly(cast_votes)

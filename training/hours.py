@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from typing import Any, NamedTuple
@@ -21,9 +21,11 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from chat import quiet
+from chat.models import Turn
 from core import stores
 from core.errors import TalkbackError
-from training.models import Pause, Run
+from training.models import Checkpoint, Pause, Run
 
 DAY_MIN = 24 * 60
 
@@ -242,19 +244,6 @@ def _paused(pause: Pause) -> str:
 # What the rows say
 
 
-def _nobody() -> datetime | None:
-    return None
-
-
-_last_chat: Callable[[], datetime | None] = _nobody
-
-
-def ask_of_chat(last_chat: Callable[[], datetime | None]) -> None:
-    """Have `last_chat` asked when a person last chatted: training has not heard of chat."""
-    global _last_chat
-    _last_chat = last_chat
-
-
 def waiting(run: Run | None = None) -> Wait | None:
     """Why this run, or without one a batch that is ready, does not begin now; None when it may. Raises HoursInvalid."""
     said = rules()
@@ -272,7 +261,7 @@ def known(rules: Rules) -> Known:
     now = timezone.localtime(timezone=timezone.get_default_timezone())
     return Known(
         now,
-        chatted_at=_last_chat() if rules.idle_s else None,
+        chatted_at=quiet.last_chat() if rules.idle_s else None,
         spent_min=minutes_of_day(_worked(now), now) if rules.budget_min else 0,
         pause=current(now),
         short_mib=math.ceil(max(0, -stores.learning_room()) / stores.MIB),
@@ -320,3 +309,12 @@ def resume() -> int:
     held = Pause.objects.filter(Q(until=None) | Q(until__gt=now), ended_at=None).count()
     Pause.objects.filter(ended_at=None).update(ended_at=now)
     return held
+
+
+def is_idle() -> bool:
+    """Say whether nothing that a person waits for is at work: no reply, no verdict, no run, no exam."""
+    return not (
+        Turn.objects.filter(status__in=(Turn.Status.ANSWERING, Turn.Status.OBSERVED)).exists()
+        or Run.objects.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING)).exists()
+        or Checkpoint.objects.filter(status__in=(Checkpoint.Status.CANDIDATE, Checkpoint.Status.APPROVED)).exists()
+    )

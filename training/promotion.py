@@ -9,6 +9,7 @@ import logging
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import takewhile
+from typing import Protocol
 
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
@@ -21,9 +22,16 @@ from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterInvalid, EngineRefused, EngineUnavailable
 from training import checksums, holding, notices
 from training.holding import Unproven
-from training.models import SHARED, Checkpoint, Decision, Line, Run, Sample
+from training.models import SHARED, Checkpoint, Decision, Line
 
 log = logging.getLogger(__name__)
+
+
+class SetAside(Protocol):
+    """Keep runs from learning what a checkpoint served; returns how many samples that were."""
+
+    def __call__(self, checkpoint: Checkpoint, *, by: User | None, reason: str = "") -> int: ...
+
 
 LONGEST_PREFIX = 2048
 """Tokens that are read before the first reply under new weights, at most."""
@@ -61,14 +69,15 @@ async def roll_back(
     reason: str = "",
     instead_of: Checkpoint | None = None,
     line: str | None = None,
-    sets_aside: bool = False,
+    set_aside: SetAside | None = None,
 ) -> Checkpoint:
     """Have `to`, or else whatever was live before, answer from the next reply on. Recorded with who and why.
 
     `line` is the one that steps back: `to`'s own, and without either the shared one. A private line may step back to
     where it started as well.
     `instead_of` is what the person saw live: when another person was quicker, IllegalMove says so and nothing changes.
-    `sets_aside`: no run learns from what the one that is left has served.
+    `set_aside` is called in the same transaction with the checkpoint that is left, as `training.discards.set_aside`
+    is, which has no run learn from what that one served.
     Raises Unproven, with nothing changed, when the engine no longer answers the probe as it should.
     """
     line = line or (to.line_id if to is not None else SHARED)
@@ -87,30 +96,12 @@ async def roll_back(
     try:
         async with _brought(target, engine, line):
             target = await sync_to_async(_switch)(
-                target, Decision.Verb.ROLL_BACK, by, reason, instead_of, line, sets_aside
+                target, Decision.Verb.ROLL_BACK, by, reason, instead_of, line, set_aside
             )
     except AdapterInvalid as failure:
         raise Unproven(str(failure)) from failure
     await holding.tidy(engine)
     return target
-
-
-@transaction.atomic
-def set_aside(checkpoint: Checkpoint, *, by: User | None, reason: str = "") -> int:
-    """Have no run learn from what this checkpoint served, as far as none has begun to. Recorded. Returns how many
-    samples that are."""
-    told = f"Set aside with {checkpoint}" + (f": {reason}" if reason else ".")
-    of_it = Sample.objects.select_for_update().filter(checkpoint=checkpoint)
-    count = 0
-    for sample in of_it.filter(status=Sample.Status.READY):
-        sample.move(Sample.Status.STALE, drop_reason=told)
-        count += 1
-    # Those that a run has claimed are dropped as it begins.
-    count += of_it.filter(status=Sample.Status.CLAIMED, run__status=Run.Status.QUEUED).update(drop_reason=told)
-    if count:
-        said = f"{count} {'sample' if count == 1 else 'samples'}. {reason}".strip()
-        Decision.objects.create(checkpoint=checkpoint, verb=Decision.Verb.SET_ASIDE, by=by, reason=said)
-    return count
 
 
 @transaction.atomic
@@ -252,7 +243,7 @@ def _switch(
     reason: str,
     instead_of: Checkpoint | None = None,
     line: str | None = None,
-    sets_aside: bool = False,
+    set_aside: SetAside | None = None,
 ) -> Checkpoint:
     """The swap itself: one row retires, one goes live, one says who did it. A line that steps back to where it started
     has no live row of its own then."""
@@ -272,7 +263,7 @@ def _switch(
     else:
         live.move(Checkpoint.Status.RETIRED)
     Decision.objects.create(checkpoint=checkpoint, line_id=None if is_own else line, verb=verb, by=by, reason=reason)
-    if sets_aside:
+    if set_aside is not None:
         set_aside(live, by=by, reason=reason)
     return checkpoint
 

@@ -5,7 +5,7 @@ from celery import shared_task
 
 from core.errors import IllegalMove
 from gpu_workers.errors import EngineUnavailable
-from training import batches, cleaning, hours, journals, lines, promotion, runs
+from training import batches, cleaning, hours, journals, line_recipes, promotion, runs
 from training.config import RecipeInvalid
 from training.holding import Unproven
 from training.models import Checkpoint, Run
@@ -21,9 +21,9 @@ def fill_batch(sample_id: str) -> None:
     """
     if hours.waiting() is not None:
         return
-    for line in lines.waiting():
+    for line in line_recipes.waiting():
         try:
-            while batches.fill(lines.recipe_of(line), line):
+            while batches.fill(line_recipes.recipe_of(line), line):
                 pass
         except RecipeInvalid as failure:  # one line's recipe is no reason for the others to wait
             log.error("%s learns nothing: %s", line, failure)

@@ -16,7 +16,7 @@ from judge import ledger, precedence, redaction, samples
 from judge.ledger import Stands
 from judge.models import Hint, Judgement, Vote
 from judge.samples import Reason
-from training import batches, lines
+from training import batches, line_recipes
 from training.batches import Filling
 from training.models import SHARED, Checkpoint, Run, Sample
 
@@ -167,7 +167,7 @@ def guesses_on(pks: Sequence[UUID]) -> dict[UUID, Hint]:
 def next_batches(names: Iterable[str]) -> dict[str, Batch]:
     """What waits in each of these lines. One whose recipe cannot be used fills no batch, and nothing has a place."""
     found = {}
-    for line, recipe in lines.recipes_of(names).items():
+    for line, recipe in line_recipes.recipes_of(names).items():
         filling, rows = batches.filling(recipe, line), batches.waiting(recipe, line)
         if filling.ready > filling.size:  # else a run takes them all, and the first to come stays the first
             rows = batches.in_turn(rows, filling)

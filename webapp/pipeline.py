@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from asgiref.sync import async_to_sync
 from celery import Task
@@ -15,10 +17,12 @@ from django.db.models import Model, QuerySet
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from chat import quiet, sessions, writers
+from chat import sessions, writers
 from chat.models import Turn
+from chat.signals import who_learned
 from core.errors import TalkbackError
 from core.states import Stateful, moved
+from feedback.signals import still_learned, withdrawn
 from gpu_workers import engines
 from judge import arms, asked_again, calibration, clean_lines, questions, refrains, rehearsal, shadows, watching
 from judge.models import Comparison, Erasure
@@ -36,7 +40,7 @@ from judge.tasks import (
     rehearse,
     shadow,
 )
-from training import cleaning, hours, repairs, retention, runs, trials
+from training import cleaning, repairs, retention, runs, taints, trials
 from training import questions as closed
 from training import refrains as repeated
 from training.models import Checkpoint, Cleaning, Run, Sample
@@ -182,8 +186,22 @@ def _shadow() -> None:
         idly(shadow)
 
 
+def _mark_withdrawn(turn_id: UUID, spans: Sequence[tuple[datetime, datetime | None]], **kwargs: object) -> None:
+    taints.withdraw(turn_id, spans)
+
+
+def _holding(turn_id: UUID, **kwargs: object) -> list[Checkpoint]:
+    return taints.holding(turn_id)
+
+
+def _learned_from(turns: QuerySet[Any], **kwargs: object) -> list[Checkpoint]:
+    return taints.learned_from(turns)
+
+
 def connect() -> None:
     moved.connect(follow, dispatch_uid="pipeline")
-    hours.ask_of_chat(quiet.last_chat)
+    withdrawn.connect(_mark_withdrawn, dispatch_uid="pipeline")
+    still_learned.connect(_holding, dispatch_uid="pipeline")
+    who_learned.connect(_learned_from, dispatch_uid="pipeline")
     closed.POOL.ask_of_judge(questions.known)
     repeated.POOL.ask_of_judge(refrains.known)

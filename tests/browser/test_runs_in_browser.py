@@ -8,7 +8,7 @@ from django.contrib.auth import get_user_model
 
 from tests.chat.conftest import ana, site, small_and_quick  # noqa: F401  fixtures
 from tests.chat.test_browser import open_tab  # noqa: F401  a fixture
-from training import config, lines, runs
+from training import config, line_recipes, lines, runs
 from training.models import Checkpoint, Run
 
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
@@ -84,6 +84,6 @@ async def test_a_recipe_is_tried_in_its_place_and_given_to_a_line(open_tab, run)
     await own.get_by_label("What differs from it").fill('{"updates": 3}')
     await own.get_by_role("button", name="Learn by this").click()
     await expect(tab.locator(".note.good")).to_contain_text("learns by binary with updates 3")
-    assert (await sync_to_async(lines.recipe_of)(line.name)).updates == 3
+    assert (await sync_to_async(line_recipes.recipe_of)(line.name)).updates == 3
     await tab.get_by_role("button", name="Undo").click()
     await expect(tab.locator(".note.good")).to_contain_text("the installation’s recipe again")

@@ -10,7 +10,7 @@ from chat import turns
 from chat.models import ApiKey, Session
 from judge import consent, membership, pooling, samples
 from judge.models import Judgement
-from training import batches, lines
+from training import batches, line_recipes, lines
 from training.config import Recipe
 from training.lines import LineRefused
 from training.models import SHARED, Checkpoint, Member, Run, Sample
@@ -179,7 +179,7 @@ def test_a_retired_line_learns_nothing_and_its_people_are_answered_by_the_shared
     assert Checkpoint.for_user(person) == own
     membership.retire(line)
     assert Checkpoint.for_user(person).number == 0
-    assert (waiting("ana"), lines.waiting()) == (set(), [])
+    assert (waiting("ana"), line_recipes.waiting()) == (set(), [])
     assert set(ApiKey.objects.filter(checkpoint=None)) == {pinned}
     own.refresh_from_db()
     assert own.status == "live"  # kept, without a person

@@ -7,7 +7,7 @@ import pytest
 from judge import recipes
 from judge.models import Ruling
 from judge.reviews import NotPossible, Overtaken
-from training import config, lines
+from training import config, line_recipes, lines
 from training.config import RecipeInvalid
 from training.models import SHARED, Line
 
@@ -68,11 +68,11 @@ def test_what_cannot_be_used_is_refused_and_leaves_no_record(line, person):
 def test_the_shared_line_takes_a_recipe_of_its_own_and_gives_it_back(line, person):
     shared = Line.objects.get(pk=SHARED)
     ruling = recipes.give(shared, BINARY, by=person)
-    assert lines.recipe_of(SHARED).updates == 3
-    assert lines.recipe_of(line.name) == config.current()  # a line without one learns by the installation's
+    assert line_recipes.recipe_of(SHARED).updates == 3
+    assert line_recipes.recipe_of(line.name) == config.current()  # a line without one learns by the installation's
 
     recipes.undo(ruling, by=person)
-    assert lines.recipe_of(SHARED) == config.current()
+    assert line_recipes.recipe_of(SHARED) == config.current()
 
 
 def test_a_change_that_is_none_is_refused(line, person):
@@ -84,5 +84,5 @@ def test_a_change_that_is_none_is_refused(line, person):
 
 def test_the_next_run_of_the_line_learns_by_it_and_the_shared_one_does_not(line, person):
     recipes.give(line, BINARY, by=person)
-    assert lines.recipe_of(line.name).updates == 3
-    assert lines.recipe_of(SHARED).updates != 3
+    assert line_recipes.recipe_of(line.name).updates == 3
+    assert line_recipes.recipe_of(SHARED).updates != 3

@@ -12,6 +12,7 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chat import quiet
 from tests.training.test_runs import again
 from training import batches, hours, runs, tasks
 from training.checks import hours_can_be_read
@@ -310,11 +311,11 @@ def test_learning_waits_while_a_person_chats(ready, home, settings, monkeypatch)
     settings.LEARN_IDLE_S = "600"
     ready(), ready()
     run = batches.fill(RECIPE)
-    monkeypatch.setattr(hours, "_last_chat", timezone.now)
+    monkeypatch.setattr(quiet, "last_chat", timezone.now)
     assert runs.train(again(run)) is None
     assert hours.waiting(run).why.startswith("a person is chatting. It goes on after 10 min of quiet, not before ")
 
-    monkeypatch.setattr(hours, "_last_chat", lambda: timezone.now() - timedelta(seconds=601))
+    monkeypatch.setattr(quiet, "last_chat", lambda: timezone.now() - timedelta(seconds=601))
     assert runs.train(again(run)) is not None
 
 

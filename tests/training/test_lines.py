@@ -8,7 +8,7 @@ from django.utils import timezone
 from chat.models import Session, Turn
 from core.errors import IllegalMove
 from gpu_workers.errors import NoRoom
-from training import batches, config, holding, lines, promotion, repairs, runs, tasks
+from training import batches, config, holding, line_recipes, lines, promotion, repairs, runs, tasks
 from training.config import Recipe, RecipeInvalid
 from training.lines import LineRefused
 from training.models import SHARED, Checkpoint, Line, Member, Run, Sample
@@ -107,18 +107,18 @@ def sample(base):
 
 def test_each_line_fills_its_own_batches_by_its_own_recipe(make_line, sample):
     line = make_line("ana")
-    lines.set_recipe(line, {"preset": "binary", "batch_size": 2})
+    line_recipes.set_recipe(line, {"preset": "binary", "batch_size": 2})
     hers, theirs = [sample("ana"), sample("ana")], sample()
-    assert lines.waiting() == [SHARED, "ana"]
+    assert line_recipes.waiting() == [SHARED, "ana"]
     tasks.fill_batch(str(theirs.pk))  # the shared line's batch needs 16
     run = Run.objects.get()
     assert (run.line_id, run.recipe["w_opd"], list(run.samples.order_by("pk"))) == ("ana", 0.0, hers)
-    assert (run.parent.number, lines.waiting()) == (0, [SHARED])
+    assert (run.parent.number, line_recipes.waiting()) == (0, [SHARED])
 
 
 def test_a_line_whose_recipe_cannot_be_used_holds_up_no_other(make_line, sample, caplog):
     Line.objects.filter(name=make_line("ana").name).update(recipe={"batch_size": 0})
-    lines.set_recipe(make_line("bo"), {"batch_size": 1})
+    line_recipes.set_recipe(make_line("bo"), {"batch_size": 1})
     sample("ana")
     sample("bo")
     tasks.fill_batch("1")
@@ -128,14 +128,14 @@ def test_a_line_whose_recipe_cannot_be_used_holds_up_no_other(make_line, sample,
 
 def test_a_recipe_that_cannot_be_used_is_refused_and_none_gives_the_installations_back(make_line):
     line = make_line("ana")
-    assert lines.recipe_of("ana") == config.current()
+    assert line_recipes.recipe_of("ana") == config.current()
     for fields in ({"w_rl": 0, "w_opd": 0, "w_sft": 0}, {"weights": "full"}, {"wrong": 1}):
         with pytest.raises(RecipeInvalid):
-            lines.set_recipe(line, fields)
-    lines.set_recipe(line, {"preset": "opd"})
-    assert lines.recipe_of("ana") == config.PRESETS["opd"]
-    lines.set_recipe(line, {})
-    assert lines.recipe_of("ana") == lines.recipe_of(SHARED) == config.current()
+            line_recipes.set_recipe(line, fields)
+    line_recipes.set_recipe(line, {"preset": "opd"})
+    assert line_recipes.recipe_of("ana") == config.PRESETS["opd"]
+    line_recipes.set_recipe(line, {})
+    assert line_recipes.recipe_of("ana") == line_recipes.recipe_of(SHARED) == config.current()
 
 
 def test_a_name_is_used_once_and_a_line_starts_from_the_base_or_from_what_is_live(base):

@@ -23,6 +23,7 @@ from gpu_workers.errors import AdapterMissing, EngineUnavailable
 from gpu_workers.stamps import FULL
 from tests.doubles.fake_engine import FakeEngine
 from training import checksums, holding, promotion, repairs
+from training import checksums, discards, holding, promotion, repairs
 from training.holding import Doubtful, Unproven
 from training.models import Checkpoint, Decision, Notice, Run, Sample
 from webapp import pipeline
@@ -259,7 +260,7 @@ def test_rolling_back_can_set_aside_what_the_bad_checkpoint_served(engine, djang
     trained = Sample.objects.create(**fields, status="trained")
     other = Sample.objects.create(**fields | {"checkpoint": Checkpoint.objects.get(number=0)})
 
-    roll_back(by=ana, reason="it swears", sets_aside=True)
+    roll_back(by=ana, reason="it swears", set_aside=discards.set_aside)
 
     for sample in (waits, claimed, trained, other):
         sample.refresh_from_db()

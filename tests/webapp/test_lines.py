@@ -6,7 +6,7 @@ from django.urls import reverse
 
 from chat.models import Session
 from judge import membership
-from training import lines
+from training import line_recipes, lines
 from training.models import SHARED, Checkpoint, Line, Member, Run, Sample
 from webapp import journey, privacy
 from webapp.console import board
@@ -165,7 +165,7 @@ def test_what_went_into_the_shared_line_too_is_counted_and_told(client, talker, 
 def test_a_place_in_the_batch_is_one_in_its_own_line(line, make_lesson):
     first, second, third = (make_lesson() for _ in range(3))
     Sample.objects.filter(pk=second.sample_id).update(line=line)
-    lines.set_recipe(line, {"batch_size": 4})
+    line_recipes.set_recipe(line, {"batch_size": 4})
     told = journey.journeys([each.turn for each in (first, second, third)])
     assert [told[each.turn_id].label for each in (second, third)] == ["lesson 1 of 4", "lesson 2 of 16"]
 

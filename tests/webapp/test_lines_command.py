@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from chat.models import ApiKey
-from training import lines
+from training import line_recipes
 from training.models import SHARED, Checkpoint, Line, Member
 
 pytestmark = pytest.mark.django_db
@@ -40,7 +40,7 @@ def make(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
 def test_a_line_is_made_with_its_person_recipe_and_keys(make) -> None:
     (said,) = make(ROW)
     assert said["line"] == "brief-1"
-    assert lines.recipe_of("brief-1").batch_size == 4
+    assert line_recipes.recipe_of("brief-1").batch_size == 4
     person = User.objects.get(username="brief-1")
     assert Line.of(person) == "brief-1"
     assert not person.has_usable_password()
@@ -60,7 +60,7 @@ def test_twice_makes_nothing_twice_and_issues_the_keys_anew(make) -> None:
 def test_another_recipe_is_set(make) -> None:
     make(ROW)
     make(ROW | {"recipe": {"preset": "binary"}})
-    assert lines.recipe_of("brief-1").w_opd == 0
+    assert line_recipes.recipe_of("brief-1").w_opd == 0
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from judge.models import Ruling
 from tests.sockets import Tab
-from training import config, hours, journals, lines
+from training import config, hours, journals, line_recipes, lines
 from training.models import SHARED, Checkpoint, Run, Sample
 from webapp.console import recipes, runs
 
@@ -383,7 +383,7 @@ def test_a_line_is_given_a_preset_in_the_console_and_it_is_taken_back(console, o
     form = {"preset": "binary", "changes": '{"updates": 3}', "reason": "shorter", "seen": "{}"}
     page = text(console.post(address, form, follow=True))
     assert "“The team” learns by binary with updates 3 from its next run on." in page
-    assert lines.recipe_of(line.name).updates == 3
+    assert line_recipes.recipe_of(line.name).updates == 3
     for said in (operator.username, "the installation’s recipe", "shorter"):
         assert said in page
     audit = text(console.get(reverse("console:audit")))
@@ -393,7 +393,7 @@ def test_a_line_is_given_a_preset_in_the_console_and_it_is_taken_back(console, o
     ruling = Ruling.objects.get()
     page = text(console.post(reverse("console:recipe_undo", args=[ruling.pk]), follow=True))
     assert "It learns by the installation’s recipe again." in page
-    assert lines.recipe_of(line.name) == config.current()
+    assert line_recipes.recipe_of(line.name) == config.current()
     assert "its conversation was deleted" not in text(console.get(reverse("console:audit")))
 
 

@@ -14,7 +14,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
 from gpu_workers.errors import EngineUnavailable
-from training import approvals, promotion
+from training import approvals, discards, promotion
 from training.models import Checkpoint, Decision, Line
 from webapp.console.board import counted
 from webapp.console.doors import for_staff, numbered, person, said_aloud
@@ -82,7 +82,7 @@ def roll_back(request: HttpRequest) -> HttpResponse:
             reason=request.POST.get("reason", "").strip(),
             instead_of=seen,
             line=line or None,
-            sets_aside="set_aside" in request.POST,
+            set_aside=discards.set_aside if "set_aside" in request.POST else None,
         ),
     )
     if live:
@@ -100,7 +100,7 @@ def roll_back(request: HttpRequest) -> HttpResponse:
 def set_aside(request: HttpRequest, number: int) -> HttpResponse:
     """Have nothing learn from what this checkpoint served."""
     served = get_object_or_404(Checkpoint, number=number)
-    count = promotion.set_aside(served, by=person(request), reason=request.POST.get("reason", "").strip())
+    count = discards.set_aside(served, by=person(request), reason=request.POST.get("reason", "").strip())
     messages.success(request, f"{counted(count, 'sample')} set aside: no run learns from them.", extra_tags="good")
     return redirect("console:checkpoint", number=number)
 

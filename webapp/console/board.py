@@ -17,7 +17,7 @@ from core.states import Stateful
 from judge import judges, polling
 from judge.models import Examination, Vote
 from judge.naming import JudgesInvalid
-from training import approvals, batches, hours, lines, promotion
+from training import approvals, batches, hours, line_recipes, promotion
 from training.batches import Filling
 from training.hours import HoursInvalid, Wait
 from training.models import SHARED, Checkpoint, Decision, Line, Pause, Run, Sample
@@ -169,7 +169,7 @@ def gather() -> Facts:
     checkpoints = Checkpoint.objects.select_related("line", "parent").order_by("number")
     candidate = checkpoints.filter(status=Checkpoint.Status.CANDIDATE).first()
     active = Run.objects.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING)).order_by("-status", "pk").first()
-    recipe = lines.recipe_of(SHARED)
+    recipe = line_recipes.recipe_of(SHARED)
     passed = checkpoints.filter(status=Checkpoint.Status.PASSED)
     first = passed.filter(is_held=False).first()
     endorsement = approvals.standing(first).endorsement if first else None
@@ -425,7 +425,7 @@ LONG = ("prompt_ids", "logprobs", "judgement__teacher", "judgement__evidence")
 
 def batch() -> list[Sample | None]:
     """The samples that a run would claim, and None for each that is still wanted: the cells of the meter."""
-    recipe = lines.recipe_of(SHARED)
+    recipe = line_recipes.recipe_of(SHARED)
     rows = batches.in_turn(batches.waiting(recipe), batches.filling(recipe))
     ready = rows.select_related("judgement")[: recipe.batch_size]
     return [*ready, *[None] * (recipe.batch_size - len(ready))]

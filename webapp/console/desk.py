@@ -17,7 +17,7 @@ from chat.models import Turn
 from judge import evidence, samples
 from judge.evidence import Evidence
 from judge.models import Hint, Vote
-from training import batches, lines
+from training import batches, line_recipes
 from training.models import Line
 from webapp.charts import heat
 from webapp.console import differences
@@ -247,7 +247,7 @@ def votes_on(hint: Hint) -> list[Vote]:
 def consequence(hint: Hint, seen: Evidence) -> str:
     """What accepting will do, or did, in a sentence or two."""
     line = Line.of(hint.turn.session.user)
-    recipe = lines.recipe_of(line)
+    recipe = line_recipes.recipe_of(line)
     batch = batches.filling(recipe, line)
     waits = batch.full_sentence
     if reason := samples.unfit(hint.turn, seen, recipe):

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from core.errors import TalkbackError
 from judge import membership
-from training import batches, lines, promotion
+from training import batches, line_recipes, lines, promotion
 from training.batches import Filling
 from training.config import RecipeInvalid
 from training.models import Checkpoint, Line, Member, Run
@@ -53,7 +53,7 @@ class Standing:
 def standing(line: Line) -> Standing:
     batch, ready, fault = None, line.samples.filter(status="ready").count(), ""
     try:
-        recipe = lines.recipe_of(line.name)
+        recipe = line_recipes.recipe_of(line.name)
         batch, ready = batches.filling(recipe, line.name), batches.ready(recipe, line.name).count()
     except RecipeInvalid as failure:
         fault = str(failure)
@@ -128,7 +128,7 @@ def leave(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 @require_POST
 def learn(request: HttpRequest, name: str) -> HttpResponse:
     line = get_object_or_404(Line, name=name, retired_at=None)
-    if run := said_aloud(request, lambda: batches.learn_now(lines.recipe_of(name), name)):
+    if run := said_aloud(request, lambda: batches.learn_now(line_recipes.recipe_of(name), name)):
         learns = f"{str(run).capitalize()} learns from {counted(run.samples.count(), 'lesson')} of “{line}”."
         messages.success(request, learns, extra_tags="good")
     return redirect("console:lines")

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from core.errors import TalkbackError
 from judge import recipes
 from judge.models import Ruling
-from training import batches, config, forecast, lines
+from training import batches, config, forecast, line_recipes
 from training.config import PRESETS, Recipe, RecipeInvalid
 from training.models import SHARED, Line
 from webapp.console.doors import for_staff, person, said_aloud
@@ -132,7 +132,7 @@ def origin() -> Origin:
     else:
         said = "RECIPE is not set, so it is the preset for an installation like this one."
     try:
-        lines.recipe_of(SHARED)
+        line_recipes.recipe_of(SHARED)
     except TalkbackError as failure:
         return Origin(said if shared.recipe else f"RECIPE names the file {file}.", str(failure))
     return Origin(said)
@@ -168,7 +168,7 @@ def tried(text: str) -> Trial:
     if len(text) > LONGEST:
         return Trial(text[:LONGEST], (f"That is longer than {LONGEST} characters: a recipe is a few lines of JSON.",))
     try:
-        recipe = lines.usable(text or "{}")
+        recipe = line_recipes.usable(text or "{}")
     except RecipeInvalid as failure:
         return Trial(text, faults(failure))
     try:
@@ -291,7 +291,7 @@ def recipe(request: HttpRequest) -> HttpResponse:
 def shown() -> dict[str, Any]:
     """What the recipe page shows before a person has typed."""
     try:
-        recipe = lines.recipe_of(SHARED)
+        recipe = line_recipes.recipe_of(SHARED)
         reading = read(recipe.model_dump())
     except TalkbackError:
         recipe, reading = None, None

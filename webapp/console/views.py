@@ -18,7 +18,7 @@ from chat.models import Turn
 from core.errors import TalkbackError
 from judge import pooling, redaction, wording
 from judge.models import Examination, Judgement, Overruling
-from training import batches, forecast, hours, lines, promotion, retention
+from training import batches, forecast, hours, line_recipes, promotion, retention
 from training.models import SHARED, Checkpoint, Line, Run, Taint
 from webapp import learning
 from webapp.charts import curves, heat
@@ -144,7 +144,7 @@ def removed_from(turn: Turn) -> list[redaction.Before]:
 @for_staff
 @require_POST
 def learn_now(request: HttpRequest) -> HttpResponse:
-    started = said_aloud(request, lambda: batches.learn_now(lines.recipe_of(SHARED)))
+    started = said_aloud(request, lambda: batches.learn_now(line_recipes.recipe_of(SHARED)))
     if started:
         learns = f"{str(started).capitalize()} learns from {counted(started.samples.count(), 'lesson')}."
         messages.success(request, learns, extra_tags="good")
@@ -159,7 +159,7 @@ def dry_run(request: HttpRequest) -> HttpResponse:
     """What "learn now" would take: nothing is started."""
     expected = None
     try:
-        expected = forecast.of_ready(lines.recipe_of(SHARED))
+        expected = forecast.of_ready(line_recipes.recipe_of(SHARED))
         said = expected.sentence
     except TalkbackError as failure:
         said = str(failure)

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 
 from core.errors import TalkbackError
-from training import approvals, exports, imports, promotion, receipts, taints
+from training import approvals, discards, exports, imports, promotion, receipts, taints
 from training.models import SHARED, Checkpoint
 from webapp.console.board import span
 from webapp.management.terminal import TerminalCommand
@@ -124,7 +124,7 @@ class Command(TerminalCommand):
             by=person(by),
             reason=reason,
             line=line or None,
-            sets_aside=set_aside,
+            set_aside=discards.set_aside if set_aside else None,
         )
         self.stdout.write(f"{live} is live, after {time.monotonic() - began:.1f} s: it writes the next reply.")
         if (taint := taints.of(live)) is not None:

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from core.errors import TalkbackError
-from training import batches, forecast, hours, lines
+from training import batches, forecast, hours, line_recipes
 from training.models import SHARED, Line
 from webapp.console.board import counted
 from webapp.management.terminal import TerminalCommand
@@ -26,9 +26,9 @@ class Command(TerminalCommand):
             raise CommandError(f"There is no line {line!r} that learns.")
         try:
             if dry_run:
-                self.stdout.write(forecast.of_ready(lines.recipe_of(line), line).sentence)
+                self.stdout.write(forecast.of_ready(line_recipes.recipe_of(line), line).sentence)
                 return
-            run = batches.learn_now(lines.recipe_of(line), line)
+            run = batches.learn_now(line_recipes.recipe_of(line), line)
         except TalkbackError as failure:
             raise CommandError(str(failure)) from failure
         self.stdout.write(f"Run {run.pk} learns from {counted(run.samples.count(), 'lesson')}.")

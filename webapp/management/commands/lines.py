@@ -15,7 +15,7 @@ from django.db import transaction
 from core.errors import TalkbackError
 from core.textfiles import read_lines
 from judge import membership, recipes
-from training import lines
+from training import line_recipes, lines
 from training.config import RecipeInvalid
 from training.models import SHARED, Checkpoint, Line, Run
 from webapp.console import board
@@ -164,7 +164,7 @@ def told(line: Line) -> dict[str, Any]:
 def recipe(line: Line) -> dict[str, Any] | None:
     """What it learns by, whole; None where that cannot be used (`fault` says why)."""
     try:
-        return dict(lines.recipe_of(line.name if not line.is_shared else SHARED).model_dump())
+        return dict(line_recipes.recipe_of(line.name if not line.is_shared else SHARED).model_dump())
     except RecipeInvalid:
         return None
 

@@ -1,0 +1,21 @@
+"""What feedback announces to the rooms above it, and asks of them; webapp/pipeline.py names who listens."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.dispatch import Signal
+
+from training.models import Checkpoint
+
+withdrawn = Signal()
+"""Feedback on the turn `turn_id` was taken back; it had stood for `spans` [(since, until or None)]. It is sent inside
+the transaction that takes it back, so that the mark on what was learned stands or falls with it."""
+
+still_learned = Signal()
+"""Asks which checkpoints still hold what was taken back of the turn `turn_id`. Each receiver returns a list of them."""
+
+
+def checkpoints_that_hold(turn_id: UUID) -> list[Checkpoint]:
+    """Find the checkpoints whose weights hold what was taken back of this turn, the newest first."""
+    return [one for _, found in still_learned.send(None, turn_id=turn_id) for one in found]
