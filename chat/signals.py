@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from django.db.models import QuerySet
 from django.dispatch import Signal
 
@@ -15,4 +17,5 @@ who_learned = Signal()
 def checkpoints_that_learned_from(turns: QuerySet[Turn]) -> list[Checkpoint]:
     """Find the checkpoints whose weights learned from these turns, the newest first."""
     keys = turns.order_by().values("pk")
-    return [one for _, found in who_learned.send(Turn, turns=keys) for one in found]
+    answers = who_learned.send(Turn, turns=keys)
+    return [one for _, found in answers for one in cast(list[Checkpoint], found)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import cast
 from uuid import UUID
 
 from django.dispatch import Signal
@@ -18,4 +19,5 @@ still_learned = Signal()
 
 def checkpoints_that_hold(turn_id: UUID) -> list[Checkpoint]:
     """Find the checkpoints whose weights hold what was taken back of this turn, the newest first."""
-    return [one for _, found in still_learned.send(None, turn_id=turn_id) for one in found]
+    answers = still_learned.send(None, turn_id=turn_id)
+    return [one for _, found in answers for one in cast(list[Checkpoint], found)]

@@ -84,7 +84,7 @@ def examine(checkpoint_id: str, *, engine: Engine, renderer: Renderer, limits: G
         checkpoint = Checkpoint.objects.get(pk=checkpoint_id)
         if checkpoint.status != Checkpoint.Status.CANDIDATE or cleaning.is_step(checkpoint):
             return
-        held_to = limits or config.gate_of(checkpoint.run.recipe if checkpoint.run else {})
+        held_to = limits or config.gate_of(run.recipe if (run := Run.that_made(checkpoint)) else {})
         try:
             exam = _begun(checkpoint)
             checks = _examined(exam, seat, engine, renderer, held_to)
@@ -100,7 +100,7 @@ def look(checkpoint: Checkpoint, *, engine: Engine, renderer: Renderer, limits: 
     before = Examination.objects.filter(checkpoint=checkpoint).select_related("against").first()
     against = before.against if before is not None else checkpoint.parent or checkpoint
     exam = Examination(checkpoint=checkpoint, against=against)
-    held_to = limits or config.gate_of(checkpoint.run.recipe if checkpoint.run else {})
+    held_to = limits or config.gate_of(run.recipe if (run := Run.that_made(checkpoint)) else {})
     checks = _examined(exam, None, engine, renderer, held_to)
     exam.checks, exam.passed = [asdict(check) for check in checks], all(check.passed for check in checks)
     return exam
@@ -114,7 +114,7 @@ def _keep(seat: Seat | None) -> None:
 
 def _examined(exam: Examination, seat: Seat | None, engine: Engine, renderer: Renderer, limits: Gate) -> list[Check]:
     """All checks of the exam, what is known of earlier attempts not asked again. Raises SeatLost, EngineUnavailable."""
-    checkpoint, run = exam.checkpoint, exam.checkpoint.run
+    checkpoint, run = exam.checkpoint, Run.that_made(exam.checkpoint)
     plan = _plan(exam, renderer, limits)
     try:
         _say(exam, "loading", plan)
@@ -170,7 +170,7 @@ def _plan(exam: Examination, renderer: Renderer, limits: Gate) -> Plan:
         heldout.prompts()[: limits.prompts],
         pack.items()[: limits.pack],
         holdout.of(checkpoint.line_id or SHARED, limits.own),
-        asked_again.find_questions(checkpoint.run, again, renderer.context_length),
+        asked_again.find_questions(Run.that_made(checkpoint), again, renderer.context_length),
     )
 
 
@@ -465,7 +465,7 @@ def _metered(exam: Examination, engine: Engine, limits: Gate) -> list[Check]:
 
 def _moved_on_own(exam: Examination, engine: Engine, limits: Gate) -> list[float]:
     """By how much the candidate gives more to the run's own replies than live does, in nats per token each."""
-    run = exam.checkpoint.run
+    run = Run.that_made(exam.checkpoint)
     if run is None or not limits.meter:
         return []
     learned = list(batches.learned(run).exclude(response_ids=[])[: limits.meter])

@@ -24,7 +24,7 @@ from judge.firsts import First, Moment
 from judge.models import BlindChoice, Examination, Shadow
 from training import config
 from training.config import Gate
-from training.models import Checkpoint, Decision, Line
+from training.models import Checkpoint, Decision, Line, Run
 
 MOST = 5_000
 """Replies that are looked at for thumbs and regenerations, the newest."""
@@ -214,7 +214,7 @@ def _evidence(turns: QuerySet[Turn], line: str, live: Checkpoint, choices: Query
     picked = list(choices.values_list("shadow__turn__checkpoint__number", "picked"))
     beside = _shadows(turns)
     compared = list(beside.order_by("-turn__created_at", "-pk").values_list("figures", flat=True)[:NEWEST])
-    limits = config.gate_of(live.run.recipe if live.run else {})
+    limits = config.gate_of(run.recipe if (run := Run.that_made(live)) else {})
     numbers = sorted({*scores, *thumbs, *regenerated, *(number for number, _ in picked)})
     return Evidence(
         line=line,

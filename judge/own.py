@@ -27,7 +27,7 @@ from judge.models import Examination, Judgement
 from judge.teacher import Unreadable
 from training import lineage
 from training.config import Gate
-from training.models import Checkpoint
+from training.models import Checkpoint, Run
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class Lessons:
     def of(cls, checkpoint: Checkpoint) -> Lessons:
         found = cls()
         for step in lineage.ancestry(checkpoint):
-            if (run := step.checkpoint.run) is None:
+            if (run := Run.that_made(step.checkpoint)) is None:
                 continue
             learned = pooling.judged(run).exclude(hint="").values_list("hint", "turn__session__user")
             for hint, person in learned.order_by().distinct():

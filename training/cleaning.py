@@ -84,12 +84,12 @@ def plan(checkpoint: Checkpoint) -> Plan:
     after = [rows[pk] for pk in line[len(clean) :]]
     steps = []
     for one in after:
-        if one.run is None:
+        if (run := Run.that_made(one)) is None:
             raise NothingToClean(
                 f"{one} was made elsewhere, so what it learned is not here to be learned again. What lies before it is "
                 "free of what was taken back: roll back to that, or import it anew."
             )
-        run = one.run.again or one.run
+        run = run.again or run
         steps.append(Step(run, batches.left(run, recipe_of(run)).count(), family.own[one.pk].total()))
     planned = Plan(checkpoint, rows[clean[-1]], steps)
     if not planned.due:
@@ -190,7 +190,8 @@ def again(cleaning: Cleaning) -> None:
 def is_step(checkpoint: Checkpoint) -> bool:
     """Whether it is only a step of a cleaning, which the gate does not examine: the last one's result alone is to
     answer."""
-    cleaning = checkpoint.run.cleaning if checkpoint.run is not None else None
+    run = Run.that_made(checkpoint)
+    cleaning = run.cleaning if run is not None else None
     return cleaning is not None and cleaning.result_id != checkpoint.pk
 
 
@@ -233,7 +234,7 @@ def _catch_up(cleaning: Cleaning) -> None:
         return
     after = line[line.index(cleaning.ancestor_id) + 1 :]
     rows = Checkpoint.objects.select_related("run").in_bulk(after)
-    made = [rows[pk].run for pk in after]
+    made = [Run.that_made(rows[pk]) for pk in after]
     if any(run is None for run in made):
         return
     cleaning.replaces = live
@@ -248,9 +249,13 @@ def _reached(cleaning: Cleaning) -> tuple[Checkpoint, int]:
     here, done = cleaning.ancestor, 0
     finished = cleaning.runs.filter(status=Run.Status.FINISHED).select_related("checkpoint").order_by("pk")
     tainted = set(Taint.objects.filter(checkpoint__run__cleaning=cleaning).values_list("checkpoint", flat=True))
-    grown = {run.parent_id: run for run in finished if run.checkpoint.pk not in tainted}
-    while (run := grown.get(here.pk)) is not None and has_weights(run.checkpoint) and run.again_id in cleaning.steps:
-        here, done = run.checkpoint, cleaning.steps.index(run.again_id) + 1
+    made = [(run, run.checkpoint) for run in finished if run.checkpoint is not None]
+    grown = {run.parent_id: (run.again_id, checkpoint) for run, checkpoint in made if checkpoint.pk not in tainted}
+    while here.pk in grown:
+        again, checkpoint = grown[here.pk]
+        if again not in cleaning.steps or not has_weights(checkpoint):
+            break
+        here, done = checkpoint, cleaning.steps.index(again) + 1
     return here, done
 
 

@@ -10,7 +10,7 @@ from django.conf import settings
 
 from core.errors import TalkbackError
 from training import checksums, outside, receipts
-from training.models import Checkpoint, Sample
+from training.models import Checkpoint, Run, Sample
 
 
 class NotExportable(TalkbackError):
@@ -64,7 +64,7 @@ def card(checkpoint: Checkpoint, base: str, *, merged: bool = False) -> str:
     while here is not None:
         line.append(here.name)
         here = here.parent
-    run = checkpoint.run
+    run = Run.that_made(checkpoint)
     what = "A whole model" if merged or checkpoint.kind == Checkpoint.Kind.FULL else "A LoRA adapter"
     parts = [
         "---",

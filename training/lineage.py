@@ -30,8 +30,9 @@ def ancestry(checkpoint: Checkpoint) -> list[Step]:
         line.append(here)
         here = parents[here]
     rows = Checkpoint.objects.select_related("run", "line").in_bulk(line)
-    told = counts([run for pk in line if (run := rows[pk].run) is not None])
-    return [Step(rows[pk], *told.get(rows[pk].run_id, (0, 0))) for pk in line]
+    made = {pk: Run.that_made(rows[pk]) for pk in line}
+    told = counts([run for run in made.values() if run is not None])
+    return [Step(rows[pk], *told.get(run.pk if run else None, (0, 0))) for pk, run in made.items()]
 
 
 GONE = Q(response_ids=[]) | ~Q(drop_reason="")
@@ -52,7 +53,7 @@ def counts(runs: Sequence[Run]) -> dict[int | None, tuple[int, int]]:
 
 def samples(checkpoints: Sequence[Checkpoint]) -> Q:
     """Which samples these learned from."""
-    runs = [one.run for one in checkpoints if one.run is not None]
+    runs = [run for one in checkpoints if (run := Run.that_made(one)) is not None]
     plain = [run.pk for run in runs if run.again_id is None]
     again = [pk for run in runs if run.again_id is not None for pk in run.learned]
     return Q(run__in=plain, status=Sample.Status.TRAINED) | Q(pk__in=again)

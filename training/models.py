@@ -115,7 +115,6 @@ class Checkpoint(Stateful):
     kind = models.CharField(max_length=8, choices=Kind, default=Kind.LORA)
     status = models.CharField(max_length=12, choices=Status, default=Status.CANDIDATE, db_index=True)
     parent = models.ForeignKey("self", models.PROTECT, null=True, blank=True, related_name="children")
-    run = models.OneToOneField("Run", models.PROTECT, null=True, blank=True, related_name="checkpoint")
     adapter = models.CharField(max_length=80, blank=True)
     """The name the engine knows these weights by; empty for the base. A name is never used twice."""
     path = models.CharField(max_length=300, blank=True)
@@ -275,6 +274,8 @@ class Run(Stateful):
     recipe = models.JSONField()
     """The whole Recipe, so that a checkpoint can say how it was made."""
     parent = models.ForeignKey(Checkpoint, models.PROTECT, null=True, related_name="runs_from")
+    checkpoint = models.OneToOneField(Checkpoint, models.PROTECT, null=True, blank=True, related_name="run")
+    """The candidate that it made; null until it is finished."""
     seed = models.PositiveBigIntegerField(default=0)
     progress = models.JSONField(default=dict, blank=True)
     """{"phase": str, "done": int, "total": int, "share": float, "eta_s": float}: done of total in this phase, and the
@@ -304,6 +305,11 @@ class Run(Stateful):
 
     def __str__(self) -> str:
         return f"run {self.pk}"
+
+    @staticmethod
+    def that_made(checkpoint: Checkpoint) -> Run | None:
+        """Find the run that made these weights; None of the base, and of what another installation made."""
+        return getattr(checkpoint, "run", None)
 
 
 class Sample(Stateful):

@@ -35,7 +35,7 @@ from django.utils import timezone
 
 from core.errors import TalkbackError
 from training import batches, checksums
-from training.models import Checkpoint, Sample
+from training.models import Checkpoint, Run, Sample
 
 FIRST = "talkback-receipt-1"
 """The form whose canonical JSON is Python's: sorted keys, no spaces, ASCII."""
@@ -109,7 +109,7 @@ def digest(value: Any, form: str = FORMAT) -> str:
 def made(checkpoint: Checkpoint, base: Mapping[str, Any]) -> dict[str, Any]:
     """The form and the parts of a checkpoint's receipt that never change, from its rows as they are now; `base` as
     `base()` says."""
-    run, parent = checkpoint.run, checkpoint.parent
+    run, parent = Run.that_made(checkpoint), checkpoint.parent
     learned = list(batches.learned(run)) if run is not None else []
     return {
         "format": FORMAT,
@@ -468,7 +468,9 @@ def check_here(told: Mapping[str, Any]) -> list[Finding]:
         )
     signed = set(parts["samples"]["digests"])
     still = (
-        signed & {of_sample(one, told["format"]) for one in batches.learned(row.run)} if row.run is not None else set()
+        signed & {of_sample(one, told["format"]) for one in batches.learned(run)}
+        if (run := Run.that_made(row)) is not None
+        else set()
     )
     gone = len(signed) - len(still)
     back = f"; {gone} were taken back since" if gone else ""

@@ -477,7 +477,6 @@ def _finish(run: Run, parent: Checkpoint, recipe: Recipe, made: Made, learned: L
         line_id=run.line_id,
         kind=recipe.weights,
         parent=parent,
-        run=run,
         adapter=made.name if recipe.weights == "lora" else FULL + made.name,
         path=str(made.path),
         probe=learned.probe,
@@ -487,6 +486,7 @@ def _finish(run: Run, parent: Checkpoint, recipe: Recipe, made: Made, learned: L
         sample.move(Sample.Status.TRAINED)
     run.move(
         Run.Status.FINISHED,
+        checkpoint=checkpoint,
         finished_at=timezone.now(),
         metrics=run.metrics,
         learned=run.learned,

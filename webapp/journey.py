@@ -272,7 +272,7 @@ def of_sample(judgement: Judgement, ballot: Ballot, batch: Batch) -> Journey:
         why = sample.drop_reason or str(Stands.STALE)
         return Journey("unused", "not taught", sentence(judgement, ballot, unlearned(why)), colour(judgement))
     run = sample.run
-    if sample.status == Sample.Status.CLAIMED or run is None or not hasattr(run, "checkpoint"):
+    if sample.status == Sample.Status.CLAIMED or run is None or run.checkpoint is None:
         return learning(judgement, ballot, run)
     return trained(judgement, ballot, run.checkpoint)
 

@@ -155,7 +155,8 @@ def learned_in(user: User) -> list[tuple[Checkpoint, int]]:
     counts: dict[int, int] = {}
     for run_id in samples.values_list("run", flat=True):
         counts[run_id] = counts.get(run_id, 0) + 1
-    return [(one, counts[one.run_id]) for one in Checkpoint.objects.filter(run__in=counts).order_by("-number")]  # type: ignore[index]
+    rows = Checkpoint.objects.filter(run__in=counts).select_related("run").order_by("-number")
+    return [(one, counts[one.run.pk]) for one in rows]
 
 
 def readers() -> list[Reader]:

@@ -173,10 +173,12 @@ def learned(arm: str, arguments: argparse.Namespace, number: int) -> dict[str, A
     path = Path("checkpoints") / name
     lab.learner.save(Path(settings.DATA_DIR) / path)
     checkpoint = Checkpoint.objects.create(
-        number=number, adapter=name, path=str(path), parent=Checkpoint.live(), run=run,
+        number=number, adapter=name, path=str(path), parent=Checkpoint.live(),
         files=checksums.of(Path(settings.DATA_DIR) / path),
         probe=learning.probed(lab.learner, [(prompts[0], list(examples[0].response_ids))]),
     )  # fmt: skip
+    run.checkpoint = checkpoint
+    run.save(update_fields=["checkpoint"])
     return {"arm": arm, "checkpoint": checkpoint, "learned_cpu_s": time.process_time() - began}
 
 

@@ -16,6 +16,7 @@ from judge import pack
 from judge.models import AskedAgain, Comparison, Examination, Judgement
 from tests.chat.conftest import ana, site, small_and_quick  # noqa: F401  fixtures
 from tests.chat.test_browser import open_tab  # noqa: F401  a fixture
+from tests.rows import made_by
 from training import config
 from training.models import Checkpoint, Decision, Run, Sample
 
@@ -80,10 +81,10 @@ def candidate(ana) -> Checkpoint:  # noqa: F811
     steps = [{"update": n, "loss": 1 / n, "kl": 0.01 * n, "grad_norm": 0.5, "clip_fraction": 0.1} for n in range(1, 5)]
     recipe = config.PRESETS["embedded"].model_dump()
     run = Run.objects.create(status="finished", recipe=recipe, parent=base, metrics=steps, seed=7)
-    made = Checkpoint.objects.create(
-        number=1, adapter="talkback-1-9f8e7d6c5b4a", path="checkpoints/1", parent=base, run=run, status="passed",
+    made = made_by(run, Checkpoint.objects.create(
+        number=1, adapter="talkback-1-9f8e7d6c5b4a", path="checkpoints/1", parent=base, status="passed",
         moved_at=timezone.now() - timedelta(minutes=3),
-    )  # fmt: skip
+    ))  # fmt: skip
     items = [item for item in pack.items() if item.wrong][:29]
     rows = [
         {"id": item.id, "mark": item.mark, "live": [-1.0, *(-2.0 for _ in item.wrong)],

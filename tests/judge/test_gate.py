@@ -8,6 +8,7 @@ from gpu_workers.errors import AdapterMissing, EngineGarbled, EngineRefused, Eng
 from judge import findings, gate, heldout
 from judge.hints import GUIDANCE
 from judge.models import Examination, Judgement, Sitting
+from tests.rows import made_by
 from training import notices
 from training.config import Gate
 from training.models import Checkpoint, Decision, Line, Run, Sample
@@ -22,19 +23,21 @@ REPLIES = [f"Reply number {word} is about something else." for word in ("one", "
 def candidate(engine, renderer, db):
     """A candidate that the engine answers for as its learner would."""
     adapter = "talkback-1-aaaaaaaa"
-    return Checkpoint.objects.create(
-        number=1,
-        adapter=adapter,
-        path="checkpoints/1",
-        parent=Checkpoint.live(),
-        run=Run.objects.create(recipe={}),
-        probe={
-            "prompt_ids": PROMPT,
-            "response_ids": RESPONSE,
-            "logprobs": engine.logprobs(PROMPT, RESPONSE, adapter),
-            "base_logprobs": engine.logprobs(PROMPT, RESPONSE, None),
-            "dtype": "float32",
-        },
+    return made_by(
+        Run.objects.create(recipe={}),
+        Checkpoint.objects.create(
+            number=1,
+            adapter=adapter,
+            path="checkpoints/1",
+            parent=Checkpoint.live(),
+            probe={
+                "prompt_ids": PROMPT,
+                "response_ids": RESPONSE,
+                "logprobs": engine.logprobs(PROMPT, RESPONSE, adapter),
+                "base_logprobs": engine.logprobs(PROMPT, RESPONSE, None),
+                "dtype": "float32",
+            },
+        ),
     )
 
 

@@ -10,6 +10,7 @@ from chat import turns
 from chat.models import ApiKey, Session
 from judge import consent, membership, pooling, samples
 from judge.models import Judgement
+from tests.rows import made_by
 from training import batches, line_recipes, lines
 from training.config import Recipe
 from training.lines import LineRefused
@@ -135,7 +136,7 @@ def test_off_the_record_both_samples_go_and_what_the_shared_line_learned_is_told
     membership.pool(person, may=True)
     waits, learned = taught(), taught()
     run = Run.objects.create(recipe={}, parent=Checkpoint.live())
-    Checkpoint.objects.create(number=1, run=run, adapter="a1")
+    made_by(run, Checkpoint.objects.create(number=1, adapter="a1"))
     Sample.objects.filter(origin=learned.pk, line=SHARED).update(status="trained", run=run)
     taken = consent.set_session(waits.session, False)
     assert (taken.waiting, taken.learned, [one.number for one in taken.checkpoints]) == (2, 1, [1])

@@ -11,6 +11,7 @@ from django.utils import timezone
 from chat.models import Session
 from judge import hints, preferences, reviews
 from judge.models import Hint, Judgement
+from tests.rows import made_by
 from training.models import Checkpoint, Run, Sample
 
 
@@ -41,7 +42,9 @@ def learn():
         if status == "trained":
             run = Run.objects.create(recipe={})
             parent = Checkpoint.live()
-            Checkpoint.objects.create(number=number, run=run, parent=parent, adapter=f"a{number}", path=f"c/{number}")
+            made_by(
+                run, Checkpoint.objects.create(number=number, parent=parent, adapter=f"a{number}", path=f"c/{number}")
+            )
         sample = Sample.objects.create(
             checkpoint=hint.turn.checkpoint,
             prompt_ids=[5],

@@ -150,7 +150,7 @@ def test_what_cannot_be_learned_again_is_refused_with_a_sentence(learner):
         cleaning.NothingToClean, match="Nothing is left of what talkback@2 learned since talkback@1: roll"
     ):
         cleaning.start(second, by=None)
-    Checkpoint.objects.filter(pk=second.pk).update(run=None)
+    Run.objects.filter(checkpoint=second).update(checkpoint=None)
     sample(9, status="trained", run=first.run, drop_reason=UNLUCKY)
     with pytest.raises(cleaning.NothingToClean, match="talkback@2 was made elsewhere"):
         cleaning.plan(Checkpoint.objects.get(number=3))

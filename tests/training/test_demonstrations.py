@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_workers.types import Example
+from tests.rows import made_by
 from tests.training.conftest import HINTED, PROMPT, RESPONSE
 from training import batches, collation, demonstrations, forecast, learning, runs
 from training.config import Recipe
@@ -207,7 +208,7 @@ def test_what_was_written_in_earlier_runs_is_shown_as_far_as_it_is_learned_again
     first = batches.learn_now(RECIPE)
     first.samples.update(status=Sample.Status.TRAINED)
     Run.objects.filter(pk=first.pk).update(status=Run.Status.FINISHED)
-    live = Checkpoint.objects.create(number=1, parent=Checkpoint.live(), run=first, adapter="one", path="one")
+    live = made_by(first, Checkpoint.objects.create(number=1, parent=Checkpoint.live(), adapter="one", path="one"))
     Checkpoint.objects.filter(number=0).update(status="retired")
     Checkpoint.objects.filter(pk=live.pk).update(status="live")
 

@@ -14,6 +14,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from benchmarks.tiny import write_tiny_adapter
 from gpu_workers import exports
 from gpu_workers.learner import Learner
+from tests.rows import made_by
+from tests.tiny import write_tiny_adapter
 from training.models import Checkpoint, Run
 
 PROMPT, RESPONSE = [1, 40, 41, 42, 43], [60, 61, 62, 63, 64, 65, 66, 67]
@@ -26,8 +28,11 @@ def taught(home) -> Checkpoint:
     """A live checkpoint whose adapter lies in the data folder."""
     write_tiny_adapter(home / "checkpoints" / "talkback-1", seed=3, scale=0.1)
     run = Run.objects.create(recipe={"lr": 0.001}, parent=Checkpoint.live())
-    return Checkpoint.objects.create(
-        number=1, kind="lora", parent=Checkpoint.live(), run=run, adapter="talkback-1", path="checkpoints/talkback-1"
+    return made_by(
+        run,
+        Checkpoint.objects.create(
+            number=1, kind="lora", parent=Checkpoint.live(), adapter="talkback-1", path="checkpoints/talkback-1"
+        ),
     )
 
 

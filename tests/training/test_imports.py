@@ -16,6 +16,8 @@ from safetensors.numpy import load_file, save_file
 from benchmarks.tiny import write_tiny_adapter, write_tiny_model
 from core.errors import TalkbackError
 from gpu_workers.errors import AdapterInvalid
+from tests.rows import made_by
+from tests.tiny import write_tiny_adapter, write_tiny_model
 from tests.training.test_checksums import flip
 from training import checksums, imports, receipts
 from training.imports import NotImportable
@@ -32,15 +34,15 @@ def theirs(home, settings, tmp_path):
     settings.DATA_DIR = tmp_path / "theirs"
     folder = write_tiny_adapter(settings.DATA_DIR / "checkpoints" / "talkback-1", seed=3, scale=0.5)
     run = Run.objects.create(recipe={"lr": 0.001}, parent=Checkpoint.live(), seed=7)
-    made = Checkpoint.objects.create(
-        number=1, parent=Checkpoint.live(), run=run, adapter="talkback-1", path="checkpoints/talkback-1",
+    made = made_by(run, Checkpoint.objects.create(
+        number=1, parent=Checkpoint.live(), adapter="talkback-1", path="checkpoints/talkback-1",
         files=checksums.of(folder),
-    )  # fmt: skip
+    ))  # fmt: skip
     made.made = receipts.made(made, receipts.base())
     out = tmp_path / "out"
     shutil.copytree(folder, out)
     receipts.beside(made, out)
-    made.delete(), run.delete()
+    run.delete(), made.delete()
     settings.DATA_DIR = tmp_path / "ours"
     return out
 
@@ -48,10 +50,8 @@ def theirs(home, settings, tmp_path):
 def again_signed(folder, **parts):
     """As a stranger with a key of their own would sign it, with these parts changed."""
     told = receipts.read(folder)
-    run = Run.objects.create(recipe={})
     row = Checkpoint(
         number=9,
-        run=run,
         made={"format": told["format"], **{part: told["parts"][part] for part in receipts.MADE}, **parts},
     )
     row.save()
@@ -92,7 +92,7 @@ def test_a_receipt_of_the_first_form_is_taken_in_on_the_same_base(theirs):
     # Its config holds 1e-06, which Python writes so and RFC 8785 as 0.000001: the two forms digest it otherwise.
     assert receipts.base(receipts.FIRST)["config"] != receipts.base()["config"]
     parts = {part: told[part] for part in receipts.MADE} | {"base": receipts.base(receipts.FIRST)}
-    row = Checkpoint(number=9, run=Run.objects.create(recipe={}), made=parts)
+    row = Checkpoint(number=9, made=parts)
     row.save()
     (theirs / receipts.RECEIPT).unlink(), (theirs / receipts.PUBLIC).unlink()
     receipts.beside(row, theirs)

@@ -14,6 +14,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from benchmarks.tiny import write_tiny_adapter
+from tests.rows import made_by
+from tests.tiny import write_tiny_adapter
 from tests.training.test_checksums import flip
 from training import checksums, receipts
 from training.models import Checkpoint, Decision, Run, Sample
@@ -35,10 +37,10 @@ def taught(home, django_user_model):
         status="trained", run=run, checkpoint=Checkpoint.live(), prompt_ids=SECRET_IDS, response_ids=[7, 8],
         old_logprobs=[-1.0, -2.0], reward=1.0,
     )  # fmt: skip
-    made = Checkpoint.objects.create(
-        number=1, parent=Checkpoint.live(), run=run, adapter="talkback-1", path="checkpoints/talkback-1",
+    made = made_by(run, Checkpoint.objects.create(
+        number=1, parent=Checkpoint.live(), adapter="talkback-1", path="checkpoints/talkback-1",
         files=checksums.of(folder),
-    )  # fmt: skip
+    ))  # fmt: skip
     made.made = receipts.made(made, receipts.base())
     made.save()
     ana = django_user_model.objects.create_user("ana")
@@ -183,7 +185,7 @@ def test_the_key_is_for_its_owner_alone_and_stays(taught, home):
 
 def test_a_child_names_its_parents_receipt_and_what_was_taken_back_is_counted(taught, capsys, tmp_path):
     run = Run.objects.create(recipe={"lr": 0.1}, parent=taught)
-    child = Checkpoint(number=2, parent=taught, run=run, adapter="talkback-2")
+    child = made_by(run, Checkpoint.objects.create(number=2, parent=taught, adapter="talkback-2"))
     child.made = receipts.made(child, receipts.base())
     child.save()
     assert child.made["parent"]["receipt"] == receipts.digest_of_made(taught)
@@ -248,7 +250,8 @@ def test_what_was_made_under_the_first_form_keeps_it_and_its_children_name_it(ta
     del taught.made["format"]  # as rows have it that are older than the second
     taught.made["samples"]["digests"] = [receipts.of_sample(Sample.objects.get(), receipts.FIRST)]
     taught.save()
-    child = Checkpoint(number=2, parent=taught, run=Run.objects.create(recipe={}, parent=taught), adapter="talkback-2")
+    run = Run.objects.create(recipe={}, parent=taught)
+    child = made_by(run, Checkpoint.objects.create(number=2, parent=taught, adapter="talkback-2"))
     child.made = receipts.made(child, receipts.base())
     child.save()
 

@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 from django.utils import timezone
 
+from tests.rows import made_by
 from training import batches, taints
 from training.config import Recipe
 from training.models import Checkpoint, Notice, Run, Sample, Taint
@@ -21,8 +22,8 @@ def grow(db):
         parent = parent or Checkpoint.objects.get(number=0)
         run = Run.objects.create(status="finished", recipe={}, parent=parent, **fields)
         number = Checkpoint.objects.count()
-        checkpoint = Checkpoint.objects.create(
-            number=number, parent=parent, run=run, adapter=f"a{number}", status="retired"
+        checkpoint = made_by(
+            run, Checkpoint.objects.create(number=number, parent=parent, adapter=f"a{number}", status="retired")
         )
         for _ in range(samples):
             learned(checkpoint)

@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from chat.models import Session, Turn
 from judge.models import Examination, Judgement, Vote
+from tests.rows import made_by
 from training import config
 from training.models import Checkpoint, Run, Sample
 from webapp import heartbeats, logs
@@ -170,22 +171,24 @@ def make_checkpoint(engine, make_run):
     def make_checkpoint(number, status="passed", **fields):
         adapter = f"talkback-{number}-{number:08x}"
         run = make_run(metrics=[{"loss": 0.5, "kl": 0.01}, {"loss": 0.4, "kl": 0.02}], finished_at=timezone.now())
-        checkpoint = Checkpoint.objects.create(
-            number=number,
-            status=status,
-            parent=Checkpoint.live(),
-            run=run,
-            adapter=adapter,
-            path=f"checkpoints/{number}",
-            probe={
-                "prompt_ids": PROMPT,
-                "response_ids": RESPONSE,
-                "logprobs": engine.logprobs(PROMPT, RESPONSE, adapter),
-                "base_logprobs": engine.logprobs(PROMPT, RESPONSE, None),
-                "dtype": "float32",
-            },
-            moved_at=timezone.now() - timedelta(minutes=3),
-            **fields,
+        checkpoint = made_by(
+            run,
+            Checkpoint.objects.create(
+                number=number,
+                status=status,
+                parent=Checkpoint.live(),
+                adapter=adapter,
+                path=f"checkpoints/{number}",
+                probe={
+                    "prompt_ids": PROMPT,
+                    "response_ids": RESPONSE,
+                    "logprobs": engine.logprobs(PROMPT, RESPONSE, adapter),
+                    "base_logprobs": engine.logprobs(PROMPT, RESPONSE, None),
+                    "dtype": "float32",
+                },
+                moved_at=timezone.now() - timedelta(minutes=3),
+                **fields,
+            ),
         )
         if status != "candidate":
             pair = {"prompt": "Why is the sky blue?", "live": "It is blue, you see.", "candidate": "It is blue."}

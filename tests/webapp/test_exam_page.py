@@ -16,14 +16,18 @@ from feedback.models import Feedback
 from gpu_workers import engines
 from judge import pack
 from judge.models import AskedAgain, Examination, Judgement
+from tests.rows import made_by
 from training.models import Checkpoint, Decision, Run
 
 
 @pytest.fixture
 def candidate(db):
     run = Run.objects.create(recipe={"gate": {"own_enough": 2, "prompts": 2, "pack": 4, "an old knob": 1}})
-    return Checkpoint.objects.create(
-        number=1, adapter="talkback-1-a", path="checkpoints/1", parent=Checkpoint.live(), run=run, status="rejected"
+    return made_by(
+        run,
+        Checkpoint.objects.create(
+            number=1, adapter="talkback-1-a", path="checkpoints/1", parent=Checkpoint.live(), status="rejected"
+        ),
     )
 
 

@@ -9,6 +9,7 @@ from chat.models import Turn
 from judge import precedence
 from judge.models import Judgement, Vote
 from judge.samples import Reason
+from tests.rows import made_by
 from training import config
 from training.models import Checkpoint, Run, Sample
 from webapp import journey as journeys
@@ -131,7 +132,7 @@ def test_what_was_learned_names_its_checkpoint_and_where_that_stands(make_lesson
     run = Run.objects.create(recipe={}, status="finished")
     if status == "live":
         Checkpoint.live().move("retired")
-    Checkpoint.objects.create(number=7, status=status, run=run, adapter="talkback-7-x")
+    made_by(run, Checkpoint.objects.create(number=7, status=status, adapter="talkback-7-x"))
     told = journey(make_lesson("trained", run=run).turn)
     assert (told.stage, told.label) == ("trained", "taught to talkback@7")
     assert "@7" in told.detail

@@ -15,6 +15,7 @@ from judge import judges, verdicts
 from judge.models import Judgement, Vote
 from judge.samples import Reason
 from tests.conftest import ROOT
+from tests.rows import made_by
 from training import config
 from training.config import Recipe
 from training.models import Checkpoint, Run, Sample
@@ -55,8 +56,8 @@ def trained(make_lesson):
         run = Run.objects.create(recipe={}, status="finished", finished_at=timezone.now())
         lesson = make_lesson("trained", run=run)
         parent = Checkpoint.live()
-        made = Checkpoint.objects.create(
-            number=number, run=run, status=status, adapter=f"talkback-{number}-x", parent=parent
+        made = made_by(
+            run, Checkpoint.objects.create(number=number, status=status, adapter=f"talkback-{number}-x", parent=parent)
         )
         return lesson.turn, made
 
@@ -192,8 +193,8 @@ def test_a_clean_line_that_learned_it_once_more_is_named_and_one_that_left_it_ou
     base = Checkpoint.objects.get(number=0)
     kept = Run.objects.create(**again, learned=[turn.judgement.sample_id])
     left_out = Run.objects.create(**again, learned=[turn.judgement.sample_id + 1000])
-    Checkpoint.objects.create(number=2, run=kept, adapter="talkback-2-x", parent=base)
-    Checkpoint.objects.create(number=3, run=left_out, adapter="talkback-3-x", parent=base)
+    made_by(kept, Checkpoint.objects.create(number=2, adapter="talkback-2-x", parent=base))
+    made_by(left_out, Checkpoint.objects.create(number=3, adapter="talkback-3-x", parent=base))
 
     told = became(turn)["checkpoints"]
 

@@ -6,6 +6,7 @@ from django.urls import reverse
 
 from chat.models import Session
 from judge import membership
+from tests.rows import made_by
 from training import line_recipes, lines
 from training.models import SHARED, Checkpoint, Line, Member, Run, Sample
 from webapp import journey, privacy
@@ -150,12 +151,12 @@ def test_the_export_names_the_line_and_the_word_given(talker, line):
 
 def test_what_went_into_the_shared_line_too_is_counted_and_told(client, talker, line, make_lesson, make_run):
     judgement = make_lesson("trained", run=make_run(line=line))
-    Checkpoint.objects.create(number=1, run=judgement.sample.run, line=line, adapter="a1")
+    made_by(judgement.sample.run, Checkpoint.objects.create(number=1, line=line, adapter="a1"))
     second = judgement.sample
     second.pk, second.line_id, second.origin, second.run = None, SHARED, judgement.turn_id, make_run()
     second._state.adding = True
     second.save()
-    Checkpoint.objects.create(number=2, run=second.run, adapter="a2")
+    made_by(second.run, Checkpoint.objects.create(number=2, adapter="a2"))
     client.force_login(talker)
     page = client.get(reverse("privacy:home"))
     assert [checkpoint.number for checkpoint, _ in page.context["checkpoints"]] == [2, 1]

@@ -7,6 +7,7 @@ import pytest
 from chat.models import Turn
 from core.states import moved
 from judge.models import Judgement
+from tests.rows import made_by
 from training.models import Checkpoint, Run, Sample
 from webapp import live
 
@@ -34,7 +35,7 @@ def test_what_becomes_of_a_sample_shows_at_its_turn(make_lesson):
     run = Run.objects.create(recipe={}, status="running")
     make_lesson("claimed", run=run)
     judgement = Judgement.objects.get(sample__status="claimed")
-    checkpoint = Checkpoint.objects.create(number=3, run=run, adapter="talkback-3-x")
+    checkpoint = made_by(run, Checkpoint.objects.create(number=3, adapter="talkback-3-x"))
     chip = (judgement.turn.session.group, {"type": "chips.changed", "turns": [str(judgement.turn_id)]})
     assert heard(Sample, judgement.sample_id, "claimed") == [chip]
     assert heard(Run, run.pk, "running") == [chip]

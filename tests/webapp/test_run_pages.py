@@ -70,7 +70,7 @@ def test_before_the_first_run_the_list_says_how_one_begins(console):
 def test_a_run_is_one_line_of_what_it_took_and_what_came_of_it(console, make_checkpoint, make_lesson):
     made = make_checkpoint(1)
     now = timezone.now()
-    Run.objects.filter(pk=made.run_id).update(
+    Run.objects.filter(pk=made.run.pk).update(
         metrics=METRICS,
         recipe=config.PRESETS["binary"].model_dump() | {"updates": 2},
         started_at=now - timedelta(minutes=4),

@@ -72,7 +72,7 @@ def test_what_is_let_go_of_loses_its_files_and_nothing_else(stored, tmp_path):
     kept = sorted(entry.name for entry in (tmp_path / "checkpoints").iterdir())
     assert kept == ["5", "6", "7"]
     gone = Checkpoint.objects.get(number=1)
-    assert (gone.status, gone.let_go_at is None, gone.run_id is None) == ("retired", False, False)
+    assert (gone.status, gone.let_go_at is None, Run.that_made(gone) is None) == ("retired", False, False)
     assert Decision.objects.filter(checkpoint=gone, verb="let go").get().reason.endswith("1.0 KiB were freed")
     with pytest.raises(WeightsChanged, match="let go of"):
         checksums.verify(gone)

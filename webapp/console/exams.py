@@ -18,7 +18,7 @@ from judge import asked_again, figures, own, pack, wording
 from judge.models import AskedAgain, Examination, Judgement
 from judge.wording import Meaning, Verdict
 from training import config
-from training.models import Checkpoint
+from training.models import Checkpoint, Run
 from webapp.console import differences
 from webapp.console.differences import Piece
 
@@ -146,7 +146,7 @@ def panel(checkpoint: Checkpoint, user: User) -> Mapping[str, Any] | None:
     exam = Examination.objects.filter(checkpoint=checkpoint).select_related("against").first()
     if exam is None or not (exam.pack or exam.personal or exam.meter):
         return None
-    limits = config.gate_of(checkpoint.run.recipe if checkpoint.run else {})
+    limits = config.gate_of(run.recipe if (run := Run.that_made(checkpoint)) else {})
     rows = [pack.Row.read(row) for row in exam.pack]
     corrections = [own.Row.read(row) for row in exam.personal]
     return {

@@ -77,7 +77,8 @@ def checkpoint(request: HttpRequest, number: int) -> HttpResponse:
     examination = Examination.objects.select_related("against").filter(checkpoint=shown).first()
     line = lineage(shown)
     again, pairs = exams.again(examination, person(request)), exams.pairs(examination)
-    lessons = pooling.judged(shown.run) if shown.run else Judgement.objects.none()
+    run = Run.that_made(shown)
+    lessons = pooling.judged(run) if run else Judgement.objects.none()
     response = render(
         request,
         "console/checkpoint.html",
@@ -96,14 +97,14 @@ def checkpoint(request: HttpRequest, number: int) -> HttpResponse:
             "lessons": lessons.select_related("turn__session", "turn__checkpoint", "sample").order_by(
                 "turn__created_at"
             ),
-            "curves": curves.curves([ancestor.run.metrics for ancestor in line if ancestor.run]) if shown.run else [],
+            "curves": curves.curves([made.metrics for one in line if (made := Run.that_made(one))]) if run else [],
             "decisions": shown.decisions.select_related("by"),
             "live": Checkpoint.live(shown.line_id),
             "previous": promotion.previous(shown.line_id),
             "standing": standing.standing(shown, examination, person(request)),
             "trial": tried.panel(shown, person(request)),
             "panels": panels.panels(shown, person(request)),
-            "reading": recipes.read(shown.run.recipe) if shown.run else None,
+            "reading": recipes.read(run.recipe) if run else None,
         },
     )
     return settled(request, response, shown.status not in (Checkpoint.Status.CANDIDATE, Checkpoint.Status.APPROVED))

@@ -13,7 +13,7 @@ from django.core.management.base import CommandError
 
 from core.errors import TalkbackError
 from training import approvals, discards, exports, imports, promotion, receipts, taints
-from training.models import SHARED, Checkpoint
+from training.models import SHARED, Checkpoint, Run
 from webapp.console.board import span
 from webapp.management.terminal import TerminalCommand
 
@@ -79,7 +79,8 @@ class Command(TerminalCommand):
         for row in rows:
             whose = "" if row.line.is_shared else f"[{row.line_id}] "
             held = "held " if row.is_held and row.status in approvals.WAITS else ""
-            made = f"from {row.parent}, {row.run}" if row.run else ""
+            run = Run.that_made(row)
+            made = f"from {row.parent}, {run}" if run else ""
             said = f"  {row.reason}" if row.status == Checkpoint.Status.REJECTED else ""
             self.stdout.write(f"{row!s:<20} {row.status:<10} {held}{whose}{made}{said}".rstrip())
 
@@ -150,7 +151,7 @@ def told(row: Checkpoint) -> dict[str, Any]:
         "held": row.is_held,
         "pinned": row.pinned,
         "parent": row.parent.number if row.parent else None,
-        "run": row.run_id,
+        "run": run.pk if (run := Run.that_made(row)) else None,
         "reason": row.reason,
         "created_at": row.created_at.isoformat(timespec="seconds"),
         "let_go_at": row.let_go_at.isoformat(timespec="seconds") if row.let_go_at else None,

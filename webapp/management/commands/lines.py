@@ -152,11 +152,11 @@ def told(line: Line) -> dict[str, Any]:
                 "name": str(one),
                 "status": one.status,
                 "reason": one.reason,
-                "run": one.run_id,
+                "run": run.pk if (run := Run.that_made(one)) else None,
                 "adapter": one.adapter,
                 "folder": str(one.folder) if one.folder else None,
             }
-            for one in Checkpoint.objects.filter(line=line).order_by("number")
+            for one in Checkpoint.objects.filter(line=line).select_related("run").order_by("number")
         ],
     }
 

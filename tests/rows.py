@@ -1,0 +1,12 @@
+"""Rows that tests of several rooms make."""
+
+from __future__ import annotations
+
+from training.models import Checkpoint, Run
+
+
+def made_by(run: Run, checkpoint: Checkpoint) -> Checkpoint:
+    """The checkpoint, kept as the one that this run made."""
+    run.checkpoint = checkpoint
+    run.save(update_fields=["checkpoint"])
+    return checkpoint
