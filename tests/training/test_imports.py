@@ -73,7 +73,7 @@ def test_what_is_taken_in_is_a_candidate_with_a_name_and_a_probe_of_its_own(thei
     ana = django_user_model.objects.create_user("ana")
     made = imports.take(theirs, by=ana, key=receipts.public_key(theirs / receipts.PUBLIC))
 
-    assert (made.status, made.number, made.parent.number, made.run) == ("candidate", 1, 0, None)
+    assert (made.status, made.number, made.parent.number, Run.that_made(made)) == ("candidate", 1, 0, None)
     assert made.adapter.startswith("talkback-1-")
     assert sorted(file.name for file in made.folder.iterdir()) == ["adapter_config.json", WEIGHTS]
     checksums.verify(made)
