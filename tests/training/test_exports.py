@@ -15,7 +15,6 @@ from benchmarks.tiny import write_tiny_adapter
 from gpu_workers import exports
 from gpu_workers.learner import Learner
 from tests.rows import made_by
-from tests.tiny import write_tiny_adapter
 from training.models import Checkpoint, Run
 
 PROMPT, RESPONSE = [1, 40, 41, 42, 43], [60, 61, 62, 63, 64, 65, 66, 67]

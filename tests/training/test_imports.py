@@ -17,7 +17,6 @@ from benchmarks.tiny import write_tiny_adapter, write_tiny_model
 from core.errors import TalkbackError
 from gpu_workers.errors import AdapterInvalid
 from tests.rows import made_by
-from tests.tiny import write_tiny_adapter, write_tiny_model
 from tests.training.test_checksums import flip
 from training import checksums, imports, receipts
 from training.imports import NotImportable

@@ -15,7 +15,6 @@ from django.core.management import CommandError, call_command
 
 from benchmarks.tiny import write_tiny_adapter
 from tests.rows import made_by
-from tests.tiny import write_tiny_adapter
 from tests.training.test_checksums import flip
 from training import checksums, receipts
 from training.models import Checkpoint, Decision, Run, Sample

@@ -22,7 +22,6 @@ from gpu_workers import engines
 from gpu_workers.errors import AdapterMissing, EngineUnavailable
 from gpu_workers.stamps import FULL
 from tests.doubles.fake_engine import FakeEngine
-from training import checksums, holding, promotion, repairs
 from training import checksums, discards, holding, promotion, repairs
 from training.holding import Doubtful, Unproven
 from training.models import Checkpoint, Decision, Notice, Run, Sample
