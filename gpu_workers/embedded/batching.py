@@ -11,7 +11,8 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import abc
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -24,10 +25,10 @@ from gpu_workers.embedded.adapters import Adapter
 from gpu_workers.embedded.grammar import Grammar
 from gpu_workers.embedded.metrics import Metrics
 from gpu_workers.embedded.model import Model, Piece
-from gpu_workers.embedded.places import Places
 from gpu_workers.embedded.requests import Ask
-from gpu_workers.embedded.sampling import Dice, Row, draw
-from gpu_workers.embedded.strands import Finish, News, Strand, beyond, chosen, tops
+from gpu_workers.embedded.sampling import Row, Sampler, draw
+from gpu_workers.embedded.scheduler import Scheduler
+from gpu_workers.embedded.sequences import Finish, Sequence, StepOutput, beyond, chosen, tops
 from gpu_workers.embedded.text import Decode, Text
 
 log = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ class Batcher:
     def __init__(
         self,
         model: Model,
-        decode: Callable[[Sequence[int], bool, bool], str],
+        decode: Callable[[abc.Sequence[int], bool, bool], str],
         *,
         max_running: int,
         max_tokens: int,
@@ -71,7 +72,7 @@ class Batcher:
         self.max_running, self.max_tokens = max_running, max_tokens
         self._model, self._decode, self._original = model, decode, original_logprobs
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._places = Places(model.new_kv, max_running=max_running, max_tokens=max_tokens, chunk=chunk)
+        self._scheduler = Scheduler(model.new_kv, max_running=max_running, max_tokens=max_tokens, chunk=chunk)
         self._kept_bytes = kept_bytes
         self._adapters: dict[str, Adapter] = {}
         self._bound_kept()
@@ -97,8 +98,8 @@ class Batcher:
             self._thread.join()
 
     def submit(
-        self, asks: Sequence[tuple[Ask, Callable[[News], None]]], grammars: Sequence[Grammar | None] = ()
-    ) -> list[Strand]:
+        self, asks: abc.Sequence[tuple[Ask, Callable[[StepOutput], None]]], grammars: abc.Sequence[Grammar | None] = ()
+    ) -> list[Sequence]:
         """Queue these; sinks are called on the model's thread. `grammars` are one an ask, or none at all. Raises
         KeyError naming an adapter that is not held."""
         made = []
@@ -110,22 +111,22 @@ class Batcher:
             tokens[: len(ask.ids)] = ask.ids
             decode = self._decoder(p.skip_special_tokens, p.spaces_between_special_tokens)
             text = Text(decode, p.stop, p.no_stop_trim)
-            dice = Dice(p.sampling_seed)
-            strand = Strand(ask, adapter, sink, self._orders, text, dice, tokens, len(ask.ids), grammar)
+            sampler = Sampler(p.sampling_seed)
+            sequence = Sequence(ask, adapter, sink, self._orders, text, sampler, tokens, len(ask.ids), grammar)
             if ask.logprob_start >= 0:  # nothing precedes the first of these tokens: its log-prob is null
-                strand.prompt_logprobs.append((None, ask.ids[ask.logprob_start]))
-                strand.prompt_tops.append(None)
-                strand.prompt_chosen.append(None)
-            made.append(strand)
-        self._calls.put(lambda: self._places.join(made))
+                sequence.prompt_logprobs.append((None, ask.ids[ask.logprob_start]))
+                sequence.prompt_tops.append(None)
+                sequence.prompt_chosen.append(None)
+            made.append(sequence)
+        self._calls.put(lambda: self._scheduler.join(made))
         return made
 
-    def abort(self, strands: Sequence[Strand] | None) -> None:
+    def abort(self, sequences: abc.Sequence[Sequence] | None) -> None:
         """End these, or all (None), with what they have."""
-        self._calls.put(lambda: self._abort(strands))
+        self._calls.put(lambda: self._abort(sequences))
 
     def abort_id(self, rid: str) -> None:
-        self._calls.put(lambda: self._abort([s for s in self._places.strands if s.ask.rid == rid]))
+        self._calls.put(lambda: self._abort([s for s in self._scheduler.sequences if s.ask.rid == rid]))
 
     def pause(self, mode: Literal["abort", "retract", "in_place"]) -> Future[None]:
         return self._call(lambda: self._pause(mode))
@@ -170,26 +171,26 @@ class Batcher:
 
     def counts(self) -> dict[str, float]:
         """How many run, wait and are paused, and how full the memory is; read without waiting for the thread."""
-        places, used = self._places, self._places.used
+        scheduler, used = self._scheduler, self._scheduler.used
         return {
-            "num_running_reqs": 0 if self._paused else len(places.running),
-            "num_queue_reqs": len(places.waiting),
-            "num_paused_reqs": len(places.strands) if self._paused else 0,
+            "num_running_reqs": 0 if self._paused else len(scheduler.running),
+            "num_queue_reqs": len(scheduler.waiting),
+            "num_paused_reqs": len(scheduler.sequences) if self._paused else 0,
             "token_usage": used / self.max_tokens,
             "num_used_tokens": used,
             "max_total_num_tokens": self.max_tokens,
             "lora_adapters_loaded": len(self._adapters),
-            "prefix_cache_sequences": len(places.cache),
+            "prefix_cache_sequences": len(scheduler.cache),
         }
 
     def holdings(self) -> dict[str, float]:
         """Bytes of what lies in memory; read without waiting for the thread."""
-        places, size = self._places, self._model.bytes_per_token
+        scheduler, size = self._scheduler, self._model.bytes_per_token
         adapters = {id(one): one for one in list(self._adapters.values())}
         return {
             "memory_weights_bytes": self._model.bytes,
-            "memory_kv_running_bytes": places.used_by_strands * size,
-            "memory_kv_kept_bytes": places.cache.tokens * size,
+            "memory_kv_running_bytes": scheduler.used_by_sequences * size,
+            "memory_kv_kept_bytes": scheduler.cache.tokens * size,
             "memory_adapters_bytes": sum(adapter.bytes for adapter in adapters.values()),
             "memory_resident_bytes": memory.resident_bytes(),
         }
@@ -226,8 +227,8 @@ class Batcher:
         except Exception as error:
             self.failed = error
             log.exception("the model's thread has failed")
-            for strand in self._places.strands:
-                self._end(strand, {"type": "abort", "message": "The engine has failed.", "status_code": 500})
+            for sequence in self._scheduler.sequences:
+                self._end(sequence, {"type": "abort", "message": "The engine has failed.", "status_code": 500})
             self.on_failure()
 
     def _next_call(self, wait: bool) -> Any:
@@ -247,27 +248,27 @@ class Batcher:
     def _can_step(self) -> bool:
         if self._paused:
             return False
-        places = self._places
-        return bool(places.running) or (bool(places.waiting) and (not self._updates or places.is_answering))
+        scheduler = self._scheduler
+        return bool(scheduler.running) or (bool(scheduler.waiting) and (not self._updates or scheduler.is_answering))
 
     def _settle(self) -> None:
         """Do what waits for sequences to end, and let the next ones in."""
-        if self._updates and (self._paused or not self._places.is_answering):
+        if self._updates and (self._paused or not self._scheduler.is_answering):
             for update in self._updates:
                 self._apply(update)
             self._updates.clear()
         still = []
         for adapter, done in self._unloads:
-            if any(strand.adapter is adapter for strand in self._places.strands):
+            if any(sequence.adapter is adapter for sequence in self._scheduler.sequences):
                 still.append((adapter, done))
             else:
-                self._places.forget(adapter.instance)
+                self._scheduler.forget(adapter.instance)
                 done.set_result(None)
         self._unloads = still
         waiting = []
         for deadline, flushed in self._flushes:
-            if not self._places.strands:
-                self._places.cache.forget()
+            if not self._scheduler.sequences:
+                self._scheduler.cache.forget()
                 flushed.set_result(True)
             elif time.monotonic() >= deadline:
                 flushed.set_result(False)
@@ -275,7 +276,7 @@ class Batcher:
                 waiting.append((deadline, flushed))
         self._flushes = waiting
         if not self._paused:
-            self._places.admit(only_begun=bool(self._updates))
+            self._scheduler.admit(only_begun=bool(self._updates))
 
     def _apply(self, update: _Update) -> None:
         try:
@@ -283,134 +284,134 @@ class Batcher:
         except Exception as error:
             update.done.set_exception(error)
             return
-        self._places.renew()
+        self._scheduler.renew()
         if update.version is not None:
             self.weight_version = update.version
-        update.done.set_result(len(self._places.strands))
+        update.done.set_result(len(self._scheduler.sequences))
 
     def _step(self) -> None:
         """One packed forward, and what follows from it."""
-        planned = self._places.plan()
+        planned = self._scheduler.plan()
         if not planned:
             return
         pieces: list[Piece] = []
         wanted: list[int] = []
         readers = []
         row = 0
-        for strand, n in planned:
-            assert strand.kv is not None
-            start = strand.computed
-            pieces.append(Piece(strand.tokens[start : start + n].tolist(), start, strand.kv, strand.adapter))
-            first = strand.first_scored
-            scored = [i for i in range(start, start + n) if first <= i < strand.prompt_length - 1]
-            is_last = start + n == strand.length
+        for sequence, n in planned:
+            assert sequence.kv is not None
+            start = sequence.computed
+            pieces.append(Piece(sequence.tokens[start : start + n].tolist(), start, sequence.kv, sequence.adapter))
+            first = sequence.first_scored
+            scored = [i for i in range(start, start + n) if first <= i < sequence.prompt_length - 1]
+            is_last = start + n == sequence.length
             rows = [row + i - start for i in scored]
-            if is_last and strand.ask.params.max_new_tokens > 0:
+            if is_last and sequence.ask.params.max_new_tokens > 0:
                 rows.append(row + n - 1)
-            readers.append((strand, scored, is_last, len(wanted), len(rows)))
+            readers.append((sequence, scored, is_last, len(wanted), len(rows)))
             wanted.extend(rows)
             row += n
         self._is_trimmed = False
         began = time.perf_counter()
         logits = self._model.forward(pieces, wanted or [row - 1])
-        drawing: list[tuple[Strand, int]] = []
-        for strand, scored, is_last, at, count in readers:
+        drawing: list[tuple[Sequence, int]] = []
+        for sequence, scored, is_last, at, count in readers:
             if scored:
-                strand.note_prompt(scored, logits[at : at + len(scored)])
+                sequence.note_prompt(scored, logits[at : at + len(scored)])
             if is_last and count > len(scored):
-                drawing.append((strand, at + count - 1))
+                drawing.append((sequence, at + count - 1))
             elif is_last:
-                self._end(strand, {"type": "length", "length": 0})
+                self._end(sequence, {"type": "length", "length": 0})
         if drawing:
             self._draw(drawing, logits)
         self.metrics.step(time.perf_counter() - began, len(drawing))
 
-    def _draw(self, drawing: list[tuple[Strand, int]], logits: Tensor) -> None:
+    def _draw(self, drawing: list[tuple[Sequence, int]], logits: Tensor) -> None:
         rows = []
-        for strand, at in list(drawing):
-            p = strand.ask.params
-            early = strand.output_length < p.min_new_tokens and strand.grammar is None
+        for sequence, at in list(drawing):
+            p = sequence.ask.params
+            early = sequence.output_length < p.min_new_tokens and sequence.grammar is None
             barred = (self._model.eos_ids | p.stop_token_ids) if early else frozenset()
             try:
-                outside = None if strand.grammar is None else strand.grammar.barred()
+                outside = None if sequence.grammar is None else sequence.grammar.barred()
             except ValueError as error:
-                drawing.remove((strand, at))
-                self._end(strand, beyond(error))
+                drawing.remove((sequence, at))
+                self._end(sequence, beyond(error))
                 continue
-            rows.append(Row(p, strand.dice, strand.counts, barred, outside))
+            rows.append(Row(p, sequence.sampler, sequence.counts, barred, outside))
         if not rows:
             return
         ids, logprobs = draw(logits[[at for _, at in drawing]], rows, original=self._original)
         self.metrics.drawn(len(ids))
         now = time.time()
-        for n, (strand, _) in enumerate(drawing):
-            ask, token = strand.ask, ids[n]
-            if strand.prompt_done is None:
-                strand.prompt_done = now
-                self.metrics.first_token(now - strand.arrived)
-                self.metrics.prompt(strand.prompt_length, strand.cached_tokens or 0)
-            strand.tokens[strand.length] = token
-            strand.length += 1
-            strand.counts[token] += 1
-            strand.stamp(self.weight_version)
-            news = strand.news
-            news.ids.append(token)
+        for n, (sequence, _) in enumerate(drawing):
+            ask, token = sequence.ask, ids[n]
+            if sequence.prompt_done is None:
+                sequence.prompt_done = now
+                self.metrics.first_token(now - sequence.arrived)
+                self.metrics.prompt(sequence.prompt_length, sequence.cached_tokens or 0)
+            sequence.tokens[sequence.length] = token
+            sequence.length += 1
+            sequence.counts[token] += 1
+            sequence.stamp(self.weight_version)
+            output = sequence.pending
+            output.ids.append(token)
             if ask.return_logprob:
-                news.logprobs.append((float(logprobs[n, token]), token))
+                output.logprobs.append((float(logprobs[n, token]), token))
                 if ask.top_logprobs:
-                    news.tops += tops(logprobs[n : n + 1], ask.top_logprobs)
+                    output.tops += tops(logprobs[n : n + 1], ask.top_logprobs)
                 if ask.token_ids_logprob:
-                    news.chosen += chosen(logprobs[n : n + 1], ask.token_ids_logprob)
-            finish = self._finish(strand, token)
-            if strand.grammar is not None and finish is None:
+                    output.chosen += chosen(logprobs[n : n + 1], ask.token_ids_logprob)
+            finish = self._finish(sequence, token)
+            if sequence.grammar is not None and finish is None:
                 try:
-                    strand.grammar.take(token)
+                    sequence.grammar.take(token)
                 except ValueError as error:
                     finish = beyond(error)
             if finish is not None:
-                self._end(strand, finish)
-            elif strand.is_due:
-                self._say(strand)
+                self._end(sequence, finish)
+            elif sequence.is_due:
+                self._say(sequence)
 
-    def _finish(self, strand: Strand, token: int) -> Finish | None:
+    def _finish(self, sequence: Sequence, token: int) -> Finish | None:
         """A stop string comes before a stop token, and that before the length: SGLang's order."""
-        p = strand.ask.params
-        heeded = not p.ignore_eos or strand.grammar is not None  # behind the end of a grammar nothing can come
+        p = sequence.ask.params
+        heeded = not p.ignore_eos or sequence.grammar is not None  # behind the end of a grammar nothing can come
         is_stop = heeded and (token in self._model.eos_ids or token in p.stop_token_ids)
         if not is_stop or p.no_stop_trim:
-            matched = strand.text.add(token)
+            matched = sequence.text.add(token)
             if matched is not None:
                 return {"type": "stop", "matched": matched}
         if is_stop:
             return {"type": "stop", "matched": token}
-        if strand.output_length >= p.max_new_tokens:
+        if sequence.output_length >= p.max_new_tokens:
             return {"type": "length", "length": p.max_new_tokens}
         return None
 
-    def _say(self, strand: Strand, finish: Finish | None = None) -> None:
-        news, strand.news = strand.news, News()
-        news.text, news.finish, news.weight_version = strand.text.so_far, finish, self.weight_version
-        strand.sink(news)
+    def _say(self, sequence: Sequence, finish: Finish | None = None) -> None:
+        output, sequence.pending = sequence.pending, StepOutput()
+        output.text, output.finish, output.weight_version = sequence.text.so_far, finish, self.weight_version
+        sequence.sink(output)
 
-    def _end(self, strand: Strand, finish: Finish) -> None:
+    def _end(self, sequence: Sequence, finish: Finish) -> None:
         """Say the last word, give the place back, and keep what was computed for those who begin alike."""
-        self._places.leave(strand, keeps=not self._is_unloading(strand.adapter))
+        self._scheduler.leave(sequence, keeps=not self._is_unloading(sequence.adapter))
         if finish.get("type") != "stop" or not isinstance(finish.get("matched"), str):
-            strand.text.finish()
-        strand.finished = time.time()
-        self.metrics.request(finish["type"], strand.finished - strand.arrived)
-        self._say(strand, finish)
+            sequence.text.finish()
+        sequence.finished = time.time()
+        self.metrics.request(finish["type"], sequence.finished - sequence.arrived)
+        self._say(sequence, finish)
 
     def _is_unloading(self, adapter: Adapter | None) -> bool:
         return adapter is not None and self._adapters.get(adapter.name) is not adapter
 
     # Calls from outside
 
-    def _abort(self, strands: Sequence[Strand] | None) -> None:
-        everything = self._places.strands
-        for strand in everything if strands is None else [s for s in strands if s in everything]:
+    def _abort(self, sequences: abc.Sequence[Sequence] | None) -> None:
+        everything = self._scheduler.sequences
+        for sequence in everything if sequences is None else [s for s in sequences if s in everything]:
             self._end(
-                strand,
+                sequence,
                 {"type": "abort", "message": "Aborted", "status_code": None, "err_type": None},
             )
 
@@ -419,7 +420,7 @@ class Batcher:
         if mode == "abort":
             self._abort(None)
         elif mode == "retract":
-            self.metrics.retracted += self._places.step_back()
+            self.metrics.retracted += self._scheduler.step_back()
 
     def _resume(self) -> None:
         self._paused = None
@@ -442,7 +443,7 @@ class Batcher:
         """Leave to kept sequences what adapters leave of the memory."""
         if self._kept_bytes is not None:
             left = self._kept_bytes - sum(adapter.bytes for adapter in self._adapters.values())
-            self._places.keep_at_most(max(0, left) // self._model.bytes_per_token)
+            self._scheduler.keep_at_most(max(0, left) // self._model.bytes_per_token)
 
     def _decoder(self, skip_special: bool, spaces: bool) -> Decode:
         return lambda ids: self._decode(ids, skip_special, spaces)

@@ -10,15 +10,15 @@ from contextlib import suppress
 from typing import Any
 
 from gpu_workers.embedded.requests import Ask
-from gpu_workers.embedded.strands import Entry, News, Strand
+from gpu_workers.embedded.sequences import Entry, Sequence, StepOutput
 
 
 class Reply:
-    """An answer on the event loop, which the model's thread sends its news to."""
+    """An answer on the event loop, which the model's thread sends its output to."""
 
-    def __init__(self, ask: Ask, arrivals: asyncio.Queue[tuple[Reply, News]], tokenizer: Any) -> None:
+    def __init__(self, ask: Ask, arrivals: asyncio.Queue[tuple[Reply, StepOutput]], tokenizer: Any) -> None:
         self.ask, self.arrivals, self._tokenizer = ask, arrivals, tokenizer
-        self.strand: Strand | None = None
+        self.sequence: Sequence | None = None
         self.finish: dict[str, Any] | None = None
         self._ids: list[int] = []
         self._text = ""
@@ -28,56 +28,56 @@ class Reply:
         self._version = ""
         self._sent_ids = self._sent_text = 0
 
-    def sink(self, loop: asyncio.AbstractEventLoop) -> Callable[[News], None]:
-        def take(news: News) -> None:
+    def sink(self, loop: asyncio.AbstractEventLoop) -> Callable[[StepOutput], None]:
+        def take(output: StepOutput) -> None:
             with suppress(RuntimeError):  # the loop is closed: no reader listens any more
-                loop.call_soon_threadsafe(self.arrivals.put_nowait, (self, news))
+                loop.call_soon_threadsafe(self.arrivals.put_nowait, (self, output))
 
         return take
 
-    def take(self, news: News) -> None:
-        self._ids += news.ids
-        self._text, self._version = news.text, news.weight_version
-        self._logprobs += [self._entry(entry) for entry in news.logprobs]
-        self._tops += [[self._entry(entry) for entry in row] for row in news.tops]
-        self._chosen += [[self._entry(entry) for entry in row] for row in news.chosen]
-        self.finish = news.finish
+    def take(self, output: StepOutput) -> None:
+        self._ids += output.ids
+        self._text, self._version = output.text, output.weight_version
+        self._logprobs += [self._entry(entry) for entry in output.logprobs]
+        self._tops += [[self._entry(entry) for entry in row] for row in output.tops]
+        self._chosen += [[self._entry(entry) for entry in row] for row in output.chosen]
+        self.finish = output.finish
 
     def answer(self, incremental: bool = False) -> dict[str, Any]:
         """SGLang's answer: all so far, or only what is new since the last call."""
-        strand, ask = self.strand, self.ask
-        assert strand is not None
+        sequence, ask = self.sequence, self.ask
+        assert sequence is not None
         first, at = (self._sent_ids, self._sent_text) if incremental else (0, 0)
         self._sent_ids, self._sent_text = len(self._ids), max(len(self._text), self._sent_text)
         meta: dict[str, Any] = {
             "id": ask.rid,
             "finish_reason": self.finish,
-            "prompt_tokens": strand.prompt_length,
+            "prompt_tokens": sequence.prompt_length,
             "weight_version": self._version,
-            "num_retractions": strand.retractions,
+            "num_retractions": sequence.retractions,
             "completion_tokens": len(self._ids),
-            "cached_tokens": strand.cached_tokens or 0,
+            "cached_tokens": sequence.cached_tokens or 0,
             "cached_tokens_details": None,
             "reasoning_tokens": 0,
             "dp_rank": None,
         }
         if ask.return_logprob:
-            self._add_logprobs(meta, strand, first)
+            self._add_logprobs(meta, sequence, first)
         if self.finish is not None:
-            meta["weight_versions"] = strand.versions
-            meta |= _times(strand, len(self._ids))
+            meta["weight_versions"] = sequence.versions
+            meta |= _times(sequence, len(self._ids))
         return {"text": self._text[at:], "output_ids": self._ids[first:], "meta_info": meta}
 
-    def _add_logprobs(self, meta: dict[str, Any], strand: Strand, first: int) -> None:
+    def _add_logprobs(self, meta: dict[str, Any], sequence: Sequence, first: int) -> None:
         ask = self.ask
-        meta["input_token_logprobs"] = [self._entry(entry) for entry in list(strand.prompt_logprobs)]
+        meta["input_token_logprobs"] = [self._entry(entry) for entry in list(sequence.prompt_logprobs)]
         meta["output_token_logprobs"] = self._logprobs[first:]
         meta["output_token_logprobs_length"] = len(self._logprobs)
         if ask.top_logprobs:
-            meta["input_top_logprobs"] = self._rows(strand.prompt_tops)
+            meta["input_top_logprobs"] = self._rows(sequence.prompt_tops)
             meta["output_top_logprobs"] = self._tops[first:]
         if ask.token_ids_logprob:
-            meta["input_token_ids_logprobs"] = self._rows(strand.prompt_chosen)
+            meta["input_token_ids_logprobs"] = self._rows(sequence.prompt_chosen)
             meta["output_token_ids_logprobs"] = self._chosen[first:]
 
     def _rows(self, rows: list[list[Entry] | None]) -> list[list[list[Any]] | None]:
@@ -91,15 +91,15 @@ class Reply:
         return [shown, token, text]
 
 
-def _times(strand: Strand, tokens: int) -> dict[str, Any]:
-    end = strand.finished or time.time()
-    first, started = strand.prompt_done or end, strand.started or end
+def _times(sequence: Sequence, tokens: int) -> dict[str, Any]:
+    end = sequence.finished or time.time()
+    first, started = sequence.prompt_done or end, sequence.started or end
     return {
-        "e2e_latency": end - strand.arrived,
-        "first_token_latency": first - strand.arrived,
-        "queue_time": started - strand.arrived,
+        "e2e_latency": end - sequence.arrived,
+        "first_token_latency": first - sequence.arrived,
+        "queue_time": started - sequence.arrived,
         "decode_throughput": (tokens - 1) / (end - first) if tokens > 1 and end > first else None,
-        "request_received_ts": strand.arrived,
+        "request_received_ts": sequence.arrived,
         "prefill_finished_time": first,
         "request_finished_ts": end,
     }

@@ -1,4 +1,4 @@
-"""How the next token is drawn. Row by row the same, whatever else is in the batch."""
+"""Sampling draws the next token. Each row draws the same, whatever else is in the batch."""
 
 from __future__ import annotations
 
@@ -61,23 +61,23 @@ HUGE = 1e30
 """Beyond any logit, and finite in float32 also when a temperature divides it."""
 
 
-class Dice:
-    """One request's own stream of random numbers: a seed gives the same draws alone and in any company."""
+class Sampler:
+    """One request's stream of random numbers: a seed gives the same draws alone and in any batch."""
 
     def __init__(self, seed: int | None) -> None:
         self._random = random.Random(seed)
 
-    def roll(self) -> float:
+    def uniform(self) -> float:
         return self._random.random()
 
 
 @dataclass(frozen=True)
 class Row:
-    """What drawing must know of one request; `counts` are its output tokens so far, `barred` may not come now, and
+    """One request's inputs to `draw`; `counts` are its output tokens so far, `barred` may not come now, and
     `outside` (V,) is true for what its grammar does not allow."""
 
     params: Params
-    dice: Dice
+    sampler: Sampler
     counts: Counter[int]
     barred: frozenset[int] = frozenset()
     outside: Tensor | None = None
@@ -107,7 +107,7 @@ def draw(logits: Tensor, rows: Sequence[Row], *, original: bool = False) -> tupl
         if row.params.is_greedy:
             ids.append(int(logits[n].argmax()))
         else:
-            ids.append(_pick(_truncate(logprobs[n].exp(), row.params), row.dice.roll()))
+            ids.append(_pick(_truncate(logprobs[n].exp(), row.params), row.sampler.uniform()))
     return ids, logprobs if raw is None else raw
 
 

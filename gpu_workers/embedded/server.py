@@ -23,7 +23,7 @@ from gpu_workers.embedded.keys import Keys
 from gpu_workers.embedded.model import Model, Unservable
 from gpu_workers.embedded.replies import Reply
 from gpu_workers.embedded.requests import Ask, Body, Limits, Malformed, UnknownParameter, read_body
-from gpu_workers.embedded.strands import News
+from gpu_workers.embedded.sequences import StepOutput
 from gpu_workers.errors import AdapterInvalid
 
 log = logging.getLogger(__name__)
@@ -116,17 +116,17 @@ class Server:
 
     def _start(self, body: Body, grammars: list[Grammar | None]) -> list[Reply]:
         loop = asyncio.get_running_loop()
-        arrivals: asyncio.Queue[tuple[Reply, News]] = asyncio.Queue()
+        arrivals: asyncio.Queue[tuple[Reply, StepOutput]] = asyncio.Queue()
         replies = [Reply(ask, arrivals, self.tokenizer) for ask in body.asks]
         try:
-            strands = self.batcher.submit([(reply.ask, reply.sink(loop)) for reply in replies], grammars)
+            sequences = self.batcher.submit([(reply.ask, reply.sink(loop)) for reply in replies], grammars)
         except KeyError as missing:
             held = list(self.batcher.adapters())
             raise ValueError(
                 f"The following requested LoRA adapters are not loaded: {missing.args[0]}\nLoaded adapters: {held}."
             ) from missing
-        for reply, strand in zip(replies, strands, strict=True):
-            reply.strand = strand
+        for reply, sequence in zip(replies, sequences, strict=True):
+            reply.sequence = sequence
         return replies
 
     async def _arrivals(self, replies: list[Reply]) -> AsyncGenerator[Reply, None]:
@@ -134,14 +134,14 @@ class Server:
         open_ = len(replies)
         try:
             while open_:
-                reply, news = await replies[0].arrivals.get()
-                reply.take(news)
-                if news.finish is not None:
+                reply, output = await replies[0].arrivals.get()
+                reply.take(output)
+                if output.finish is not None:
                     open_ -= 1
                 yield reply
         finally:
             if open_:
-                self.batcher.abort([reply.strand for reply in replies if reply.strand and reply.finish is None])
+                self.batcher.abort([reply.sequence for reply in replies if reply.sequence and reply.finish is None])
 
     async def _stream(self, replies: list[Reply], body: Body) -> AsyncIterator[bytes]:
         arrivals = self._arrivals(replies)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections import abc
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ from benchmarks.tiny import write_tiny_adapter, write_tiny_model
 from gpu_workers.embedded.adapters import read_adapter
 from gpu_workers.embedded.batching import Batcher
 from gpu_workers.embedded.model import Model, Piece
-from gpu_workers.embedded.places import CHUNK_BESIDE_EQUAL, CHUNK_BESIDE_HIGHER
 from gpu_workers.embedded.requests import Ask
 from gpu_workers.embedded.sampling import Params
 from gpu_workers.embedded.strands import News, Strand
+from gpu_workers.embedded.scheduler import CHUNK_BESIDE_EQUAL, CHUNK_BESIDE_HIGHER
+from gpu_workers.embedded.sequences import Sequence, StepOutput
+from tests.tiny import write_tiny_adapter, write_tiny_model
 
 DEADLINE_S = 60
 
@@ -27,31 +30,31 @@ class Reader:
 
     def __init__(self) -> None:
         self.ids: list[int] = []
-        self.heard: list[News] = []
+        self.heard: list[StepOutput] = []
         self.finish: dict[str, Any] | None = None
         self.begun, self.ended = threading.Event(), threading.Event()
-        self.strand: Strand | None = None
+        self.sequence: Sequence | None = None
         self.on_token: Callable[[], None] = lambda: None
 
-    def __call__(self, news: News) -> None:
-        self.ids += news.ids
-        self.heard.append(news)
-        if news.ids:
+    def __call__(self, output: StepOutput) -> None:
+        self.ids += output.ids
+        self.heard.append(output)
+        if output.ids:
             self.begun.set()
             self.on_token()
-        if news.finish is not None:
-            self.finish = news.finish
+        if output.finish is not None:
+            self.finish = output.finish
             self.ended.set()
 
     @property
     def cached_tokens(self) -> int:
-        assert self.strand is not None
-        return self.strand.cached_tokens or 0
+        assert self.sequence is not None
+        return self.sequence.cached_tokens or 0
 
     @property
     def versions(self) -> list[dict[str, Any]]:
-        assert self.strand is not None
-        return self.strand.versions
+        assert self.sequence is not None
+        return self.sequence.versions
 
     @property
     def ending(self) -> dict[str, Any]:
@@ -70,7 +73,7 @@ class Desk:
         self.forwards: list[list[Piece]] = []
         run = type(model).forward
 
-        def watched(pieces: Sequence[Piece], wanted: Sequence[int]) -> torch.Tensor:
+        def watched(pieces: abc.Sequence[Piece], wanted: abc.Sequence[int]) -> torch.Tensor:
             self.forwards.append(list(pieces))
             return run(model, pieces, wanted)
 
@@ -80,10 +83,10 @@ class Desk:
         self.batcher.start()
         self._asked = 0
 
-    def ask(self, ids: Sequence[int], *, priority: int = 0, adapter: str | None = None, **params: Any) -> Reader:
+    def ask(self, ids: abc.Sequence[int], *, priority: int = 0, adapter: str | None = None, **params: Any) -> Reader:
         return self.ask_all([ids], priority=priority, adapter=adapter, **params)[0]
 
-    def meanwhile(self, act: Callable[[], object], ids: Sequence[int], **about: Any) -> Reader:
+    def meanwhile(self, act: Callable[[], object], ids: abc.Sequence[int], **about: Any) -> Reader:
         """Ask, and `act` as its first token is told: on the model's thread, so surely before the second is drawn."""
         self.batcher.pause("in_place").result(DEADLINE_S)
         reader = self.ask(ids, **about)
@@ -97,7 +100,7 @@ class Desk:
         return reader
 
     def ask_all(
-        self, prompts: Sequence[Sequence[int]], *, priority: int = 0, adapter: str | None = None, **params: Any
+        self, prompts: abc.Sequence[abc.Sequence[int]], *, priority: int = 0, adapter: str | None = None, **params: Any
     ) -> list[Reader]:
         """Ask all at the same moment."""
         settings = Params(**{"max_new_tokens": 8, "ignore_eos": True, **params})
@@ -106,9 +109,9 @@ class Desk:
         for ids in prompts:
             self._asked += 1
             asks.append(Ask(f"r{self._asked}", tuple(ids), settings, adapter=adapter, priority=priority))
-        strands = self.batcher.submit(list(zip(asks, readers, strict=True)))
-        for reader, strand in zip(readers, strands, strict=True):
-            reader.strand = strand
+        sequences = self.batcher.submit(list(zip(asks, readers, strict=True)))
+        for reader, sequence in zip(readers, sequences, strict=True):
+            reader.sequence = sequence
         return readers
 
 
@@ -290,8 +293,8 @@ def test_an_abort_frees_the_place_at_once(make_desk: Callable[..., Desk]) -> Non
     assert endless.begun.wait(DEADLINE_S)
     next_one = desk.ask([1, 60])
 
-    assert endless.strand is not None
-    desk.batcher.abort([endless.strand])
+    assert endless.sequence is not None
+    desk.batcher.abort([endless.sequence])
 
     assert next_one.wait()
     assert endless.ending["type"] == "abort"
@@ -375,7 +378,7 @@ def test_a_failing_model_ends_every_request_with_an_error(make_desk: Callable[..
     told = threading.Event()
     desk.batcher.on_failure = told.set
 
-    def broken(pieces: Sequence[Piece], wanted: Sequence[int]) -> torch.Tensor:
+    def broken(pieces: abc.Sequence[Piece], wanted: abc.Sequence[int]) -> torch.Tensor:
         raise RuntimeError("out of memory")
 
     model.forward = broken  # type: ignore[method-assign]
@@ -432,9 +435,9 @@ def test_a_reply_is_said_so_many_tokens_at_a_time_and_none_is_left_out(
     make_desk().batcher.submit([(ask, reader)])
     reader.wait()
 
-    assert [len(news.ids) for news in reader.heard] == said
-    assert [len(news.logprobs) for news in reader.heard] == said
-    assert [len(news.tops) for news in reader.heard] == said
+    assert [len(output.ids) for output in reader.heard] == said
+    assert [len(output.logprobs) for output in reader.heard] == said
+    assert [len(output.tops) for output in reader.heard] == said
 
 
 def test_what_was_not_said_yet_is_said_when_a_reply_is_aborted(make_desk: Callable[..., Desk]) -> None:
@@ -449,7 +452,7 @@ def test_what_was_not_said_yet_is_said_when_a_reply_is_aborted(make_desk: Callab
     batcher.submit([(Ask("it", (5, 6, 7), params, interval=100), reader), (Ask("beside", (8, 9, 10), params), beside)])
     reader.wait()
 
-    assert [len(news.ids) for news in reader.heard] == [1, 3]  # of the four that each had by then
+    assert [len(output.ids) for output in reader.heard] == [1, 3]  # of the four that each had by then
     assert reader.ending["type"] == "abort"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from gpu_workers.embedded.sampling import Dice, Params, Row, draw
+from gpu_workers.embedded.sampling import Params, Row, Sampler, draw
 from gpu_workers.types import Sampling
 
 LOGITS = torch.tensor([0.5, 0.25, 0.15, 0.1]).log()  # so that softmax gives these back
@@ -16,7 +16,7 @@ LOGITS = torch.tensor([0.5, 0.25, 0.15, 0.1]).log()  # so that softmax gives the
 
 def shares(count: int = 4000, counts: Counter[int] | None = None, **params: Any) -> dict[int, float]:
     """How often each token is drawn."""
-    row = Row(Params(**params), Dice(1), counts or Counter())
+    row = Row(Params(**params), Sampler(1), counts or Counter())
     drawn: Counter[int] = Counter()
     for _ in range(count // 100):
         drawn.update(draw(LOGITS.repeat(100, 1), [row] * 100)[0])
@@ -46,7 +46,7 @@ def test_a_top_p_of_nothing_leaves_the_likeliest_token() -> None:
 
 
 def test_a_nucleus_wider_than_a_thousand_tokens_is_found_whole() -> None:
-    row = Row(Params(top_p=0.9), Dice(1), Counter())
+    row = Row(Params(top_p=0.9), Sampler(1), Counter())
     drawn = {draw(torch.zeros(1, 5000), [row])[0][0] for _ in range(300)}
 
     assert len(drawn) > 250  # of 4500 equally likely ones
@@ -59,13 +59,13 @@ def test_min_p_is_relative_to_the_most_likely() -> None:
 
 def test_greedy_takes_the_most_likely_and_reports_it_at_temperature_one() -> None:
     for params in (Params(temperature=0), Params(top_k=1, temperature=0.7)):
-        ids, logprobs = draw(LOGITS[None].clone(), [Row(params, Dice(1), Counter())])
+        ids, logprobs = draw(LOGITS[None].clone(), [Row(params, Sampler(1), Counter())])
         assert ids == [0]
         assert logprobs[0].exp().tolist() == pytest.approx([0.5, 0.25, 0.15, 0.1])
 
 
 def test_logprobs_are_of_the_sampling_temperature_unless_the_original_is_asked() -> None:
-    row = Row(Params(temperature=0.5), Dice(1), Counter())
+    row = Row(Params(temperature=0.5), Sampler(1), Counter())
 
     assert draw(LOGITS[None].clone(), [row])[1][0].exp().tolist() == pytest.approx(
         [0.7246, 0.1812, 0.0652, 0.0290], abs=1e-4
@@ -82,7 +82,7 @@ def test_a_repetition_penalty_near_nothing_leaves_shares_that_are_numbers() -> N
     assert shares(counts=seen, repetition_penalty=1e-40) == pytest.approx(
         {0: 0.143, 1: 0.286, 2: 0.286, 3: 0.286}, abs=0.03
     )
-    row = Row(Params(repetition_penalty=1e-40, temperature=1e-6), Dice(1), seen)
+    row = Row(Params(repetition_penalty=1e-40, temperature=1e-6), Sampler(1), seen)
     ids, logprobs = draw(torch.tensor([[3.0, 2.0, 2.0, 2.0]]), [row])
     assert ids[0] in (1, 2, 3)
     assert not logprobs.isnan().any()
@@ -90,7 +90,7 @@ def test_a_repetition_penalty_near_nothing_leaves_shares_that_are_numbers() -> N
 
 def test_penalties_lower_what_was_said() -> None:
     seen = Counter({0: 2})
-    row = Row(Params(frequency_penalty=0.5, presence_penalty=0.25), Dice(1), seen)
+    row = Row(Params(frequency_penalty=0.5, presence_penalty=0.25), Sampler(1), seen)
 
     logprobs = draw(LOGITS[None].clone(), [row])[1][0]
 
@@ -100,7 +100,7 @@ def test_penalties_lower_what_was_said() -> None:
 
 def test_a_repetition_penalty_pushes_both_signs_down() -> None:
     logits = torch.tensor([[2.0, -2.0, 0.5]])
-    row = Row(Params(repetition_penalty=2.0), Dice(1), Counter({0: 1, 1: 1}))
+    row = Row(Params(repetition_penalty=2.0), Sampler(1), Counter({0: 1, 1: 1}))
 
     logprobs = draw(logits, [row])[1][0]
 
@@ -110,17 +110,17 @@ def test_a_repetition_penalty_pushes_both_signs_down() -> None:
 
 
 def test_a_bias_and_a_bar_decide_who_may_come() -> None:
-    biased = Row(Params(temperature=0, logit_bias={3: 100.0}), Dice(1), Counter())
-    barred = Row(Params(temperature=0), Dice(1), Counter(), frozenset({0}))
+    biased = Row(Params(temperature=0, logit_bias={3: 100.0}), Sampler(1), Counter())
+    barred = Row(Params(temperature=0), Sampler(1), Counter(), frozenset({0}))
 
     assert draw(LOGITS.repeat(2, 1), [biased, barred])[0] == [3, 1]
 
 
 def test_rows_do_not_touch_each_other() -> None:
-    plain = Row(Params(sampling_seed=1), Dice(1), Counter())
-    alone = [draw(LOGITS[None].clone(), [Row(Params(), Dice(n), Counter())])[0][0] for n in range(20)]
-    rows = [Row(Params(), Dice(n), Counter()) for n in range(20)]
-    wild = [Row(Params(temperature=1.9, top_p=0.3, frequency_penalty=2.0), Dice(9), Counter({1: 3}))]
+    plain = Row(Params(sampling_seed=1), Sampler(1), Counter())
+    alone = [draw(LOGITS[None].clone(), [Row(Params(), Sampler(n), Counter())])[0][0] for n in range(20)]
+    rows = [Row(Params(), Sampler(n), Counter()) for n in range(20)]
+    wild = [Row(Params(temperature=1.9, top_p=0.3, frequency_penalty=2.0), Sampler(9), Counter({1: 3}))]
 
     together = draw(LOGITS.repeat(22, 1), [plain, *rows, *wild])[0]
 

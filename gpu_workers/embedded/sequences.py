@@ -1,10 +1,10 @@
-"""One sequence on its way through the engine: what was asked, how far it is, and what a step brings it."""
+"""A sequence holds one request while the engine generates: tokens, progress, and the output not yet sent."""
 
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, abc
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from gpu_workers.embedded.adapters import Adapter
 from gpu_workers.embedded.cache import KV
 from gpu_workers.embedded.grammar import Grammar
 from gpu_workers.embedded.requests import Ask
-from gpu_workers.embedded.sampling import Dice
+from gpu_workers.embedded.sampling import Sampler
 from gpu_workers.embedded.text import Text
 
 Finish = dict[str, Any]
@@ -24,8 +24,8 @@ Entry = tuple[float | None, int]  # log-prob and token
 
 
 @dataclass
-class News:
-    """What steps brought to one strand since it last said something. `finish` is set on the last."""
+class StepOutput:
+    """What steps produced for one sequence and the reader has not got yet. `finish` is set on the last."""
 
     ids: list[int] = field(default_factory=list)
     text: str = ""  # all text so far
@@ -37,15 +37,15 @@ class News:
 
 
 @dataclass(eq=False)
-class Strand:
-    """One ask on its way. `tokens` are prompt and output; the first `kv.length` of them are computed."""
+class Sequence:
+    """One request being generated. `tokens` are prompt and output; the first `kv.length` of them are computed."""
 
     ask: Ask
     adapter: Adapter | None
-    sink: Callable[[News], None]
+    sink: Callable[[StepOutput], None]
     order: int
     text: Text
-    dice: Dice
+    sampler: Sampler
     tokens: np.ndarray
     length: int
     grammar: Grammar | None = None
@@ -58,7 +58,7 @@ class Strand:
     prompt_tops: list[list[Entry] | None] = field(default_factory=list)
     prompt_chosen: list[list[Entry] | None] = field(default_factory=list)
     versions: list[dict[str, Any]] = field(default_factory=list)
-    news: News = field(default_factory=News)  # not said yet
+    pending: StepOutput = field(default_factory=StepOutput)  # not said yet
     arrived: float = field(default_factory=time.time)
     started: float | None = None
     prompt_done: float | None = None
@@ -83,7 +83,7 @@ class Strand:
 
     @property
     def is_due(self) -> bool:
-        """Whether the news are said now: with the first token, and with every so many behind it."""
+        """Whether `pending` is sent now: with the first token, and with every `interval` tokens behind it."""
         every = self.ask.interval
         return every > 0 and (self.output_length - 1) % every == 0
 
@@ -97,7 +97,7 @@ class Strand:
         start = self.ask.logprob_start
         return self.length if start < 0 else start + len(self.prompt_logprobs) - 1
 
-    def note_prompt(self, positions: Sequence[int], logits: Tensor) -> None:
+    def note_prompt(self, positions: abc.Sequence[int], logits: Tensor) -> None:
         """Note the log-probs of the prompt tokens that follow `positions`, at temperature 1; `logits` are (P, V)."""
         ids = [int(self.ask.ids[at + 1]) for at in positions]
         sums = logits.logsumexp(-1)  # (P,)
@@ -137,5 +137,5 @@ def tops(logprobs: Tensor, count: int) -> list[list[Entry]]:
     return [list(zip(v, i, strict=True)) for v, i in zip(values.tolist(), ids.tolist(), strict=True)]
 
 
-def chosen(logprobs: Tensor, ids: Sequence[int]) -> list[list[Entry]]:
+def chosen(logprobs: Tensor, ids: abc.Sequence[int]) -> list[list[Entry]]:
     return [list(zip(row, ids, strict=True)) for row in logprobs[:, list(ids)].tolist()]
