@@ -84,7 +84,9 @@ def learner_side(arguments: argparse.Namespace) -> Step:
         views = [
             view
             for first in range(0, len(part), arguments.micro_batch)
-            for view in policy.views(part[first : first + arguments.micro_batch], with_distribution=with_distribution)
+            for view in policy.score_examples(
+                part[first : first + arguments.micro_batch], with_distribution=with_distribution
+            )
         ]
         return float(next(updates(policy, views, rules))["loss"])
 
@@ -147,7 +149,7 @@ def plain_side(arguments: argparse.Namespace) -> Step:
                 Scores(
                     logprobs=logprobs,
                     distance=apart,
-                    old_logprobs=torch.tensor([e.old_logprobs for e in part]),
+                    behaviour_logprobs=torch.tensor([e.behaviour_logprobs for e in part]),
                     start_logprobs=logprobs.detach(),
                     reference_logprobs=reference,
                     teacher_logprobs=teacher,
@@ -235,7 +237,7 @@ def trl_side(arguments: argparse.Namespace) -> Step:
                 w_opd=rules.w_opd,
                 clip=rules.advantage_clip,
             )
-            old = torch.tensor([e.old_logprobs for e in self.part])
+            old = torch.tensor([e.behaviour_logprobs for e in self.part])
             return own * advantages.truncated_importance(start, old, cap=rules.importance_cap)
 
     waiting: list[Any] = []

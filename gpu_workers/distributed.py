@@ -28,7 +28,7 @@ from gpu_workers.branching import Pair
 from gpu_workers.errors import OutOfMemory
 from gpu_workers.head import Divergence
 from gpu_workers.learner import EPSILON, Learner, LoraShape, chosen_dtype
-from gpu_workers.scores import Objective, View, replies
+from gpu_workers.scores import Objective, ScoredExample, replies
 from gpu_workers.types import Example
 
 SUMMED = frozenset({"tokens", "computed"})
@@ -116,18 +116,18 @@ class SharedLearner(Learner):
     # Passes
 
     def each(
-        self, look: Callable[[Sequence[Example]], list[View]], examples: Sequence[Example]
-    ) -> Iterator[list[View]]:
-        """What `look`, a call of `views`, says of each example, a micro-batch of every process's at a time: everyone
-        looks at their part, and all have all."""
+        self, look: Callable[[Sequence[Example]], list[ScoredExample]], examples: Sequence[Example]
+    ) -> Iterator[list[ScoredExample]]:
+        """Score examples with `look`, a call of `score_examples`, a micro-batch of every process's at a time: each
+        process looks at its part, and all get all."""
         for first in range(0, len(examples), self.world * self.micro_batch):
             part = examples[first : first + self.world * self.micro_batch]
             mine = part[self.rank * self.micro_batch : (self.rank + 1) * self.micro_batch]
             # A process without any of its own repeats the last: sharded layers work only while everybody does.
             with self._alone():
                 seen = look(mine or part[-1:])
-            every = self._exchanged([_moved(view, "cpu") for view in seen])
-            yield [_moved(view, self.device) for views in every for view in views][: len(part)]
+            every = self._exchanged([_moved(sample, "cpu") for sample in seen])
+            yield [_moved(sample, self.device) for samples in every for sample in samples][: len(part)]
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -139,7 +139,7 @@ class SharedLearner(Learner):
 
     def forward_backward(
         self,
-        views: Sequence[View],
+        samples: Sequence[ScoredExample],
         objective: Objective,
         *,
         scale: float = 1.0,
@@ -147,18 +147,20 @@ class SharedLearner(Learner):
         answers: Sequence[Answers] = (),
         progress: Callable[[int], None] | None = None,
     ) -> dict[str, float]:
-        """As a Learner's, over all of the group's views, and then its answers; the figures are of all of them too."""
+        """As a Learner's, over all of the group's samples, and then its answers; the figures are of all of them too."""
 
-        def learned(part: Sequence[View], share: float, told: Callable[[int], None] | None) -> dict[str, float]:
+        def learned(
+            part: Sequence[ScoredExample], share: float, told: Callable[[int], None] | None
+        ) -> dict[str, float]:
             return Learner.forward_backward(
                 self, part, objective, scale=scale * share, divergence=divergence, progress=told
             )
 
         def seen(done: int) -> None:
             if progress:
-                progress(min(len(views), done * self.world))
+                progress(min(len(samples), done * self.world))
 
-        figures = self._parted(views, learned, seen, replies(views))
+        figures = self._parted(samples, learned, seen, replies(samples))
         for one in answers:
             said = self.supervise(one.pairs, weights=one.weights, scale=scale * one.scale)
             figures = one.beside(figures, said)
@@ -295,7 +297,7 @@ def merged(parts: Sequence[tuple[int, int, dict[str, float]]]) -> dict[str, floa
     return found
 
 
-def _moved(view: View, device: torch.device | str) -> View:
-    values: dict[str, Any] = {field.name: getattr(view, field.name) for field in fields(view)}
+def _moved(sample: ScoredExample, device: torch.device | str) -> ScoredExample:
+    values: dict[str, Any] = {field.name: getattr(sample, field.name) for field in fields(sample)}
     values |= {name: value.to(device) for name, value in values.items() if isinstance(value, Tensor)}
-    return View(**values)
+    return ScoredExample(**values)

@@ -44,8 +44,8 @@ PRIORITY = 10
 """An engine that is taken in again is as urgent as a reply: people wait for both."""
 
 
-class Lied(EngineUnavailable):
-    """An engine said that it did as it was told, and did not: it gets nothing until it was looked at."""
+class AdapterNotApplied(EngineUnavailable):
+    """An engine confirmed a change and does not answer as changed: it gets no request until it was looked at."""
 
 
 class Router(Engine):
@@ -196,7 +196,7 @@ class Fleet:
             engine = self._engines[worker]
             await engine.load_adapter(name, path)
             if (await engine.adapters()).get(name) != str(path):
-                raise Lied(f"it said that it loaded {name}, and does not hold it.")
+                raise AdapterNotApplied(f"it said that it loaded {name}, and does not hold it.")
             await self._say_alike(worker, name, holders)
             worker.adapters[name] = str(path)
             worker.cannot.discard(name)
@@ -222,7 +222,7 @@ class Fleet:
             with suppress(AdapterMissing):  # another process was quicker
                 await engine.unload_adapter(name)
             if name in await engine.adapters():
-                raise Lied(f"it said that it let go of {name}, and holds it.")
+                raise AdapterNotApplied(f"it said that it let go of {name}, and holds it.")
             return True
 
         async def load(worker: Worker) -> None:
@@ -270,7 +270,7 @@ class Fleet:
         async def pause(worker: Worker) -> bool:
             await self._engines[worker].pause(mode)
             if await self._engines[worker].ready():
-                raise Lied("it said that it paused, and takes requests.")
+                raise AdapterNotApplied("it said that it paused, and takes requests.")
             return True
 
         async def resume(worker: Worker) -> None:
@@ -475,14 +475,14 @@ class Fleet:
         holds = await engine.adapters()
         if others and (lacks := wanted.items() - holds.items()):
             name = min(lacks)[0]
-            raise Lied(f"It said that it loaded {name}, and does not hold it.")
+            raise AdapterNotApplied(f"It said that it loaded {name}, and does not hold it.")
         return holds
 
     async def _say_alike(self, worker: Worker, adapter: str, others: Sequence[Worker]) -> None:
         """Hold what a worker that is to answer with an adapter says of some ids against what one says that does.
 
-        Raises Lied, and lets go of it there, where it does nothing, or something else. Each is measured from its own
-        base. Where the bases are nearly as far apart as the adapter is from them nothing can be told, and the
+        Raises AdapterNotApplied, and unloads it there, where it does nothing, or something else. Each is measured from
+        its own base. Where the bases are nearly as far apart as the adapter is from them nothing can be told, and the
         checkpoint's own proof follows (training.holding)."""
         if not others:
             return
@@ -510,7 +510,9 @@ class Fleet:
         if off > OFF:
             with suppress(AdapterMissing):
                 await self._engines[worker].unload_adapter(adapter)  # so that the next look loads it anew
-            raise Lied(f"it holds {adapter}, and what it says with it is {off:.0%} off what {others[0]} says.")
+            raise AdapterNotApplied(
+                f"it holds {adapter}, and what it says with it is {off:.0%} off what {others[0]} says."
+            )
         log.info("%s answers with %s as %s does (%.1f%% off)", worker, adapter, others[0], 100 * off)
 
     async def _everywhere(
@@ -581,7 +583,7 @@ class Fleet:
 
 def _is_gone(failure: Exception) -> bool:
     """Whether no server answered, rather than one that said no or did not do as it said."""
-    return isinstance(failure, EngineUnavailable) and not isinstance(failure, (NoRoom, Lied))
+    return isinstance(failure, EngineUnavailable) and not isinstance(failure, (NoRoom, AdapterNotApplied))
 
 
 async def members(engine: Engine | Fleet) -> list[Engine]:

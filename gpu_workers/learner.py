@@ -28,7 +28,7 @@ from gpu_workers.branching import LONGEST, Pair, Tree, takes_trees, together
 from gpu_workers.errors import AdapterInvalid, NothingLearned, OutOfMemory
 from gpu_workers.head import Divergence, Head
 from gpu_workers.layers import slim
-from gpu_workers.scores import Objective, Scores, View, padded, replies
+from gpu_workers.scores import Objective, ScoredExample, Scores, padded, replies
 from gpu_workers.types import Example
 
 
@@ -220,23 +220,23 @@ class Learner:
         with self._as_base() as base:
             return self._scored(base, pairs)[0][0].tolist()
 
-    def view(
+    def score_example(
         self,
         example: Example,
         *,
         teacher: Literal["base", "policy"] = "base",
         with_distribution: bool = True,
-    ) -> View:
-        """`views` of one example."""
-        return self.views([example], teacher=teacher, with_distribution=with_distribution)[0]
+    ) -> ScoredExample:
+        """`score_examples` of one example."""
+        return self.score_examples([example], teacher=teacher, with_distribution=with_distribution)[0]
 
-    def views(
+    def score_examples(
         self,
         examples: Sequence[Example],
         *,
         teacher: Literal["base", "policy"] = "base",
         with_distribution: bool = True,
-    ) -> list[View]:
+    ) -> list[ScoredExample]:
         """What the frozen models say of each example. Call it before the run's first update, and keep it. The last
         hidden states of all of them are held until it returns, so it is for a micro-batch or a few.
 
@@ -251,7 +251,7 @@ class Learner:
 
     def _views(
         self, examples: Sequence[Example], teacher: Literal["base", "policy"], with_distribution: bool
-    ) -> list[View]:
+    ) -> list[ScoredExample]:
         of_base: dict[tuple[int, str], Pair] = {}
         of_policy: dict[tuple[int, str], Pair] = {}
         for at, example in enumerate(examples):
@@ -275,7 +275,9 @@ class Learner:
             found |= zip([names[at] for at in part], self._scored(causal, [pairs[at] for at in part]), strict=True)
         return found
 
-    def _seen(self, example: Example, at: int, seen: Mapping[tuple[int, str], Read], with_distribution: bool) -> View:
+    def _seen(
+        self, example: Example, at: int, seen: Mapping[tuple[int, str], Read], with_distribution: bool
+    ) -> ScoredExample:
         """`seen` is what the base says of the reply ("reference"), the policy ("start") where it is not the base, and
         the teacher where there is one, each by the example's place."""
         reference, target = seen[at, "reference"]
@@ -288,13 +290,13 @@ class Learner:
         if not with_distribution:
             target = target.new_zeros(0, target.shape[1])
         apart = 0.0 if taught is None else float((taught - start).abs().mean())
-        return View(example, reference, start, taught, target, apart)
+        return ScoredExample(example, reference, start, taught, target, apart)
 
     # A step
 
     def forward_backward(
         self,
-        views: Sequence[View],
+        samples: Sequence[ScoredExample],
         objective: Objective,
         *,
         scale: float = 1.0,
@@ -302,20 +304,20 @@ class Learner:
         answers: Sequence[Answers] = (),
         progress: Callable[[int], None] | None = None,
     ) -> dict[str, float]:
-        """Add the gradient of scale · (mean loss over the views + the losses of `answers`). Which of them go through
+        """Add the gradient of scale · (mean loss over the samples + the losses of `answers`). Which of them go through
         the model together changes nothing but rounding; what they begin with alike goes through it once.
 
         `objective` turns each micro-batch's Scores into its mean loss and figures. `divergence` says how far
         policy and teacher are apart at a position; without one, Scores.distance is 0. `progress` is called with
-        the number of views done. Returns the figures (means over the views, but for what is rehearsed; the extreme
+        the number of samples done. Returns the figures (means over the samples, but for what is rehearsed; the extreme
         where a name ends in _max or _min) with "loss", "entropy", "tokens", "computed" (positions that went through the
         model), "seconds", and the loss of each of `answers` by its name. Raises NothingLearned when the loss is no
         number, and OutOfMemory, both with nothing changed; OutOfMemory drops the gradients gathered before it too.
         """
-        if not views:
-            raise ValueError("nothing to learn from: no views")
+        if not samples:
+            raise ValueError("nothing to learn from: no samples")
         with self._room():
-            return self._gather(views, objective, answers, scale, divergence, progress)
+            return self._gather(samples, objective, answers, scale, divergence, progress)
 
     def supervise(
         self, pairs: Sequence[Pair], *, weights: Sequence[Sequence[float]] | None = None, scale: float = 1.0
@@ -334,31 +336,31 @@ class Learner:
 
     def _gather(
         self,
-        views: Sequence[View],
+        samples: Sequence[ScoredExample],
         objective: Objective | None,
         answers: Sequence[Answers],
         scale: float,
         divergence: Divergence | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> dict[str, float]:
-        """Both, part by part; an objective is for views alone."""
+        """Both, part by part; an objective is for samples alone."""
         began = time.monotonic()
-        pairs: list[Pair] = [(view.example.prompt_ids, view.example.response_ids) for view in views]
+        pairs: list[Pair] = [(sample.example.prompt_ids, sample.example.response_ids) for sample in samples]
         told_of = [(one, place) for one in answers for place in range(len(one.pairs))]
         pairs += [one.pairs[place] for one, place in told_of]
-        learns = [any(view.example.mask or [1.0]) for view in views]  # what has no token to learn is in no mean
-        told = replies(views)
+        learns = [any(sample.example.mask or [1.0]) for sample in samples]  # what has no token to learn is in no mean
+        told = replies(samples)
         totals = {"loss": 0.0, "computed": 0.0}
         done = 0
         for part in self._together(pairs):
             hidden, positions = self._branching_hidden(self.causal, [pairs[at] for at in part])
             rows = dict(zip(part, hidden.split([len(pairs[at][1]) for at in part]), strict=True))
-            mine, theirs = [at for at in part if at < len(views)], [at for at in part if at >= len(views)]
+            mine, theirs = [at for at in part if at < len(samples)], [at for at in part if at >= len(samples)]
             losses: list[Tensor] = []
             if objective and mine:
-                scores, entropy = self._scores([views[at] for at in mine], [rows[at] for at in mine], divergence)
+                scores, entropy = self._scores([samples[at] for at in mine], [rows[at] for at in mine], divergence)
                 loss, figures = objective(scores)
-                losses.append(_sound(loss, "sample", mine) * (sum(learns[at] for at in mine) / len(views)))
+                losses.append(_sound(loss, "sample", mine) * (sum(learns[at] for at in mine) / len(samples)))
                 heard = [row for row, at in enumerate(mine) if told[at]]
                 if 0 < len(heard) < len(mine):
                     with torch.no_grad():
@@ -367,7 +369,9 @@ class Learner:
                 if heard:
                     _add(totals, figures | {"entropy": entropy[heard].mean()}, share)
             for one in answers:
-                places = {told_of[at - len(views)][1]: rows[at] for at in theirs if told_of[at - len(views)][0] is one}
+                places = {
+                    told_of[at - len(samples)][1]: rows[at] for at in theirs if told_of[at - len(samples)][0] is one
+                }
                 if not places:
                     continue
                 missed = self._missed(one, places)
@@ -401,16 +405,16 @@ class Learner:
         )
 
     def _scores(
-        self, views: Sequence[View], hidden: Sequence[Tensor], divergence: Divergence | None
+        self, samples: Sequence[ScoredExample], hidden: Sequence[Tensor], divergence: Divergence | None
     ) -> tuple[Scores, Tensor]:
-        """Of views and the states, (T, D) each, that predict their replies; with the mean entropy of each, (B,)."""
+        """of samples and the states, (T, D) each, that predict their replies; with the mean entropy of each, (B,)."""
         lengths = [len(one) for one in hidden]
-        ids = torch.tensor([i for view in views for i in view.example.response_ids], device=self.device)
-        target = torch.cat([view.target_hidden for view in views])  # (N, D)
+        ids = torch.tensor([i for sample in samples for i in sample.example.response_ids], device=self.device)
+        target = torch.cat([sample.target_hidden for sample in samples])  # (N, D)
         if divergence is not None and len(target) != len(ids):
-            raise ValueError("a distribution is to be learned, and these views were taken without one")
+            raise ValueError("a distribution is to be learned, and these examples were scored without one")
         flat, distance, entropy = self._head(torch.cat(list(hidden)), ids, target, divergence)
-        scores = Scores.of(views, flat.split(lengths), distance.split(lengths))
+        scores = Scores.of(samples, flat.split(lengths), distance.split(lengths))
         surprise = padded(entropy.split(lengths))
         return scores, (surprise * scores.mask).sum(-1) / scores.mask.sum(-1).clamp(min=1)
 

@@ -13,8 +13,8 @@ from gpu_workers.types import Example
 
 
 @dataclass(frozen=True)
-class View:
-    """An example as the frozen models see it. It does not change while a run updates the policy."""
+class ScoredExample:
+    """An example with the frozen models' log-probs. It does not change while a run updates the policy."""
 
     example: Example
     reference_logprobs: Tensor  # (T,) the base's
@@ -31,7 +31,7 @@ class Scores:
 
     logprobs: Tensor  # (B, T) under training
     distance: Tensor  # (B, T) the policy's divergence from its teacher, or from the base where there is no teacher
-    old_logprobs: Tensor  # (B, T) recorded when served
+    behaviour_logprobs: Tensor  # (B, T) recorded when served
     start_logprobs: Tensor  # (B, T)
     reference_logprobs: Tensor  # (B, T)
     teacher_logprobs: Tensor  # (B, T) 0 where there is no teacher
@@ -41,9 +41,11 @@ class Scores:
     weight: Tensor  # (B,)
 
     @classmethod
-    def of(cls, views: Sequence[View], logprobs: Sequence[Tensor], distance: Sequence[Tensor] | None = None) -> Scores:
-        """The views beside the policy's log-probs of their replies and its distances, (T,) each; no distances are 0."""
-        examples, device = [view.example for view in views], logprobs[0].device
+    def of(
+        cls, samples: Sequence[ScoredExample], logprobs: Sequence[Tensor], distance: Sequence[Tensor] | None = None
+    ) -> Scores:
+        """Pad samples and the policy's log-probs of their replies and its distances, (T,) each; no distances are 0."""
+        examples, device = [sample.example for sample in samples], logprobs[0].device
 
         def numbers(values: Sequence[float]) -> Tensor:
             return torch.tensor(list(values), dtype=torch.float32, device=device)
@@ -52,13 +54,15 @@ class Scores:
         return cls(
             logprobs=padded(logprobs),
             distance=padded([torch.zeros_like(one) for one in logprobs] if distance is None else distance),
-            old_logprobs=padded([numbers(e.old_logprobs) for e in examples]),
-            start_logprobs=padded([view.start_logprobs for view in views]),
-            reference_logprobs=padded([view.reference_logprobs for view in views]),
+            behaviour_logprobs=padded([numbers(e.behaviour_logprobs) for e in examples]),
+            start_logprobs=padded([sample.start_logprobs for sample in samples]),
+            reference_logprobs=padded([sample.reference_logprobs for sample in samples]),
             teacher_logprobs=padded(
                 [
-                    torch.zeros_like(view.start_logprobs) if view.teacher_logprobs is None else view.teacher_logprobs
-                    for view in views
+                    torch.zeros_like(sample.start_logprobs)
+                    if sample.teacher_logprobs is None
+                    else sample.teacher_logprobs
+                    for sample in samples
                 ]
             ),
             mask=padded([numbers(e.mask or [1.0] * len(e.response_ids)) for e in examples]),
@@ -74,10 +78,10 @@ class Scores:
         return Scores(*(getattr(self, field.name)[list(rows)] for field in fields(self)))
 
 
-def replies(views: Sequence[View]) -> list[bool]:
+def replies(samples: Sequence[ScoredExample]) -> list[bool]:
     """Of which of these figures speak: of replies, and of what is rehearsed only where there is nothing else."""
-    turns = [view.example.kind == "turn" for view in views]
-    return turns if any(turns) else [True] * len(views)
+    turns = [sample.example.kind == "turn" for sample in samples]
+    return turns if any(turns) else [True] * len(samples)
 
 
 Objective = Callable[[Scores], tuple[Tensor, dict[str, Tensor]]]

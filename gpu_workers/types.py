@@ -96,7 +96,7 @@ class Example:
 
     prompt_ids: Sequence[int]
     response_ids: Sequence[int]
-    old_logprobs: Sequence[float]  # T = 1, under the checkpoint that served it
+    behaviour_logprobs: Sequence[float]  # T = 1, under the checkpoint that served it
     mask: Sequence[float] = field(default=())  # 1 learns, 0 does not; empty means all ones
     teacher_prompt_ids: Sequence[int] | None = None  # the hinted prompt; None: no teacher
     reward: float = 0.0
@@ -118,9 +118,9 @@ class Example:
     def __post_init__(self) -> None:
         if not self.prompt_ids or not self.response_ids:
             raise ValueError("an example needs a prompt and a response")
-        for name in ("old_logprobs", "mask", "rewards"):
+        for name in ("behaviour_logprobs", "mask", "rewards"):
             values = getattr(self, name)
-            if (name == "old_logprobs" or values) and len(values) != len(self.response_ids):
+            if (name == "behaviour_logprobs" or values) and len(values) != len(self.response_ids):
                 raise ValueError(f"{name} has {len(values)} entries for {len(self.response_ids)} response tokens")
         if self.rewrite is not None and not all(self.rewrite):
             raise ValueError("a rewrite needs a prompt and an answer")

@@ -472,8 +472,8 @@ def _moved_on_own(exam: Examination, engine: Engine, limits: Gate) -> list[float
 
     async def change(sample: Sample) -> float:
         after = await asking.score(exam.checkpoint, engine, sample.prompt_ids, sample.response_ids)
-        if sample.checkpoint_id == exam.against_id and len(sample.old_logprobs) == len(sample.response_ids):
-            return after - statistics.mean(sample.old_logprobs)  # live served it: that was measured then
+        if sample.checkpoint_id == exam.against_id and len(sample.behaviour_logprobs) == len(sample.response_ids):
+            return after - statistics.mean(sample.behaviour_logprobs)  # live served it: that was measured then
         return after - await asking.score(exam.against, engine, sample.prompt_ids, sample.response_ids)
 
     async def changes() -> list[float]:

@@ -82,7 +82,7 @@ class Reason(StrEnum):
 SUPERSEDED = "superseded by a later verdict"
 
 NOTHING: dict[str, Any] = {
-    "prompt_ids": [], "response_ids": [], "mask": [], "old_logprobs": [], "sampled_logprobs": [], "rewards": [],
+    "prompt_ids": [], "response_ids": [], "mask": [], "behaviour_logprobs": [], "sampled_logprobs": [], "rewards": [],
     "teacher_prompt_ids": None, "rewrite_ids": None, "person": "", "conversation": None,
 }  # fmt: skip
 """A sample without what was said in it: what stays is that there was one."""
@@ -124,7 +124,7 @@ def drafted(
     turn: Turn,
     reward: int,
     lesson: Lesson | None,
-    old_logprobs: Sequence[float],
+    behaviour_logprobs: Sequence[float],
     mask: Sequence[int] = (),
     rewards: Sequence[int] = (),
     rewrite_ids: Sequence[int] = (),
@@ -142,9 +142,14 @@ def drafted(
     """
     if not (any(rewards) if rewards else reward) and lesson is None and not rewrite_ids:
         raise ValueError("a sample without a signal would fill a batch and teach nothing")
-    named = {"old_logprobs": old_logprobs, "sampled log-probs": turn.logprobs, "mask": mask, "rewards": rewards}
+    named = {
+        "behaviour_logprobs": behaviour_logprobs,
+        "sampled log-probs": turn.logprobs,
+        "mask": mask,
+        "rewards": rewards,
+    }
     for name, values in named.items():
-        if len(values) != len(turn.response_ids) and (values or name == "old_logprobs"):
+        if len(values) != len(turn.response_ids) and (values or name == "behaviour_logprobs"):
             raise ValueError(f"{len(values)} {name} for {len(turn.response_ids)} response tokens")
     return Sample(
         person=str(turn.session.user_id),
@@ -153,7 +158,7 @@ def drafted(
         prompt_ids=turn.prompt_ids,
         response_ids=turn.response_ids,
         mask=list(mask),
-        old_logprobs=list(old_logprobs),
+        behaviour_logprobs=list(behaviour_logprobs),
         sampled_logprobs=turn.logprobs,
         temperature=turn.sampling.get("temperature", 1.0),
         teacher_prompt_ids=None if lesson is None else list(lesson.prompt_ids),

@@ -73,7 +73,7 @@ class Lesson:
 class Reading:
     """The served reply at T = 1: as it was meant, and under each hint."""
 
-    old_logprobs: tuple[float, ...]  # under the prompt and the checkpoint that served it, one a response id
+    behaviour_logprobs: tuple[float, ...]  # under the prompt and the checkpoint that served it, one a response id
     lessons: tuple[Lesson, ...] = ()
     top: Top = ()  # what it would have said itself: the likeliest tokens at each place, where there is a choice
     better: tuple[float, ...] = ()  # of the better reply under the plain prompt, where one is known
@@ -89,7 +89,7 @@ class Reading:
 
     def gain(self, lesson: Lesson, reward: int | None) -> float:
         """Nats a token by which it moves the teacher in the wanted direction."""
-        return hints.gain(self.old_logprobs, lesson.logprobs, reward)
+        return hints.gain(self.behaviour_logprobs, lesson.logprobs, reward)
 
     def measured(self, lesson: Lesson, reward: int | None) -> Measured:
         """All that a choice among wordings goes by."""
@@ -204,7 +204,7 @@ def heat_map(turn: Turn, reading: Reading, lesson: Lesson, renderer: Renderer, *
     said = {"choice": choice} if choice else {}
     return said | {
         "tokens": [renderer.decode([token]) for token in turn.response_ids],
-        "old_logprobs": list(reading.old_logprobs),
+        "old_logprobs": list(reading.behaviour_logprobs),
         "logprobs": list(lesson.logprobs),
     }
 

@@ -214,7 +214,7 @@ def reach(turn: Turn, seen: Evidence, *, who: Panel, engine: Engine, renderer: R
         clean.turn,
         reward,
         taught,
-        reading.old_logprobs,
+        reading.behaviour_logprobs,
         mask=clean.mask,
         rewards=rewards,
         rewrite_ids=rewrite_ids,

@@ -14,26 +14,26 @@ def combined(
     reward: Tensor,  # (B,) judged reward, -1, 0 or 1; or (B, T) where a person marked words: 0 where none is
     has_teacher: Tensor,  # (B,) 1 where an accepted hint gave this sample a teacher
     teacher_logprobs: Tensor,  # (B, T) log π_T(y_t | s + hint); anything at all where there is no teacher
-    old_logprobs: Tensor,  # (B, T) log π_old(y_t | s), at temperature 1
+    start_logprobs: Tensor,  # (B, T) log π_s(y_t | s) of the policy that the run starts from
     *,
     w_rl: float,
     w_opd: float,
     clip: float | None = 1.0,
 ) -> Tensor:
-    """A_t = w_rl · r_t + w_opd · has_teacher · clip(log π_T − log π_old, ±clip), (B, T); method.md, section 2.
+    """A_t = w_rl · r_t + w_opd · has_teacher · clip(log π_T − log π_s, ±clip), (B, T); method.md, section 2.
 
     r_t is the reply's one reward at every token, or each token's own: marks reward words of it, and leave the
     teacher's term as it is.
     Without a teacher the second term is exactly 0, whatever stands in `teacher_logprobs`, NaN included: no noise
     takes the teacher's place. `clip=None` leaves the gap as it is. Shapes that disagree raise ValueError.
     """
-    if teacher_logprobs.shape != old_logprobs.shape:
-        raise ValueError(f"teacher {tuple(teacher_logprobs.shape)} and old {tuple(old_logprobs.shape)} disagree")
-    if reward.shape not in (old_logprobs.shape, old_logprobs.shape[:1]):
+    if teacher_logprobs.shape != start_logprobs.shape:
+        raise ValueError(f"teacher {tuple(teacher_logprobs.shape)} and start {tuple(start_logprobs.shape)} disagree")
+    if reward.shape not in (start_logprobs.shape, start_logprobs.shape[:1]):
         raise ValueError(f"reward {tuple(reward.shape)} is neither one a reply nor one a token")
-    if has_teacher.shape != old_logprobs.shape[:1]:
-        raise ValueError(f"has_teacher must be ({old_logprobs.shape[0]},)")
-    gap = teacher_logprobs - old_logprobs  # (B, T)
+    if has_teacher.shape != start_logprobs.shape[:1]:
+        raise ValueError(f"has_teacher must be ({start_logprobs.shape[0]},)")
+    gap = teacher_logprobs - start_logprobs  # (B, T)
     if clip is not None:
         gap = gap.clamp(-clip, clip)
     taught = torch.where(has_teacher.bool()[:, None], gap, torch.zeros_like(gap))  # (B, T)

@@ -97,9 +97,9 @@ def hold(checkpoint: Checkpoint, *, by: User | None, reason: str) -> None:
         current = _held_still(checkpoint)
         if current.status not in WAITS:
             raise IllegalMove(f"{current} is {current.status}: only what waits for a yes can be held.")
-        if current.is_held:
+        if current.is_on_hold:
             raise IllegalMove(_held(current, _last(current, Verb.HOLD)))
-        Checkpoint.objects.filter(pk=current.pk).update(is_held=True)
+        Checkpoint.objects.filter(pk=current.pk).update(is_on_hold=True)
         Decision.objects.create(checkpoint=current, verb=Verb.HOLD, by=by, reason=reason)
     checkpoint.refresh_from_db()
 
@@ -108,9 +108,9 @@ def release(checkpoint: Checkpoint, *, by: User | None, reason: str = "") -> Non
     """Let it wait for a yes again; each listener hears that it does. Raises IllegalMove when it is not on hold."""
     with transaction.atomic():
         current = _held_still(checkpoint)
-        if not current.is_held or current.status not in WAITS:
+        if not current.is_on_hold or current.status not in WAITS:
             raise IllegalMove(f"{current} is {current.status} and not held: there is nothing to release.")
-        Checkpoint.objects.filter(pk=current.pk).update(is_held=False)
+        Checkpoint.objects.filter(pk=current.pk).update(is_on_hold=False)
         Decision.objects.create(checkpoint=current, verb=Verb.RELEASE, by=by, reason=reason)
         current.announce()
     checkpoint.refresh_from_db()
@@ -119,7 +119,7 @@ def release(checkpoint: Checkpoint, *, by: User | None, reason: str = "") -> Non
 def standing(checkpoint: Checkpoint) -> Standing:
     """What a person who is about to say yes must know."""
     held = _last(checkpoint, Verb.HOLD)
-    hold = held if checkpoint.is_held else None
+    hold = held if checkpoint.is_on_hold else None
     first = _last(checkpoint, Verb.ENDORSE)
     if first is not None and (first.by_id is None or (held is not None and held.pk > first.pk)):
         first = None  # a hold makes a first yes void, and so does an account that is gone
@@ -127,7 +127,7 @@ def standing(checkpoint: Checkpoint) -> Standing:
         policy = policies.of(checkpoint.line_id)
     except PolicyInvalid as failure:
         return Standing(None, first, hold, (f"The line's policy is to be mended first. {failure}",))
-    blocks = [_held(checkpoint, hold)] if checkpoint.is_held else []
+    blocks = [_held(checkpoint, hold)] if checkpoint.is_on_hold else []
     if policy.trial_required and not checkpoint.trials.filter(outcome__in=SERVES).exists():
         blocks.append(f"{checkpoint} must be tried first: its line wants a trial that came out better, or no worse.")
     return Standing(policy, first if policy.second_approver else None, hold, tuple(blocks))

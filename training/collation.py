@@ -37,7 +37,7 @@ def examples(
             Example(
                 prompt_ids=sample.prompt_ids,
                 response_ids=sample.response_ids,
-                old_logprobs=sample.old_logprobs,
+                behaviour_logprobs=sample.behaviour_logprobs,
                 mask=sample.mask,
                 teacher_prompt_ids=sample.teacher_prompt_ids,
                 reward=sample.reward,
@@ -72,7 +72,7 @@ def _cut(example: Example, tokens: int | None) -> Example:
         prompt_ids=[*example.prompt_ids, *before],
         teacher_prompt_ids=None if taught is None else [*taught, *before],
         response_ids=example.response_ids[part],
-        old_logprobs=example.old_logprobs[part],
+        behaviour_logprobs=example.behaviour_logprobs[part],
         mask=example.mask[part],
         rewards=example.rewards[part],
         whole=(example.prompt_ids, example.response_ids[:most]) if all(example.mask[:most]) else None,

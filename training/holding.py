@@ -58,8 +58,8 @@ _believed: WeakKeyDictionary[Engine, dict[str, tuple[int, float]]] = WeakKeyDict
 """Of each engine: the names it has answered for as it should, after how many of its failures, and when."""
 
 
-class Doubtful(EngineUnavailable):
-    """The engine says that it holds what it was asked for, and does not answer with it: no person is answered."""
+class AdapterUnverified(EngineUnavailable):
+    """The engine reports the adapter as loaded and does not answer with it: no person is answered."""
 
 
 class Unproven(TalkbackError):
@@ -125,8 +125,9 @@ async def load(checkpoint: Checkpoint, engine: Engine, *, makes_room: bool = Tru
 
 
 async def _prove_again(checkpoint: Checkpoint, engine: Engine) -> None:
-    """Prove what answers people, or may, and had to be loaded again. Raises Doubtful, and lets go of it, when it fails:
-    who waits for it waits for the next repair, which has others answer. A candidate's proof is the exam's."""
+    """Prove what answers people, or may, and had to be loaded again. Raises AdapterUnverified, and
+    unloads it, when it fails: a reply that needs it waits for the next repair, which has others answer. A candidate's
+    proof is the exam's."""
     if checkpoint.status == Checkpoint.Status.CANDIDATE or not checkpoint.probe.get("logprobs"):
         return
     proof = await prove(checkpoint, engine)
@@ -138,7 +139,7 @@ async def _prove_again(checkpoint: Checkpoint, engine: Engine) -> None:
             await engine.unload_adapter(checkpoint.adapter)
     else:
         await engine.update_weights(settings.MODEL, version=BASE)
-    raise Doubtful(f"The engine does not answer with {checkpoint}. {proof.sentence}")
+    raise AdapterUnverified(f"The engine does not answer with {checkpoint}. {proof.sentence}")
 
 
 def believe(checkpoint: Checkpoint, engine: Engine) -> None:

@@ -28,7 +28,7 @@ from training.refrains import Refrain
 
 if TYPE_CHECKING:
     from gpu_workers.learner import Learner
-    from gpu_workers.scores import View
+    from gpu_workers.scores import ScoredExample
 
 log = logging.getLogger(__name__)
 
@@ -122,8 +122,8 @@ def learn(job: Job, ledger: Listener, learner: Learner | None = None) -> Learned
 
         ledger = Courteous(ledger, job.gives_way_to)
     learner = learner or _learner(job)
-    views = _look(learner, job, ledger)
-    gap = _gap(views, job)
+    samples = score_with_frozen_models(learner, job, ledger)
+    gap = _gap(samples, job)
     if gap is not None and math.isnan(gap.mean):
         raise NothingLearned(
             "The log-probs of engine and learner on the same weights cannot be compared, since one is not a number: "
@@ -134,9 +134,9 @@ def learn(job: Job, ledger: Listener, learner: Learner | None = None) -> Learned
             f"Engine and learner are {gap.mean:.2f} nats a token apart on the same weights (at most "
             f"{job.recipe.max_gap:g}): one of them does not run what it says, so nothing was learned."
         )
-    _update(learner, views, job, ledger, gap)
+    _update(learner, samples, job, ledger, gap)
     ledger.beat("saving", 0, 1, force=True)
-    probe = _probe(learner, views)
+    probe = _probe(learner, samples)
     learner.save(job.folder)
     ledger.beat("saving", 1, 1, force=True)
     return Learned(probe, _peak_mib())
@@ -170,7 +170,7 @@ def _learner(job: Job) -> Learner:
     )
 
 
-def _look(learner: Learner, job: Job, ledger: Listener) -> list[View]:
+def score_with_frozen_models(learner: Learner, job: Job, ledger: Listener) -> list[ScoredExample]:
     """Have the frozen models read every sample. Raises NothingLearned where that shows no signal at all."""
     recipe, examples = job.recipe, list(job.examples)
     if not recipe.w_rl:
@@ -179,31 +179,33 @@ def _look(learner: Learner, job: Job, ledger: Listener) -> list[View]:
         examples = [replace(example, teacher_prompt_ids=None) for example in examples]
     if not recipe.w_sft:
         examples = [replace(example, rewrite=None, decided=()) for example in examples]
-    views: list[View] = []
+    samples: list[ScoredExample] = []
     ledger.beat("teacher", 0, len(examples))
-    look = partial(learner.views, teacher=recipe.teacher, with_distribution=recipe.distillation != "token")
+    look = partial(learner.score_examples, teacher=recipe.teacher, with_distribution=recipe.distillation != "token")
     for seen in _each(learner, look, examples):
-        views += seen
-        ledger.beat("teacher", len(views), len(examples), work=len(seen))
-    rewarded = any(view.example.has_reward for view in views)
-    taught = [view for view in views if view.teacher_logprobs is not None]
-    rewritten = any(view.example.rewrite is not None for view in views)
+        samples += seen
+        ledger.beat("teacher", len(samples), len(examples), work=len(seen))
+    rewarded = any(sample.example.has_reward for sample in samples)
+    taught = [sample for sample in samples if sample.teacher_logprobs is not None]
+    rewritten = any(sample.example.rewrite is not None for sample in samples)
     if not rewarded and not taught and not rewritten:
         raise NothingLearned(
             "Every advantage is zero: no sample has a reward, a teacher or a rewrite under this recipe."
         )
-    if not rewritten and not any(any(view.example.mask or [1.0]) for view in views if view.example.kind == "turn"):
+    if not rewritten and not any(
+        any(sample.example.mask or [1.0]) for sample in samples if sample.example.kind == "turn"
+    ):
         raise NothingLearned("The gradient is zero everywhere: these samples have no token to learn from.")
-    if taught and all(view.teacher_distance < SAME for view in taught):
+    if taught and all(sample.teacher_distance < SAME for sample in taught):
         raise NothingLearned("The teacher says exactly what the student says everywhere: the hints change nothing.")
-    if any(not math.isfinite(view.teacher_distance) for view in taught):
+    if any(not math.isfinite(sample.teacher_distance) for sample in taught):
         raise NothingLearned("A teacher's log-prob is not a number: nothing was learned.")
-    return views
+    return samples
 
 
 def _each(
-    learner: Learner, look: Callable[[Sequence[Example]], list[View]], examples: list[Example]
-) -> Iterator[list[View]]:
+    learner: Learner, look: Callable[[Sequence[Example]], list[ScoredExample]], examples: list[Example]
+) -> Iterator[list[ScoredExample]]:
     """What `look` says of each example, a micro-batch at a time; where several processes share the learner, each looks
     at a part."""
     if not _is_shared():
@@ -223,34 +225,34 @@ def _is_shared() -> bool:
     return torch.distributed.is_initialized()
 
 
-def _gap(views: list[View], job: Job) -> Gap | None:
+def _gap(samples: list[ScoredExample], job: Job) -> Gap | None:
     """Recomputed against recorded log-probs, on the samples that the starting weights themselves served."""
     learner: list[float] = []
     engine: list[float] = []
-    for view, is_own in zip(views, job.is_own, strict=True):
+    for sample, is_own in zip(samples, job.is_own, strict=True):
         if is_own:
-            learner += view.start_logprobs.tolist()
-            engine += view.example.old_logprobs
+            learner += sample.start_logprobs.tolist()
+            engine += sample.example.behaviour_logprobs
     return Gap.between(learner, engine) if learner else None
 
 
-def _update(learner: Learner, views: list[View], job: Job, ledger: Listener, gap: Gap | None) -> None:
+def _update(learner: Learner, samples: list[ScoredExample], job: Job, ledger: Listener, gap: Gap | None) -> None:
     from training.objective import described, updates
 
     recipe = job.recipe
-    batch = described(views, recipe, job.replayed) | (
+    batch = described(samples, recipe, job.replayed) | (
         {"gap_note": NOT_MEASURED}
         if gap is None
         else {f"gap_{name}": _shown(value) for name, value in asdict(gap).items()}
     )
-    total = recipe.updates * len(views)
+    total = recipe.updates * len(samples)
     found = snapshots.find(job)
     kept = list(found.figures) if found else []  # one an update that is done
     for row in kept:
         ledger.keep(row)
     if kept:
         log.info("Learning goes on after update %s of %s.", len(kept), recipe.updates)
-    read = len(kept) * len(views)  # of all updates' samples
+    read = len(kept) * len(samples)  # of all updates' samples
     ledger.skip(3 * read)
     ledger.beat("learning", read, total, force=True)
 
@@ -265,7 +267,7 @@ def _update(learner: Learner, views: list[View], job: Job, ledger: Listener, gap
 
     each = updates(
         learner,
-        views,
+        samples,
         recipe,
         job.replayed,
         questions=job.questions,
@@ -280,7 +282,7 @@ def _update(learner: Learner, views: list[View], job: Job, ledger: Listener, gap
             told = {name: _shown(value) for name, value in figures.items()} | {"micro_batch": at_once()}
             kept.append(told | batch)
             ledger.keep(kept[-1])
-            ledger.beat("learning", len(kept) * len(views), total, force=True)
+            ledger.beat("learning", len(kept) * len(samples), total, force=True)
             if len(kept) < recipe.updates and time.monotonic() - taken_at >= snapshots.EVERY_S:
                 snapshots.take(job, learner, kept)
                 in_snapshot, taken_at = len(kept), time.monotonic()
@@ -290,13 +292,15 @@ def _update(learner: Learner, views: list[View], job: Job, ledger: Listener, gap
         raise
 
 
-def _probe(learner: Learner, views: list[View]) -> dict[str, Any]:
+def _probe(learner: Learner, samples: list[ScoredExample]) -> dict[str, Any]:
     """What the new weights give a fixed reply, for the proof that they are really being served.
 
     Of the replies that were learned from, it is the one whose log-probs changed most from the base's: where the
     change is plain, so is its absence. Raises NothingLearned when no reply changed at all.
     """
-    pairs = [(list(view.example.prompt_ids), list(view.example.response_ids)[:PROBE_TOKENS]) for view in views[:4]]
+    pairs = [
+        (list(sample.example.prompt_ids), list(sample.example.response_ids)[:PROBE_TOKENS]) for sample in samples[:4]
+    ]
     return probed(learner, pairs)
 
 

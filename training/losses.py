@@ -31,7 +31,7 @@ def sequence_mean(
 
 def policy_loss(
     logprobs: Tensor,  # (B, T) log π(a|s), under training
-    old_logprobs: Tensor,  # (B, T) log π_s(a|s) of the policy the run starts from, by the learner
+    start_logprobs: Tensor,  # (B, T) log π_s(a|s) of the policy the run starts from, by the learner
     advantages: Tensor,  # (B, T)
     mask: Tensor,  # (B, T) 1 on response tokens, 0 on prompt and padding
     *,
@@ -41,7 +41,7 @@ def policy_loss(
     weights: Tensor | None = None,  # (B,) what each sequence counts
 ) -> tuple[Tensor, Metrics]:
     """PPO's clipped surrogate (arXiv:1707.06347, eq. 7) with an asymmetric clip (arXiv:2503.14476, section 3.1)."""
-    ratio = (logprobs - old_logprobs).exp()  # (B, T)
+    ratio = (logprobs - start_logprobs).exp()  # (B, T)
     clipped = ratio.clamp(1 - clip_low, 1 + clip_high)  # (B, T)
     surrogate = torch.minimum(ratio * advantages, clipped * advantages)  # (B, T)
     if importance is not None:

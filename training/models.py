@@ -122,8 +122,8 @@ class Checkpoint(Stateful):
     probe = models.JSONField(default=dict, blank=True)
     """{"prompt_ids", "response_ids", "logprobs"}: what the learner gives the fixed probe, at T = 1."""
     reason = models.TextField(blank=True)
-    """Why it was rejected or held, in a sentence."""
-    is_held = models.BooleanField(default=False)
+    """Why it was rejected or put on hold, in a sentence."""
+    is_on_hold = models.BooleanField(db_column="is_held", default=False)
     """A person said "not yet": nothing approves it by itself, and it waits for a person."""
     files = models.JSONField(default=dict, blank=True)
     """SHA-256 of each file of the weights, by its name: they are compared before the engine is given them."""
@@ -346,8 +346,8 @@ class Sample(Stateful):
     response_ids = models.JSONField()
     mask = models.JSONField(default=list, blank=True)
     """1 learns, 0 does not; empty means all ones."""
-    old_logprobs = models.JSONField()
-    """At T = 1, under `checkpoint`."""
+    behaviour_logprobs = models.JSONField(db_column="old_logprobs")
+    """At T = 1, under `checkpoint`, which served the turn."""
     sampled_logprobs = models.JSONField(default=list, blank=True)
     """At the sampling temperature, as the engine reported them: the behaviour policy's."""
     temperature = models.FloatField(default=1.0)

@@ -12,7 +12,7 @@ from torch import Tensor
 from gpu_workers.answers import Answers
 from gpu_workers.head import Divergence, reverse_kl
 from gpu_workers.learner import Learner
-from gpu_workers.scores import Objective, Scores, View
+from gpu_workers.scores import Objective, ScoredExample, Scores
 from gpu_workers.types import Example
 from training import advantages, losses, memory, preferences, repetitions
 from training import questions as closed
@@ -37,7 +37,7 @@ def objective(recipe: Recipe) -> Objective:
             recipe, scores.reward, scores.has_teacher, scores.teacher_logprobs, scores.start_logprobs
         )  # (B, T)
         importance = advantages.truncated_importance(
-            scores.start_logprobs, scores.old_logprobs, cap=recipe.importance_cap
+            scores.start_logprobs, scores.behaviour_logprobs, cap=recipe.importance_cap
         )  # (B, T)
         policy, figures = losses.policy_loss(
             scores.logprobs,
@@ -71,7 +71,7 @@ def divergence(recipe: Recipe) -> Divergence | None:
     return partial(losses.divergence, k=recipe.top_k, support=recipe.support)
 
 
-def described(views: Sequence[View], recipe: Recipe, replayed: Sequence[Example] = ()) -> dict[str, Any]:
+def described(views: Sequence[ScoredExample], recipe: Recipe, replayed: Sequence[Example] = ()) -> dict[str, Any]:
     """What a batch says before any update, the same at each: how many replies carry which signal, how many tokens of
     a reply are learned from (mean, max), and the advantages of all tokens that learn, {"edges", "counts"}. A reply
     whose teacher reads demonstrations in a hint's place counts as demonstrated alone. Rehearsals are counted beside the
@@ -96,7 +96,7 @@ def described(views: Sequence[View], recipe: Recipe, replayed: Sequence[Example]
     }
 
 
-def _heard(view: View, recipe: Recipe) -> Tensor:
+def _heard(view: ScoredExample, recipe: Recipe) -> Tensor:
     """The advantages of a view's tokens that learn, (N,)."""
     example, start = view.example, view.start_logprobs
     reward = start.new_tensor([list(example.rewards)] if example.rewards else [example.reward])  # (1, T) or (1,)
@@ -123,7 +123,7 @@ def _advantage(
 
 def updates(
     learner: Learner,
-    views: Sequence[View],
+    views: Sequence[ScoredExample],
     recipe: Recipe,
     replayed: Sequence[Example] = (),
     *,
@@ -214,7 +214,7 @@ def _is_far(figures: Mapping[str, float], recipe: Recipe) -> bool:
 
 
 def _preferred(
-    learner: Learner, views: Sequence[View], replayed: Sequence[Example], recipe: Recipe
+    learner: Learner, views: Sequence[ScoredExample], replayed: Sequence[Example], recipe: Recipe
 ) -> Preferences | None:
     """What people wrote instead, as it is preferred; None where no person did, or nothing is."""
     examples = [*(view.example for view in views), *replayed]
@@ -226,7 +226,7 @@ def _preferred(
     return Preferences.of(learner, found, beta=recipe.dpo_beta, scale=recipe.prefers * share)
 
 
-def _rewrites(views: Sequence[View], replayed: Sequence[Example], recipe: Recipe) -> list[Answers]:
+def _rewrites(views: Sequence[ScoredExample], replayed: Sequence[Example], recipe: Recipe) -> list[Answers]:
     """What people wrote instead, as it is learned; nothing where no person did, or it is not learned."""
     examples = [*(view.example for view in views), *replayed]
     pairs = [example.rewrite for example in examples if example.rewrite is not None]

@@ -143,11 +143,9 @@ def of_samples(samples: Sequence[Sample]) -> dict[str, Any]:
 def of_sample(sample: Sample, form: str = FORMAT) -> str:
     told = {
         name: getattr(sample, name)
-        for name in (
-            "prompt_ids", "response_ids", "mask", "old_logprobs", "teacher_prompt_ids", "reward", "rewards",
-            "rewrite_ids",
-        )
-    }  # fmt: skip
+        for name in ("prompt_ids", "response_ids", "mask", "teacher_prompt_ids", "reward", "rewards", "rewrite_ids")
+    }
+    told["old_logprobs"] = sample.behaviour_logprobs  # the name that digests of earlier receipts were made with
     return hashlib.sha256(nonce(f"sample {sample.pk}") + canonical(told, form)).hexdigest()
 
 

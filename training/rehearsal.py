@@ -76,7 +76,7 @@ def example(prompt_ids: Sequence[int], answer_ids: Sequence[int], logprobs: Sequ
     return Example(
         prompt_ids=prompt_ids,
         response_ids=answer_ids[:length],
-        old_logprobs=logprobs[:length],
+        behaviour_logprobs=logprobs[:length],
         mask=[0.0] * opening + [1.0] * (length - opening),
         kind="rehearsal",
     )

@@ -26,7 +26,7 @@ async def repair() -> list[str]:
     engine = engines.policy()
     try:
         await holding.restore(engine)
-    except (AdapterInvalid, holding.Doubtful) as failure:
+    except (AdapterInvalid, holding.AdapterUnverified) as failure:
         await _flee(await sync_to_async(Checkpoint.live)(), str(failure))
     again = await _hold(engine)
     await _doubt(engine)
@@ -46,7 +46,7 @@ async def _hold(engine: Engine) -> list[str]:
         log.warning("the engine does not hold %s: loading it again", checkpoint.adapter)
         try:
             await holding.ensure_loaded(checkpoint, engine, makes_room=False)
-        except (AdapterInvalid, holding.Doubtful) as failure:  # where it is live, another is found below
+        except (AdapterInvalid, holding.AdapterUnverified) as failure:  # where it is live, another is found below
             log.error("%s cannot be loaded again: %s", checkpoint, failure)
         except NoRoom:  # they are loaded when a person is to be answered with them
             log.info("the engine is full: %d adapters are not held", len(missing) - number)

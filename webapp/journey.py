@@ -134,7 +134,7 @@ def known(turns: Iterable[Turn]) -> Known:
 
 
 LONG = (
-    "prompt_ids", "response_ids", "mask", "old_logprobs", "sampled_logprobs", "rewards", "teacher_prompt_ids",
+    "prompt_ids", "response_ids", "mask", "behaviour_logprobs", "sampled_logprobs", "rewards", "teacher_prompt_ids",
     "rewrite_ids",
 )  # fmt: skip
 """Columns of a sample that hold a list as long as a conversation."""

@@ -31,8 +31,8 @@ class Scheduler:
         chunk: int = 0,
     ) -> None:
         """`new_kv` makes the buffer of a sequence of so many tokens; `max_tokens` bounds all buffers together,
-        `max_kept` those in the prefix cache (None: nothing else does). A step reads `chunk` prompt tokens at least, and a quarter
-        of it beside writers of a higher rank, whose people watch their replies grow."""
+        `max_kept` those in the prefix cache (None: nothing else does). A step reads
+        `chunk` prompt tokens at least, and a quarter of it beside writers of a higher rank: people watch those grow."""
         self._chunk = chunk
         self.running: list[Sequence] = []
         self.waiting: list[Sequence] = []

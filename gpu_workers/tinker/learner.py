@@ -28,7 +28,7 @@ from gpu_workers.branching import Pair
 from gpu_workers.errors import AdapterInvalid, EngineRefused, NothingLearned
 from gpu_workers.head import Divergence
 from gpu_workers.learner import EPSILON
-from gpu_workers.scores import Objective, Scores, View
+from gpu_workers.scores import Objective, ScoredExample, Scores
 from gpu_workers.tinker import files
 from gpu_workers.tinker.service import Service, scored
 from gpu_workers.types import Example
@@ -95,13 +95,13 @@ class TinkerLearner:
             return self._sampled(prompt_ids, response_ids)
         return self._trained([(prompt_ids, response_ids)])[0].tolist()
 
-    def view(
+    def score_example(
         self,
         example: Example,
         *,
         teacher: Literal["base", "policy"] = "base",
         with_distribution: bool = False,
-    ) -> View:
+    ) -> ScoredExample:
         """What the frozen models say of an example. Call it before the run's first update, and keep it.
 
         Distributions are never seen.
@@ -115,7 +115,7 @@ class TinkerLearner:
             taught = torch.tensor(
                 self._sampled(hinted, response) if teacher == "base" else self.score(hinted, response)
             )
-        return View(
+        return ScoredExample(
             example=example,
             reference_logprobs=reference,
             start_logprobs=start,
@@ -124,9 +124,9 @@ class TinkerLearner:
             teacher_distance=0.0 if taught is None else float((taught - start).abs().mean()),
         )
 
-    def views(self, examples: Sequence[Example], **how: Any) -> list[View]:
-        """`view` of each."""
-        return [self.view(example, **how) for example in examples]
+    def score_examples(self, examples: Sequence[Example], **how: Any) -> list[ScoredExample]:
+        """`score_example` of each."""
+        return [self.score_example(example, **how) for example in examples]
 
     def logprobs(self, pairs: Sequence[Pair], *, adapter: bool = True) -> list[list[float]]:
         """`score` of each."""
@@ -160,7 +160,7 @@ class TinkerLearner:
 
     def forward_backward(
         self,
-        views: Sequence[View],
+        samples: Sequence[ScoredExample],
         objective: Objective,
         *,
         scale: float = 1.0,
@@ -168,23 +168,23 @@ class TinkerLearner:
         answers: Sequence[Answers] = (),
         progress: Callable[[int], None] | None = None,
     ) -> dict[str, float]:
-        """Add the gradient of scale · (mean loss over the views + the losses of `answers`), in a request for each.
+        """Add the gradient of scale · (mean loss over the samples + the losses of `answers`), in a request for each.
 
         As the local learner's, but for "entropy", which takes a whole distribution and is not returned, and
         `divergence`, which takes one too and raises EngineRefused.
         """
-        if not views:
-            raise ValueError("nothing to learn from: no views")
+        if not samples:
+            raise ValueError("nothing to learn from: no samples")
         if divergence is not None:
             raise EngineRefused("Tinker gives log-probs of chosen tokens: a distribution cannot be distilled there.")
         began = time.monotonic()
-        examples = [view.example for view in views]
+        examples = [sample.example for sample in samples]
         pairs = [(e.prompt_ids, e.response_ids) for e in examples]
         found: dict[str, float] = {}
 
         def loss(data: Sequence[Any], logprobs: Sequence[Tensor]) -> tuple[Tensor, dict[str, float]]:
             served = _responses(logprobs, pairs)
-            total, figures = objective(Scores.of(views, served))
+            total, figures = objective(Scores.of(samples, served))
             if not torch.isfinite(total):
                 raise NothingLearned(f"The loss of this batch is {float(total.detach())}: nothing was changed.")
             found.update({name: float(value) for name, value in figures.items()}, loss=float(total.detach()))
@@ -195,7 +195,7 @@ class TinkerLearner:
         data = [self._datum(prompt, answer) for prompt, answer in pairs]
         self.service.answered(self._trainer.forward_backward_custom(data, loss))
         if progress:
-            progress(len(views))
+            progress(len(samples))
         tokens = sum(len(e.response_ids) for e in examples)
         figures = {**found, "tokens": float(tokens), "seconds": time.monotonic() - began}
         for one in answers:

@@ -159,14 +159,14 @@ def learned(arm: str, arguments: argparse.Namespace, number: int) -> dict[str, A
         )
         sample = Sample.objects.create(
             status="trained", run=run, checkpoint=Checkpoint.live(), prompt_ids=prompt, response_ids=reply,
-            old_logprobs=served, reward=examples[-1].reward,
+            behaviour_logprobs=served, reward=examples[-1].reward,
         )  # fmt: skip
         Judgement.objects.create(turn=turn(question, prompt), sample=sample, hint=hint, hint_from="guidance")
     if number == 1:  # one person, whose kept corrections every arm is asked about
         for question in HELD_OUT[: arguments.kept]:
             kept = turn(question, lab.prompt(question))
             Judgement.objects.create(turn=kept, hint=HINT, hint_from="guidance", held_out=True)
-    views = [lab.learner.view(example, teacher=recipe.teacher) for example in examples]
+    views = [lab.learner.score_example(example, teacher=recipe.teacher) for example in examples]
     for figures in updates(lab.learner, views, recipe):
         print(f"  {arm} {figures['update']:.0f}: loss {figures['loss']:.3f}, kl {figures['kl']:.3f}", file=sys.stderr)
     name = f"talkback-{number}-{number:08x}"

@@ -147,7 +147,7 @@ class Lab:
                 )
             )
         served_s = time.monotonic() - began
-        views = [self.learner.view(example, teacher=recipe.teacher) for example in examples]
+        views = [self.learner.score_example(example, teacher=recipe.teacher) for example in examples]
         figures: dict[str, float] = {}
         for figures in updates(self.learner, views, recipe):
             print(

@@ -239,7 +239,7 @@ def taught(name: str, recipe: Any, exam: Exam, arguments: argparse.Namespace) ->
             *rehearsed(lab, recipe, written, len(replayed), seed=seed),
         ]
         is_apart = recipe.distillation != "token"
-        views = [lab.learner.view(one, teacher=recipe.teacher, with_distribution=is_apart) for one in every]
+        views = [lab.learner.score_example(one, teacher=recipe.teacher, with_distribution=is_apart) for one in every]
         *_, figures = updates(
             lab.learner,
             views,

@@ -57,7 +57,7 @@ def main() -> None:
     from training.objective import updates
 
     learner = Learner(arguments.model)
-    views = [learner.view(example) for example in examples(arguments.sessions, arguments.reply)]
+    views = [learner.score_example(example) for example in examples(arguments.sessions, arguments.reply)]
     recipe = PRESETS["embedded"].model_copy(update={"updates": 1, "lr": 1e-9})  # both ways see the same weights
     found: dict[str, dict[str, float]] = {}
     for _ in range(arguments.rounds):

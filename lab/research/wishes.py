@@ -92,7 +92,7 @@ def teach(lab: Lab, recipe: Any, hints: Sequence[str], *, seed: int) -> float:
         for question, prompt, reply, hint in zip(TAUGHT, prompts, replies, hints, strict=False)
     ]
     is_apart = recipe.distillation != "token"
-    views = [lab.learner.view(one, teacher=recipe.teacher, with_distribution=is_apart) for one in examples]
+    views = [lab.learner.score_example(one, teacher=recipe.teacher, with_distribution=is_apart) for one in examples]
     *_, figures = updates(lab.learner, views, recipe)
     return float(figures["kl"])
 

@@ -115,7 +115,7 @@ def candidate(ana) -> Checkpoint:  # noqa: F811
         said = "Answer in one short sentence." if kind == "guidance" else "Eggs, toast and fruit."
         Feedback.objects.create(turn=turn, by=ana, kind=kind, text=said)
         sample = Sample.objects.create(
-            run=run, status="trained", checkpoint=base, prompt_ids=[5], response_ids=[8], old_logprobs=[-1.0]
+            run=run, status="trained", checkpoint=base, prompt_ids=[5], response_ids=[8], behaviour_logprobs=[-1.0]
         )
         Judgement.objects.create(turn=turn, sample=sample, hint=said, hint_from=kind)
         AskedAgain.objects.create(examination=exam, turn=turn, live=before, candidate=after)

@@ -31,7 +31,7 @@ def judged(ana) -> Turn:  # noqa: F811
         finish_reason="stop",
     )
     sample = Sample.objects.create(
-        checkpoint=turn.checkpoint, prompt_ids=[5], response_ids=[8, 9, 2], old_logprobs=[-1.0] * 3, reward=1.0
+        checkpoint=turn.checkpoint, prompt_ids=[5], response_ids=[8, 9, 2], behaviour_logprobs=[-1.0] * 3, reward=1.0
     )
     Judgement.objects.create(turn=turn, reward=1, reward_from="thumb", sample=sample)
     return turn

@@ -37,7 +37,7 @@ def judge(turn: Turn, reward: int | None, *, lesson: bool = True, **fields: Any)
     """A verdict by votes, with the sample it made."""
     sample = None
     if lesson:
-        ids = {"prompt_ids": [5], "response_ids": [1, 2], "old_logprobs": [-1.0, -1.0]}
+        ids = {"prompt_ids": [5], "response_ids": [1, 2], "behaviour_logprobs": [-1.0, -1.0]}
         sample = Sample.objects.create(checkpoint=turn.checkpoint, reward=float(reward or 0), **ids)
     Turn.objects.filter(pk=turn.pk).update(status="judged")
     return Judgement.objects.create(turn=turn, reward=reward, reward_from="votes", sample=sample, **fields)

@@ -39,9 +39,9 @@ def example(learner, prompt=PROMPT, response=RESPONSE, *, hint=None, reward=0.0,
 def batch(learner):
     """A corrected turn with a bad thumb, a praised one, and one that was only corrected; all of other lengths."""
     return [
-        learner.view(example(learner, hint=HINTED, reward=-1.0)),
-        learner.view(example(learner, [1, 9], [11, 12, 2], reward=1.0)),
-        learner.view(
+        learner.score_example(example(learner, hint=HINTED, reward=-1.0)),
+        learner.score_example(example(learner, [1, 9], [11, 12, 2], reward=1.0)),
+        learner.score_example(
             example(learner, [1, 3, 3], [30, 31, 32, 33, 34, 35, 2], hint=[1, 3, 3, 8], mask=[0, 0, 1, 1, 1, 1, 1])
         ),
     ]
@@ -67,7 +67,7 @@ def by_hand(learner, views, recipe):
         scores = Scores(
             logprobs=logs.gather(-1, torch.tensor([e.response_ids])[..., None]).squeeze(-1),
             distance=apart if recipe.distillation != "token" else torch.zeros_like(apart),
-            old_logprobs=torch.tensor([e.old_logprobs]),
+            behaviour_logprobs=torch.tensor([e.behaviour_logprobs]),
             start_logprobs=view.start_logprobs[None],
             reference_logprobs=view.reference_logprobs[None],
             teacher_logprobs=teacher,
@@ -98,7 +98,7 @@ def test_a_fresh_adapter_is_the_base_to_the_last_bit(learner):
 
 
 def test_the_teacher_scores_the_served_reply_after_the_hinted_prompt(learner, rounding):
-    view = learner.view(example(learner, hint=HINTED))
+    view = learner.score_example(example(learner, hint=HINTED))
 
     assert view.teacher_logprobs.tolist() == pytest.approx(
         learner.score(HINTED, RESPONSE, adapter=False), abs=rounding.logprob
@@ -109,7 +109,7 @@ def test_the_teacher_scores_the_served_reply_after_the_hinted_prompt(learner, ro
 def test_the_teacher_may_be_the_policy_as_it_is(learner, rounding):
     list(updates(learner, batch(learner), RECIPE))
 
-    view = learner.view(example(learner, hint=HINTED), teacher="policy")
+    view = learner.score_example(example(learner, hint=HINTED), teacher="policy")
 
     assert view.teacher_logprobs.tolist() == pytest.approx(learner.score(HINTED, RESPONSE), abs=rounding.logprob)
     assert view.teacher_logprobs.tolist() != pytest.approx(learner.score(HINTED, RESPONSE, adapter=False), abs=1e-3)
@@ -122,10 +122,10 @@ def test_what_is_seen_of_many_at_once_is_what_is_seen_of_each(learner, teacher, 
     learner.micro_batch = micro_batch
     examples = [view.example for view in batch(learner)] + [example(learner, [1, 9], [11, 12, 2], kind="rehearsal")]
 
-    several = learner.views(examples, teacher=teacher)
+    several = learner.score_examples(examples, teacher=teacher)
 
     for one, view in zip(examples, several, strict=True):
-        alone = learner.view(one, teacher=teacher)
+        alone = learner.score_example(one, teacher=teacher)
         assert view.example is one
         assert view.teacher_distance == pytest.approx(alone.teacher_distance, abs=rounding.logprob)
         for name in ("reference_logprobs", "start_logprobs", "teacher_logprobs", "target_hidden"):
@@ -161,7 +161,7 @@ def test_what_is_short_is_read_in_one_pass(learner, monkeypatch):
     read = learner._scored
     monkeypatch.setattr(learner, "_scored", lambda causal, pairs: passes.append(len(pairs)) or read(causal, pairs))
 
-    learner.views(examples)
+    learner.score_examples(examples)
     learner.logprobs([([*PROMPT, at], RESPONSE) for at in (60, 61, 62, 63, 64)])
 
     assert passes == [10, 5]  # five replies, each by itself and by its teacher; and five answers
@@ -200,11 +200,11 @@ def test_masked_tokens_teach_nothing(learner, rounding):
     masks = ([1, 1, 0, 0, 0], [1, 1, 1, 1, 1])
     found = []
     for mask in masks:
-        learner.forward_backward([learner.view(example(learner, reward=1.0, mask=mask))], objective(RECIPE))
+        learner.forward_backward([learner.score_example(example(learner, reward=1.0, mask=mask))], objective(RECIPE))
         found.append(gradients(learner))
         learner.optimizer.zero_grad()
     shorter = example(learner, response=RESPONSE[:2], reward=1.0)
-    learner.forward_backward([learner.view(shorter)], objective(RECIPE))
+    learner.forward_backward([learner.score_example(shorter)], objective(RECIPE))
 
     only_two = gradients(learner)
     assert any(not torch.allclose(found[1][name], only_two[name], atol=1e-7) for name in only_two)
@@ -233,7 +233,7 @@ def test_what_a_prompt_and_the_hinted_one_begin_with_is_read_once(learner, monke
         return passed(*args, input_ids=input_ids, **kwargs)
 
     monkeypatch.setattr(body, "forward", counted)
-    view = learner.view(e)
+    view = learner.score_example(e)
 
     assert read == [(1, len(HINTED) + 2 * len(RESPONSE))]  # the hinted prompt begins with all of the other
     assert view.reference_logprobs.tolist() == pytest.approx(
@@ -269,11 +269,11 @@ def test_a_view_starts_from_the_policy_where_it_has_moved_and_from_the_base_wher
     monkeypatch.setattr(
         room.Learner, "_scored", lambda self, causal, pairs: read.append(len(pairs)) or scored(self, causal, pairs)
     )
-    fresh = learner.view(e)
+    fresh = learner.score_example(e)
     looks_at_the_base = list(read)
     list(updates(learner, [fresh], Recipe(lr=1e-2)))
     read.clear()
-    moved = learner.view(e)
+    moved = learner.score_example(e)
 
     assert looks_at_the_base == [2]  # the plain prompt and the hinted one: the policy is the base, and is not asked
     assert read == [2, 1]  # and then the policy's own look at the plain prompt
@@ -283,7 +283,7 @@ def test_a_view_starts_from_the_policy_where_it_has_moved_and_from_the_base_wher
 
 
 def test_views_without_a_distribution_teach_none(learner):
-    view = learner.view(example(learner, hint=HINTED), with_distribution=False)
+    view = learner.score_example(example(learner, hint=HINTED), with_distribution=False)
 
     with pytest.raises(ValueError, match="a distribution is to be learned"):
         learner.forward_backward([view], objective(RECIPE), divergence=divergence(RECIPE))
@@ -291,8 +291,8 @@ def test_views_without_a_distribution_teach_none(learner):
 
 def test_a_reply_of_which_nothing_is_learned_weighs_nothing_beside_others(learner, rounding):
     second = [*PROMPT, *RESPONSE, 50, 51, 52]
-    heard = [learner.view(example(learner, second, [60, 61, 2], reward=1.0))]
-    heard += [learner.view(example(learner, reward=-1.0, mask=[0] * 5))]
+    heard = [learner.score_example(example(learner, second, [60, 61, 2], reward=1.0))]
+    heard += [learner.score_example(example(learner, reward=-1.0, mask=[0] * 5))]
     found = []
     for views in (heard, [heard[1], heard[0]]):
         figures = learner.forward_backward(views, objective(RECIPE))
@@ -338,7 +338,10 @@ def test_a_step_without_room_leaves_no_gradient_and_fits_in_smaller_parts(learne
 
 
 def test_where_one_at_a_time_is_too_much_nothing_goes_together(learner):
-    views = [learner.view(example(learner, [*PROMPT, *RESPONSE, 50], [60, 2], reward=1.0)), *batch(learner)[:1]]
+    views = [
+        learner.score_example(example(learner, [*PROMPT, *RESPONSE, 50], [60, 2], reward=1.0)),
+        *batch(learner)[:1],
+    ]
     learner.micro_batch = 2
     tried = []
 
@@ -389,14 +392,14 @@ print("smaller:", len(learner.logprobs(pairs[:1])))
 def test_a_praised_reply_gets_likelier_and_a_blamed_one_less(learner, reward, sign):
     e = example(learner, reward=reward)
 
-    list(updates(learner, [learner.view(e)], Recipe(lr=1e-3, beta=0.0)))
+    list(updates(learner, [learner.score_example(e)], Recipe(lr=1e-3, beta=0.0)))
 
-    assert sign * (sum(learner.score(PROMPT, RESPONSE)) - sum(e.old_logprobs)) > 0
+    assert sign * (sum(learner.score(PROMPT, RESPONSE)) - sum(e.behaviour_logprobs)) > 0
 
 
 @pytest.mark.parametrize("kind", ["token", "topk", "vocabulary"])
 def test_hinted_tokens_move_toward_the_teacher(learner, kind):
-    view = learner.view(example(learner, hint=HINTED))
+    view = learner.score_example(example(learner, hint=HINTED))
     gap = view.teacher_logprobs - view.start_logprobs
 
     list(updates(learner, [view], Recipe(distillation=kind, lr=1e-3, beta=0.0, updates=3)))
@@ -411,7 +414,7 @@ def test_a_reward_alone_leaves_what_it_does_not_say_as_it_is(learner, tiny_model
     seen = {}
     for trust in (0.0, 1.0):
         policy = Learner(tiny_model, dtype="float32", seed=1)
-        view = policy.view(example(policy, reward=-1.0))
+        view = policy.score_example(example(policy, reward=-1.0))
         figures = list(updates(policy, [view], Recipe(distillation="vocabulary", trust=trust, lr=3e-3, updates=8)))
         seen[trust] = figures[-1]["kl"]
 
@@ -423,29 +426,29 @@ def test_a_reward_alone_leaves_what_it_does_not_say_as_it_is(learner, tiny_model
 )
 def test_without_a_teacher_the_policy_is_held_where_it_is_and_rehearsals_hold_it_to_the_base(learner, signal, stays):
     recipe = Recipe(distillation="vocabulary", trust=1.0, lr=3e-3, updates=3)
-    list(updates(learner, [learner.view(example(learner, hint=HINTED))], recipe))  # it was taught something
+    list(updates(learner, [learner.score_example(example(learner, hint=HINTED))], recipe))  # it was taught something
 
-    (first, *_) = updates(learner, [learner.view(example(learner, **signal))], recipe)
+    (first, *_) = updates(learner, [learner.score_example(example(learner, **signal))], recipe)
 
     # What it is held to is what it is, before the first step, or else something that it has left.
     assert (first["distillation_loss"] < 1e-6) is stays
 
 
 def test_a_run_ends_early_when_it_is_as_far_from_the_base_as_it_may_be(learner, tiny_model):
-    view = learner.view(example(learner, hint=HINTED))
+    view = learner.score_example(example(learner, hint=HINTED))
     recipe = Recipe(distillation="vocabulary", lr=1e-2, updates=5)
 
     whole = [figures["kl"] for figures in updates(learner, [view], recipe)]
     again = Learner(tiny_model, dtype="float32", piece=3)
     bound = recipe.model_copy(update={"most_kl": (whole[1] + whole[2]) / 2})
-    stopped = [figures["kl"] for figures in updates(again, [again.view(view.example)], bound)]
+    stopped = [figures["kl"] for figures in updates(again, [again.score_example(view.example)], bound)]
 
     assert whole[0] < 1e-9 < whole[1] < whole[2]  # each is measured before its step
     assert stopped == pytest.approx(whole[:2], rel=1e-3, abs=1e-9)  # the third saw that it is beyond, and was not taken
 
 
 def test_a_run_ends_early_when_every_token_has_reached_its_clip(learner):
-    view = learner.view(example(learner, reward=-1.0))
+    view = learner.score_example(example(learner, reward=-1.0))
 
     figures = list(updates(learner, [view], Recipe(lr=1e-2, beta=0.0, updates=5)))
 
@@ -454,8 +457,8 @@ def test_a_run_ends_early_when_every_token_has_reached_its_clip(learner):
 
 def test_the_anchor_pulls_back_to_the_base(learner):
     e = example(learner, reward=1.0)
-    list(updates(learner, [learner.view(e)], Recipe(lr=1e-2, beta=0.0, updates=3)))
-    drifted = learner.view(e)
+    list(updates(learner, [learner.score_example(e)], Recipe(lr=1e-2, beta=0.0, updates=3)))
+    drifted = learner.score_example(e)
 
     only_anchor = losses.kl_loss
     learner.forward_backward(
@@ -487,7 +490,7 @@ def test_signs_on_the_real_small_model(smol_model, reward, hint, sign):
     e = Example(
         prompt(question), response, old, reward=reward, teacher_prompt_ids=prompt(question + hint) if hint else None
     )
-    view = learner.view(e)
+    view = learner.score_example(e)
 
     list(updates(learner, [view], Recipe(distillation="vocabulary", lr=1e-3, updates=3)))
 
@@ -504,7 +507,7 @@ def test_signs_on_the_real_small_model(smol_model, reward, hint, sign):
 
 
 def test_samples_without_a_signal_give_no_gradient_and_say_so(learner):
-    learner.forward_backward([learner.view(example(learner))], objective(RECIPE))
+    learner.forward_backward([learner.score_example(example(learner))], objective(RECIPE))
 
     before = learner.adapter_norm()
     with pytest.raises(NothingLearned, match="gradient is zero everywhere"):

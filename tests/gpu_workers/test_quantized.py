@@ -31,7 +31,7 @@ def learner(tiny_model):
 
 
 def view(learner, **fields):
-    return learner.view(Example(PROMPT, RESPONSE, learner.score(PROMPT, RESPONSE), **fields))
+    return learner.score_example(Example(PROMPT, RESPONSE, learner.score(PROMPT, RESPONSE), **fields))
 
 
 @needs_bitsandbytes

@@ -82,7 +82,7 @@ def example(learner, prompt=PROMPT, response=RESPONSE, *, hint=None, reward=0.0,
 def learned(learner, one, recipe=RECIPE):
     """Log-probs of a reply before and after a run that learns from it alone."""
     before = learner.score(one.prompt_ids, one.response_ids)
-    list(updates(learner, [learner.view(one)], recipe))
+    list(updates(learner, [learner.score_example(one)], recipe))
     return before, learner.score(one.prompt_ids, one.response_ids)
 
 
@@ -116,7 +116,7 @@ def test_a_fresh_policy_is_the_base(learner, rounding):
 
 
 def test_the_teacher_scores_the_same_reply_after_the_hinted_prompt(learner, rounding):
-    view = learner.view(example(learner, hint=HINTED))
+    view = learner.score_example(example(learner, hint=HINTED))
 
     assert view.teacher_logprobs.tolist() == pytest.approx(
         learner.score(HINTED, RESPONSE, adapter=False), abs=rounding.logprob
@@ -141,7 +141,7 @@ def test_a_blamed_reply_becomes_less_likely(learner):
 
 def test_hinted_tokens_move_toward_the_teacher(learner):
     one = example(learner, hint=HINTED)
-    taught = learner.view(one).teacher_logprobs.tolist()
+    taught = learner.score_example(one).teacher_logprobs.tolist()
 
     before, after = learned(learner, one, RECIPE.model_copy(update={"w_rl": 0.0, "updates": 1}))
 
@@ -153,9 +153,9 @@ def test_hinted_tokens_move_toward_the_teacher(learner):
 def test_masked_tokens_do_not_learn(learner):
     only_last = example(learner, reward=1.0, mask=[0, 0, 0, 0, 1])
     whole = example(learner, reward=1.0)
-    first = learner.view(only_last)
+    first = learner.score_example(only_last)
     learner.forward_backward([first], objective(RECIPE))
-    figures = learner.forward_backward([learner.view(replace(whole, mask=[0, 0, 0, 0, 0]))], objective(RECIPE))
+    figures = learner.forward_backward([learner.score_example(replace(whole, mask=[0, 0, 0, 0, 0]))], objective(RECIPE))
 
     assert figures["loss"] == 0.0  # a reply of which nothing counts has no signal
 
@@ -166,7 +166,9 @@ def test_the_loss_is_the_objectives(learner):
     praised = example(learner, reward=1.0)
     blamed = replace(example(learner, [1, 9], [11, 12, 2], reward=-1.0), weight=0.5)
 
-    figures = learner.forward_backward([learner.view(praised), learner.view(blamed)], objective(RECIPE))
+    figures = learner.forward_backward(
+        [learner.score_example(praised), learner.score_example(blamed)], objective(RECIPE)
+    )
 
     assert figures["loss"] == pytest.approx(-0.25, abs=1e-5)
     assert figures["ratio_mean"] == pytest.approx(1.0, abs=1e-5)
@@ -175,7 +177,7 @@ def test_the_loss_is_the_objectives(learner):
 
 
 def test_a_batch_that_says_nothing_is_refused(learner):
-    silent = learner.view(example(learner))
+    silent = learner.score_example(example(learner))
     learner.forward_backward([silent], objective(RECIPE))
 
     with pytest.raises(NothingLearned, match="zero everywhere"):
@@ -184,7 +186,7 @@ def test_a_batch_that_says_nothing_is_refused(learner):
 
 
 def test_a_loss_that_is_no_number_changes_nothing(learner):
-    broken = replace(learner.view(example(learner, reward=1.0)), start_logprobs=torch.full((5,), math.nan))
+    broken = replace(learner.score_example(example(learner, reward=1.0)), start_logprobs=torch.full((5,), math.nan))
 
     with pytest.raises(NothingLearned, match="nan"):
         learner.forward_backward([broken], objective(RECIPE))
@@ -208,7 +210,7 @@ def test_what_is_written_is_preferred_to_the_reply(learner, rounding):
     couple = Couple(PROMPT, [11, 12, 2], RESPONSE)
     learned(learner, example(learner, reward=1.0))  # no longer the base, of which preferences are reckoned
     preferences = Preferences.of(learner, [couple], beta=0.1, scale=1.0)
-    view = learner.view(example(learner))
+    view = learner.score_example(example(learner))
 
     pull, before = preferences.pull(learner)
     learner.forward_backward([view], objective(RECIPE), answers=[pull])
@@ -221,7 +223,7 @@ def test_what_is_written_is_preferred_to_the_reply(learner, rounding):
 
 def test_right_answers_are_told_from_wrong_ones(learner):
     asked = Questions([Question(PROMPT, [[11, 12, 2], RESPONSE, [13]])], scale=1.0)
-    view = learner.view(example(learner))
+    view = learner.score_example(example(learner))
 
     pull, before = asked.pull(learner)
     learner.forward_backward([view], objective(RECIPE), answers=[pull])
@@ -240,7 +242,7 @@ def test_a_saved_policy_goes_on_where_it_stopped(make, tmp_path, rounding):
     assert other.steps == 1
     assert other.score(PROMPT, RESPONSE) == pytest.approx(one.score(PROMPT, RESPONSE), abs=rounding.logprob)
     for both in (one, other):  # the optimiser's memory too: the next step is the same
-        both.forward_backward([both.view(example(both, reward=-1.0))], objective(RECIPE))
+        both.forward_backward([both.score_example(example(both, reward=-1.0))], objective(RECIPE))
         both.optim_step(1e-2)
     assert other.score(PROMPT, RESPONSE) == pytest.approx(one.score(PROMPT, RESPONSE), abs=rounding.logprob)
 
@@ -273,9 +275,11 @@ RECIPES = [
 def test_the_gradient_is_autograds_on_the_same_table(there, cloud, recipe):
     def batch():
         return [
-            there.view(example(there, hint=HINTED, reward=-1.0)),
-            there.view(replace(example(there, [1, 9], [11, 12, 2], reward=1.0), weight=0.3)),
-            there.view(example(there, [1, 3, 3], [30, 31, 32, 33, 2], rewards=[0, 1, 1, 0, -1], mask=[0, 1, 1, 1, 1])),
+            there.score_example(example(there, hint=HINTED, reward=-1.0)),
+            there.score_example(replace(example(there, [1, 9], [11, 12, 2], reward=1.0), weight=0.3)),
+            there.score_example(
+                example(there, [1, 3, 3], [30, 31, 32, 33, 2], rewards=[0, 1, 1, 0, -1], mask=[0, 1, 1, 1, 1])
+            ),
         ]
 
     list(updates(there, batch(), recipe.model_copy(update={"updates": 2})))  # away from where B is 0 and ratios 1
@@ -316,7 +320,7 @@ def test_a_norm_that_the_service_keeps_to_itself_is_left_out(there, cloud):
 
 
 def test_distributions_are_refused(there):
-    view = there.view(example(there, hint=HINTED))
+    view = there.score_example(example(there, hint=HINTED))
 
     with pytest.raises(EngineRefused, match="a distribution cannot be distilled there"):
         there.forward_backward([view], objective(RECIPE), divergence=lambda a, b: a.sum(-1))
@@ -570,7 +574,7 @@ ANSWERS = {
 async def whole_life(cloud, service, tiny_model, folder):
     """Every kind of request once, in the order of a run, its promotion and a reply."""
     learner = TinkerLearner(service, keep=cloud.download)
-    learner.forward_backward([learner.view(example(learner, hint=HINTED, reward=1.0))], objective(RECIPE))
+    learner.forward_backward([learner.score_example(example(learner, hint=HINTED, reward=1.0))], objective(RECIPE))
     learner.supervise([(PROMPT, [11, 12, 2])])
     learner.optim_step(1e-2)
     learner.save(folder / "first")
@@ -689,7 +693,7 @@ def test_the_package_differentiates_a_loss_as_the_stand_in_does(there, service, 
     import tinker
     from tinker import types
 
-    view = there.view(example(there, hint=HINTED, reward=-1.0))
+    view = there.score_example(example(there, hint=HINTED, reward=-1.0))
     theirs = Service(MODEL, api_key="key", package=tinker)
     data = [theirs.datum([*PROMPT, *RESPONSE], target_tokens=torch.tensor([*PROMPT, *RESPONSE][1:]))]
     logs = cloud.table.logits([*PROMPT, *RESPONSE][:-1]).log_softmax(-1)

@@ -53,12 +53,14 @@ def test_old_and_hinted_log_probs_are_the_learners_to_a_thousandth(said, say, po
 
     judgement = Judgement.objects.get(turn=turn)
     sample, learner = judgement.sample, Learner(tiny_model, dtype="float32")
-    assert sample.old_logprobs == pytest.approx(learner.score(turn.prompt_ids, turn.response_ids), abs=1e-3)
+    assert sample.behaviour_logprobs == pytest.approx(learner.score(turn.prompt_ids, turn.response_ids), abs=1e-3)
     assert judgement.teacher["logprobs"] == pytest.approx(
         learner.score(sample.teacher_prompt_ids, turn.response_ids), abs=1e-3
     )
-    assert sample.old_logprobs != pytest.approx(sample.sampled_logprobs, abs=1e-2)  # another temperature
-    assert sample.old_logprobs != pytest.approx(judgement.teacher["logprobs"], abs=1e-2)  # the hint says something
+    assert sample.behaviour_logprobs != pytest.approx(sample.sampled_logprobs, abs=1e-2)  # another temperature
+    assert sample.behaviour_logprobs != pytest.approx(
+        judgement.teacher["logprobs"], abs=1e-2
+    )  # the hint says something
 
 
 def test_votes_are_really_sampled_and_babble_is_kept_as_failed(said, policy, renderer, settings):

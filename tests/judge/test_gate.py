@@ -71,7 +71,7 @@ def lesson(serve, candidate, hint="", hint_from="guidance", reward=0):
         status="trained",
         prompt_ids=turn.prompt_ids,
         response_ids=turn.response_ids,
-        old_logprobs=turn.logprobs,
+        behaviour_logprobs=turn.logprobs,
         reward=reward,
     )
     return Judgement.objects.create(turn=turn, sample=sample, hint=hint, hint_from=hint_from if hint else "")

@@ -53,7 +53,7 @@ def made(cases) -> None:
         if judgement["sample"]:
             sample = Sample.objects.create(
                 status=judgement["sample"], checkpoint=turn.checkpoint, prompt_ids=[1], response_ids=[1],
-                old_logprobs=[-1.0],
+                behaviour_logprobs=[-1.0],
             )  # fmt: skip
         code = judgement["reason_code"]
         Judgement.objects.create(turn=turn, sample=sample, reason_code=code, reason=ledger.SENTENCES.get(code, ""))
@@ -92,7 +92,9 @@ def test_samples_come_first_and_then_what_is_most_frequent(serve):
     served = [serve(status="served") for _ in range(3)]
     serve(status="closed")
     turn = serve(status="judged")
-    sample = Sample.objects.create(checkpoint=turn.checkpoint, prompt_ids=[1], response_ids=[1], old_logprobs=[-1.0])
+    sample = Sample.objects.create(
+        checkpoint=turn.checkpoint, prompt_ids=[1], response_ids=[1], behaviour_logprobs=[-1.0]
+    )
     Judgement.objects.create(turn=turn, sample=sample)
     entries = ledger.counted(Turn.objects.all())
     assert [(entry.code, entry.turns) for entry in entries] == [("sample", 1), ("unanswered", 3), ("closed", 1)]

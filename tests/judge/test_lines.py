@@ -66,8 +66,8 @@ def test_without_a_word_nothing_of_a_private_line_is_in_the_shared_batch_and_wit
     assert (waiting("ana"), waiting(SHARED)) == ({before.pk, after.pk}, {after.pk})
     own, second = Sample.objects.filter(origin=after.pk).order_by("pk")
     assert Judgement.objects.get(turn=after).sample == own
-    assert [getattr(own, name) for name in ("reward", "prompt_ids", "old_logprobs", "checkpoint")] == [
-        getattr(second, name) for name in ("reward", "prompt_ids", "old_logprobs", "checkpoint")
+    assert [getattr(own, name) for name in ("reward", "prompt_ids", "behaviour_logprobs", "checkpoint")] == [
+        getattr(second, name) for name in ("reward", "prompt_ids", "behaviour_logprobs", "checkpoint")
     ]
     run = batches.fill(RECIPE)
     assert run.samples.get() == second

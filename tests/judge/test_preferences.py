@@ -49,7 +49,7 @@ def learn():
             checkpoint=hint.turn.checkpoint,
             prompt_ids=[5],
             response_ids=[6],
-            old_logprobs=[-1.0],
+            behaviour_logprobs=[-1.0],
             teacher_prompt_ids=[5, 7],
             status=status,
             run=run,

@@ -75,8 +75,8 @@ def test_placeholders_are_masked_and_every_other_token_is_as_it_was_sampled(taug
 
 def test_log_probs_are_those_of_the_very_ids_that_are_learned(taught, engine):
     sample = Sample.objects.get()
-    assert sample.old_logprobs == engine.logprobs(sample.prompt_ids, sample.response_ids, None)
-    assert len(sample.old_logprobs) == len(sample.mask) == len(sample.response_ids)
+    assert sample.behaviour_logprobs == engine.logprobs(sample.prompt_ids, sample.response_ids, None)
+    assert len(sample.behaviour_logprobs) == len(sample.mask) == len(sample.response_ids)
     assert sample.sampled_logprobs == []  # the engine sampled other ids, under another prompt
 
 
@@ -100,9 +100,9 @@ def test_the_learner_takes_what_is_left(taught, tiny_model):
 
     learner = Learner(tiny_model, dtype="float32", piece=3)
     sample = Sample.objects.get()
-    sample.old_logprobs = learner.score(sample.prompt_ids, sample.response_ids)
+    sample.behaviour_logprobs = learner.score(sample.prompt_ids, sample.response_ids)
     (example,) = collation.examples([sample])
-    (figures,) = updates(learner, [learner.view(example)], Recipe(updates=1))
+    (figures,) = updates(learner, [learner.score_example(example)], Recipe(updates=1))
     assert figures["grad_norm"] > 0
     assert torch.isfinite(torch.tensor(learner.score(sample.prompt_ids, sample.response_ids))).all()
 
@@ -328,7 +328,7 @@ def test_with_the_real_tokenizer_a_chat_with_secrets_becomes_a_sample_that_train
     assert renderer.decode(sample.response_ids) == "Dear Bo, write to [email 1] or call [phone 1]. Bye!"
 
     (example,) = collation.examples([sample])
-    (figures,) = updates(learner, [learner.view(example)], Recipe(updates=1))
+    (figures,) = updates(learner, [learner.score_example(example)], Recipe(updates=1))
     after = learner.score(sample.prompt_ids, sample.response_ids)
     assert figures["grad_norm"] > 0
     assert after != old

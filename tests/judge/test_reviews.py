@@ -47,7 +47,7 @@ def learn(serve):
             checkpoint=turn.checkpoint,
             prompt_ids=[5],
             response_ids=[6],
-            old_logprobs=[-1.0],
+            behaviour_logprobs=[-1.0],
             reward=-1.0,
             status=status,
             run=None if status == "ready" else Run.objects.create(recipe={}),

@@ -46,5 +46,5 @@ def test_a_sample_without_a_signal_is_refused(serve):
 
 def test_a_log_prob_too_few_is_refused(serve):
     turn = serve()
-    with pytest.raises(ValueError, match="old_logprobs for"):
+    with pytest.raises(ValueError, match="behaviour_logprobs for"):
         samples.drafted(turn, 1, None, [-0.1] * (len(turn.response_ids) - 1))

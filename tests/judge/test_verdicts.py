@@ -78,15 +78,15 @@ def test_guidance_is_the_hint_word_for_word_and_waits_for_no_vote(serve, say, ju
     assert turn.status == "judged"
 
 
-def test_old_logprobs_are_scored_again_at_temperature_one(serve, say, judge_it, engine):
+def test_behaviour_logprobs_are_scored_again_at_temperature_one(serve, say, judge_it, engine):
     turn = serve()
     say(turn, "thumb", value=1)
 
     judge_it(turn)
 
     sample = Judgement.objects.get(turn=turn).sample
-    assert sample.old_logprobs == engine.logprobs(turn.prompt_ids, turn.response_ids, None)
-    assert sample.old_logprobs != turn.logprobs
+    assert sample.behaviour_logprobs == engine.logprobs(turn.prompt_ids, turn.response_ids, None)
+    assert sample.behaviour_logprobs != turn.logprobs
     assert sample.teacher_prompt_ids is None
     assert not sample.has_teacher
     assert sample.reward == 1

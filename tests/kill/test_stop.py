@@ -29,7 +29,7 @@ from training.models import Checkpoint, Sample
 for _ in range(3):
     Sample.objects.create(
         checkpoint=Checkpoint.live(), prompt_ids=[1, 5, 6, 40], response_ids=[7, 8, 9, 10, 2],
-        old_logprobs=[-4.0] * 5, teacher_prompt_ids=[1, 5, 6, 40, 77, 78, 79],
+        behaviour_logprobs=[-4.0] * 5, teacher_prompt_ids=[1, 5, 6, 40, 77, 78, 79],
     )
 batches.fill(Recipe(batch_size=3, distillation="vocabulary", lr=1e-4, updates={updates}, max_gap=99))
 """

@@ -34,7 +34,7 @@ def ready(db, served):
                 "checkpoint": Checkpoint.live(),
                 "prompt_ids": PROMPT,
                 "response_ids": RESPONSE,
-                "old_logprobs": served,
+                "behaviour_logprobs": served,
                 "teacher_prompt_ids": HINTED,
                 "reward": 0.0,
             }

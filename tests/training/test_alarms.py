@@ -149,7 +149,7 @@ def new_weights_that_answer_as_the_base(scene: Scene) -> str:
 
 
 def engine_that_served_something_else(scene: Scene) -> str:
-    return scene.says(old_logprobs=[-9.0] * len(RESPONSE))
+    return scene.says(behaviour_logprobs=[-9.0] * len(RESPONSE))
 
 
 def engine_that_leaves_the_adapter_out(scene: Scene) -> str:

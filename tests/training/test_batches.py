@@ -359,8 +359,8 @@ def test_rows_become_examples_and_lengths_must_agree(ready):
     assert (example.prompt_ids, example.mask, example.reward) == (good.prompt_ids, [1, 1, 0, 0, 1], -1.0)
     assert example.has_teacher
 
-    with pytest.raises(ValueError, match="old_logprobs has 2 entries for 5"):
-        collation.examples([ready(old_logprobs=[-1.0, -2.0])])
+    with pytest.raises(ValueError, match="behaviour_logprobs has 2 entries for 5"):
+        collation.examples([ready(behaviour_logprobs=[-1.0, -2.0])])
     with pytest.raises(ValueError, match="sampled_logprobs has 1 entries for 5"):
         collation.examples([ready(sampled_logprobs=[-1.0])])
 
@@ -368,5 +368,5 @@ def test_rows_become_examples_and_lengths_must_agree(ready):
 def test_a_reply_may_be_learned_from_in_part(ready):
     example = collation.examples([ready(mask=[1, 0, 1, 1, 1])], max_tokens=2)[0]
 
-    assert (example.response_ids, example.mask, len(example.old_logprobs)) == ([7, 8], [1, 0], 2)
+    assert (example.response_ids, example.mask, len(example.behaviour_logprobs)) == ([7, 8], [1, 0], 2)
     assert collation.examples([ready()], max_tokens=99)[0].response_ids == [7, 8, 9, 10, 2]

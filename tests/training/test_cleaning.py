@@ -47,7 +47,7 @@ class FakeLearner:
 
 def sample(number: int, **fields) -> Sample:
     """One that tells which it is by its only prompt token."""
-    said = {"prompt_ids": [number], "response_ids": [2], "old_logprobs": [-1.0], "reward": 1.0} | fields
+    said = {"prompt_ids": [number], "response_ids": [2], "behaviour_logprobs": [-1.0], "reward": 1.0} | fields
     return Sample.objects.create(checkpoint=Checkpoint.live(), **said)
 
 

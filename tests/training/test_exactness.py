@@ -155,7 +155,7 @@ def scores(given: Batch, recipe: Recipe, logits: torch.Tensor) -> Scores:
     return Scores(
         logprobs=logs.gather(-1, torch.tensor(given.ids)[..., None]).squeeze(-1),
         distance=zeros if apart is None else apart(logs, target),
-        old_logprobs=torch.tensor(given.old),
+        behaviour_logprobs=torch.tensor(given.old),
         start_logprobs=torch.tensor(given.start),
         reference_logprobs=torch.tensor(given.reference),
         teacher_logprobs=torch.tensor(given.teacher).masked_fill(nothing, math.nan),  # what no teacher said

@@ -36,7 +36,7 @@ def samples() -> list[Sample]:
         Sample(
             prompt_ids=prompt,
             response_ids=response,
-            old_logprobs=list(-6 + draw.normal(size=len(response))),
+            behaviour_logprobs=list(-6 + draw.normal(size=len(response))),
             **fields,
         )
         for prompt, response, fields in said
@@ -46,7 +46,7 @@ def samples() -> list[Sample]:
 def moved(tiny_model, recipe: Recipe, **how) -> tuple[Learner, list]:
     """A learner after one step of its own, so that the policy is neither its start nor the base, with its views."""
     learner = Learner(tiny_model, dtype="float32", seed=5, **how)
-    views = [learner.view(one) for one in collation.examples(samples(), max_tokens=recipe.max_tokens)]
+    views = [learner.score_example(one) for one in collation.examples(samples(), max_tokens=recipe.max_tokens)]
     list(updates(learner, views, recipe.model_copy(update={"lr": 3e-3, "updates": 1, "warmup": 0})))
     return learner, views
 
@@ -90,7 +90,7 @@ def as_batch(model, learner: Learner, views, folder) -> Batch:
         target_logits=padded(targets),
         ids=padded([np.array(e.response_ids) for e in examples]),
         start=padded([view.start_logprobs.double().numpy() for view in views]),  # the base: the adapter began at 0
-        old=padded([np.array(e.old_logprobs) for e in examples]),
+        old=padded([np.array(e.behaviour_logprobs) for e in examples]),
         reference=padded(of_ids(base)),
         teacher=padded(of_ids(targets)),
         mask=padded([np.array(e.mask or [1.0] * len(e.response_ids), float) for e in examples]),

@@ -36,7 +36,7 @@ class Case:
         return Example(prompt, reply, self.learner.score(prompt, reply), **fields)
 
     def learn(self, recipe: Recipe, *examples: Example) -> None:
-        list(updates(self.learner, [self.learner.view(example) for example in examples], recipe))
+        list(updates(self.learner, [self.learner.score_example(example) for example in examples], recipe))
 
     def likelihood(self, asked: str, words: str, *, adapter: bool = True) -> float:
         """Mean log-prob a token of a reply."""
@@ -61,7 +61,7 @@ def test_praise_makes_a_reply_likelier_and_blame_less_likely(case, reward, sign)
 @pytest.mark.parametrize("preset", ["opd", "topk-union", "embedded"])
 def test_hinted_tokens_move_toward_the_teacher(case, preset):
     example = case.example(teacher_prompt_ids=case.prompt(f"{ASKED}\n\n{HINT}"))
-    view = case.learner.view(example)
+    view = case.learner.score_example(example)
     before = view.start_logprobs.tolist()
     wanted = view.teacher_logprobs.tolist()
 

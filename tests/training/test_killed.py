@@ -29,7 +29,7 @@ recipe = Recipe(batch_size=3, distillation="vocabulary", lr=1e-3, updates=40)
 SAMPLES = f"""
 for _ in range(3):
     Sample.objects.create(
-        checkpoint=Checkpoint.live(), prompt_ids={PROMPT}, response_ids={RESPONSE}, old_logprobs=OLD,
+        checkpoint=Checkpoint.live(), prompt_ids={PROMPT}, response_ids={RESPONSE}, behaviour_logprobs=OLD,
         teacher_prompt_ids={HINTED},
     )
 """

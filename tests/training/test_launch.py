@@ -91,7 +91,7 @@ def test_frozen_models_read_a_micro_batch_at_a_time_and_less_where_there_is_no_r
         return read(causal, pairs)
 
     monkeypatch.setattr(learner, "_scored", scored)
-    views = learning._look(learner, job(LORA, "one"), heard)
+    views = learning.score_with_frozen_models(learner, job(LORA, "one"), heard)
 
     assert [len(view.example.response_ids) for view in views] == [5, 2, 4]
     assert heard.beats == [("teacher", 0, 3), ("teacher", 2, 3), ("teacher", 3, 3)]

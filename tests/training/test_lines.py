@@ -99,7 +99,7 @@ def test_a_checkpoint_of_another_line_is_out_of_sight(base, make_line, ana, bo):
 @pytest.fixture
 def sample(base):
     def make(line=SHARED, **fields):
-        fields = {"checkpoint": base, "prompt_ids": [1], "response_ids": [2], "old_logprobs": [-1.0], **fields}
+        fields = {"checkpoint": base, "prompt_ids": [1], "response_ids": [2], "behaviour_logprobs": [-1.0], **fields}
         return Sample.objects.create(line_id=line, **{"reward": 1.0, **fields})
 
     return make

@@ -153,15 +153,15 @@ def test_importance_weights_scale_the_surrogate():
 @settings(max_examples=50, deadline=None)
 def test_policy_loss_equals_an_independent_reference(shape):
     logs, old, mask, draw = batch(shape, torch.float64)
-    logprobs, old_logprobs = logs[..., 0], old[..., 0]
+    logprobs, start_logprobs = logs[..., 0], old[..., 0]
     advantages = torch.randn(mask.shape, generator=draw, dtype=torch.float64)
 
-    loss, _ = policy_loss(logprobs, old_logprobs, advantages, mask, clip_low=0.2, clip_high=0.28)
+    loss, _ = policy_loss(logprobs, start_logprobs, advantages, mask, clip_low=0.2, clip_high=0.28)
 
     slow = torch.zeros_like(mask)
     for row in range(mask.shape[0]):
         for token in range(mask.shape[1]):
-            rho = math.exp(float(logprobs[row, token] - old_logprobs[row, token]))
+            rho = math.exp(float(logprobs[row, token] - start_logprobs[row, token]))
             a = float(advantages[row, token])
             slow[row, token] = -min(rho * a, min(max(rho, 0.8), 1.28) * a)
     assert float(loss) == pytest.approx(mean_of_means(slow, mask), abs=1e-6)

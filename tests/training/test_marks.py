@@ -137,13 +137,13 @@ def test_of_a_long_reply_the_part_with_the_marks_is_learned(ready, served):
         [*sample.prompt_ids, 7, 8],
         [*sample.teacher_prompt_ids, 7, 8],
     )
-    assert example.old_logprobs == served[2:4]
+    assert example.behaviour_logprobs == served[2:4]
 
 
 def test_a_part_reads_as_it_does_in_the_whole(ready, tiny_model, served, rounding):
     learner = Learner(tiny_model, dtype="float32")
 
-    view = learner.view(collation.examples([ready(rewards=[0, 0, 0, -1, 0])], max_tokens=2)[0])
+    view = learner.score_example(collation.examples([ready(rewards=[0, 0, 0, -1, 0])], max_tokens=2)[0])
 
     torch.testing.assert_close(view.start_logprobs, torch.tensor(served[2:4]), atol=rounding.logprob, rtol=0)
 
@@ -184,7 +184,7 @@ def test_its_gradient_is_that_of_the_marked_tokens(tiny_model, rounding):
     learner = Learner(tiny_model, dtype="float32")
     old = learner.score(PROMPT, RESPONSE)
     example = Example(PROMPT, RESPONSE, old, rewards=[0, -1, 0, 1, 0])
-    learner.forward_backward([learner.view(example)], objective(Recipe(beta=0.0)))
+    learner.forward_backward([learner.score_example(example)], objective(Recipe(beta=0.0)))
     found = {name: p.grad.clone() for name, p in learner.trainable() if p.grad is not None}
     learner.optimizer.zero_grad()
 
@@ -205,7 +205,7 @@ def test_replies_with_and_without_marks_learn_side_by_side(tiny_model, rounding)
             Example([1, 9], [11, 12, 2], learner.score([1, 9], [11, 12, 2]), reward=1.0),
             Example([1, 3], [30, 31], learner.score([1, 3], [30, 31]), rewards=[1, 0], reward=-1.0),
         ]
-        learner.forward_backward([learner.view(e) for e in examples], objective(Recipe()))
+        learner.forward_backward([learner.score_example(e) for e in examples], objective(Recipe()))
         seen.append(gradients(learner))
 
     rounding.assert_gradients(seen[1], seen[0])
@@ -226,7 +226,7 @@ def test_a_bad_word_becomes_less_likely_a_good_one_more_and_the_others_move_less
     learner = Learner(smol_model, dtype="float32", seed=1)
     before = learner.score(prompt, ids)
 
-    view = learner.view(Example(prompt, ids, before, rewards=rewards))
+    view = learner.score_example(Example(prompt, ids, before, rewards=rewards))
     list(updates(learner, [view], Recipe(lr=1e-4, updates=4)))
 
     moved = [now - was for now, was in zip(learner.score(prompt, ids), before, strict=True)]

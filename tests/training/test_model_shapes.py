@@ -88,7 +88,7 @@ def test_its_log_probs_are_plain_transformers(model, rounding):
 @pytest.mark.parametrize("preset", ["binary", "opd", "combined", "topk", "embedded"])
 def test_every_recipe_takes_its_steps_and_moves_as_it_should(model, preset):
     learner = Learner(model, dtype="float32")
-    views = [learner.view(example) for example in examples(learner)]
+    views = [learner.score_example(example) for example in examples(learner)]
     # Adam's first step is as long as the rate: a random model is so near its teacher that a long one would overshoot.
     small = {"lr": 1e-4, "updates": 2, "warmup": 0} if preset in ("topk", "embedded") else {"lr": 1e-2, "updates": 2}
     recipe = PRESETS[preset].model_copy(update=small)
@@ -110,7 +110,7 @@ def test_padding_and_company_change_nothing_but_rounding(model, micro_batch):
     def learned(at_once: int, shaken: Callable[[torch.nn.Module], None]) -> dict[str, torch.Tensor]:
         learner = Learner(model, dtype="float32", micro_batch=at_once, seed=1)
         shaken(learner.causal)
-        list(updates(learner, [learner.view(example) for example in examples(learner)], Recipe(lr=1e-2)))
+        list(updates(learner, [learner.score_example(example) for example in examples(learner)], Recipe(lr=1e-2)))
         return {"logprobs": torch.tensor(learner.score(PROMPT, RESPONSE))}
 
     def as_it_is(model: torch.nn.Module) -> None:
@@ -128,7 +128,7 @@ def test_replies_that_begin_alike_are_read_as_if_each_were_alone(model, rounding
 
     assert [sum(one) for one in learner.logprobs(pairs)] == pytest.approx(alone, abs=rounding.logprob)
     example = Example(PROMPT, RESPONSE, learner.score(PROMPT, RESPONSE), teacher_prompt_ids=HINTED)
-    view = learner.view(example)
+    view = learner.score_example(example)
     assert view.reference_logprobs.tolist() == pytest.approx(learner.score(PROMPT, RESPONSE), abs=rounding.logprob)
     assert view.teacher_logprobs is not None
     assert view.teacher_logprobs.tolist() == pytest.approx(learner.score(HINTED, RESPONSE), abs=rounding.logprob)
@@ -150,7 +150,7 @@ def test_a_model_is_asked_for_trees_only_where_its_layers_keep_branches_apart(mo
 @pytest.mark.parametrize("shape", [LoraShape(rank=4, alpha=8), None], ids=["lora", "full"])
 def test_what_was_learned_loads_elsewhere(model, tmp_path, shape, rounding):
     learner = Learner(model, dtype="float32", lora=shape)
-    views = [learner.view(example) for example in examples(learner)]
+    views = [learner.score_example(example) for example in examples(learner)]
     list(updates(learner, views, Recipe(lr=1e-2, distillation="vocabulary")))
 
     learner.save(tmp_path / "saved")

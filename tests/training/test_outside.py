@@ -38,8 +38,8 @@ def cloud(home, settings, monkeypatch):
 def queued(cloud, ready):
     """A run of two samples that the base at Tinker served: one praised, one corrected."""
     served = async_to_sync(engines.policy().score)(PROMPT, RESPONSE).logprobs
-    ready(reward=1.0, teacher_prompt_ids=None, old_logprobs=list(served))
-    ready(teacher_prompt_ids=HINTED, old_logprobs=list(served))
+    ready(reward=1.0, teacher_prompt_ids=None, behaviour_logprobs=list(served))
+    ready(teacher_prompt_ids=HINTED, behaviour_logprobs=list(served))
     return batches.fill(RECIPE)
 
 
@@ -89,7 +89,7 @@ def test_the_next_run_goes_on_from_what_is_live_there(approved, cloud, ready):
     promote(approved)
     served = async_to_sync(engines.policy().score)(PROMPT, RESPONSE, adapter=approved.adapter).logprobs
     for reward in (1.0, -1.0):
-        ready(reward=reward, teacher_prompt_ids=None, old_logprobs=list(served))
+        ready(reward=reward, teacher_prompt_ids=None, behaviour_logprobs=list(served))
 
     second = runs.train(batches.fill(RECIPE))
 
@@ -125,7 +125,7 @@ def test_a_service_that_goes_away_gives_the_samples_back(queued, cloud):
     ],
 )
 def test_a_recipe_that_would_be_approximate_is_refused_before_anything_is_sent(cloud, ready, served, recipe, words):
-    ready(old_logprobs=served)
+    ready(behaviour_logprobs=served)
     run = batches.fill(recipe.model_copy(update={"batch_size": 1}))
 
     assert runs.train(run) is None

@@ -57,7 +57,7 @@ def test_its_gradient_is_dpos(tiny_model, micro_batch, rounding):
     learner = moved(Learner(tiny_model, dtype="float32", micro_batch=micro_batch, seed=3))
     examples = [rewritten(REWRITE), rewritten(None), rewritten(None), rewritten(None)]
     replayed = [rewritten(OTHER_REWRITE, OTHER_PROMPT)]
-    views = [learner.view(one) for one in examples]
+    views = [learner.score_example(one) for one in examples]
     held = at_step(learner)
 
     (figures,) = updates(learner, views, RECIPE, replayed)
@@ -75,7 +75,7 @@ def test_its_gradient_is_dpos(tiny_model, micro_batch, rounding):
 def test_as_many_as_there_are_replies_weigh_what_the_batch_does_and_more_no_more(tiny_model, rounding):
     learner = moved(Learner(tiny_model, dtype="float32", seed=3))
     replayed = [rewritten(OTHER_REWRITE, OTHER_PROMPT)] * 5
-    view = learner.view(rewritten(REWRITE))
+    view = learner.score_example(rewritten(REWRITE))
 
     (figures,) = updates(learner, [view], RECIPE, replayed)
 
@@ -84,7 +84,7 @@ def test_as_many_as_there_are_replies_weigh_what_the_batch_does_and_more_no_more
 
 def test_what_is_learned_becomes_preferred(tiny_model, rounding):
     learner = Learner(tiny_model, dtype="float32", seed=3)
-    view = learner.view(rewritten(REWRITE))
+    view = learner.score_example(rewritten(REWRITE))
 
     seen = list(updates(learner, [view], RECIPE.model_copy(update={"updates": 4})))
 
@@ -129,7 +129,7 @@ def test_a_reply_that_cannot_be_learned_from_is_held_against_nothing():
 
 def test_where_no_couple_is_left_nothing_is_preferred(tiny_model):
     learner = Learner(tiny_model, dtype="float32", seed=3)
-    view = learner.view(replace(rewritten(REWRITE), mask=[1, 0, 0, 1, 1]))
+    view = learner.score_example(replace(rewritten(REWRITE), mask=[1, 0, 0, 1, 1]))
 
     (figures,) = updates(learner, [view], RECIPE.model_copy(update={"w_sft": 1.0}))
 
@@ -138,7 +138,7 @@ def test_where_no_couple_is_left_nothing_is_preferred(tiny_model):
 
 def test_where_no_person_wrote_now_what_was_written_earlier_is_preferred(tiny_model, rounding):
     learner = moved(Learner(tiny_model, dtype="float32", seed=3))
-    views = [learner.view(rewritten(None)) for _ in range(4)]
+    views = [learner.score_example(rewritten(None)) for _ in range(4)]
 
     (figures,) = updates(learner, views, RECIPE, [rewritten(REWRITE)])
 
@@ -162,7 +162,7 @@ def test_it_is_foreseen():
 
 def test_nothing_is_preferred_where_rewrites_are_not_learned(tiny_model):
     learner = Learner(tiny_model, dtype="float32", seed=3)
-    view = learner.view(replace(rewritten(REWRITE), reward=1.0))
+    view = learner.score_example(replace(rewritten(REWRITE), reward=1.0))
     recipe = read({"preset": "embedded", "w_sft": 0, "w_dpo": 3})
 
     (figures, *_) = updates(learner, [view], recipe, [rewritten(REWRITE)])

@@ -60,7 +60,7 @@ def test_the_gradient_is_that_of_telling_right_from_wrong_whatever_is_rehearsed(
     tiny_model, micro_batch, beside, rounding
 ):
     learner = Learner(tiny_model, dtype="float32", micro_batch=micro_batch, seed=3)
-    views = [learner.view(one) for one in (reply(), *beside)]
+    views = [learner.score_example(one) for one in (reply(), *beside)]
     held = at_step(learner)
 
     (figures,) = updates(learner, views, RECIPE, questions=ASKED)
@@ -81,7 +81,9 @@ def test_right_answers_become_the_likelier_ones(tiny_model):
     wrong = [Question(one.prompt, one.answers[::-1]) for one in ASKED]  # one of the two orders is wrong at first
 
     for asked in (ASKED, wrong):
-        *_, last = updates(learner, [learner.view(reply())], RECIPE.model_copy(update={"updates": 12}), questions=asked)
+        *_, last = updates(
+            learner, [learner.score_example(reply())], RECIPE.model_copy(update={"updates": 12}), questions=asked
+        )
         assert last["closed_right"] == 1
         assert last["closed_loss"] < math.log(2)
 

@@ -34,7 +34,7 @@ def taught(home, django_user_model):
     )
     Sample.objects.create(
         status="trained", run=run, checkpoint=Checkpoint.live(), prompt_ids=SECRET_IDS, response_ids=[7, 8],
-        old_logprobs=[-1.0, -2.0], reward=1.0,
+        behaviour_logprobs=[-1.0, -2.0], reward=1.0,
     )  # fmt: skip
     made = made_by(run, Checkpoint.objects.create(
         number=1, parent=Checkpoint.live(), adapter="talkback-1", path="checkpoints/talkback-1",
@@ -189,7 +189,7 @@ def test_a_child_names_its_parents_receipt_and_what_was_taken_back_is_counted(ta
     child.save()
     assert child.made["parent"]["receipt"] == receipts.digest_of_made(taught)
 
-    Sample.objects.update(response_ids=[], prompt_ids=[], old_logprobs=[], drop_reason="its chat was deleted")
+    Sample.objects.update(response_ids=[], prompt_ids=[], behaviour_logprobs=[], drop_reason="its chat was deleted")
     (tmp_path / "two.json").write_bytes(receipts.written(receipts.receipt(child)))
     assert "It names the receipt of its parent, talkback@1." in verify(tmp_path / "two.json", capsys)[1]
     (tmp_path / "one.json").write_bytes(receipts.written(receipts.receipt(taught)))

@@ -44,7 +44,7 @@ def test_a_text_that_says_nothing_again_is_no_refrain(prompt, reply):
 def test_its_gradient_is_that_of_what_it_says_again_and_of_nothing_else(tiny_model, rounding):
     learner = Learner(tiny_model, dtype="float32", seed=3)
     held = at_step(learner)
-    views = [learner.view(Example(PROMPT, [5, 6, 7, 2], [-1.0] * 4, reward=1.0))]
+    views = [learner.score_example(Example(PROMPT, [5, 6, 7, 2], [-1.0] * 4, reward=1.0))]
 
     (figures,) = updates(learner, views, RECIPE, refrains=[COPIED, TABLE])
 
@@ -67,7 +67,7 @@ def test_a_loop_becomes_less_likely_and_a_refrain_does_not(tiny_model):
     learner.supervise([(PROMPT, LOOP), (COPIED.prompt, COPIED.reply), (TABLE.prompt, TABLE.reply)])
     learner.optim_step(1e-2)
     loop, table = learner.score(PROMPT, LOOP)[11], learner.score(TABLE.prompt, TABLE.reply)[6]
-    view = learner.view(Example(PROMPT, LOOP, [-1.0] * len(LOOP)))
+    view = learner.score_example(Example(PROMPT, LOOP, [-1.0] * len(LOOP)))
 
     list(updates(learner, [view], RECIPE.model_copy(update={"updates": 4}), refrains=[COPIED, TABLE]))
 

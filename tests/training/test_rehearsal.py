@@ -89,7 +89,7 @@ def test_how_long_an_answer_is_and_where_it_ends_is_not_rehearsed(rows):
     Rehearsal.objects.update(response_ids=long, logprobs=[-60.0] * len(long))
 
     (example,) = rehearsal.drawn(RECIPE, 3, seed=1)
-    assert len(example.response_ids) == len(example.old_logprobs) == rehearsal.TOKENS
+    assert len(example.response_ids) == len(example.behaviour_logprobs) == rehearsal.TOKENS
     assert {one.response for one in forecast.rehearsed(1)} == {rehearsal.TOKENS}
 
 
@@ -107,7 +107,7 @@ def test_a_row_has_neither_reward_nor_teacher_and_is_no_longer_than_replies_are(
     (example,) = rehearsal.drawn(RECIPE.model_copy(update={"max_tokens": 2}), 3, seed=1)
 
     assert (example.kind, example.has_reward, example.has_teacher) == ("rehearsal", False, False)
-    assert (example.response_ids, example.old_logprobs) == (ANSWER[:2], [-60.0, -60.0])
+    assert (example.response_ids, example.behaviour_logprobs) == (ANSWER[:2], [-60.0, -60.0])
 
 
 def test_a_run_says_how_much_it_rehearsed_and_trains_only_its_samples(rows, ready):
@@ -194,8 +194,8 @@ def test_the_figures_of_an_update_are_those_of_the_replies(tiny_model, served, r
     recipe, seen = RECIPE.model_copy(update={"updates": 3}), {}
     for rows in (0, 3):
         learner = Learner(tiny_model, dtype="float32", seed=3, micro_batch=4)
-        list(updates(learner, [learner.view(reply)], recipe))  # it is the base no more
-        views = [learner.view(one) for one in [*[ordinary] * rows, reply]]
+        list(updates(learner, [learner.score_example(reply)], recipe))  # it is the base no more
+        views = [learner.score_example(one) for one in [*[ordinary] * rows, reply]]
         first = next(updates(learner, views, recipe))
         seen[rows] = {name: first[name] for name in ("kl", "entropy", "policy_loss", "distillation_loss", "ratio_max")}
 

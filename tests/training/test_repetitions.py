@@ -41,7 +41,7 @@ def test_a_token_is_said_again_where_as_many_stood_together_before(ids, run):
 def test_its_gradient_is_that_of_unlikelihood(tiny_model, rounding):
     learner = Learner(tiny_model, dtype="float32", seed=3)
     held = at_step(learner)
-    views = [learner.view(reply(ids)) for ids in (LOOP, [5, 6, 7, 2])]
+    views = [learner.score_example(reply(ids)) for ids in (LOOP, [5, 6, 7, 2])]
 
     (figures,) = updates(learner, views, RECIPE)
 
@@ -61,7 +61,7 @@ def test_what_is_said_again_becomes_less_likely(tiny_model):
     learner.supervise([(PROMPT, LOOP)])
     learner.optim_step(1e-2)
     before = learner.score(PROMPT, LOOP)[11]
-    view = learner.view(reply(LOOP))
+    view = learner.score_example(reply(LOOP))
 
     seen = list(updates(learner, [view], RECIPE.model_copy(update={"updates": 4})))
 
@@ -72,7 +72,7 @@ def test_what_is_said_again_becomes_less_likely(tiny_model):
 
 def test_as_much_of_a_reply_is_looked_at_as_of_a_rewrite():
     ids = [5, 6, 7, 8, 9, 10, 11, 12] * 2  # said again from the fourteenth token on, of which eight are learned
-    sample = Sample(prompt_ids=PROMPT, response_ids=ids, sampled_logprobs=[-1.0] * 16, old_logprobs=[-1.0] * 16)
+    sample = Sample(prompt_ids=PROMPT, response_ids=ids, sampled_logprobs=[-1.0] * 16, behaviour_logprobs=[-1.0] * 16)
     sample.mask = [1.0] * 16
 
     (example,) = examples([sample], max_tokens=8)

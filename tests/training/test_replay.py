@@ -62,7 +62,7 @@ def test_what_was_written_long_ago_gives_way(ready, home, monkeypatch):
 def test_together_they_weigh_what_those_of_the_batch_would_alone(tiny_model, served, monkeypatch, rounding):
     fresh, earlier = (Example(PROMPT, RESPONSE, served, rewrite=(PROMPT, rewrite)) for rewrite in (FIRST, SECOND))
     learner, by_hand = (Learner(tiny_model, dtype="float32", seed=3) for _ in range(2))
-    views = [learner.view(fresh), learner.view(Example(PROMPT, RESPONSE, served))]
+    views = [learner.score_example(fresh), learner.score_example(Example(PROMPT, RESPONSE, served))]
     monkeypatch.setattr(learner, "optim_step", lambda *args, **more: {})  # the gradient stays as it is
 
     list(updates(learner, views, RECIPE.model_copy(update={"beta": 0.0}), [earlier]))
@@ -74,7 +74,7 @@ def test_together_they_weigh_what_those_of_the_batch_would_alone(tiny_model, ser
 def test_where_no_person_wrote_now_they_weigh_what_one_rewrite_would(tiny_model, served, monkeypatch, rounding):
     earlier = [Example(PROMPT, RESPONSE, served, rewrite=(PROMPT, rewrite)) for rewrite in (FIRST, SECOND)]
     learner, by_hand = (Learner(tiny_model, dtype="float32", seed=3) for _ in range(2))
-    views = [learner.view(Example(PROMPT, RESPONSE, served)) for _ in range(4)]
+    views = [learner.score_example(Example(PROMPT, RESPONSE, served)) for _ in range(4)]
     monkeypatch.setattr(learner, "optim_step", lambda *args, **more: {})  # the gradient stays as it is
 
     list(updates(learner, views, RECIPE.model_copy(update={"beta": 0.0}), earlier))

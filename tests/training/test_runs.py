@@ -228,14 +228,14 @@ def test_a_worker_that_was_given_up_on_cannot_fail_the_next_ones_run(queued, hom
 
 
 def test_a_person_stops_a_running_run(queued, home, monkeypatch):
-    look = learning._look
+    look = learning.score_with_frozen_models
 
     def asked(learner, job, ledger):
         runs.cancel(queued)
         ledger.written = float("-inf")
         return look(learner, job, ledger)
 
-    monkeypatch.setattr(learning, "_look", asked)
+    monkeypatch.setattr(learning, "score_with_frozen_models", asked)
 
     assert runs.train(queued) is None
 
@@ -323,7 +323,7 @@ def test_a_teacher_that_says_what_the_student_says(ready, home):
 
 def test_an_engine_that_ran_something_else(ready, home):
     for _ in range(3):
-        ready(old_logprobs=[-9.0] * len(RESPONSE))
+        ready(behaviour_logprobs=[-9.0] * len(RESPONSE))
 
     assert "nats a token apart on the same weights" in alarm(batches.fill(RECIPE))
 

@@ -72,7 +72,7 @@ def test_its_gradient_is_the_batchs_mean_of_each_rewrites_mean(tiny_model, micro
         Example(PROMPT, RESPONSE, old),
         Example(PROMPT, RESPONSE, old, rewrite=([1, 9, 8], [30, 31])),
     ]
-    views = [learner.view(example) for example in examples]
+    views = [learner.score_example(example) for example in examples]
     held = at_step(learner)
     recipe = RECIPE.model_copy(update={"beta": 0.0, "max_grad_norm": 1e9, "weights": weights, "updates": 1})
 
@@ -112,7 +112,7 @@ def test_without_a_weight_a_rewrite_changes_nothing(tiny_model, served):
     for rewrite in (None, (PROMPT, REWRITE)):
         learner = Learner(tiny_model, dtype="float32", seed=3)
         example = Example(PROMPT, RESPONSE, served, teacher_prompt_ids=HINTED, rewrite=rewrite)
-        (figures,) = updates(learner, [learner.view(example)], Recipe(distillation="vocabulary", lr=1e-2))
+        (figures,) = updates(learner, [learner.score_example(example)], Recipe(distillation="vocabulary", lr=1e-2))
         assert "supervised_loss" not in figures
         moved.append(learner.score(PROMPT, RESPONSE))
     assert moved[0] == moved[1]
@@ -130,7 +130,7 @@ def test_what_a_batch_holds_of_them_is_counted(tiny_model, served):
     learner = Learner(tiny_model, dtype="float32")
     examples = [Example(PROMPT, RESPONSE, served, rewrite=(PROMPT, REWRITE)), Example(PROMPT, RESPONSE, served)]
 
-    assert described([learner.view(one) for one in examples], RECIPE)["replies_rewritten"] == 1
+    assert described([learner.score_example(one) for one in examples], RECIPE)["replies_rewritten"] == 1
 
 
 @pytest.mark.parametrize("pair", [([], [1]), ([1], [])])
@@ -145,7 +145,7 @@ def test_what_stood_in_the_reply_already_counts_as_the_recipe_says(tiny_model, m
     shortened = [*RESPONSE[:3], RESPONSE[-1]]  # one token was taken out: only the last stands where it did not
     begun = [7, *RESPONSE]  # one was put in before all: it and the one after it are new there
     old = learner.score(PROMPT, RESPONSE)
-    views = [learner.view(rewritten(old, rewrite)) for rewrite in (shortened, begun)]
+    views = [learner.score_example(rewritten(old, rewrite)) for rewrite in (shortened, begun)]
     recipe = RECIPE.model_copy(update={"w_kept": 0.7, "updates": 1})
 
     (figures,) = updates(learner, views, recipe)
@@ -163,7 +163,7 @@ def test_what_stood_in_the_reply_already_counts_as_the_recipe_says(tiny_model, m
 def test_a_rewrite_that_changed_nothing_is_learned_whole(tiny_model, rounding):
     learner = Learner(tiny_model, dtype="float32", seed=3)
     old = learner.score(PROMPT, RESPONSE)
-    view = learner.view(rewritten(old, RESPONSE))
+    view = learner.score_example(rewritten(old, RESPONSE))
 
     (figures,) = updates(learner, [view], RECIPE.model_copy(update={"w_kept": 0.0, "updates": 1}))
 
@@ -195,7 +195,7 @@ def test_a_rewrite_that_changed_nothing_says_nothing_of_what_the_others_weigh(ti
     learner = Learner(tiny_model, dtype="float32", seed=3)
     old = learner.score(PROMPT, RESPONSE)
     rewrite = [*RESPONSE[:3], RESPONSE[-1]]  # one decided on, three let stand: each counts 0.6 / 3
-    views = [learner.view(rewritten(old, one)) for one in (rewrite, RESPONSE)]
+    views = [learner.score_example(rewritten(old, one)) for one in (rewrite, RESPONSE)]
 
     (figures,) = updates(learner, views, RECIPE.model_copy(update={"w_kept": 0.6, "updates": 1}))
 
@@ -211,7 +211,7 @@ def test_a_lone_change_in_a_long_reply_is_not_learned_as_if_nothing_stood_around
     rewrite = [*reply[:-1], 9]
     old = learner.score(PROMPT, reply)
     marks = [False] * 100 + [True]
-    view = learner.view(Example(PROMPT, reply, old, rewrite=(PROMPT, rewrite), decided=marks))
+    view = learner.score_example(Example(PROMPT, reply, old, rewrite=(PROMPT, rewrite), decided=marks))
 
     (figures,) = updates(learner, [view], RECIPE.model_copy(update={"w_kept": 1.0, "updates": 1}))
 
@@ -227,7 +227,7 @@ def test_what_is_behind_as_much_as_is_learned_of_a_reply_comes_on_top(tiny_model
     learner = Learner(tiny_model, dtype="float32", seed=3)
     old = learner.score(PROMPT, RESPONSE[:2])
     rewrite, marks = [7, 8, 9, 10], [False, True, False, False]
-    view = learner.view(Example(PROMPT, RESPONSE[:2], old, rewrite=(PROMPT, rewrite), decided=marks))
+    view = learner.score_example(Example(PROMPT, RESPONSE[:2], old, rewrite=(PROMPT, rewrite), decided=marks))
 
     (figures,) = updates(learner, [view], RECIPE.model_copy(update={"w_kept": w_kept, "updates": 1, "max_tokens": 2}))
 
@@ -244,7 +244,7 @@ def test_an_end_that_was_written_anew_weighs_no_more_than_the_beginning(tiny_mod
     learner = Learner(tiny_model, dtype="float32", seed=3)
     old = learner.score(PROMPT, RESPONSE[:2])
     rewrite, marks = [7, 8, 9, 10], [False, False, True, True]
-    view = learner.view(Example(PROMPT, RESPONSE[:2], old, rewrite=(PROMPT, rewrite), decided=marks))
+    view = learner.score_example(Example(PROMPT, RESPONSE[:2], old, rewrite=(PROMPT, rewrite), decided=marks))
 
     (figures,) = updates(learner, [view], RECIPE.model_copy(update={"w_kept": 0.4, "updates": 1, "max_tokens": 2}))
 

@@ -24,6 +24,8 @@ from gpu_workers.stamps import FULL
 from tests.doubles.fake_engine import FakeEngine
 from training import checksums, discards, holding, promotion, repairs
 from training.holding import Doubtful, Unproven
+from training import checksums, holding, promotion, repairs
+from training.holding import AdapterUnverified, Unproven
 from training.models import Checkpoint, Decision, Notice, Run, Sample
 from webapp import pipeline
 
@@ -162,7 +164,7 @@ def test_no_person_is_answered_by_a_server_that_says_it_loaded_and_ignores_the_n
     turn = turns.open_turn(Session.objects.create(user=get_user_model().objects.create_user("ana")), HELLO)
     assert turn.checkpoint == first
 
-    with pytest.raises(Doubtful, match="answers the probe as if the adapter were not there"):
+    with pytest.raises(AdapterUnverified, match="answers the probe as if the adapter were not there"):
         async_to_sync(holding.ensure_loaded)(first, engine)
     assert not engine.loaded
     monkeypatch.setattr(replies, "FIRST_PAUSE_S", 0.01)
@@ -253,7 +255,7 @@ def test_rolling_back_can_set_aside_what_the_bad_checkpoint_served(engine, djang
     first = make(1)
     promote(first)
     ana = django_user_model.objects.create_user("ana")
-    fields = {"checkpoint": first, "prompt_ids": PROMPT, "response_ids": RESPONSE, "old_logprobs": [-1.0] * 3}
+    fields = {"checkpoint": first, "prompt_ids": PROMPT, "response_ids": RESPONSE, "behaviour_logprobs": [-1.0] * 3}
     waits = Sample.objects.create(**fields)
     claimed = Sample.objects.create(**fields, status="claimed", run=Run.objects.create(recipe={}))
     trained = Sample.objects.create(**fields, status="trained")

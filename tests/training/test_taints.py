@@ -33,7 +33,13 @@ def grow(db):
 
 
 def learned(checkpoint, **fields):
-    said = {"prompt_ids": [1], "response_ids": [2], "old_logprobs": [-1.0], "reward": 1.0, "status": "trained"} | fields
+    said = {
+        "prompt_ids": [1],
+        "response_ids": [2],
+        "behaviour_logprobs": [-1.0],
+        "reward": 1.0,
+        "status": "trained",
+    } | fields
     return Sample.objects.create(run=checkpoint.run, checkpoint=checkpoint.parent, **said)
 
 

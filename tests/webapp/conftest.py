@@ -126,7 +126,7 @@ def make_lesson(make_turn):
             checkpoint=turn.checkpoint,
             prompt_ids=PROMPT,
             response_ids=RESPONSE,
-            old_logprobs=[-1.0, -1.0, -1.0],
+            behaviour_logprobs=[-1.0, -1.0, -1.0],
             teacher_prompt_ids=[*PROMPT, 11],
             reward=-1.0,
         )

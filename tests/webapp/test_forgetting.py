@@ -19,7 +19,7 @@ def test_what_was_learned_is_emptied_and_still_counts(make_lesson):
     run = Run.objects.create(recipe={}, status="finished")
     make_lesson("trained", run=run).turn.session.delete()
     sample = Sample.objects.get()
-    assert (sample.prompt_ids, sample.response_ids, sample.old_logprobs) == ([], [], [])
+    assert (sample.prompt_ids, sample.response_ids, sample.behaviour_logprobs) == ([], [], [])
     assert sample.teacher_prompt_ids is None
     assert sample.run == run
 

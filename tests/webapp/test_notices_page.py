@@ -107,7 +107,7 @@ def test_where_it_is_said_already_it_is_not_said_twice(console, make_checkpoint)
 
 def test_a_script_hears_of_what_waits_and_of_nothing_held(console, make_checkpoint):
     make_checkpoint(1)
-    make_checkpoint(2, is_held=True)
+    make_checkpoint(2, is_on_hold=True)
     make_checkpoint(3, "candidate")
     found = console.get(reverse("console:waiting")).json()
     assert found == {"waiting": [{"name": "talkback@1", "url": "/console/checkpoints/1/"}]}

@@ -48,7 +48,7 @@ def make_turn(status, **fields):
 
 def make_sample(status="ready"):
     return Sample.objects.create(
-        checkpoint=Checkpoint.live(), prompt_ids=[1], response_ids=[2], old_logprobs=[-1.0], status=status
+        checkpoint=Checkpoint.live(), prompt_ids=[1], response_ids=[2], behaviour_logprobs=[-1.0], status=status
     )
 
 

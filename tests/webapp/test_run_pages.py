@@ -169,7 +169,7 @@ def test_words_off_the_record_and_deleted_ones_are_not_on_a_runs_page(console, m
     lesson.turn.learns = False
     lesson.turn.save()
     Sample.objects.create(
-        status="trained", run=run, checkpoint=Checkpoint.live(), prompt_ids=[], response_ids=[], old_logprobs=[]
+        status="trained", run=run, checkpoint=Checkpoint.live(), prompt_ids=[], response_ids=[], behaviour_logprobs=[]
     )
     page = page_of(console, run)
     assert "Paris, of course." not in page

@@ -171,7 +171,7 @@ def gather() -> Facts:
     active = Run.objects.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING)).order_by("-status", "pk").first()
     recipe = line_recipes.recipe_of(SHARED)
     passed = checkpoints.filter(status=Checkpoint.Status.PASSED)
-    first = passed.filter(is_held=False).first()
+    first = passed.filter(is_on_hold=False).first()
     endorsement = approvals.standing(first).endorsement if first else None
     batch = batches.filling(recipe)
     oldest["samples"]["ready"] = batches.waiting(recipe).order_by().aggregate(first=Min("moved_at"))["first"]
@@ -188,7 +188,7 @@ def gather() -> Facts:
         examination=Examination.objects.filter(checkpoint=candidate).first() if candidate else None,
         passed=first,
         endorsed_by=str(endorsement.by) if endorsement else "",
-        put_off=passed.filter(is_held=True).count(),
+        put_off=passed.filter(is_on_hold=True).count(),
         approved=checkpoints.filter(status=Checkpoint.Status.APPROVED).first(),
         silences=silences,
         lines=Line.objects.filter(retired_at=None).exclude(name=SHARED).count(),

@@ -91,7 +91,7 @@ class Lesson:
     votes: int
 
 
-HEAVY = ("prompt_ids", "mask", "old_logprobs", "sampled_logprobs", "teacher_prompt_ids", "rewards", "rewrite_ids")
+HEAVY = ("prompt_ids", "mask", "behaviour_logprobs", "sampled_logprobs", "teacher_prompt_ids", "rewards", "rewrite_ids")
 """Columns of a sample that no list shows."""
 
 

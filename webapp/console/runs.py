@@ -34,7 +34,7 @@ PAGE = 40
 SHOWN = 100
 """Samples that a run's page lists."""
 
-LONG = ("prompt_ids", "teacher_prompt_ids", "old_logprobs", "sampled_logprobs", "mask", "rewards")
+LONG = ("prompt_ids", "teacher_prompt_ids", "behaviour_logprobs", "sampled_logprobs", "mask", "rewards")
 """Columns as long as a reply, which a list of samples does not show."""
 
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")

@@ -78,7 +78,7 @@ class Command(TerminalCommand):
             return
         for row in rows:
             whose = "" if row.line.is_shared else f"[{row.line_id}] "
-            held = "held " if row.is_held and row.status in approvals.WAITS else ""
+            held = "held " if row.is_on_hold and row.status in approvals.WAITS else ""
             run = Run.that_made(row)
             made = f"from {row.parent}, {run}" if run else ""
             said = f"  {row.reason}" if row.status == Checkpoint.Status.REJECTED else ""
@@ -148,7 +148,7 @@ def told(row: Checkpoint) -> dict[str, Any]:
         "name": row.name,
         "line": row.line_id,
         "status": row.status,
-        "held": row.is_held,
+        "held": row.is_on_hold,
         "pinned": row.pinned,
         "parent": row.parent.number if row.parent else None,
         "run": run.pk if (run := Run.that_made(row)) else None,
