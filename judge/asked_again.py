@@ -21,6 +21,7 @@ from gpu_workers.engine import Engine
 from gpu_workers.errors import EngineRefused
 from gpu_workers.types import Completion
 from judge import asking, hints, holdout, pooling
+from judge import asking, hints, personal_holdout, pooling, shadows
 from judge.evidence import text_of
 from judge.models import AskedAgain, Examination, Judgement
 from training.models import Checkpoint, Run
@@ -89,7 +90,7 @@ def ask(turns: Sequence[Turn], exam: Examination, engine: Engine) -> None:
     what both said. A question that the engine refuses is left out."""
 
     async def both(turn: Turn) -> Answers | None:
-        sampling = replace(turn.sampled_with(MOST_TOKENS), seed=int(holdout.place(turn.pk) * 2**31))
+        sampling = replace(turn.sampled_with(MOST_TOKENS), seed=int(personal_holdout.place(turn.pk) * 2**31))
 
         async def reply(who: Checkpoint) -> Completion:
             return await asking.generate(who, engine, turn.prompt_ids, sampling)

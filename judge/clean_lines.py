@@ -11,7 +11,7 @@ from core import statistics
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
 from gpu_workers.types import Sampling
-from judge import heldout
+from judge import exam_questions
 from judge.sittings import sitting
 from training.holding import ensure_loaded
 from training.models import Checkpoint, Cleaning
@@ -55,8 +55,8 @@ async def _measured(old: Checkpoint, new: Checkpoint, engine: Engine, renderer: 
     """
     sides = {"old": old, "new": new}
 
-    async def of_prompt(number: int, held: heldout.HeldOut) -> dict[str, list[float]]:
-        prompt_ids = renderer.prompt_ids([{"role": "user", "content": held.prompt}])
+    async def of_prompt(number: int, question: exam_questions.ExamQuestion) -> dict[str, list[float]]:
+        prompt_ids = renderer.prompt_ids([{"role": "user", "content": question.prompt}])
         found: dict[str, list[float]] = {"old": [], "new": [], "apart": []}
         for side, who in sides.items():
             sampling = Sampling(max_new_tokens=MAX_NEW_TOKENS, temperature=1.0, seed=2000 + number)
@@ -75,8 +75,8 @@ async def _measured(old: Checkpoint, new: Checkpoint, engine: Engine, renderer: 
     try:
         for one in sides.values():
             await ensure_loaded(one, engine)
-        asked = enumerate(heldout.prompts()[:PROMPTS])
-        found = await asyncio.gather(*(of_prompt(number, held) for number, held in asked))
+        asked = enumerate(exam_questions.questions()[:PROMPTS])
+        found = await asyncio.gather(*(of_prompt(number, question) for number, question in asked))
     finally:
         await engine.aclose()
     together = {name: [value for one in found for value in one[name]] for name in ("old", "new", "apart")}

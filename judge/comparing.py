@@ -21,7 +21,7 @@ from core.statistics import Tally
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
 from gpu_workers.types import Sampling
-from judge import asking, heldout
+from judge import asking, exam_questions
 from judge.models import Choice, Comparison
 from judge.sittings import sitting
 from training import holding, outside
@@ -50,7 +50,7 @@ class ComparisonRefused(TalkbackError):
 def ask(first: Checkpoint, second: Checkpoint, prompts: Sequence[str], *, by: User | None) -> Comparison:
     """Have both answer these prompts, or, without any, some of the exam's. Raises ComparisonRefused."""
     prompts = [prompt.strip() for prompt in prompts if prompt.strip()]
-    prompts = prompts or [held.prompt for held in heldout.prompts()[:USUAL_PROMPTS]]
+    prompts = prompts or [question.prompt for question in exam_questions.questions()[:USUAL_PROMPTS]]
     if first.pk == second.pk:
         raise ComparisonRefused("Choose two different checkpoints.")
     if len(prompts) > MOST_PROMPTS:

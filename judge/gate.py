@@ -28,7 +28,7 @@ from feedback.models import Feedback
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
 from gpu_workers.types import Completion, Sampling
-from judge import asked_again, asking, figures, heldout, hints, holdout, meter, own, pack, pooling
+from judge import asked_again, asking, exam_questions, figures, hints, meter, own, pack, personal_holdout, pooling
 from judge.findings import Check, collapsed, kept_up, no_worse, pleased, preferred
 from judge.models import Examination, Judgement
 from judge.sittings import Seat, sitting
@@ -62,7 +62,7 @@ class Rated:
 class Plan:
     """What the exam asks, settled before it begins: so its progress has one total."""
 
-    prompts: Sequence[heldout.HeldOut]
+    prompts: Sequence[exam_questions.ExamQuestion]
     items: Sequence[pack.Item]
     kept: Sequence[Judgement]
     again: Sequence[Turn]
@@ -167,9 +167,9 @@ def _plan(exam: Examination, renderer: Renderer, limits: Gate) -> Plan:
     """What is asked. An exam that is only looked at asks no corrected questions again: their replies are kept."""
     checkpoint, again = exam.checkpoint, limits.again if exam.pk else 0
     return Plan(
-        heldout.prompts()[: limits.prompts],
+        exam_questions.questions()[: limits.prompts],
         pack.items()[: limits.pack],
-        holdout.of(checkpoint.line_id or SHARED, limits.own),
+        personal_holdout.of(checkpoint.line_id or SHARED, limits.own),
         asked_again.find_questions(Run.that_made(checkpoint), again, renderer.context_length),
     )
 
@@ -276,7 +276,7 @@ def _applied(checkpoint: Checkpoint, engine: Engine) -> list[Check]:
 
 def _compare(
     exam: Examination,
-    prompts: Sequence[heldout.HeldOut],
+    prompts: Sequence[exam_questions.ExamQuestion],
     wishes: Sequence[str],
     known: Collection[tuple[int, ...]],
     engine: Engine,
@@ -286,29 +286,31 @@ def _compare(
     """Have both answer these prompts and the base read the replies; keep the pairs. Pairs that are there already are
     not asked again. `known` are the token runs of what the candidate was trained on."""
     there = {pair["id"] for pair in exam.pairs}
-    todo = [held for held in prompts if held.id not in there]
+    todo = [question for question in prompts if question.id not in there]
     if not todo:
         return
     against, candidate = exam.against, exam.checkpoint
-    seeds = {held.id: 1000 + number for number, held in enumerate(heldout.prompts())}
-    metered = {held.id for held in heldout.prompts()[: min(limits.meter, limits.prompts)]}
+    seeds = {question.id: 1000 + number for number, question in enumerate(exam_questions.questions())}
+    metered = {question.id for question in exam_questions.questions()[: min(limits.meter, limits.prompts)]}
 
-    async def pair(held: heldout.HeldOut) -> dict[str, Any]:
-        messages = [{"role": "user", "content": held.prompt}]
+    async def pair(question: exam_questions.ExamQuestion) -> dict[str, Any]:
+        messages = [{"role": "user", "content": question.prompt}]
         prompt_ids = renderer.prompt_ids(messages)
         hinted = [renderer.prompt_ids(hints.placed(messages, wish)) for wish in wishes]
-        sampling = Sampling(max_new_tokens=limits.max_new_tokens, temperature=limits.temperature, seed=seeds[held.id])
+        sampling = Sampling(
+            max_new_tokens=limits.max_new_tokens, temperature=limits.temperature, seed=seeds[question.id]
+        )
         replies = await asyncio.gather(
             *(asking.generate(who, engine, prompt_ids, sampling) for who in (against, candidate))
         )
-        found: dict[str, Any] = {"id": held.id, "prompt": held.prompt}
+        found: dict[str, Any] = {"id": question.id, "prompt": question.prompt}
         for side, reply in zip(("live", "candidate"), replies, strict=True):
             found |= {side: reply.text, f"{side}_tokens": len(reply.ids)}
             found[f"{side}_repeated"] = round(figures.repeated(reply.ids), 4)
             found |= {f"{side}_{name}": value for name, value in (await read(prompt_ids, hinted, reply)).items()}
             if known:
                 found[f"{side}_copied"] = round(figures.copied(reply.ids, known, meter.COPIED), 4)
-        if held.id in metered and all(reply.ids for reply in replies):
+        if question.id in metered and all(reply.ids for reply in replies):
             found |= {"live_own": found["live_plain"]} | await sure(prompt_ids, *replies)
         return found
 

@@ -22,7 +22,7 @@ from core.statistics import Interval
 from feedback.models import Feedback
 from gpu_workers.engine import Engine
 from gpu_workers.types import Completion, Sampling
-from judge import asking, hints, holdout, likeness, pooling, teacher
+from judge import asking, hints, likeness, personal_holdout, pooling, teacher
 from judge.models import Examination, Judgement
 from judge.teacher import Unreadable
 from training import lineage
@@ -189,7 +189,7 @@ def ask(
         return Row(str(turn.pk), person, kind, live, candidate, base_did if is_taught else None, is_taught)
 
     async def pull(who: Checkpoint | None, turn: Turn, hinted: Sequence[int]) -> float | None:
-        seed = int(holdout.place(turn.pk) * 2**31)
+        seed = int(personal_holdout.place(turn.pk) * 2**31)
         sampling = Sampling(max_new_tokens=limits.max_new_tokens, temperature=limits.temperature, seed=seed)
         reply: Completion = await asking.generate(who, engine, turn.prompt_ids, sampling)
         if not reply.ids:

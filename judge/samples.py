@@ -20,7 +20,7 @@ from typing import Any
 from chat import clients
 from chat.models import Turn
 from chat.rendering import MessagesRefused, Renderer
-from judge import heldout, pooling, redaction
+from judge import exam_questions, pooling, redaction
 from judge.evidence import Evidence, text_of
 from judge.models import Judgement
 from judge.redaction import Clean, StillPersonal
@@ -112,7 +112,7 @@ def unfit(turn: Turn, seen: Evidence | None = None, recipe: Recipe | None = None
 def is_held_out(turn: Turn) -> bool:
     """True when what it answers is a prompt of the exam."""
     last = clients.stripped(turn.messages, turn.client)[-1:]
-    return any(message["role"] == "user" and heldout.holds(text_of(message)) for message in last)
+    return any(message["role"] == "user" and exam_questions.includes(text_of(message)) for message in last)
 
 
 def signals(reward: int | None, hints: tuple[str, ...], recipe: Recipe) -> tuple[int, tuple[str, ...]]:

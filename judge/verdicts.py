@@ -22,10 +22,10 @@ from judge import (
     choice,
     consent,
     evidence,
-    holdout,
     judges,
     marking,
     own_words,
+    personal_holdout,
     polling,
     prompts,
     proposals,
@@ -508,7 +508,7 @@ def _written(turn: Turn, seen: Evidence, verdict: Verdict, renderer: Renderer, r
             if is_off:
                 consent.forget(current, judgement)
             judgement.held_out = judgement.held_out or (
-                verdict.is_corrected and holdout.takes(current, judgement, recipe)
+                verdict.is_corrected and personal_holdout.takes(current, judgement, recipe)
             )
             is_kept = judgement.held_out and verdict.sample is not None
             kept_out = samples.entered(judgement, None if is_kept else verdict.sample)

@@ -46,7 +46,7 @@ def test_the_general_pack_asks_what_nothing_else_asks():
     assert len({item["id"] for item in items}) == len(items) == Sizes().pack
     assert all(len({item["right"], *item["wrong"]}) == 3 for item in items)
     asked = {plain(item["prompt"]) for item in items}
-    elsewhere = {plain(row["prompt"]) for name in ("pack.jsonl", "heldout.jsonl") for row in rows(name)}
+    elsewhere = {plain(row["prompt"]) for name in ("pack.jsonl", "exam_questions.jsonl") for row in rows(name)}
     elsewhere |= {plain(line) for line in (JUDGE / "rehearsal.txt").read_text(encoding="utf-8").splitlines()}
     elsewhere |= {plain(text) for split in SPLITS for text in tasks.questions(split)}
     assert len(asked) == len(items)
@@ -54,7 +54,7 @@ def test_the_general_pack_asks_what_nothing_else_asks():
 
 
 def test_nothing_that_examines_or_rehearses_is_asked():
-    reserved = {plain(row["prompt"]) for name in ("pack.jsonl", "heldout.jsonl") for row in rows(name)}
+    reserved = {plain(row["prompt"]) for name in ("pack.jsonl", "exam_questions.jsonl") for row in rows(name)}
     reserved |= {plain(line) for line in (JUDGE / "rehearsal.txt").read_text(encoding="utf-8").splitlines()}
     reserved |= {plain(row["request"]) for row in rows("gold.jsonl") if isinstance(row["request"], str)}
     assert len(reserved) > 200

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpu_workers.errors import AdapterMissing, EngineGarbled, EngineRefused, EngineUnavailable
-from judge import findings, gate, heldout
+from judge import exam_questions, findings, gate
 from judge.hints import GUIDANCE
 from judge.models import Examination, Judgement, Sitting
 from tests.rows import made_by
@@ -15,7 +15,7 @@ from training.models import Checkpoint, Decision, Line, Run, Sample
 
 PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
 LIMITS = Gate(prompts=4, handful=2, pack=0)
-ASKED = [held.prompt for held in heldout.prompts()[:4]]
+ASKED = [question.prompt for question in exam_questions.questions()[:4]]
 REPLIES = [f"Reply number {word} is about something else." for word in ("one", "two", "three", "four")]
 
 
@@ -299,7 +299,7 @@ def test_examining_twice_is_examining_once(engine, examine, candidate):
 def test_an_exam_against_a_checkpoint_that_is_no_longer_live_begins_anew(engine, examine, candidate):
     both_say(engine)
     other = Checkpoint.objects.create(number=7, adapter="talkback-7-x", path="checkpoints/7", status="retired")
-    Examination.objects.create(checkpoint=candidate, against=other, pairs=[{"id": heldout.prompts()[0].id}])
+    Examination.objects.create(checkpoint=candidate, against=other, pairs=[{"id": exam_questions.questions()[0].id}])
     exam = examine()
     assert exam.against == Checkpoint.live()
     assert len(exam.pairs) == 4
@@ -457,9 +457,9 @@ def test_a_rewrite_that_does_not_fit_is_not_asked(candidate, serve, say, rendere
 
 
 def test_the_held_out_prompts_are_many_varied_and_different():
-    prompts = heldout.prompts()
+    prompts = exam_questions.questions()
     assert len(prompts) >= 20
-    assert len({held.prompt for held in prompts}) == len({held.id for held in prompts}) == len(prompts)
-    assert len({held.kind for held in prompts[:12]}) >= 9
-    assert heldout.holds("  why do people\nYAWN? ")
-    assert not heldout.holds("Why do people yawn so often?")
+    assert len({question.prompt for question in prompts}) == len({question.id for question in prompts}) == len(prompts)
+    assert len({question.kind for question in prompts[:12]}) >= 9
+    assert exam_questions.includes("  why do people\nYAWN? ")
+    assert not exam_questions.includes("Why do people yawn so often?")

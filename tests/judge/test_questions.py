@@ -8,6 +8,8 @@ import pytest
 
 from judge import heldout, pack, questions, rehearsal
 from lab.evidence import probes
+from environments.evidence import probes
+from judge import exam_questions, pack, questions, rehearsal
 from tests.environments.test_tasks import plain
 from training import questions as closed
 from training.config import PRESETS
@@ -42,7 +44,7 @@ def test_none_is_asked_in_an_exam_or_rehearsed_or_worded_as_one_that_is(examined
 
     assert len(examined) > 300
     assert not {plain(row.prompt) for row in rows} & {plain(prompt) for prompt in [*examined, *rehearsal.prompts()]}
-    assert not [row.prompt for row in rows if heldout.holds(row.prompt)]
+    assert not [row.prompt for row in rows if exam_questions.includes(row.prompt)]
     # "What is the opposite of wet?" has five of seven words of "What is the opposite of hot?": 0.71.
     near = [(row.prompt, prompt) for row in rows for prompt in examined if alike(row.prompt, prompt) > 0.5]
     assert near == []

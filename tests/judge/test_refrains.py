@@ -6,6 +6,8 @@ import json
 
 from judge import heldout, pack, questions, refrains, rehearsal
 from lab.evidence import probes
+from environments.evidence import probes
+from judge import exam_questions, pack, questions, refrains, rehearsal
 from tests.environments.test_tasks import plain
 from training import refrains as kept
 from training.config import Recipe
@@ -20,7 +22,7 @@ def test_each_asks_for_something_else_and_none_is_asked_in_an_exam_or_beside_a_l
     others = [*(item.prompt for item in pack.items()), *(item["prompt"] for item in probes.pack(10**6))]
     others += [*(row.prompt for row in questions.rows()), *rehearsal.prompts()]
     assert not prompts & {plain(prompt) for prompt in others}
-    assert not [row["prompt"] for row in ROWS if heldout.holds(row["prompt"])]
+    assert not [row["prompt"] for row in ROWS if exam_questions.includes(row["prompt"])]
 
 
 def test_a_run_that_unlearns_loops_is_given_some_in_the_served_models_tokens(renderer):

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from chat.models import Turn
 from core.errors import TalkbackError
-from judge import comparing, heldout
+from judge import comparing, exam_questions
 from judge.comparing import MOST_PROMPTS, USUAL_PROMPTS
 from judge.models import Choice, Comparison
 from training.models import Checkpoint
@@ -82,7 +82,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "first": chosen["first"] or str(live.number),
         "second": chosen["second"] or (str(before.number) if before else ""),
         "prompts": prompts,
-        "usual": [held.prompt for held in heldout.prompts()[:USUAL_PROMPTS]],
+        "usual": [question.prompt for question in exam_questions.questions()[:USUAL_PROMPTS]],
         "most": MOST_PROMPTS,
         "fault": fault,
         "rows": Comparison.objects.select_related("first", "second", "by").annotate(picks=Count("choices"))[:SHOWN],

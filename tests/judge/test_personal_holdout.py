@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from chat.models import Session, Turn
 from feedback.models import Feedback
-from judge import holdout, ledger
+from judge import ledger, personal_holdout
 from judge.models import Judgement
 from judge.samples import Reason
 from training.config import Recipe
@@ -25,7 +25,7 @@ KEEPS = Recipe(holdout=0.5, holdout_after=2)
 def places(monkeypatch):
     """Where turns stand, by their number; the others are at the far end."""
     known: dict[UUID, float] = {}
-    monkeypatch.setattr(holdout, "place", lambda turn: known.get(turn, 0.99))
+    monkeypatch.setattr(personal_holdout, "place", lambda turn: known.get(turn, 0.99))
     return known
 
 
@@ -51,12 +51,12 @@ def judged_again(judge_it, turn, recipe=KEEPS) -> Judgement:
 
 @given(st.uuids())
 def test_a_turns_place_is_its_own_and_lies_between_0_and_1(turn):
-    assert 0 <= holdout.place(turn) < 1
-    assert holdout.place(turn) == holdout.place(UUID(str(turn)))
+    assert 0 <= personal_holdout.place(turn) < 1
+    assert personal_holdout.place(turn) == personal_holdout.place(UUID(str(turn)))
 
 
 def test_about_the_recipes_share_of_turns_is_kept():
-    kept = sum(holdout.place(UUID(int=number)) < Recipe().holdout for number in range(4000))
+    kept = sum(personal_holdout.place(UUID(int=number)) < Recipe().holdout for number in range(4000))
     assert 300 < kept < 500  # 400 expected, and 19 of standard deviation
 
 
@@ -111,7 +111,7 @@ def test_what_trained_is_never_kept(correct, judge_it, places, say, status):
     assert taught.sample.status == "ready"
     Sample.objects.filter(pk=taught.sample.pk).update(status=status, run=Run.objects.create(recipe={}))
     places[taught.turn_id] = 0.1
-    assert not holdout.takes(taught.turn, taught, KEEPS)
+    assert not personal_holdout.takes(taught.turn, taught, KEEPS)
 
 
 def test_what_only_waits_gives_way_before_it_trains(correct, judge_it, places, say):
@@ -134,13 +134,13 @@ def test_a_line_is_examined_with_its_own_people_each_ones_newest_first(correct, 
     ana = [correct(0.1, recipe=keeps_all).turn_id for _ in range(3)]
     bens = correct(0.1, recipe=keeps_all, session=ben).turn_id
 
-    assert [one.turn_id for one in holdout.of("shared", 3)] == [ana[2], bens, ana[1]]
+    assert [one.turn_id for one in personal_holdout.of("shared", 3)] == [ana[2], bens, ana[1]]
     member = Member.objects.create(
         user=person, line=Line.objects.create(name="ana", title="Ana", start=Checkpoint.live())
     )
-    assert [one.turn_id for one in holdout.of("ana", 9)] == ana[::-1]
-    assert [one.turn_id for one in holdout.of("shared", 9)] == [bens]
+    assert [one.turn_id for one in personal_holdout.of("ana", 9)] == ana[::-1]
+    assert [one.turn_id for one in personal_holdout.of("shared", 9)] == [bens]
     Member.objects.filter(pk=member.pk).update(pools=True)
-    assert len(holdout.of("shared", 9)) == 4
+    assert len(personal_holdout.of("shared", 9)) == 4
     Turn.objects.filter(pk=bens).update(learns=False)  # off the record: it is not asked about either
-    assert len(holdout.of("shared", 9)) == 3
+    assert len(personal_holdout.of("shared", 9)) == 3

@@ -1,4 +1,4 @@
-"""The personal holdout: a share of each person's corrected turns that never trains. The gate asks candidates about
+"""The personal holdout keeps a share of each person's corrected turns from training. The gate asks candidates about
 them.
 
 Which turns may be kept is a hash of their number: it is settled before a person or a judge has read the turn, and is
