@@ -246,9 +246,9 @@ def finish(turn: Turn, status: str, said: dict[str, Any]) -> None:
 
 
 async def attempts(turn: Turn, engine: Engine, marks: list[str]) -> AsyncGenerator[Delta, None]:
-    """The engine's stream. An engine that is away is waited for, weights it does not hold are brought to it, and what
+    """The engine's stream. An engine that is away is waited for, weights it has not loaded are brought to it, and what
     was said before it went is gone on from where that is exact: swaps and restarts cost time, never a reply."""
-    checkpoint, away_since, pause_s, is_held = turn.checkpoint, None, FIRST_PAUSE_S, True
+    checkpoint, away_since, pause_s, is_loaded = turn.checkpoint, None, FIRST_PAUSE_S, True
     drawn = dict(turn.sampling)
     sampling = Sampling(**drawn | {name: tuple(drawn[name]) for name in ("stop", "stop_token_ids")})
     decode = partial(Renderer.for_model(settings.MODEL).decode, controls=not sampling.skip_special_tokens)
@@ -257,9 +257,9 @@ async def attempts(turn: Turn, engine: Engine, marks: list[str]) -> AsyncGenerat
     has_spoken = False
     while True:
         try:
-            if not is_held:
+            if not is_loaded:
                 await ensure_loaded(checkpoint, engine)
-                is_held = True
+                is_loaded = True
             name = checkpoint.adapter or None
             async with aclosing(ask(*course.question(), adapter=name)) as stream:  # type: ignore[type-var]
                 async for delta in stream:
@@ -272,8 +272,8 @@ async def attempts(turn: Turn, engine: Engine, marks: list[str]) -> AsyncGenerat
                         return
             return
         except (AdapterMissing, EngineUnavailable) as failure:
-            is_gone = isinstance(failure, WeightsExchanged) or not (is_held or isinstance(failure, AdapterMissing))
-            is_held = is_held and not isinstance(failure, AdapterMissing)
+            is_gone = isinstance(failure, WeightsExchanged) or not (is_loaded or isinstance(failure, AdapterMissing))
+            is_loaded = is_loaded and not isinstance(failure, AdapterMissing)
             away_since = away_since or monotonic()
             if (
                 isinstance(failure, KeyRefused | EngineGarbled)

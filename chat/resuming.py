@@ -128,9 +128,9 @@ class Course:
 
 def is_exact(sampling: Sampling) -> bool:
     """Whether the rest is drawn as it would have been: a grammar would begin anew, penalties would forget."""
-    is_held = bool(sampling.json_schema or sampling.regex)
+    is_constrained = bool(sampling.json_schema or sampling.regex)
     penalties = sampling.frequency_penalty, sampling.presence_penalty, sampling.repetition_penalty
-    return not is_held and penalties == (0.0, 0.0, 1.0)
+    return not is_constrained and penalties == (0.0, 0.0, 1.0)
 
 
 def found(text: str, stop: Sequence[str]) -> int | None:

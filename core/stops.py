@@ -57,7 +57,7 @@ class Watch:
         self._end = end
         self._asked_at = math.inf
         self._works_until = self._lasts_until = math.inf
-        self._held: dict[object, Release] = {}
+        self._to_hand_back: dict[object, Release] = {}
         self._asks, self._asking = os.pipe()
         self._signals: frozenset[int] = frozenset()
 
@@ -99,15 +99,15 @@ class Watch:
             raise Stopped("The worker was asked to stop: what it did not finish is done after the next start.")
 
     @contextmanager
-    def held(self, release: Release) -> Iterator[None]:
+    def handing_back(self, release: Release) -> Iterator[None]:
         """Within this, `release` is what hands work back that is not done when the process ends itself. It is called
         from another thread, while the work may still go on: of the two, the row lets one win."""
         key = object()
-        self._held[key] = release
+        self._to_hand_back[key] = release
         try:
             yield
         finally:
-            self._held.pop(key, None)
+            self._to_hand_back.pop(key, None)
 
     def _run(self) -> None:
         while (left_s := self._lasts_until - time.monotonic()) > 0:
@@ -121,9 +121,9 @@ class Watch:
         self._end(0)
 
     def _hand_back(self) -> None:
-        if self._held:
+        if self._to_hand_back:
             log.warning("The time to stop is over: what is at work is handed back.")
-        for release in list(self._held.values()):
+        for release in list(self._to_hand_back.values()):
             try:
                 release()
             except Exception:  # one that fails is no reason to keep the others; a sweep finds it later
@@ -154,10 +154,10 @@ def check(needs_s: float = 0.0) -> None:
 
 
 @contextmanager
-def held(release: Release) -> Iterator[None]:
-    """As `Watch.held`; nothing is called in a process that is not watched."""
+def handing_back(release: Release) -> Iterator[None]:
+    """As `Watch.handing_back`; nothing is called in a process that is not watched."""
     if _watch is None:
         yield
         return
-    with _watch.held(release):
+    with _watch.handing_back(release):
         yield

@@ -109,7 +109,7 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
     def withdraw(self, turn: Turn, *, by: User, kind: str) -> bool:
         """Take back what this person said of that kind. False when nothing stood.
 
-        What was learned with it is marked at once: `signals.checkpoints_that_hold` names them.
+        What was learned with it is marked at once: `signals.checkpoints_tainted_by` names them.
         """
         turns.locked(turn)
         said = self.filter(turn=turn, by=by, kind=kind)

@@ -13,11 +13,11 @@ withdrawn = Signal()
 """Feedback on the turn `turn_id` was taken back; it had stood for `spans` [(since, until or None)]. It is sent inside
 the transaction that takes it back, so that the mark on what was learned stands or falls with it."""
 
-still_learned = Signal()
+tainted = Signal()
 """Asks which checkpoints still hold what was taken back of the turn `turn_id`. Each receiver returns a list of them."""
 
 
-def checkpoints_that_hold(turn_id: UUID) -> list[Checkpoint]:
+def checkpoints_tainted_by(turn_id: UUID) -> list[Checkpoint]:
     """Find the checkpoints whose weights hold what was taken back of this turn, the newest first."""
-    answers = still_learned.send(None, turn_id=turn_id)
+    answers = tainted.send(None, turn_id=turn_id)
     return [one for _, found in answers for one in cast(list[Checkpoint], found)]

@@ -38,16 +38,13 @@ def give(request: HttpRequest, turn_id: UUID) -> HttpResponse:
             form.add_error(None, str(unfinished))
     status = 422 if form.errors else 200
     # What was taken back may have been learned: the person who did so reads at once where it is.
-    held = (
-        signals.checkpoints_that_hold(turn.pk)
-        if form.is_valid() and is_taken_back(request, **form.cleaned_data)
-        else []
-    )
+    taken_back = form.is_valid() and is_taken_back(request, **form.cleaned_data)
+    tainted = signals.checkpoints_tainted_by(turn.pk) if taken_back else []
     if not request.htmx:  # type: ignore[attr-defined]
-        if held:
-            messages.warning(request, f"Taken back. {where(held)}", extra_tags="warn")
+        if tainted:
+            messages.warning(request, f"Taken back. {where(tainted)}", extra_tags="warn")
         return redirect(f"{reverse('chat:session', args=[turn.session_id])}{asked_on(turn, form)}")
-    context = {"turn": turn, "form": form, "answered": True, "held": where(held) if held else ""}
+    context = {"turn": turn, "form": form, "answered": True, "tainted": where(tainted) if tainted else ""}
     return render(request, "feedback/_answered.html", context, status=status)
 
 
@@ -66,8 +63,14 @@ def mark(request: HttpRequest, turn_id: UUID) -> HttpResponse:
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect("chat:session", turn.session_id)
     sign = form.cleaned_data.get("value")
-    held = signals.checkpoints_that_hold(turn.pk) if sign == 0 and not trouble else []
-    context = {"turn": turn, "trouble": trouble, "sign": sign, "pushed": True, "held": where(held) if held else ""}
+    tainted = signals.checkpoints_tainted_by(turn.pk) if sign == 0 and not trouble else []
+    context = {
+        "turn": turn,
+        "trouble": trouble,
+        "sign": sign,
+        "pushed": True,
+        "tainted": where(tainted) if tainted else "",
+    }
     return render(request, "feedback/_marked.html", context, status=422 if trouble else 200)
 
 
@@ -105,9 +108,9 @@ def is_taken_back(request: HttpRequest, *, value: int, text: str | None, **_: ob
     return "take_back" in request.POST or not (value or text)
 
 
-def where(held: Sequence[Checkpoint]) -> str:
+def where(tainted: Sequence[Checkpoint]) -> str:
     """Which weights hold what was taken back, as its person is told."""
-    names = ", ".join(str(one) for one in held)
+    names = ", ".join(str(one) for one in tainted)
     return f"It was learned already, and is in the weights of {names} still."
 
 

@@ -75,10 +75,10 @@ def by_layer(first: Path | None, second: Path | None, base: Path) -> list[Distan
         both = one.dot(other) if one and other else 0.0
         squares = (one.dot(one) if one else 0.0, other.dot(other) if other else 0.0, both)
         found = LAYER.search(name)
-        held = sums.setdefault(found[1] if found else BESIDES, [0.0, 0.0, 0.0])
+        own = sums.setdefault(found[1] if found else BESIDES, [0.0, 0.0, 0.0])
         for at, square in enumerate(squares):
-            held[at] += square
-    changed = [layer for layer, held in sums.items() if held[0] or held[1]]
+            own[at] += square
+    changed = [layer for layer, own in sums.items() if own[0] or own[1]]
     changed.sort(key=lambda layer: int(layer) if layer != BESIDES else 1 << 30)
     return [_distance(layer, *sums[layer]) for layer in changed]
 
@@ -135,11 +135,11 @@ def _tensors(file: Path) -> dict[str, Callable[[], torch.Tensor]]:
 
     def read(name: str) -> Callable[[], torch.Tensor]:
         def tensor() -> torch.Tensor:
-            with safe_open(file, "pt") as held:
-                found: torch.Tensor = held.get_tensor(name)
+            with safe_open(file, "pt") as tensors:
+                found: torch.Tensor = tensors.get_tensor(name)
             return found.double()
 
         return tensor
 
-    with safe_open(file, "pt") as held:
-        return {name: read(name) for name in held.keys()}  # noqa: SIM118  it is no mapping
+    with safe_open(file, "pt") as tensors:
+        return {name: read(name) for name in tensors.keys()}  # noqa: SIM118  it is no mapping

@@ -263,12 +263,12 @@ class Engine:
             return Choices(wire.chosen_of(rows, choice_ids), len(prompt_ids), meta.get("cached_tokens", 0))
 
     async def load_adapter(self, name: str, path: str) -> None:
-        """Hold the adapter in folder `path` (on the engine's disk) as `name`; no change when it is held already.
+        """Load the adapter in folder `path` (on the engine's disk) as `name`; no change when it is loaded already.
 
         Raises AdapterInvalid when the files cannot be served, or when `name` stands for another folder.
         """
-        if (held := (await self.adapters()).get(name)) is not None:
-            if held == str(path):
+        if (loaded := (await self.adapters()).get(name)) is not None:
+            if loaded == str(path):
                 return
             raise AdapterInvalid(f"{name} is already loaded from another folder; names are never used twice.")
         try:
@@ -279,7 +279,7 @@ class Engine:
             raise AdapterInvalid(str(refused)) from refused
 
     async def unload_adapter(self, name: str) -> None:
-        """Let go of an adapter, once its running requests have ended. Raises AdapterMissing when it is not held."""
+        """Unload an adapter once its running requests have ended. Raises AdapterMissing when it is not loaded."""
         if name not in await self.adapters():
             raise AdapterMissing(f"The engine does not hold {name}.")
         try:
@@ -290,7 +290,7 @@ class Engine:
             raise AdapterMissing(f"The engine does not hold {name} any more.") from refused
 
     async def adapters(self) -> dict[str, str]:
-        """The adapters that are held: name to folder."""
+        """List the loaded adapters: name to folder."""
         with wire.understood():
             models = (await self._get("/v1/models"))["data"]
             return {model["id"]: model["root"] for model in models if model.get("parent")}

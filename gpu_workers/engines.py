@@ -63,10 +63,10 @@ def _service(model: str, api_key: str, url: str) -> Service:
 
 
 @lru_cache
-def _tinker_engine(service: Service, model: str, held: Path) -> Engine:
+def _tinker_engine(service: Service, model: str, names: Path) -> Engine:
     from gpu_workers.tinker.engine import TinkerEngine
 
-    return cast(Engine, TinkerEngine(service, model, held))  # the same calls, as far as they exist there
+    return cast(Engine, TinkerEngine(service, model, names))  # the same calls, as far as they exist there
 
 
 @lru_cache

@@ -237,7 +237,7 @@ class Fleet:
         shared = set.intersection(*(set(worker.adapters.items()) for worker in present))
         return dict(sorted(shared))
 
-    async def held(self) -> dict[str, str]:
+    async def loaded_adapters(self) -> dict[str, str]:
         """The adapters that any engine holds that answers, so that what one of them kept can be let go of."""
         return {name: path for worker in await self._present() for name, path in worker.adapters.items()}
 
@@ -426,8 +426,8 @@ class Fleet:
 
     async def _said(self, worker: Worker) -> tuple[dict[str, str], str]:
         engine = self._engines[worker]
-        held, weights = await asyncio.gather(engine.adapters(), engine.serving())
-        return held, weights
+        loaded, weights = await asyncio.gather(engine.adapters(), engine.serving())
+        return loaded, weights
 
     def _look_at(self, workers: Iterable[Worker]) -> list[asyncio.Task[None]]:
         """Looks at these workers, one at a time each, that go on by themselves."""
@@ -443,32 +443,32 @@ class Fleet:
         """Take a worker in again once it answers and holds what the others hold."""
         engine, was = self._engines[worker], worker.state
         try:
-            held, weights = await self._said(worker)
+            loaded, weights = await self._said(worker)
             if was is State.DOWN and not await engine.ready():
                 raise EngineUnavailable("It answers, and takes no requests yet.")
             if was is State.DOWN or worker.seen_at is not None:
-                held = await self._levelled(worker, held)
+                loaded = await self._levelled(worker, loaded)
         except (EngineUnavailable, EngineRefused) as failure:
             self.table.failed(worker, str(failure))
             return
         if was is State.DOWN:
-            log.info("%s (%s) is back, with %d adapters", worker, worker.url, len(held))
-        self.table.answered(worker, held, weights)
+            log.info("%s (%s) is back, with %d adapters", worker, worker.url, len(loaded))
+        self.table.answered(worker, loaded, weights)
 
-    async def _levelled(self, worker: Worker, held: dict[str, str]) -> dict[str, str]:
+    async def _levelled(self, worker: Worker, loaded: dict[str, str]) -> dict[str, str]:
         """Give a worker that was away the adapters of the others, and take from it what they let go of meanwhile. What
-        it holds then. Where it was alone it gets what it held before."""
+        it holds then. Where it was alone it gets what it loaded before."""
         await self._ask_again(self.table.up)
         others = [other for other in self.table.up if other is not worker]
         wanted = {name: path for other in others for name, path in other.adapters.items()}
         if not others:
-            wanted = worker.adapters | held
+            wanted = worker.adapters | loaded
         engine = self._engines[worker]
-        for name in held.keys() - wanted.keys():
+        for name in loaded.keys() - wanted.keys():
             with suppress(AdapterMissing):
                 await engine.unload_adapter(name)
         for name, path in wanted.items():
-            if held.get(name) != path:
+            if loaded.get(name) != path:
                 with suppress(*(() if others else (AdapterInvalid,))):  # its folder may be gone by now
                     await engine.load_adapter(name, path)
             await self._say_alike(worker, name, [other for other in others if name in other.adapters])
@@ -591,6 +591,6 @@ async def members(engine: Engine | Fleet) -> list[Engine]:
     return [one for _, one in await engine.members()] if isinstance(engine, Fleet) else [engine]
 
 
-async def held(engine: Engine | Fleet) -> dict[str, str]:
+async def loaded_adapters(engine: Engine | Fleet) -> dict[str, str]:
     """The adapters that any server behind `engine` holds."""
-    return await (engine.held() if isinstance(engine, Fleet) else engine.adapters())
+    return await (engine.loaded_adapters() if isinstance(engine, Fleet) else engine.adapters())

@@ -238,7 +238,7 @@ class Learner:
         with_distribution: bool = True,
     ) -> list[ScoredExample]:
         """What the frozen models say of each example. Call it before the run's first update, and keep it. The last
-        hidden states of all of them are held until it returns, so it is for a micro-batch or a few.
+        hidden states of all of them are kept until it returns, so it is for a micro-batch or a few.
 
         The teacher is the base or the policy as it is now, shown the hinted prompt. A reply without one is held to the
         policy as it is now: to the base, what it was taught before would be drawn out of it by the very replies that

@@ -140,7 +140,7 @@ def take(folder: Path, cards: Sequence[str], owner: str) -> list[int]:
 
 
 @contextmanager
-def held(folder: Path, cards: Sequence[str], owner: str) -> Iterator[None]:
+def lease(folder: Path, cards: Sequence[str], owner: str) -> Iterator[None]:
     """Hold cards for as long as the `with` lasts. Raises as `take`."""
     with ExitStack() as open_files:
         for handle in take(folder, cards, owner):

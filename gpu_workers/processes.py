@@ -34,14 +34,14 @@ class Adapters:
     targets: Sequence[str] = LORA_TARGETS
     slots: int = 8
     """How many answer in one batch, the base among them."""
-    held: int = 16
+    loaded: int = 16
     """How many are kept in memory; past that SGLang drops one without a word."""
 
     def __post_init__(self) -> None:
-        if self.held < self.slots - 1 or self.slots < 2 or self.rank < 1 or not self.targets:
+        if self.loaded < self.slots - 1 or self.slots < 2 or self.rank < 1 or not self.targets:
             raise ValueError(
-                f"{self.slots} slots, of which the base takes one, {self.held} adapters held and rank {self.rank} do "
-                f"not go together: SGLANG_LORA_SLOTS is at least 2, SGLANG_LORA_HELD at least one less than that."
+                f"{self.slots} slots, of which the base takes one, {self.loaded} adapters loaded and rank {self.rank} "
+                f"do not go together: SGLANG_LORA_SLOTS is at least 2, SGLANG_LORA_HELD at least one less than that."
             )
 
 
@@ -59,7 +59,7 @@ def sglang_command(
     return [
         *("sglang", "serve", "--model-path", model, "--host", host, "--port", str(port)),
         *("--enable-lora", "--max-lora-rank", str(adapters.rank), "--lora-target-modules", *adapters.targets),
-        *("--max-loras-per-batch", str(adapters.slots), "--max-loaded-loras", str(adapters.held)),
+        *("--max-loras-per-batch", str(adapters.slots), "--max-loaded-loras", str(adapters.loaded)),
         *("--enable-metrics", "--enable-cache-report", "--enable-priority-scheduling"),
         *("--default-priority-value", "0"),
         "--constrained-json-disable-any-whitespace",  # or a schema is answered with blanks without end

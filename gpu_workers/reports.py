@@ -69,7 +69,7 @@ async def _report(name: str, fault: str, engine: Engine, data_dir: Path) -> Repo
     ends = int(kept.get("ends", 0))
     try:
         async with asyncio.timeout(PATIENCE_S):
-            held, info, counters, is_ready = await asyncio.gather(
+            loaded, info, counters, is_ready = await asyncio.gather(
                 engine.adapters(), engine.info(), engine.metrics(), engine.ready()
             )
     except (EngineUnavailable, EngineRefused, TimeoutError) as failure:
@@ -83,7 +83,7 @@ async def _report(name: str, fault: str, engine: Engine, data_dir: Path) -> Repo
         host=host,
         is_up=True,
         is_ready=is_ready,
-        adapters=sorted(held),
+        adapters=sorted(loaded),
         weights=weights_in(version),
         version=version,
         model=Path(str(info.get("model_path", ""))).name,

@@ -57,7 +57,7 @@ def command(
 def asked_adapters() -> Adapters:
     """What SGLANG_LORA_* make of the adapters that it takes. Raises ValueError."""
     numbers = {}
-    for name, setting in (("rank", "RANK"), ("slots", "SLOTS"), ("held", "HELD")):
+    for name, setting in (("rank", "RANK"), ("slots", "SLOTS"), ("loaded", "HELD")):
         if text := os.environ.get(f"SGLANG_LORA_{setting}", "").strip():
             if not text.isdecimal():
                 raise ValueError(f"SGLANG_LORA_{setting} is {text!r}: write a number.")
@@ -88,12 +88,12 @@ def main() -> None:
     parser.add_argument("--shares", action="store_true", help="another process works on these cards too")
     asked = parser.parse_args()
     cards = [card for card in asked.cards.split(",") if card]
-    held: list[int] = []
+    leased: list[int] = []
     try:
         if cards:
             os.environ["CUDA_VISIBLE_DEVICES"] = asked.cards
             owner = "judge" if asked.profile == "judge" else "engine"
-            held = leases.take(Path(os.environ["DATA_DIR"]) / "leases", cards, owner)
+            leased = leases.take(Path(os.environ["DATA_DIR"]) / "leases", cards, owner)
         line = command(asked.profile, asked.model, asked.port, cards=max(1, len(cards)), shares=asked.shares)
     except ValueError as refusal:  # a lease that another has, or settings that do not go together
         parser.exit(1, f"{refusal}\n")
@@ -108,7 +108,7 @@ def main() -> None:
         keeper.record_of(Path(os.environ["DATA_DIR"]), asked.port),
         environment=NO_TOKEN_FOR_HEALTH,
         secrets=[os.environ.get(name, "") for name in names],
-        keeps_open=held,
+        keeps_open=leased,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: kept.end())

@@ -67,11 +67,11 @@ class Cut:
     def whole(self, text: str) -> str:
         """All text so far; at a stop the server takes the stop string away, so it may become shorter."""
         self._text = text
-        held = max(
+        begun = max(
             (n for s in self._stop for n in range(1, len(s) + 1) if text.endswith(s[:n])),
             default=0,
         )
-        return self._give(len(text) - held)
+        return self._give(len(text) - begun)
 
     def more(self, text: str) -> str:
         """What came since."""

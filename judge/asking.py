@@ -46,7 +46,7 @@ async def generate(who: Checkpoint | None, engine: Engine, prompt_ids: Sequence[
         adapter = who.adapter or None if who else None
         return await engine.generate(prompt_ids, sampling, adapter=adapter, priority=PRIORITY)
 
-    return await _held(who, engine, ask)
+    return await _with_weights(who, engine, ask)
 
 
 async def score(
@@ -63,10 +63,10 @@ async def logprobs(
         adapter = who.adapter or None if who else None
         return (await engine.score(prompt_ids, response_ids, adapter=adapter, priority=PRIORITY)).logprobs
 
-    return await _held(who, engine, ask)
+    return await _with_weights(who, engine, ask)
 
 
-async def _held(who: Checkpoint | None, engine: Engine, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+async def _with_weights(who: Checkpoint | None, engine: Engine, ask: Callable[[], Awaitable[Answer]]) -> Answer:
     """Ask; if the engine has forgotten the adapter (it was started again), have it loaded and ask once more. Raises
     Unaskable where it cannot be loaded."""
     try:

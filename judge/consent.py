@@ -94,10 +94,10 @@ def set_session(session: Session, learns: bool) -> TakenBack:
     """
     if not learns:
         reviews.lock_sessions([session.pk])
-    held = sessions.locked(session.pk)
-    turns.set_learning(held, learns)
+    locked = sessions.locked(session.pk)
+    turns.set_learning(locked, learns)
     session.learns = learns
-    of_session = Turn.objects.filter(session=held)
+    of_session = Turn.objects.filter(session=locked)
     if not learns:
         return take_back(of_session)
     _judge_again(of_session.filter(learns=True))
@@ -109,18 +109,18 @@ def set_turn(turn: Turn, learns: bool) -> TakenBack:
     """Put one message and its reply on or off the record. Raises ReviewerSaidNo."""
     if not learns:
         hold(turn)
-    held = turns.locked(turn)
-    one = Turn.objects.filter(pk=held.pk)
-    if learns and _is_refused(held):
+    locked = turns.locked(turn)
+    one = Turn.objects.filter(pk=locked.pk)
+    if learns and _is_refused(locked):
         raise ReviewerSaidNo("A reviewer took this reply out of learning; a reviewer can undo that in the console.")
     one.update(learns=learns, withheld=not learns)
-    turn.learns = held.learns = learns
+    turn.learns = locked.learns = learns
     if learns:
         _judge_again(one)
-        held.announce()
+        locked.announce()
         return TakenBack()
     taken = take_back(one)
-    _say_again(held)
+    _say_again(locked)
     return taken
 
 
@@ -136,8 +136,8 @@ def set_key(key: ApiKey, learns: bool) -> TakenBack:
     of_key = Turn.objects.filter(session__key=key)
     of_key.update(learns=False, withheld=True)
     taken = take_back(of_key)
-    for held in of_key.select_related("session").defer(*turns.LONG):
-        _say_again(held)
+    for turn in of_key.select_related("session").defer(*turns.LONG):
+        _say_again(turn)
     return taken
 
 
@@ -165,8 +165,8 @@ def take_back(of: QuerySet[Turn]) -> TakenBack:
                 learned_in.add(sample.run_id)
         forget(judgement.turn, judgement)
         judgement.save()
-    for held in of.filter(judgement=None).defer(*turns.LONG):
-        forget(held, None)
+    for turn in of.filter(judgement=None).defer(*turns.LONG):
+        forget(turn, None)
     checkpoints = Checkpoint.objects.filter(run__in=learned_in - {None}).order_by(*LATEST_FIRST)
     return TakenBack(**counts, checkpoints=tuple(checkpoints))
 
@@ -228,13 +228,13 @@ def _is_refused(turn: Turn) -> bool:
 def _judge_again(of: QuerySet[Turn]) -> None:
     """Have those of these turns judged anew of which something is known that may teach."""
     heard = of.exclude(observed_at=None).exclude(status__in=(Turn.Status.ANSWERING, Turn.Status.OBSERVED))
-    for held in heard.select_related("session").defer(*turns.LONG):
-        turns.reopen(held)
+    for turn in heard.select_related("session").defer(*turns.LONG):
+        turns.reopen(turn)
 
 
-def _say_again(held: Turn) -> None:
+def _say_again(turn: Turn) -> None:
     """Its verdict is due, which says that learning is off; the page shows it at once."""
-    if held.status == Turn.Status.JUDGED:
-        held.move(Turn.Status.OBSERVED, observed_at=timezone.now())
+    if turn.status == Turn.Status.JUDGED:
+        turn.move(Turn.Status.OBSERVED, observed_at=timezone.now())
     else:
-        held.announce()
+        turn.announce()

@@ -55,26 +55,26 @@ def go_on(erasure: Erasure, *, slices: int | None = None) -> Erasure:
 @transaction.atomic
 def _slice(erasure: Erasure) -> None:
     """The next turns of one conversation, and the conversation itself once none is left in it."""
-    held = Erasure.objects.select_for_update().get(pk=erasure.pk)
-    if held.status != Erasure.Status.ASKED:
+    locked = Erasure.objects.select_for_update().get(pk=erasure.pk)
+    if locked.status != Erasure.Status.ASKED:
         return
-    theirs = Session.objects.filter(user=held.user_id, created_at__lte=held.asked_at)
+    theirs = Session.objects.filter(user=locked.user_id, created_at__lte=locked.asked_at)
     session = theirs.order_by("created_at", "pk").first()
     if session is None:
-        held.move(Erasure.Status.DONE, done_at=timezone.now())
+        locked.move(Erasure.Status.DONE, done_at=timezone.now())
         return
     reviews.lock_sessions([session.pk])
     newest = list(session.turns.order_by("-position").values_list("pk", flat=True)[:SLICE])
     gone = _counts(newest)
     turns = Turn.objects.filter(pk__in=newest)
-    held_in = _held_in(newest)
+    tainted = _tainted_by(newest)
     turns.delete()
     if not session.turns.exists():
         session.delete()
         gone["conversations"] = 1
-    held.gone = {name: held.gone.get(name, 0) + gone.get(name, 0) for name in {*held.gone, *gone}}
-    held.checkpoints = sorted({*held.checkpoints, *held_in})
-    held.save(update_fields=["gone", "checkpoints"])
+    locked.gone = {name: locked.gone.get(name, 0) + gone.get(name, 0) for name in {*locked.gone, *gone}}
+    locked.checkpoints = sorted({*locked.checkpoints, *tainted})
+    locked.save(update_fields=["gone", "checkpoints"])
 
 
 def _counts(turns: list[UUID]) -> dict[str, int]:
@@ -85,7 +85,7 @@ def _counts(turns: list[UUID]) -> dict[str, int]:
     return {"replies": len(turns), "feedback": said, "samples": len(statuses) - learned, "learned": learned}
 
 
-def _held_in(turns: list[UUID]) -> list[int]:
+def _tainted_by(turns: list[UUID]) -> list[int]:
     """Numbers of the checkpoints that learned from these turns, and what was trained on from there."""
     learned = _made(turns).filter(status=Sample.Status.TRAINED)
     return [one.number for one in taints.learned_in(set(learned.values_list("run", flat=True)) - {None})]

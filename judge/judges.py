@@ -189,7 +189,7 @@ class EngineJudge:
         question = prompts.question(asked, self.family)
         most = question.max_new_tokens or self.room
         prompt_ids = self.prompt_ids(asked, seen, most)
-        # Who thinks before it speaks cannot be held to the answer's grammar from the first token on.
+        # Who thinks before it speaks cannot be loaded to the answer's grammar from the first token on.
         regex = question.regex if self._constrains and not self.renderer.thinks else ""
         if self.reads:
             reply = await self._read(asked, prompt_ids, priority)
@@ -214,7 +214,7 @@ class EngineJudge:
         async def ask(adapter: str | None) -> Choices:
             return await self.engine.score_choices([*prompt_ids, *lead], firsts, adapter=adapter, priority=priority)
 
-        found = await self._held(ask)
+        found = await self._with_adapter(ask)
         most = max(found.logprobs)
         weights = [math.exp(one - most) for one in found.logprobs]
         chances = {name: one / sum(weights) for name, one in zip(prompts.CHOICES[asked], weights, strict=True)}
@@ -255,10 +255,10 @@ class EngineJudge:
         async def ask(adapter: str | None) -> Completion:
             return await self.engine.generate(prompt_ids, sampling, adapter=adapter, priority=priority)
 
-        said = await self._held(ask)
+        said = await self._with_adapter(ask)
         return Reply(said.text, len(said.ids), said.prompt_tokens, said.cached_tokens, self.version)
 
-    async def _held(self, ask: Callable[[str | None], Awaitable[Answer]]) -> Answer:
+    async def _with_adapter(self, ask: Callable[[str | None], Awaitable[Answer]]) -> Answer:
         """Ask under the judge's adapter; where the engine does not hold it, once more when it does."""
         name = self.adapter.name if self.adapter else None
         try:
@@ -274,9 +274,9 @@ class EngineJudge:
 
     async def _load(self, adapter: fitting.Adapter) -> None:
         """Have the engine hold the adapter, and let it go of older ones of the judge's. The policy's are left alone."""
-        held = await self.engine.adapters()
-        for name in held.keys() - {adapter.name}:
-            if fitting.is_ours(name) and Path(held[name]).parent == adapter.place.parent:
+        loaded = await self.engine.adapters()
+        for name in loaded.keys() - {adapter.name}:
+            if fitting.is_ours(name) and Path(loaded[name]).parent == adapter.place.parent:
                 with suppress(AdapterMissing):  # another process was quicker
                     await self.engine.unload_adapter(name)
         try:

@@ -1,4 +1,4 @@
-"""Rows that a decision on a hint concerns, held for it alone; in the one order that everybody keeps: sessions, turns,
+"""Rows that a decision on a hint concerns, locked for it alone; in the one order that everybody keeps: sessions, turns,
 hints, each by number."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Grown(Exception):
 def locked(hint: Hint, into: Hint | None = None) -> Rows:
     """All rows that a decision on `hint` concerns, for this transaction alone; in the order that everybody keeps."""
     named_ = [hint.pk] if into is None else [hint.pk, into.pk]
-    held, hints_ = lock_hints(named_)
+    locked_turns, hints_ = lock_hints(named_)
     first = hints_.get(hint.pk)
     if first is None:
         raise Hint.DoesNotExist(f"Hint {hint.pk} was deleted.")
@@ -51,7 +51,7 @@ def locked(hint: Hint, into: Hint | None = None) -> Rows:
         hint=first,
         others=[one for one in hints_.values() if one.turn_id == first.turn_id and one.pk != first.pk],
         merged=[one for one in hints_.values() if one.merged_into_id == first.pk],
-        turns=held,
+        turns=locked_turns,
         into=target,
     )
 
@@ -63,14 +63,14 @@ def lock_hints(pks: Collection[int], also: Collection[uuid.UUID] = ()) -> tuple[
     Raises Grown when others were added between looking and locking.
     """
     wanted = _concerned(pks)
-    held = _lock_turns({turn_id for _, turn_id in wanted} | set(also))
+    locked_turns = _lock_turns({turn_id for _, turn_id in wanted} | set(also))
     rows = Hint.objects.select_related("decided_by").filter(pk__in=[pk for pk, _ in wanted]).order_by("pk")
     locked = {one.pk: one for one in rows.select_for_update(of=("self",))}
     if _concerned(pks) - wanted:
         raise Grown
     for one in locked.values():
-        one.turn = held[one.turn_id]
-    return held, locked
+        one.turn = locked_turns[one.turn_id]
+    return locked_turns, locked
 
 
 def _concerned(pks: Collection[int]) -> set[tuple[int, uuid.UUID]]:
@@ -82,5 +82,5 @@ def _concerned(pks: Collection[int]) -> set[tuple[int, uuid.UUID]]:
 def _lock_turns(pks: Collection[uuid.UUID]) -> dict[uuid.UUID, Turn]:
     """These turns and their sessions, all sessions first, each kind by number."""
     of = dict(Turn.objects.filter(pk__in=pks).order_by().values_list("pk", "session_id"))
-    held = {pk: sessions.locked(pk) for pk in sorted(set(of.values()))}
-    return {pk: turns.locked(Turn(pk=pk, session_id=of[pk]), held[of[pk]]) for pk in sorted(of)}
+    locked_sessions = {pk: sessions.locked(pk) for pk in sorted(set(of.values()))}
+    return {pk: turns.locked(Turn(pk=pk, session_id=of[pk]), locked_sessions[of[pk]]) for pk in sorted(of)}

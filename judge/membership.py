@@ -30,9 +30,10 @@ RETIRED = "its line was retired"
 @transaction.atomic
 def join(line: Line, user: User) -> Member:
     """From the next reply on this line answers this person and learns from them. Raises LineRefused."""
-    held = Line.objects.select_for_update().get(pk=line.pk)
-    if held.is_shared or held.retired_at is not None:
-        raise LineRefused(f"No person is added to {held.title}: it is {'for all' if held.is_shared else 'retired'}.")
+    locked = Line.objects.select_for_update().get(pk=line.pk)
+    if locked.is_shared or locked.retired_at is not None:
+        why = "for all" if locked.is_shared else "retired"
+        raise LineRefused(f"No person is added to {locked.title}: it is {why}.")
     _lock(user)
     member = Member.objects.filter(user=user).first()
     if member is not None and member.line_id == line.pk:
@@ -62,16 +63,16 @@ def leave(user: User) -> None:
 def retire(line: Line) -> None:
     """Its members go back to the shared line, its runs end, and it learns no more; its checkpoints are kept. Raises
     LineRefused."""
-    held = Line.objects.select_for_update().get(pk=line.pk)
-    if held.is_shared:
+    locked = Line.objects.select_for_update().get(pk=line.pk)
+    if locked.is_shared:
         raise LineRefused("The shared line answers everybody who has no other: it cannot be retired.")
-    for member in held.members.select_related("user"):
+    for member in locked.members.select_related("user"):
         leave(member.user)
-    for run in held.runs.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING)):
+    for run in locked.runs.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING)):
         with suppress(IllegalMove):  # it has just ended
             runs.cancel(run)
-    pooling.drop(held.samples.all(), RETIRED, **NOTHING)
-    Line.objects.filter(pk=held.pk, retired_at=None).update(retired_at=timezone.now())
+    pooling.drop(locked.samples.all(), RETIRED, **NOTHING)
+    Line.objects.filter(pk=locked.pk, retired_at=None).update(retired_at=timezone.now())
     line.refresh_from_db()
 
 

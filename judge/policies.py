@@ -22,20 +22,20 @@ def give(line: Line, fields: Mapping[str, object], *, by: User, reason: str = ""
     NotPossible for a change that is none, PolicyInvalid for a policy that cannot be used: nothing is changed then.
     """
     with transaction.atomic():
-        held = Line.objects.select_for_update().get(pk=line.pk)
-        if held.retired_at is not None:
-            raise NotPossible(f"“{held}” is retired: nothing is approved there any more.")
-        if seen is not None and seen != mark(held):
-            raise Overtaken(f"The policy of “{held}” was changed meanwhile: look at it before you change it.")
-        before, after = held.policy, policies.changed(policies.read(fields))
+        locked = Line.objects.select_for_update().get(pk=line.pk)
+        if locked.retired_at is not None:
+            raise NotPossible(f"“{locked}” is retired: nothing is approved there any more.")
+        if seen is not None and seen != mark(locked):
+            raise Overtaken(f"The policy of “{locked}” was changed meanwhile: look at it before you change it.")
+        before, after = locked.policy, policies.changed(policies.read(fields))
         if after == before:
-            raise NotPossible(f"That policy holds in “{held}” already.")
-        held.policy = after
-        held.save(update_fields=["policy"])
+            raise NotPossible(f"That policy holds in “{locked}” already.")
+        locked.policy = after
+        locked.save(update_fields=["policy"])
         ruling = Ruling.objects.create(
             verb=Ruling.Verb.POLICY,
-            before={"line": held.name, "policy": before},
-            after={"line": held.name, "policy": after},
+            before={"line": locked.name, "policy": before},
+            after={"line": locked.name, "policy": after},
             by=by,
             reason=reason.strip(),
         )

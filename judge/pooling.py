@@ -44,7 +44,7 @@ def judged(run: Run) -> QuerySet[Judgement]:
     return Judgement.objects.filter(Q(sample__run=run) | Q(turn__in=run.samples.values("origin"))).order_by("pk")
 
 
-def is_held(turn: UUID) -> bool:
+def is_claimed(turn: UUID) -> bool:
     """True while a run of any line is learning this turn."""
     return of(turn).filter(status=Sample.Status.CLAIMED).exists()
 

@@ -23,27 +23,27 @@ def give(line: Line, fields: Mapping[str, object], *, by: User, reason: str = ""
     NotPossible for a change that is none, RecipeInvalid for a recipe that cannot be used: nothing is changed then.
     """
     with transaction.atomic():
-        held = Line.objects.select_for_update().get(pk=line.pk)
-        if held.retired_at is not None:
-            raise NotPossible(f"“{held}” is retired: it learns no more.")
-        if seen is not None and seen != mark(held):
-            raise Overtaken(f"The recipe of “{held}” was changed meanwhile: look at it before you change it.")
-        if dict(fields) == held.recipe:
-            raise NotPossible(f"“{held}” learns by that already.")
-        ruling = _changed(held, fields, Ruling.Verb.POLICY, by=by, reason=reason.strip())
-    line.recipe = held.recipe
+        locked = Line.objects.select_for_update().get(pk=line.pk)
+        if locked.retired_at is not None:
+            raise NotPossible(f"“{locked}” is retired: it learns no more.")
+        if seen is not None and seen != mark(locked):
+            raise Overtaken(f"The recipe of “{locked}” was changed meanwhile: look at it before you change it.")
+        if dict(fields) == locked.recipe:
+            raise NotPossible(f"“{locked}” learns by that already.")
+        ruling = _changed(locked, fields, Ruling.Verb.POLICY, by=by, reason=reason.strip())
+    line.recipe = locked.recipe
     return ruling
 
 
 def undo(ruling: Ruling, *, by: User) -> Ruling:
     """Give the line back the recipe that this decision took from it. Raises Overtaken when it has another by now."""
     with transaction.atomic():
-        held = Line.objects.select_for_update().filter(pk=ruling.after.get("line")).first()
-        if held is None or "recipe" not in ruling.before:
+        locked = Line.objects.select_for_update().filter(pk=ruling.after.get("line")).first()
+        if locked is None or "recipe" not in ruling.before:
             raise NotPossible("This decision changed no line's recipe.")
-        if held.recipe != ruling.after["recipe"] or Ruling.objects.filter(undoes=ruling).exists():
-            raise Overtaken(f"The recipe of “{held}” was changed again since: look at it before you change it back.")
-        return _changed(held, ruling.before["recipe"], Ruling.Verb.UNDO, by=by, undoes=ruling)
+        if locked.recipe != ruling.after["recipe"] or Ruling.objects.filter(undoes=ruling).exists():
+            raise Overtaken(f"The recipe of “{locked}” was changed again since: look at it before you change it back.")
+        return _changed(locked, ruling.before["recipe"], Ruling.Verb.UNDO, by=by, undoes=ruling)
 
 
 def _changed(line: Line, fields: Mapping[str, object], verb: Ruling.Verb, **about: Any) -> Ruling:

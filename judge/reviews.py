@@ -75,12 +75,12 @@ def accept(hint: Hint, *, by: User, seen: str = "", reason: str = "", bulk: uuid
     """Let its turn learn from this hint as it was proposed. Another one of the same turn is set aside."""
 
     def decide(rows: Rows) -> Change:
-        held = rows.hint
-        if held.status == Hint.Status.ACCEPTED and held.decided_by_id is not None:
-            raise NotPossible(f"This hint is accepted already: {named(held.decided_by, by)} did it.")
-        if back := wishes.find_references(hints.guidance_in(held.proposed)):
+        locked = rows.hint
+        if locked.status == Hint.Status.ACCEPTED and locked.decided_by_id is not None:
+            raise NotPossible(f"This hint is accepted already: {named(locked.decided_by, by)} did it.")
+        if back := wishes.find_references(hints.guidance_in(locked.proposed)):
             raise NotPossible(f"{wishes.refusal(back)} Edit it first.")
-        return stand(rows, Hint.Status.ACCEPTED, text=held.proposed)
+        return stand(rows, Hint.Status.ACCEPTED, text=locked.proposed)
 
     return _ruled(hint, Ruling.Verb.ACCEPT, decide, by=by, seen=seen, reason=reason, bulk=bulk)
 
@@ -110,17 +110,17 @@ def merge(hint: Hint, into: Hint, *, by: User, seen: str = "", reason: str = "")
     """
 
     def decide(rows: Rows) -> Change:
-        held, other = rows.hint, rows.into
+        locked, other = rows.hint, rows.into
         assert other is not None  # it was named
-        if other.pk == held.pk:
+        if other.pk == locked.pk:
             raise NotPossible("A hint cannot be merged into itself.")
-        if rows.turns[held.turn_id].session.user_id != rows.turns[other.turn_id].session.user_id:
+        if rows.turns[locked.turn_id].session.user_id != rows.turns[other.turn_id].session.user_id:
             raise NotPossible("These are hints of two people: what one asks for is not taught for the other's replies.")
         if other.status == Hint.Status.REJECTED:
             raise NotPossible("The hint to merge into was rejected: accept or edit that one first.")
-        if held.status == Hint.Status.MERGED and held.merged_into_id == other.pk:
+        if locked.status == Hint.Status.MERGED and locked.merged_into_id == other.pk:
             raise NotPossible("It is merged into that hint already.")
-        change = stand(rows, Hint.Status.MERGED, text=held.proposed, merged_into=other)
+        change = stand(rows, Hint.Status.MERGED, text=locked.proposed, merged_into=other)
         for one in rows.merged:
             if one.pk != other.pk:
                 change.to(one, {"status": Hint.Status.MERGED, "merged_into_id": other.pk})
@@ -152,14 +152,14 @@ def never_learn(
     `hint` is the one that the person looked at who said so. What was learned before stays learned.
     """
     with transaction.atomic():
-        held = turns.locked(turn)
-        if not held.learns:
+        locked = turns.locked(turn)
+        if not locked.learns:
             raise NotPossible("This turn is off the record already.")
-        _learns(held, False)
+        _learns(locked, False)
         return Ruling.objects.create(
             verb=Ruling.Verb.NEVER_LEARN,
             by=by,
-            turn=held,
+            turn=locked,
             hint=hint,
             before={"learns": True},
             after={"learns": False},
@@ -178,17 +178,17 @@ def overturn(turn: Turn, reward: int | None, *, by: User, reason: str, seen: str
     if not reason.strip():
         raise Unwritten("Say in a few words why, so that others can learn from it.")
     with transaction.atomic():
-        held = turns.locked(turn)
-        _check_seen(held, seen, by)
-        before = _of_reward(held)
+        locked = turns.locked(turn)
+        _check_seen(locked, seen, by)
+        before = _of_reward(locked)
         Overruling.objects.update_or_create(
-            turn=held, defaults={"reward": reward, "reason": reason.strip(), "by": by, "at": timezone.now()}
+            turn=locked, defaults={"reward": reward, "reason": reason.strip(), "by": by, "at": timezone.now()}
         )
-        _take_back(held)
-        turns.reopen(held)
-        after = {"reward": reward, "reward_from": "reviewer", "overruling": _overruling(held)}
+        _take_back(locked)
+        turns.reopen(locked)
+        after = {"reward": reward, "reward_from": "reviewer", "overruling": _overruling(locked)}
         return Ruling.objects.create(
-            verb=Ruling.Verb.OVERTURN, by=by, turn=held, before=before, after=after, reason=reason.strip()
+            verb=Ruling.Verb.OVERTURN, by=by, turn=locked, before=before, after=after, reason=reason.strip()
         )
 
 
@@ -481,9 +481,9 @@ def _undone(parts: Sequence[Ruling], by: User) -> Ruling:
     with transaction.atomic():
         pks = [part.pk for part in parts]
         hint_pks = {pk for part in parts for pk in _hints_of(part)}
-        held, hints_ = locking.lock_hints(hint_pks, {part.turn_id for part in parts if part.turn_id})
+        locked_turns, hints_ = locking.lock_hints(hint_pks, {part.turn_id for part in parts if part.turn_id})
         parts = sorted(Ruling.objects.select_for_update(of=("self",)).filter(pk__in=pks).order_by("pk"), key=_newest)
-        told = [_undo_one(part, held, hints_, by, together) for part in parts]
+        told = [_undo_one(part, locked_turns, hints_, by, together) for part in parts]
         return told[-1]
 
 
@@ -496,14 +496,14 @@ def _hints_of(ruling: Ruling) -> set[int]:
 
 
 def _undo_one(
-    ruling: Ruling, held: dict[uuid.UUID, Turn], hints_: dict[int, Hint], by: User, together: uuid.UUID | None
+    ruling: Ruling, locked_turns: dict[uuid.UUID, Turn], hints_: dict[int, Hint], by: User, together: uuid.UUID | None
 ) -> Ruling:
     if (since := Ruling.objects.select_related("by").filter(undoes=ruling).first()) is not None:
         raise Overtaken(f"{_first_upper(named(since.by, by))} undid that already: look at it again.")
     if not ruling.before and not ruling.after:
         raise NotPossible("The chat that this decision was about was deleted: there is nothing to put back.")
     of_source = ruling.verb == Ruling.Verb.POLICY
-    turn = held.get(ruling.turn_id) if ruling.turn_id else None
+    turn = locked_turns.get(ruling.turn_id) if ruling.turn_id else None
     if turn is None and not of_source:
         raise NotPossible("The chat that this decision was about was deleted: there is nothing to put back.")
     if of_source:
@@ -518,7 +518,7 @@ def _undo_one(
         if not turn.withheld:  # its person said no as well: that one is theirs to take back
             _learns(turn, ruling.before["learns"])
     else:
-        _undo_decision(ruling, held, hints_, by)
+        _undo_decision(ruling, locked_turns, hints_, by)
     # To undo an undo is to do the thing again: it gets that thing's name, and can be undone like it.
     done_again = ruling.undoes.verb if ruling.verb == Ruling.Verb.UNDO and ruling.undoes is not None else None
     return Ruling.objects.create(
@@ -533,7 +533,7 @@ def _undo_one(
     )
 
 
-def _undo_decision(ruling: Ruling, held: dict[uuid.UUID, Turn], hints_: dict[int, Hint], by: User) -> None:
+def _undo_decision(ruling: Ruling, locked_turns: dict[uuid.UUID, Turn], hints_: dict[int, Hint], by: User) -> None:
     after, before = dict(ruling.after), dict(ruling.before)
     others = {int(pk): one for pk, one in after.pop("others", {}).items()}
     stood = {int(pk): one for pk, one in before.pop("others", {}).items()}
@@ -557,7 +557,7 @@ def _undo_decision(ruling: Ruling, held: dict[uuid.UUID, Turn], hints_: dict[int
             decided_at=datetime.fromisoformat(then["decided_at"]) if then["decided_at"] else None,
         )
     touched |= {one.turn_id for one in hints_.values() if one.merged_into_id == ruling.hint_id}
-    _judge_again(held[pk] for pk in sorted(touched))
+    _judge_again(locked_turns[pk] for pk in sorted(touched))
 
 
 def _known(pk: int | None) -> int | None:

@@ -190,12 +190,12 @@ def rewritten(clean: Clean, words: str, renderer: Renderer) -> list[int]:
     return ids
 
 
-def is_held(judgement: Judgement | None) -> bool:
+def is_claimed(judgement: Judgement | None) -> bool:
     """True while a run is learning this turn: what is said now waits until that run has ended."""
     if judgement is None:
         return False
     is_own = judgement.sample is not None and judgement.sample.status == Sample.Status.CLAIMED
-    return is_own or pooling.is_held(judgement.turn_id)
+    return is_own or pooling.is_claimed(judgement.turn_id)
 
 
 def entered(judgement: Judgement, sample: Sample | None) -> str:

@@ -48,7 +48,7 @@ def sitting(matter: str, for_s: float) -> Iterator[Seat | None]:
     if not taken:
         yield None
         return
-    with stops.held(seat.give_up):
+    with stops.handing_back(seat.give_up):
         try:
             yield seat
         finally:

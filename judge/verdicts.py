@@ -133,9 +133,9 @@ def judge(turn_id: str, *, who: Panel, engine: Engine, renderer: Renderer, recip
             turn = Turn.objects.select_related("session", "checkpoint").filter(pk=turn_id).first()
             if turn is None or turn.status != Turn.Status.OBSERVED:  # deleted meanwhile, or judged
                 return False
-            held = Judgement.objects.select_related("sample__run").filter(turn=turn).first()
-            if samples.is_held(held):
-                _mark_late(turn, held)
+            standing = Judgement.objects.select_related("sample__run").filter(turn=turn).first()
+            if samples.is_claimed(standing):
+                _mark_late(turn, standing)
                 return False
             seen = evidence.of(turn)
             verdict = reach(turn, seen, who=who, engine=engine, renderer=renderer, recipe=recipe)
@@ -502,7 +502,7 @@ def _written(turn: Turn, seen: Evidence, verdict: Verdict, renderer: Renderer, r
                 return False
             judgement = Judgement.objects.select_related("sample", "learned").filter(turn=turn).first()
             judgement = judgement or Judgement(turn=turn)
-            if samples.is_held(judgement):
+            if samples.is_claimed(judgement):
                 return False
             is_off = verdict.reason == Reason.OFF
             if is_off:

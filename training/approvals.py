@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 Status, Verb = Checkpoint.Status, Decision.Verb
 
 WAITS = (Status.CANDIDATE, Status.PASSED)
-"""States in which a checkpoint can be held."""
+"""States in which a checkpoint can be put on hold."""
 
 SERVES = (Trial.Outcome.BETTER, Trial.Outcome.NO_WORSE)
 """How a trial must have ended where the policy wants one."""
@@ -65,7 +65,7 @@ def approve(checkpoint: Checkpoint, *, by: User | None, reason: str = "") -> boo
     stands in the way, or IllegalMove when another person decided; nothing is changed then.
     """
     with transaction.atomic():
-        current = _held_still(checkpoint)
+        current = _lock(checkpoint)
         if current.status != Status.PASSED:
             promotion.approve(current, by=by, reason=reason)  # says what became of it
         now = standing(current)
@@ -91,14 +91,14 @@ def reject(checkpoint: Checkpoint, *, by: User | None, reason: str) -> None:
 
 def hold(checkpoint: Checkpoint, *, by: User | None, reason: str) -> None:
     """A person's "not yet": no person and no policy approves it until it is released, and a first yes of two is void.
-    Raises ReasonMissing, or IllegalMove when it does not wait for a yes, or is held already."""
+    Raises ReasonMissing, or IllegalMove when it does not wait for a yes, or is on hold already."""
     reason = _said(reason)
     with transaction.atomic():
-        current = _held_still(checkpoint)
+        current = _lock(checkpoint)
         if current.status not in WAITS:
-            raise IllegalMove(f"{current} is {current.status}: only what waits for a yes can be held.")
+            raise IllegalMove(f"{current} is {current.status}: only what waits for a yes can be put on hold.")
         if current.is_on_hold:
-            raise IllegalMove(_held(current, _last(current, Verb.HOLD)))
+            raise IllegalMove(_say_on_hold(current, _last(current, Verb.HOLD)))
         Checkpoint.objects.filter(pk=current.pk).update(is_on_hold=True)
         Decision.objects.create(checkpoint=current, verb=Verb.HOLD, by=by, reason=reason)
     checkpoint.refresh_from_db()
@@ -107,9 +107,9 @@ def hold(checkpoint: Checkpoint, *, by: User | None, reason: str) -> None:
 def release(checkpoint: Checkpoint, *, by: User | None, reason: str = "") -> None:
     """Let it wait for a yes again; each listener hears that it does. Raises IllegalMove when it is not on hold."""
     with transaction.atomic():
-        current = _held_still(checkpoint)
+        current = _lock(checkpoint)
         if not current.is_on_hold or current.status not in WAITS:
-            raise IllegalMove(f"{current} is {current.status} and not held: there is nothing to release.")
+            raise IllegalMove(f"{current} is {current.status} and not on hold: there is nothing to release.")
         Checkpoint.objects.filter(pk=current.pk).update(is_on_hold=False)
         Decision.objects.create(checkpoint=current, verb=Verb.RELEASE, by=by, reason=reason)
         current.announce()
@@ -118,16 +118,16 @@ def release(checkpoint: Checkpoint, *, by: User | None, reason: str = "") -> Non
 
 def standing(checkpoint: Checkpoint) -> Standing:
     """What a person who is about to say yes must know."""
-    held = _last(checkpoint, Verb.HOLD)
-    hold = held if checkpoint.is_on_hold else None
+    last_hold = _last(checkpoint, Verb.HOLD)
+    hold = last_hold if checkpoint.is_on_hold else None
     first = _last(checkpoint, Verb.ENDORSE)
-    if first is not None and (first.by_id is None or (held is not None and held.pk > first.pk)):
+    if first is not None and (first.by_id is None or (last_hold is not None and last_hold.pk > first.pk)):
         first = None  # a hold makes a first yes void, and so does an account that is gone
     try:
         policy = policies.of(checkpoint.line_id)
     except PolicyInvalid as failure:
         return Standing(None, first, hold, (f"The line's policy is to be mended first. {failure}",))
-    blocks = [_held(checkpoint, hold)] if checkpoint.is_on_hold else []
+    blocks = [_say_on_hold(checkpoint, hold)] if checkpoint.is_on_hold else []
     if policy.trial_required and not checkpoint.trials.filter(outcome__in=SERVES).exists():
         blocks.append(f"{checkpoint} must be tried first: its line wants a trial that came out better, or no worse.")
     return Standing(policy, first if policy.second_approver else None, hold, tuple(blocks))
@@ -157,7 +157,7 @@ def reasons_against(checkpoint: Checkpoint, checks: Sequence[Mapping[str, Any]],
 def consider(checkpoint: Checkpoint, checks: Sequence[Mapping[str, Any]], against: Checkpoint) -> bool:
     """Approve what the line's policy says is to be approved without a person; whether it was. Safe to call twice."""
     with transaction.atomic():
-        current = _held_still(checkpoint)
+        current = _lock(checkpoint)
         if current.status != Status.PASSED:
             return False
         if against_it := reasons_against(current, checks, against):
@@ -169,7 +169,7 @@ def consider(checkpoint: Checkpoint, checks: Sequence[Mapping[str, Any]], agains
     return True
 
 
-def _held_still(checkpoint: Checkpoint) -> Checkpoint:
+def _lock(checkpoint: Checkpoint) -> Checkpoint:
     """The row as it is now, locked: decisions about one checkpoint queue here."""
     return Checkpoint.objects.select_for_update().get(pk=checkpoint.pk)
 
@@ -178,10 +178,10 @@ def _last(checkpoint: Checkpoint, verb: str) -> Decision | None:
     return checkpoint.decisions.filter(verb=verb).select_related("by").order_by("-pk").first()
 
 
-def _held(checkpoint: Checkpoint, hold: Decision | None) -> str:
+def _say_on_hold(checkpoint: Checkpoint, hold: Decision | None) -> str:
     who = f" by {hold.by}" if hold is not None and hold.by else ""
     why = f" ({hold.reason})" if hold is not None else ""
-    return f"{checkpoint} is held{who}{why}: release it first."
+    return f"{checkpoint} is on hold{who}{why}: release it first."
 
 
 def _said(reason: str) -> str:

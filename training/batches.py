@@ -160,12 +160,12 @@ def fill(recipe: Recipe, line: str = SHARED) -> Run | None:
     drop_stale(recipe, line)
     try:
         with transaction.atomic():
-            batch, held = _held(waiting(recipe, line), recipe, line)
-            if batch.wanting or len(held) < batch.ready:  # the process that has one locked may be putting it away
+            batch, locked = _lock_batch(waiting(recipe, line), recipe, line)
+            if batch.wanting or len(locked) < batch.ready:  # the process that has one locked may be putting it away
                 return None
-            run = _claim(held[: batch.size], recipe, line)
+            run = _claim(locked[: batch.size], recipe, line)
             if batch.awaited:
-                passed = [sample.pk for sample in held[batch.size :] if sample.voted]
+                passed = [sample.pk for sample in locked[batch.size :] if sample.voted]
                 Sample.objects.filter(pk__in=passed).update(passed_by=run)
             return run
     except IllegalMove:  # another process was quicker, and all of this is undone: the next nudge looks again
@@ -180,9 +180,9 @@ def learn_now(recipe: Recipe, line: str = SHARED) -> Run:
     drop_stale(recipe, line)
     try:
         with transaction.atomic():
-            _, held = _held(ready(recipe, line), recipe, line)
-            if held:
-                return _claim(held[: recipe.batch_size], recipe, line, asked=True)
+            _, locked = _lock_batch(ready(recipe, line), recipe, line)
+            if locked:
+                return _claim(locked[: recipe.batch_size], recipe, line, asked=True)
     except IllegalMove:  # another process was quicker with all there is
         pass
     raise NothingReady("There is no lesson yet: give a thumb or a correction to a reply, and wait until it is judged.")
@@ -279,7 +279,7 @@ def _signal(recipe: Recipe) -> Q:
     return signal
 
 
-def _held(samples: QuerySet[Sample], recipe: Recipe, line: str) -> tuple[Filling, list[Sample]]:
+def _lock_batch(samples: QuerySet[Sample], recipe: Recipe, line: str) -> tuple[Filling, list[Sample]]:
     """The next batch, and these samples in turn, locked until the transaction ends, less those that another process has
     locked. One looks at a line's at a time, where the database can tell: of two, the second sees what the first
     claimed and passed over."""

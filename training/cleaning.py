@@ -168,23 +168,23 @@ def go_on(pk: int) -> Cleaning:
 def cancel(cleaning: Cleaning) -> None:
     """Stop it, and the run that is at work on it. IllegalMove when it is over."""
     with transaction.atomic():
-        held = Cleaning.objects.select_for_update().get(pk=cleaning.pk)
-        if held.status not in ACTIVE:
-            raise IllegalMove(f"This cleaning is {held.status}: there is nothing to stop.")
-        for run in held.runs.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING)):
+        locked = Cleaning.objects.select_for_update().get(pk=cleaning.pk)
+        if locked.status not in ACTIVE:
+            raise IllegalMove(f"This cleaning is {locked.status}: there is nothing to stop.")
+        for run in locked.runs.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING)):
             runs.cancel(run)
-        _fail(held, "Stopped by a person. What was learned so far is kept until a person has it go on.")
+        _fail(locked, "Stopped by a person. What was learned so far is kept until a person has it go on.")
 
 
 def again(cleaning: Cleaning) -> None:
     """Have one that failed, or was stopped, go on from the last step that is done. Raises AlreadyCleaning, and
     IllegalMove when it did not fail."""
-    held = Cleaning.objects.get(pk=cleaning.pk)
+    locked = Cleaning.objects.get(pk=cleaning.pk)
     try:
         with transaction.atomic():
-            held.move(Cleaning.Status.QUEUED, finished_at=None)
+            locked.move(Cleaning.Status.QUEUED, finished_at=None)
     except IntegrityError as error:
-        raise AlreadyCleaning(f"{held.line} is being learned again already: one at a time.") from error
+        raise AlreadyCleaning(f"{locked.line} is being learned again already: one at a time.") from error
 
 
 def is_step(checkpoint: Checkpoint) -> bool:

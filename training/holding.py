@@ -1,8 +1,8 @@
-"""What an engine holds and answers with, brought to what the rows say: loaded, proven, exchanged, let go of.
+"""Loading brings what an engine has loaded to what the rows say: it loads, proves, exchanges and unloads weights.
 
 Adapters lie beside one another. Full weights take each other's place: the engine first ends what it is answering, and
-a request that comes meanwhile waits there. The row says who answers; what an engine holds is brought to it, never the
-other way round (docs/swap.md).
+a request that comes meanwhile waits there. The row says who answers; what an engine has loaded is brought to it,
+never the other way round (docs/swap.md).
 """
 
 from __future__ import annotations
@@ -108,16 +108,16 @@ async def _reach(checkpoint: Checkpoint, engine: Engine) -> None:
 
 
 async def load(checkpoint: Checkpoint, engine: Engine, *, makes_room: bool = True) -> bool:
-    """Have the engine hold an adapter; False when it says it does already. Raises AdapterInvalid, and NoRoom."""
+    """Have the engine load an adapter; False when it says it has already. Raises AdapterInvalid, and NoRoom."""
     if (await engine.adapters()).get(checkpoint.adapter) == str(checkpoint.folder):
         return False
     _believed.setdefault(engine, {}).pop(checkpoint.adapter, None)
     await sync_to_async(checksums.verify)(checkpoint)
-    is_held = False
-    while not is_held:
+    is_loaded = False
+    while not is_loaded:
         try:
             await engine.load_adapter(checkpoint.adapter, str(checkpoint.folder))
-            is_held = True
+            is_loaded = True
         except NoRoom:
             if not (makes_room and await _make_room(engine)):
                 raise
@@ -154,10 +154,10 @@ def is_believed(checkpoint: Checkpoint, engine: Engine) -> bool:
 
 
 async def _make_room(engine: Engine) -> bool:
-    """Let the engine go of one adapter that is neither answering a person nor being examined: first of those that
+    """Unload one adapter that is neither answering a person nor being examined: first of those that
     answer no line. False when there is none."""
-    held = await engine.adapters()
-    idle = Checkpoint.objects.filter(adapter__in=list(held)).exclude(turns__status="answering")
+    loaded = await engine.adapters()
+    idle = Checkpoint.objects.filter(adapter__in=list(loaded)).exclude(turns__status="answering")
     idle = idle.exclude(status__in=(Checkpoint.Status.CANDIDATE, Checkpoint.Status.APPROVED)).annotate(
         answers=Case(When(status=Checkpoint.Status.LIVE, then=1), default=0), last=Max("turns__created_at")
     )
@@ -178,7 +178,7 @@ async def prove(
     before: Sequence[float] | None = None,
 ) -> proofs.Proof:
     """Ask the engine the checkpoint's fixed probe, with the adapter and without. It must be loaded. Full weights are
-    held against the base as the learner knew it: the engine does not have it beside them.
+    compared with the base as the learner knew it: the engine does not have it beside them.
 
     `before` is what the engine gave this probe with the weights of `previous`, from which it must have moved. Of
     several servers each is asked; the proof is that of the one that does worst.
@@ -265,12 +265,12 @@ async def exchanging(wait_s: float = EXCHANGE_S) -> AsyncGenerator[None]:
 
 
 async def tidy(engine: Engine) -> None:
-    """Let the engine go of adapters that are not in use: not wanted, and with no reply still being written."""
+    """Unload adapters that are not in use: not wanted, and with no reply still being written."""
     kept = {checkpoint.adapter async for checkpoint in wanted()}
     idle = Checkpoint.objects.exclude(turns__status="answering").exclude(status=Checkpoint.Status.CANDIDATE)
     ours = {checkpoint.adapter async for checkpoint in idle.exclude(adapter="")} - kept
     try:
-        for name in ours & (await fleet.held(engine)).keys():
+        for name in ours & (await fleet.loaded_adapters(engine)).keys():
             await engine.unload_adapter(name)
     except AdapterMissing:
         pass  # another worker was tidying too
@@ -279,8 +279,8 @@ async def tidy(engine: Engine) -> None:
 
 
 def wanted() -> QuerySet[Checkpoint]:
-    """The checkpoints whose adapters the engine should hold: of each line who answers, who is about to, and the few
-    next to them either way."""
+    """Select the checkpoints whose adapters the engine should have loaded: of each line the one that answers, the
+    one that is about to, and the few next to them either way."""
     status = Checkpoint.Status
     latest = Window(RowNumber(), partition_by=[F("line"), F("status")], order_by=F("moved_at").desc())
     of_lines = Checkpoint.objects.filter(line__retired_at=None)

@@ -77,7 +77,7 @@ def processes() -> int:
 def learn(job: Job, ledger: Listener, *, home: Path, processes: int = 1) -> Learned:
     """Do a job by so many processes; by one: here. Raises what learning raises, what the ledger raises, and GroupEnded.
     `home` is the folder that groups have for themselves."""
-    with leases.held(home.parent / "leases", _cards(), "learner"):
+    with leases.lease(home.parent / "leases", _cards(), "learner"):
         return _learn(job, ledger, home, processes)
 
 

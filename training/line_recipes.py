@@ -49,5 +49,5 @@ def recipes_of(names: Iterable[str]) -> dict[str, Recipe]:
 
 def waiting() -> list[str]:
     """The names of the lines of which samples wait, the shared one first."""
-    held = Sample.objects.filter(status=Sample.Status.READY, line__retired_at=None)
-    return sorted(set(held.order_by().values_list("line", flat=True)), key=lambda name: (name != SHARED, name))
+    ready = Sample.objects.filter(status=Sample.Status.READY, line__retired_at=None)
+    return sorted(set(ready.order_by().values_list("line", flat=True)), key=lambda name: (name != SHARED, name))

@@ -37,7 +37,7 @@ def read(notice: Notice, by: User) -> bool:
 
 def waiting() -> QuerySet[Checkpoint]:
     """Candidates that passed the gate and wait for a person, the oldest first. Nothing is kept: what was decided, or is
-    held, waits no more."""
+    on hold, waits no more."""
     passed = Checkpoint.objects.filter(status=Checkpoint.Status.PASSED, is_on_hold=False)
     return passed.select_related("line").order_by("number")
 

@@ -37,10 +37,10 @@ async def _hold(engine: Engine) -> list[str]:
     """Have the engine hold the adapters that are wanted, as far as there is room. Returns those that were missing."""
     if await engine.serving():
         return []  # adapters are made for the base
-    held = await engine.adapters()
+    loaded = await engine.adapters()
     await holding.tidy(engine)  # first, so that there is room
     adapters = holding.wanted().filter(kind=Checkpoint.Kind.LORA).exclude(adapter="")
-    missing = [checkpoint async for checkpoint in adapters if checkpoint.adapter not in held]
+    missing = [checkpoint async for checkpoint in adapters if checkpoint.adapter not in loaded]
     missing.sort(key=lambda checkpoint: checkpoint.status != Checkpoint.Status.LIVE)
     for number, checkpoint in enumerate(missing):
         log.warning("the engine does not hold %s: loading it again", checkpoint.adapter)
@@ -49,7 +49,7 @@ async def _hold(engine: Engine) -> list[str]:
         except (AdapterInvalid, holding.AdapterUnverified) as failure:  # where it is live, another is found below
             log.error("%s cannot be loaded again: %s", checkpoint, failure)
         except NoRoom:  # they are loaded when a person is to be answered with them
-            log.info("the engine is full: %d adapters are not held", len(missing) - number)
+            log.info("the engine is full: %d adapters are not loaded", len(missing) - number)
             return [one.adapter for one in missing[:number]]
     return [checkpoint.adapter for checkpoint in missing]
 

@@ -53,7 +53,7 @@ class Unremovable(TalkbackError):
 
 
 @dataclass(frozen=True)
-class Held:
+class Stored:
     """A checkpoint that has files here, or had, and why it keeps them."""
 
     checkpoint: Checkpoint
@@ -122,7 +122,7 @@ def size(number: float) -> str:
     return f"{number:.1f} TiB"
 
 
-def plan(now: datetime | None = None) -> list[Held]:
+def plan(now: datetime | None = None) -> list[Stored]:
     """Every checkpoint that has weights of its own on this disk, the newest first, with what holds each."""
     now = now or timezone.now()
     rows = list(Checkpoint.objects.filter(let_go_at=None).exclude(path="").select_related("line").order_by("-number"))
@@ -140,7 +140,7 @@ def plan(now: datetime | None = None) -> list[Held]:
             of_line[row.line_id] = place + 1
             if place < settings.RETAIN_LAST:
                 said[row.pk].append(f"among the last {settings.RETAIN_LAST}")
-    return [Held(row, said[row.pk], taken(row)) for row in rows]
+    return [Stored(row, said[row.pk], taken(row)) for row in rows]
 
 
 def _by_age(row: Checkpoint, now: datetime) -> list[str]:
@@ -158,7 +158,7 @@ def _holds(rows: list[Checkpoint]) -> Iterable[tuple[Iterable[int], str]]:
     """Keys of checkpoints, and why they are kept whatever their age."""
     status = Checkpoint.Status
     yield [row.pk for row in rows if row.pinned], "pinned"
-    yield holding.wanted().values_list("pk", flat=True), "warm: the engine holds it"
+    yield holding.wanted().values_list("pk", flat=True), "warm: the engine has it loaded"
     back = [promotion.previous(name) for name in Line.objects.filter(retired_at=None).values_list("name", flat=True)]
     yield [one.pk for one in back if one is not None], "what a roll back goes to"
     yield Line.objects.exclude(start=None).values_list("start", flat=True), "a line began with it"
@@ -203,22 +203,22 @@ def _weigh(folder: Path) -> int:
     return total
 
 
-def disk(held: list[Held], now: datetime | None = None) -> Disk:
+def disk(stored: list[Stored], now: datetime | None = None) -> Disk:
     """What the checkpoints of a plan take, and for how long there is room."""
     now = now or timezone.now()
     home = stores.existing(Path(settings.DATA_DIR))
     space = shutil.disk_usage(home)
-    newest = [one.bytes for one in held if one.bytes][: forecast.RUNS]
+    newest = [one.bytes for one in stored if one.bytes][: forecast.RUNS]
     made = Checkpoint.objects.filter(created_at__gt=now - timedelta(days=MEASURED_DAYS)).exclude(path="")
     first = made.order_by("created_at").values_list("created_at", flat=True).first()
     days = max(1.0, (now - first).total_seconds() / 86400) if first else 1.0
     return Disk(
-        used=sum(one.bytes for one in held),
+        used=sum(one.bytes for one in stored),
         free=space.free,
         total=space.total,
         growth=sum(newest) // len(newest) if newest else None,
         runs_a_day=made.count() / days,
-        goes=sum(one.bytes for one in held if one.goes),
+        goes=sum(one.bytes for one in stored if one.goes),
     )
 
 
@@ -227,17 +227,17 @@ def let_go(checkpoint: Checkpoint, *, by: User | None = None) -> int:
     holds it meanwhile."""
     with transaction.atomic():
         Checkpoint.objects.select_for_update().get(number=0)  # no swap and no run begins with it meanwhile
-        held = next((one for one in plan() if one.checkpoint.pk == checkpoint.pk), None)
-        if held is None or not held.goes:
+        stored = next((one for one in plan() if one.checkpoint.pk == checkpoint.pk), None)
+        if stored is None or not stored.goes:
             return 0
         row = Checkpoint.objects.get(pk=checkpoint.pk)
         row.let_go_at = timezone.now()
         row.save(update_fields=["let_go_at"])
-        why = f"{row.status} since {row.moved_at:%Y-%m-%d}, and nothing needs it; {size(held.bytes)} were freed"
+        why = f"{row.status} since {row.moved_at:%Y-%m-%d}, and nothing needs it; {size(stored.bytes)} were freed"
         Decision.objects.create(checkpoint=row, verb=Decision.Verb.LET_GO, by=by, reason=why)
     remove(row.folder)
     checkpoint.refresh_from_db()
-    return held.bytes
+    return stored.bytes
 
 
 def remove(folder: Path | None) -> None:

@@ -201,7 +201,7 @@ def train(run: Run) -> Checkpoint | None:
 
 def _train(run: Run) -> Checkpoint | None:
     try:
-        with stops.held(partial(_put_back, run)):
+        with stops.handing_back(partial(_put_back, run)):
             return _learn(run)
     except Lost as failure:
         log.warning("%s", failure)

@@ -100,8 +100,8 @@ def learned_in(runs: Collection[int | None]) -> list[Checkpoint]:
     return list(Checkpoint.objects.filter(pk__in=Family.read().grown_from(roots)).order_by("-number"))
 
 
-def holding(origin: UUID) -> list[Checkpoint]:
-    """The checkpoints that hold what was taken back of this turn, of whatever line; the newest first."""
+def tainted_by(origin: UUID) -> list[Checkpoint]:
+    """Find the checkpoints, of any line, that learned what was taken back of this turn; the newest first."""
     learned = Sample.objects.filter(TAKEN_BACK, origin=origin).order_by()
     return learned_in(set(learned.values_list("run", flat=True)) - {None})
 
@@ -125,8 +125,8 @@ def withdraw(origin: UUID, spans: Iterable[tuple[datetime, datetime | None]]) ->
     made = Q(pk__in=[])
     for since, until in spans:
         made |= Q(created_at__gte=since) & (Q() if until is None else Q(created_at__lt=until))
-    held = Sample.objects.filter(made, origin=origin, drop_reason="")
-    pks = list(held.filter(status__in=(Sample.Status.CLAIMED, Sample.Status.TRAINED)).values_list("pk", flat=True))
+    meanwhile = Sample.objects.filter(made, origin=origin, drop_reason="")
+    pks = list(meanwhile.filter(status__in=(Sample.Status.CLAIMED, Sample.Status.TRAINED)).values_list("pk", flat=True))
     rows = Sample.objects.filter(pk__in=pks)
     rows.update(drop_reason=WITHDRAWN)
     return mark(rows)

@@ -63,8 +63,8 @@ def enter(request: HttpRequest, token: str) -> HttpResponse:
 
 def spend(request: HttpRequest, token: str) -> HttpResponse:
     """Sign the link's person in and show the chat."""
-    with transaction.atomic():  # the row is held, so of two that spend one link only one gets in
-        user = holder(token, is_held=True)
+    with transaction.atomic():  # the row is locked, so of two that spend one link only one gets in
+        user = holder(token, lock=True)
         if user is None:
             return spent(request)
         login(request, user, backend="django.contrib.auth.backends.ModelBackend")
@@ -74,14 +74,14 @@ def spend(request: HttpRequest, token: str) -> HttpResponse:
     return response
 
 
-def holder(token: str, *, is_held: bool = False) -> User | None:
-    """Whom a link signs in, if it is good. `is_held`: the row is locked until the transaction ends."""
+def holder(token: str, *, lock: bool = False) -> User | None:
+    """Whom a link signs in, if it is good. With `lock` the row is locked until the transaction ends."""
     who, _, proof = token.partition("-")
     try:
         pk = base36_to_int(who)
     except ValueError:
         return None
-    people = User.objects.select_for_update() if is_held else User.objects.all()
+    people = User.objects.select_for_update() if lock else User.objects.all()
     user = people.filter(pk=pk, is_active=True).first()
     return user if user is not None and tokens.check_token(user, proof) else None
 

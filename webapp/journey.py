@@ -120,13 +120,13 @@ def known(turns: Iterable[Turn]) -> Known:
     """All that a journey is told from, in a fixed number of queries for each line."""
     judged = (Turn.Status.JUDGED, Turn.Status.OBSERVED)
     pks = [turn.pk for turn in turns if turn.status in judged]
-    held = (
+    written = (
         Judgement.objects.filter(turn__in=pks)
         .select_related("sample__run__checkpoint")
         .annotate(is_emptied=ExpressionWrapper(Q(sample__response_ids=[]), BooleanField()))
         .defer("teacher", "evidence", *(f"sample__{name}" for name in LONG))
     )
-    judgements = {judgement.turn_id: judgement for judgement in held}
+    judgements = {judgement.turn_id: judgement for judgement in written}
     ballots = count_votes(pks) if pks else {}
     made = [one.sample for one in judgements.values() if one.sample is not None]
     waits = {sample.line_id or SHARED for sample in made if sample.status == Sample.Status.READY}
@@ -171,8 +171,8 @@ def next_batches(names: Iterable[str]) -> dict[str, Batch]:
         filling, rows = batches.filling(recipe, line), batches.waiting(recipe, line)
         if filling.ready > filling.size:  # else a run takes them all, and the first to come stays the first
             rows = batches.in_turn(rows, filling)
-        held = rows.values_list("pk", flat=True)
-        found[line] = Batch(filling, {pk: place for place, pk in enumerate(held, start=1)})
+        waiting = rows.values_list("pk", flat=True)
+        found[line] = Batch(filling, {pk: place for place, pk in enumerate(waiting, start=1)})
     return found
 
 

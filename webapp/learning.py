@@ -199,8 +199,8 @@ def reached(judgement: Judgement | None) -> list[dict[str, Any]]:
     """The checkpoints that were trained on the turn, and those that were trained on from them; oldest first."""
     if judgement is None:
         return []
-    held = [pk for pk in (judgement.sample_id, judgement.learned_id) if pk]
-    first = set(_learned_in(held, judgement.turn_id)) if held else set()
+    made = [pk for pk in (judgement.sample_id, judgement.learned_id) if pk]
+    first = set(_learned_in(made, judgement.turn_id)) if made else set()
     if not first:
         return []
     family: set[int] = set()
@@ -221,12 +221,12 @@ def reached(judgement: Judgement | None) -> list[dict[str, Any]]:
     ]
 
 
-def _learned_in(held: list[int], turn: UUID) -> Iterator[int]:
+def _learned_in(made: list[int], turn: UUID) -> Iterator[int]:
     """Keys of the checkpoints whose own run learned these samples, or others of the turn's. A clean line's run learns
     samples once more, which stay those of the run that it repeats, and leaves some of those out."""
     rows = Checkpoint.objects.order_by()
-    own = rows.filter(Q(run__samples__in=held) | Q(run__samples__origin=turn))
-    repeated = rows.filter(Q(run__again__samples__in=held) | Q(run__again__samples__origin=turn))
+    own = rows.filter(Q(run__samples__in=made) | Q(run__samples__origin=turn))
+    repeated = rows.filter(Q(run__again__samples__in=made) | Q(run__again__samples__origin=turn))
     of_both = own.values_list("pk", "run__learned", "run__samples").union(
         repeated.values_list("pk", "run__learned", "run__again__samples"), all=True
     )

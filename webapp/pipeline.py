@@ -22,7 +22,7 @@ from chat.models import Turn
 from chat.signals import who_learned
 from core.errors import TalkbackError
 from core.states import Stateful, moved
-from feedback.signals import still_learned, withdrawn
+from feedback.signals import tainted, withdrawn
 from gpu_workers import engines
 from judge import arms, asked_again, calibration, clean_lines, questions, refrains, rehearsal, shadows, watching
 from judge.models import Comparison, Erasure
@@ -190,8 +190,8 @@ def _mark_withdrawn(turn_id: UUID, spans: Sequence[tuple[datetime, datetime | No
     taints.withdraw(turn_id, spans)
 
 
-def _holding(turn_id: UUID, **kwargs: object) -> list[Checkpoint]:
-    return taints.holding(turn_id)
+def _tainted_by(turn_id: UUID, **kwargs: object) -> list[Checkpoint]:
+    return taints.tainted_by(turn_id)
 
 
 def _learned_from(turns: QuerySet[Any], **kwargs: object) -> list[Checkpoint]:
@@ -201,7 +201,7 @@ def _learned_from(turns: QuerySet[Any], **kwargs: object) -> list[Checkpoint]:
 def connect() -> None:
     moved.connect(follow, dispatch_uid="pipeline")
     withdrawn.connect(_mark_withdrawn, dispatch_uid="pipeline")
-    still_learned.connect(_holding, dispatch_uid="pipeline")
+    tainted.connect(_tainted_by, dispatch_uid="pipeline")
     who_learned.connect(_learned_from, dispatch_uid="pipeline")
     closed.POOL.ask_of_judge(questions.known)
     repeated.POOL.ask_of_judge(refrains.known)

@@ -213,9 +213,11 @@ def pool(request: HttpRequest) -> HttpResponse:
             f" {counted(taken, 'lesson')} that waited there {'is' if taken == 1 else 'are'} put away." if taken else ""
         )
         learned = membership.pooled(person(request)).filter(status=Sample.Status.TRAINED)
-        held = taints.learned_in(set(learned.values_list("run", flat=True)) - {None})
-        names = ", ".join(str(one) for one in held)
-        stays = f" What was learned is in the weights of {names}: those who run this Talkback are told." if held else ""
+        tainted = taints.learned_in(set(learned.values_list("run", flat=True)) - {None})
+        names = ", ".join(str(one) for one in tainted)
+        stays = (
+            f" What was learned is in the weights of {names}: those who run this Talkback are told." if tainted else ""
+        )
         tell(request, f"What you give teaches your own line alone.{went}{stays}")
     return redirect("privacy:home")
 
@@ -442,7 +444,7 @@ def erasure_of(user: User) -> dict[str, Any] | None:
         what.append("1 thumb or correction" if said == 1 else f"{said} thumbs and corrections")
     if waited:
         what.append(counted(waited, "waiting lesson"))
-    held = Checkpoint.objects.filter(number__in=row.checkpoints).order_by("-number")
+    tainted = Checkpoint.objects.filter(number__in=row.checkpoints).order_by("-number")
     return {
         "row": row,
         "is_done": row.status == Erasure.Status.DONE,
@@ -451,8 +453,8 @@ def erasure_of(user: User) -> dict[str, Any] | None:
         "what": what,
         "keys": gone.get("keys", 0),
         "learned": gone.get("learned", 0),
-        "checkpoints": held,
-        "wishes": taints.to_be_replaced(held) is not None,
+        "checkpoints": tainted,
+        "wishes": taints.to_be_replaced(tainted) is not None,
     }
 
 
@@ -462,13 +464,13 @@ def learn_again(request: HttpRequest) -> HttpResponse:
     """Have what this person took back be taken out of the weights: staff begins it, for others an operator is asked.
     `turn` names one reply; without it all of theirs that was deleted is meant."""
     user = person(request)
-    back, held = reverse("privacy:home"), []
+    back, tainted = reverse("privacy:home"), []
     if given := request.POST.get("turn"):
         turn = get_object_or_404(Turn.objects.visible_to(user), pk=uuid_of(given))
-        back, held = reverse("chat:session", args=[turn.session_id]), taints.holding(turn.pk)
+        back, tainted = reverse("chat:session", args=[turn.session_id]), taints.tainted_by(turn.pk)
     elif (row := Erasure.objects.filter(user=user).first()) is not None:
-        held = list(Checkpoint.objects.filter(number__in=row.checkpoints).order_by("-number"))
-    target = taints.to_be_replaced(held)
+        tainted = list(Checkpoint.objects.filter(number__in=row.checkpoints).order_by("-number"))
+    target = taints.to_be_replaced(tainted)
     if target is None:
         messages.error(request, "Nothing of what you took back is in weights that could answer.", extra_tags="bad")
     elif user.is_staff:

@@ -147,13 +147,13 @@ def undo(request: HttpRequest, turn_id: UUID) -> HttpResponse:
         named = request.POST.get("hint", "")
         chosen = [hint for hint in heard([turn]).get(turn.pk, []) if str(hint.pk) == named]
         trouble = " ".join(preferences.forgo(chosen, by=by)[1])
-    held = taints.holding(turn.pk)
-    kept = where(held) if held else ""
+    tainted = taints.tainted_by(turn.pk)
+    kept = where(tainted) if tainted else ""
     if not request.htmx:  # type: ignore[attr-defined]
         if trouble or kept:
             messages.warning(request, trouble or f"Taken back. {kept}", extra_tags="warn")
         return redirect("chat:session", turn.session_id)
-    context = {"turn": turn, "form": None, "answered": False, "held": kept, "trouble": trouble}
+    context = {"turn": turn, "form": None, "answered": False, "tainted": kept, "trouble": trouble}
     return render(request, "feedback/_taken_back.html", context)
 
 

@@ -101,7 +101,7 @@ class Batcher:
         self, asks: abc.Sequence[tuple[Ask, Callable[[StepOutput], None]]], grammars: abc.Sequence[Grammar | None] = ()
     ) -> list[Sequence]:
         """Queue these; sinks are called on the model's thread. `grammars` are one an ask, or none at all. Raises
-        KeyError naming an adapter that is not held."""
+        KeyError naming an adapter that is not loaded."""
         made = []
         for (ask, sink), grammar in zip(asks, grammars or [None] * len(asks), strict=True):
             adapter = None if ask.adapter is None else self._adapters[ask.adapter]

@@ -121,9 +121,9 @@ class Server:
         try:
             sequences = self.batcher.submit([(reply.ask, reply.sink(loop)) for reply in replies], grammars)
         except KeyError as missing:
-            held = list(self.batcher.adapters())
+            loaded = list(self.batcher.adapters())
             raise ValueError(
-                f"The following requested LoRA adapters are not loaded: {missing.args[0]}\nLoaded adapters: {held}."
+                f"The following requested LoRA adapters are not loaded: {missing.args[0]}\nLoaded adapters: {loaded}."
             ) from missing
         for reply, sequence in zip(replies, sequences, strict=True):
             reply.sequence = sequence
@@ -252,12 +252,12 @@ class Server:
     async def load_adapter(self, request: Request) -> Response:
         name, path = await _fields(request, "lora_name", "lora_path")
         async with self._loading:
-            held = self.batcher.adapters()
+            loaded = self.batcher.adapters()
             problem = None
-            if name in held:
+            if name in loaded:
                 problem = f"Failed to load LoRA adapter {name} because it is already loaded"
-            elif len(held) >= self.settings.max_loaded_loras:
-                problem = f"{len(held)} adapters are loaded, and no more fit: unload one first."
+            elif len(loaded) >= self.settings.max_loaded_loras:
+                problem = f"{len(loaded)} adapters are loaded, and no more fit: unload one first."
             else:
                 layers = {
                     layer: (linear.in_features, linear.out_features)
@@ -276,8 +276,8 @@ class Server:
         try:
             await asyncio.wrap_future(self.batcher.remove_adapter(name))
         except KeyError:
-            held = list(self.batcher.adapters())
-            return self._adapters_answer(f"LoRA with name {name} does not exist. Loaded LoRAs: {held}")
+            loaded = list(self.batcher.adapters())
+            return self._adapters_answer(f"LoRA with name {name} does not exist. Loaded LoRAs: {loaded}")
         return self._adapters_answer(None)
 
     def _adapters_answer(self, problem: str | None) -> Response:

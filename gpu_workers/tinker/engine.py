@@ -43,12 +43,12 @@ class TinkerEngine:
     EngineRefused when the service says no, or when it has nothing of what was asked for.
     """
 
-    def __init__(self, service: Service, model: Path | str, held: Path) -> None:
-        """`model` is a folder with a tokenizer; `held` is where the names of adapters are kept, for all processes."""
+    def __init__(self, service: Service, model: Path | str, loaded: Path) -> None:
+        """`model` is a folder with a tokenizer; `loaded` is where the names of adapters are kept, for all processes."""
         self.service, self.model = service, Path(model)
         self.url = service.url
         self.spare, self.failures = None, 0  # full weights are for servers of one's own; a service forgets nothing
-        self.names = files.Names(held)
+        self.names = files.Names(loaded)
         self._tokenizer: Tokenizer | None = None
         self._running: dict[str, asyncio.Task[Any]] = {}
         self._ready = (-READY_S, False)
@@ -64,7 +64,7 @@ class TinkerEngine:
         request_id: str | None = None,
         priority: int = 0,
     ) -> Completion:
-        """One whole reply to `prompt_ids`. Raises AdapterMissing when `adapter` is not held. Nothing has priority."""
+        """One whole reply to `prompt_ids`. Raises AdapterMissing when `adapter` is not loaded. Nothing has priority."""
         params = self._params(sampling)
         sampler, version = await self._sampler(adapter)
         asking = asyncio.ensure_future(
@@ -155,15 +155,15 @@ class TinkerEngine:
         Raises AdapterInvalid when the checkpoint is none of Tinker's, when its weights are gone from there, or when
         `name` stands for another folder.
         """
-        if (held := self.names.get(name)) is not None:
-            if held == str(path):
+        if (loaded := self.names.get(name)) is not None:
+            if loaded == str(path):
                 return
             raise AdapterInvalid(f"{name} is already loaded from another folder; names are never used twice.")
         await self._weights(path)
         self.names.put(name, str(path))
 
     async def unload_adapter(self, name: str) -> None:
-        """Let go of a name; the weights stay at the service. Raises AdapterMissing when it is not held."""
+        """Let go of a name; the weights stay at the service. Raises AdapterMissing when it is not loaded."""
         path = self.names.get(name)
         if not self.names.drop(name):
             raise AdapterMissing(f"The engine does not hold {name}.")
@@ -175,7 +175,7 @@ class TinkerEngine:
         return ""
 
     async def adapters(self) -> dict[str, str]:
-        """The adapters that are held: name to folder."""
+        """The adapters that are loaded: name to folder."""
         return self.names.all()
 
     # What a service has and has not

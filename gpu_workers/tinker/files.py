@@ -44,7 +44,7 @@ def read(folder: Path | str) -> Place:
 
 
 class Names:
-    """The adapters that are held, by name: a file each, so that every process of this machine sees the same ones."""
+    """The adapters that are loaded, by name: a file each, so that every process of this machine sees the same ones."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -53,13 +53,13 @@ class Names:
         """Name to the checkpoint's folder."""
         if not self.folder.is_dir():
             return {}
-        held = {}
+        loaded = {}
         for file in sorted(self.folder.iterdir()):
             if not file.name.startswith("."):
                 path = self.get(file.name)
                 if path is not None:
-                    held[file.name] = path
-        return held
+                    loaded[file.name] = path
+        return loaded
 
     def get(self, name: str) -> str | None:
         try:

@@ -13,6 +13,7 @@ from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterMissing, EngineUnavailable, NoRoom
 from gpu_workers.fleet import held
 from lab.evidence.probes import BASE, NAME
+from gpu_workers.fleet import loaded_adapters
 
 TRIES = 5
 """How often a text is read, where an engine lets go of its adapter meanwhile: the web makes room for what it is asked
@@ -36,7 +37,7 @@ class EngineReader:
 
         self._engine, self._folder, self._sleep = engine, folder, sleep
         self._reading = Counter[int]()  # checkpoints, by the texts that are being read under them
-        self._names = dict[int, str]()  # of adapters, by checkpoint, as far as they were held when last looked at
+        self._names = dict[int, str]()  # of adapters, by checkpoint, as far as they were loaded when last looked at
         self._looking = asyncio.Lock()  # of many who read one checkpoint, one asks or makes room for all
         self._tokenizer = AutoTokenizer.from_pretrained(str(model))
 
@@ -64,7 +65,7 @@ class EngineReader:
     async def _make_room(self) -> None:
         """Have the engine let go of the oldest checkpoint that nothing is read under. It waits for who is being
         answered with it, and the web loads it again for who is asked next."""
-        numbers = {_number(name): name for name in await held(self._engine) if name.startswith(f"{NAME}-")}
+        numbers = {_number(name): name for name in await loaded_adapters(self._engine) if name.startswith(f"{NAME}-")}
         idle = [number for number in sorted(numbers) if not self._reading[number]]
         if idle:
             await self._engine.unload_adapter(numbers[idle[0]])
@@ -72,7 +73,7 @@ class EngineReader:
     async def _read(self, prompt: Sequence[int], said: Sequence[int], number: int) -> list[float]:
         if not number:
             return await self._score(prompt, said, None)
-        # To ask what is held costs a busy engine more than to read a few tokens, and there are hundreds to read.
+        # To ask what is loaded costs a busy engine more than to read a few tokens, and there are hundreds to read.
         if number in self._names:
             try:
                 return await self._score(prompt, said, self._names[number])
@@ -80,7 +81,7 @@ class EngineReader:
                 self._names.pop(number, None)
         async with self._looking:
             if number not in self._names:
-                self._names[number] = await self._held(number)
+                self._names[number] = await self._loaded(number)
         return await self._score(prompt, said, self._names[number])
 
     async def _score(self, prompt: Sequence[int], said: Sequence[int], adapter: str | None) -> list[float]:
@@ -89,7 +90,7 @@ class EngineReader:
     async def aclose(self) -> None:
         await self._engine.aclose()
 
-    async def _held(self, number: int) -> str:
+    async def _loaded(self, number: int) -> str:
         """The adapter of this checkpoint; loaded again where the engine has let go of it. Raises StackFailed."""
         begins = f"{NAME}-{number}-"
         for name in await self._engine.adapters():

@@ -81,9 +81,9 @@ def release():
     if database == "hangs":
         time.sleep(1000)
 
-with stops.held(lambda: (folder / "done already").touch()):
+with stops.handing_back(lambda: (folder / "done already").touch()):
     pass
-with stops.held(fail), stops.held(release):
+with stops.handing_back(fail), stops.held(release):
     (folder / "begun").touch()
     while True:  # as work that says nothing: no signal ends it
         time.sleep(0.05)
@@ -123,7 +123,7 @@ folder = pathlib.Path(sys.argv[1])
 watch = stops.watch()
 signal.signal(signal.SIGTERM, lambda number, frame: None)
 watch.listen([signal.SIGTERM])
-with stops.held(lambda: (folder / "handed back").touch()):
+with stops.handing_back(lambda: (folder / "handed back").touch()):
     (folder / "begun").touch()
     hashlib.pbkdf2_hmac("sha256", b"a", b"b", 10**9)  # minutes within one call: no handler of Python's runs
 """

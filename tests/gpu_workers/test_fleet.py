@@ -34,7 +34,7 @@ class Server:
     """What one engine would say: it answers in the name of what it holds, and fails as it is told to."""
 
     def __init__(self) -> None:
-        self.held: dict[str, str] = {}
+        self.loaded: dict[str, str] = {}
         self.version = "base"
         self.folder = "/models/base"
         self.is_down = self.refuses = self.lies = self.is_paused = False
@@ -52,7 +52,7 @@ class Server:
 
     def starts_empty(self) -> None:
         self.is_down, self.is_paused, self.version, self.folder = False, False, "base", "/models/base"
-        self.held.clear()
+        self.loaded.clear()
 
     def _alive(self) -> None:
         if self.is_down:
@@ -63,7 +63,7 @@ class Server:
         self._alive()
         if weights_in(adapter or "") != weights_in(self.version):
             raise WeightsExchanged("The engine serves others.")
-        if adapter and not weights_in(adapter) and adapter not in self.held:
+        if adapter and not weights_in(adapter) and adapter not in self.loaded:
             raise AdapterMissing(f"The engine does not hold {adapter}.")
 
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, **options: Any) -> Completion:
@@ -95,22 +95,22 @@ class Server:
         self.told.append(f"load {name}")
         if self.refuses:
             raise AdapterInvalid(f"{name} cannot be served (scripted).")
-        if name not in self.held and len(self.held) >= self.room:
-            raise NoRoom(f"{len(self.held)} adapters are loaded, and no more fit.")
+        if name not in self.loaded and len(self.loaded) >= self.room:
+            raise NoRoom(f"{len(self.loaded)} adapters are loaded, and no more fit.")
         if not self.lies:
-            self.held[name] = path
+            self.loaded[name] = path
 
     async def unload_adapter(self, name: str) -> None:
         self._alive()
         self.told.append(f"unload {name}")
-        if name not in self.held:
+        if name not in self.loaded:
             raise AdapterMissing(f"The engine does not hold {name}.")
         if not self.lies:
-            del self.held[name]
+            del self.loaded[name]
 
     async def adapters(self) -> dict[str, str]:
         self._alive()
-        return dict(self.held)
+        return dict(self.loaded)
 
     async def update_weights(self, path: str, *, version: str) -> None:
         self._alive()
@@ -183,11 +183,11 @@ async def scene() -> Scene:
 async def test_what_is_loaded_is_held_by_every_engine(scene: Scene) -> None:
     await scene.fleet.load_adapter("a", "/a")
 
-    assert [server.held for server in scene.servers] == [{"a": "/a"}] * 3
+    assert [server.loaded for server in scene.servers] == [{"a": "/a"}] * 3
     assert await scene.fleet.adapters() == {"a": "/a"}
 
     await scene.fleet.unload_adapter("a")
-    assert [server.held for server in scene.servers] == [{}] * 3
+    assert [server.loaded for server in scene.servers] == [{}] * 3
     with pytest.raises(AdapterMissing):
         await scene.fleet.unload_adapter("a")
 
@@ -198,15 +198,15 @@ async def test_where_one_engine_cannot_load_the_others_let_go_and_it_is_named(sc
     with pytest.raises(EngineUnavailable, match="Engine 2 did not follow the others: a cannot be served"):
         await scene.fleet.load_adapter("a", "/a")
 
-    assert [server.held for server in scene.servers] == [{}] * 3
+    assert [server.loaded for server in scene.servers] == [{}] * 3
     assert scene.states() == [State.UP, State.DOWN, State.UP]  # and nothing is sent to it
     await scene.fleet.load_adapter("a", "/a")  # a second try goes on without it
-    assert [server.held for server in scene.servers] == [{"a": "/a"}, {}, {"a": "/a"}]
+    assert [server.loaded for server in scene.servers] == [{"a": "/a"}, {}, {"a": "/a"}]
     assert scene.states() == [State.UP, State.DOWN, State.UP]
 
     scene.servers[1].refuses = False
     assert await scene.fleet.adapters() == {"a": "/a"}
-    assert (scene.servers[1].held, scene.states()) == ({"a": "/a"}, [State.UP] * 3)
+    assert (scene.servers[1].loaded, scene.states()) == ({"a": "/a"}, [State.UP] * 3)
 
 
 async def test_files_that_no_engine_can_load_are_at_fault_themselves(scene: Scene) -> None:
@@ -224,7 +224,7 @@ async def test_an_engine_that_says_yes_and_does_nothing_is_found_out(scene: Scen
     with pytest.raises(EngineUnavailable, match="Engine 3 did not follow the others: it said that it loaded a"):
         await scene.fleet.load_adapter("a", "/a")
 
-    assert [server.held for server in scene.servers] == [{}] * 3
+    assert [server.loaded for server in scene.servers] == [{}] * 3
     assert scene.states() == [State.UP, State.UP, State.DOWN]
 
 
@@ -233,7 +233,7 @@ async def test_where_one_is_full_nothing_is_loaded_anywhere_so_that_room_can_be_
 
     with pytest.raises(NoRoom, match="Engine 1: 0 adapters are loaded"):
         await scene.fleet.load_adapter("a", "/a")
-    assert (scene.servers[1].held, scene.states()) == ({}, [State.UP] * 3)
+    assert (scene.servers[1].loaded, scene.states()) == ({}, [State.UP] * 3)
 
 
 async def test_an_adapter_is_asked_for_only_where_it_is_held(scene: Scene) -> None:
@@ -257,7 +257,7 @@ async def test_one_that_died_is_passed_over_and_repaired_before_it_is_asked_agai
     scene.clock.now += LOOK_S
     assert await scene.fleet.adapters() == {"b": "/b"}
 
-    assert scene.servers[0].held == {"b": "/b"}
+    assert scene.servers[0].loaded == {"b": "/b"}
     assert scene.states() == [State.UP] * 3
     assert scene.fleet.table.workers[0].fault == "The engine does not answer."  # kept, for an operator who asks
 
@@ -324,7 +324,7 @@ async def test_one_that_was_restarted_unseen_is_found_by_its_first_answer(scene:
     assert [server.answered for server in scene.servers] == [[], ["a"], []]
 
     await scene.fleet.adapters()
-    assert scene.servers[0].held == {"a": "/a"}
+    assert scene.servers[0].loaded == {"a": "/a"}
 
 
 async def test_all_that_died_at_once_come_back_with_what_they_held(scene: Scene) -> None:
@@ -452,9 +452,9 @@ async def test_every_engine_can_be_asked_for_its_own_proof(scene: Scene) -> None
 async def test_what_one_alone_kept_can_still_be_let_go_of(scene: Scene) -> None:
     await scene.servers[2].load_adapter("left", "/left")
 
-    assert (await scene.fleet.adapters(), await fleets.held(scene.fleet)) == ({}, {"left": "/left"})
+    assert (await scene.fleet.adapters(), await fleets.loaded_adapters(scene.fleet)) == ({}, {"left": "/left"})
     await scene.fleet.unload_adapter("left")
-    assert await fleets.held(scene.fleet) == {}
+    assert await fleets.loaded_adapters(scene.fleet) == {}
 
 
 async def test_a_request_is_ended_where_it_is(scene: Scene) -> None:
@@ -475,11 +475,11 @@ async def test_a_router_is_asked_and_passed_over_where_its_choice_lacks_the_adap
     router = Server()
     scene = Scene(2, router=cast(Engine, router))
     await scene.fleet.load_adapter("a", "/a")
-    router.held["a"] = "/a"
+    router.loaded["a"] = "/a"
     await scene.fleet.generate(PROMPT, SAMPLING, adapter="a")
     assert (router.answered, scene.servers[0].answered) == (["a"], [])
 
-    router.held.clear()
+    router.loaded.clear()
     await scene.fleet.generate(PROMPT, SAMPLING, adapter="a")
     router.dies()
     assert [piece.text async for piece in scene.fleet.stream(PROMPT, SAMPLING, adapter="a")] == ["o", "k"]
@@ -492,7 +492,7 @@ async def test_a_router_chooses_only_while_all_engines_are_up_and_have_what_is_a
     router = Server()
     scene = Scene(2, router=cast(Engine, router))
     await scene.fleet.load_adapter("a", "/a")
-    router.held["a"] = "/a"
+    router.loaded["a"] = "/a"
     scene.servers[1].starts_empty()
 
     async def lacks(*said: Any, **options: Any) -> Completion:
@@ -542,16 +542,16 @@ class Fates(RuleBasedStateMachine):
 
     @rule(name=names)
     def load(self, name: str) -> None:
-        before = [set(server.held) for server in self.scene.servers]
+        before = [set(server.loaded) for server in self.scene.servers]
         try:
             self.run(lambda: self.scene.fleet.load_adapter(name, f"/{name}"))
         except (EngineUnavailable, EngineRefused):
             if name not in self.loaded:  # undone, wherever it could be
-                for server, held in zip(self.scene.servers, before, strict=True):
-                    assert server.is_down or server.lies or name not in server.held or name in held
+                for server, loaded in zip(self.scene.servers, before, strict=True):
+                    assert server.is_down or server.lies or name not in server.loaded or name in loaded
             return
         self.loaded.add(name)
-        assert all(self.scene.servers[w.number - 1].held.get(name) == f"/{name}" for w in self.scene.fleet.table.up)
+        assert all(self.scene.servers[w.number - 1].loaded.get(name) == f"/{name}" for w in self.scene.fleet.table.up)
 
     @rule(name=names)
     def unload(self, name: str) -> None:
@@ -563,11 +563,11 @@ class Fates(RuleBasedStateMachine):
         except (EngineUnavailable, EngineRefused):
             return
         self.loaded.discard(name)
-        assert all(name not in self.scene.servers[worker.number - 1].held for worker in self.scene.fleet.table.up)
+        assert all(name not in self.scene.servers[worker.number - 1].loaded for worker in self.scene.fleet.table.up)
 
     @rule(name=names)
     def ask(self, name: str) -> None:
-        able = [server for server in self.scene.servers if not server.is_down and name in server.held]
+        able = [server for server in self.scene.servers if not server.is_down and name in server.loaded]
         before = [len(server.answered) for server in self.scene.servers]
         try:
             self.run(lambda: self.scene.fleet.generate(PROMPT, SAMPLING, adapter=name))
@@ -580,7 +580,7 @@ class Fates(RuleBasedStateMachine):
         else:  # one engine answered, and it was one that holds it
             after = [len(server.answered) for server in self.scene.servers]
             [answered] = [s for s, one, two in zip(self.scene.servers, before, after, strict=True) if two > one]
-            assert name in answered.held
+            assert name in answered.loaded
 
     @rule(n=who)
     def die(self, n: int) -> None:
@@ -601,14 +601,14 @@ class Fates(RuleBasedStateMachine):
     @precondition(lambda self: hasattr(self, "scene"))
     @rule()
     def all_recover(self) -> None:
-        """Once every engine is well again, one look is enough: all hold the same, and what any of them held."""
+        """Once every engine is well again, one look is enough: all hold the same, and what any of them loaded."""
         for server in self.scene.servers:
             server.is_down = server.refuses = server.lies = False
         self.scene.clock.now += 100
-        held = self.run(lambda: self.scene.fleet.adapters())
+        loaded = self.run(lambda: self.scene.fleet.adapters())
         assert self.scene.states() == [State.UP] * 3
-        for name in self.loaded & set.intersection(*(set(server.held) for server in self.scene.servers)):
-            assert held[name] == f"/{name}"
+        for name in self.loaded & set.intersection(*(set(server.loaded) for server in self.scene.servers)):
+            assert loaded[name] == f"/{name}"
 
     @invariant()
     def no_server_is_busy(self) -> None:

@@ -86,13 +86,13 @@ def test_cards_that_this_process_may_use_keep_their_names(monkeypatch):
 
 def test_a_card_has_one_learner_and_beside_it_an_engine(tmp_path):
     with (
-        leases.held(tmp_path, ["0", "1"], "learner"),
-        leases.held(tmp_path, ["1"], "engine"),
+        leases.lease(tmp_path, ["0", "1"], "learner"),
+        leases.lease(tmp_path, ["1"], "engine"),
         pytest.raises(LeaseInvalid, match=f"GPU 1 has learner already, process {os.getpid()}"),
-        leases.held(tmp_path, ["2", "1"], "learner"),
+        leases.lease(tmp_path, ["2", "1"], "learner"),
     ):
         pass
-    with leases.held(tmp_path, ["2", "1"], "learner"):  # what was taken on the way to a refusal was given back
+    with leases.lease(tmp_path, ["2", "1"], "learner"):  # what was taken on the way to a refusal was given back
         pass
 
 
@@ -106,9 +106,9 @@ def test_the_kernel_lets_go_of_a_card_whose_owner_dies(tmp_path):
     )
     assert owner.stdout is not None
     assert owner.stdout.readline() == "taken\n"
-    with pytest.raises(LeaseInvalid, match=f"process {owner.pid}"), leases.held(tmp_path, ["0"], "engine"):
+    with pytest.raises(LeaseInvalid, match=f"process {owner.pid}"), leases.lease(tmp_path, ["0"], "engine"):
         pass
     owner.kill()
     owner.communicate()
-    with leases.held(tmp_path, ["0"], "engine"):
+    with leases.lease(tmp_path, ["0"], "engine"):
         pass

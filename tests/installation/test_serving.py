@@ -130,7 +130,7 @@ def test_an_engine_whose_card_is_taken_does_not_start(monkeypatch: pytest.Monkey
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setattr("sys.argv", ["serving", "gpu", "--model", "m", "--port", "1", "--cards", "0"])
 
-    with leases.held(tmp_path / "leases", ["0"], "engine"), pytest.raises(SystemExit) as ended:
+    with leases.lease(tmp_path / "leases", ["0"], "engine"), pytest.raises(SystemExit) as ended:
         serving.main()
 
     assert ended.value.code == 1

@@ -126,7 +126,7 @@ def test_a_verdict_waits_while_the_shared_line_learns_its_turn(taught, line, per
     membership.pool(person, may=True)
     turn = taught()
     batches.fill(RECIPE)
-    assert samples.is_held(Judgement.objects.get(turn=turn))
+    assert samples.is_claimed(Judgement.objects.get(turn=turn))
     say(turn, "guidance", "Use fewer words.")
     turns.reopen(turn)
     assert not judge_it(turn)

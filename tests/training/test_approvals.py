@@ -86,7 +86,7 @@ def test_a_yes_of_an_account_that_is_gone_counts_no_more(ana, ben):
 def test_what_is_on_hold_cannot_be_approved_until_it_is_released(ana, ben):
     candidate = passed()
     approvals.hold(candidate, by=ana, reason="wait for Monday")
-    with pytest.raises(approvals.NotYet, match=r"talkback@1 is held by ana \(wait for Monday\): release it first\."):
+    with pytest.raises(approvals.NotYet, match=r"talkback@1 is on hold by ana \(wait for Monday\): release it first\."):
         approvals.approve(candidate, by=ben)
     approvals.release(candidate, by=ben)
     assert approvals.approve(candidate, by=ben)
@@ -113,12 +113,12 @@ def test_a_no_and_a_not_yet_say_why(ana, act):
 
 def test_only_what_waits_is_held_and_only_what_is_held_is_released(ana):
     candidate = passed()
-    with pytest.raises(IllegalMove, match="not held"):
+    with pytest.raises(IllegalMove, match="not on hold"):
         approvals.release(candidate, by=ana)
     approvals.hold(candidate, by=ana, reason="wait")
-    with pytest.raises(IllegalMove, match=r"held by ana \(wait\)"):
+    with pytest.raises(IllegalMove, match=r"on hold by ana \(wait\)"):
         approvals.hold(candidate, by=ana, reason="wait more")
-    with pytest.raises(IllegalMove, match="only what waits for a yes can be held"):
+    with pytest.raises(IllegalMove, match="only what waits for a yes can be put on hold"):
         approvals.hold(Checkpoint.live(), by=ana, reason="stop")
 
 

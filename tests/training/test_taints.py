@@ -103,12 +103,12 @@ def test_what_is_said_again_is_not_taken_back(grow):
     before, after = timezone.now() - timedelta(hours=1), timezone.now() + timedelta(hours=1)
     assert taints.withdraw(turn, [(before, before)]) == []  # it stood before the sample was made
     assert taints.withdraw(turn, [(after, None)]) == []  # it was said after that
-    assert taints.withdraw(turn, [(before, None)]) == [first] == taints.holding(turn)
+    assert taints.withdraw(turn, [(before, None)]) == [first] == taints.tainted_by(turn)
     assert tainted() == {1: 1}
 
     taints.restore(Sample.objects.all())
 
-    assert (tainted(), taints.holding(turn)) == ({}, [])
+    assert (tainted(), taints.tainted_by(turn)) == ({}, [])
 
 
 def test_the_sweep_finds_what_two_at_once_did_not_see_of_each_other(grow):

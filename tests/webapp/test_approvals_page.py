@@ -59,9 +59,9 @@ def test_a_hold_needs_a_reason_is_seen_by_all_and_is_released(console, ben, make
     assert "Say in a few words why" in text(console.post(hold, {"reason": " "}, follow=True))
     console.post(hold, {"reason": "wait for Monday"})
     assert "Held by ana" in page(ben)
-    assert "held" in text(ben.get(reverse("console:checkpoints")))
+    assert "on hold" in text(ben.get(reverse("console:checkpoints")))
     refused = text(ben.post(reverse("console:approve", args=[1]), follow=True))
-    assert "talkback@1 is held by ana (wait for Monday): release it first." in refused
+    assert "talkback@1 is on hold by ana (wait for Monday): release it first." in refused
     assert "waits for a yes again" in text(ben.post(reverse("console:release", args=[1]), follow=True))
     assert "talkback@1 is live" in text(ben.post(reverse("console:approve", args=[1]), follow=True))
 
@@ -75,8 +75,8 @@ def test_who_does_not_run_it_decides_nothing(client, talker, make_checkpoint, de
 
 
 def test_what_is_on_hold_is_no_call():
-    now = station("approve", checkpoints={"passed": 1}, put_off=1)
-    assert (now.figure, now.mood) == ("1 held", "idle")
+    now = station("approve", checkpoints={"passed": 1}, on_hold=1)
+    assert (now.figure, now.mood) == ("1 on hold", "idle")
 
 
 def test_a_roll_back_says_how_long_it_took_and_can_set_aside_what_was_served(console, make_checkpoint, make_lesson):

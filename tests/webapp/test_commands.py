@@ -128,7 +128,7 @@ def test_two_operators_approve_by_name_and_one_twice_does_not(make_checkpoint, o
 def test_a_checkpoint_is_held_and_released_and_listed_as_json(make_checkpoint, operator, capsys):
     make_checkpoint(1)
     said(capsys, "checkpoints", "hold", "1", "--reason", "wait for Monday", "--by", "ana")
-    assert "passed     held" in said(capsys, "checkpoints", "list")
+    assert "passed     on hold" in said(capsys, "checkpoints", "list")
     listed = json.loads(said(capsys, "checkpoints", "list", "--json"))
     assert [(one["number"], one["status"], one["held"]) for one in listed] == [(1, "passed", True), (0, "live", False)]
     with pytest.raises(CommandError, match="release it first"):

@@ -132,7 +132,7 @@ def test_a_dry_run_says_what_would_go_and_removes_nothing(stored, capsys):
 def test_the_page_shows_the_disk_why_each_stays_and_what_goes_next(console, stored):
     page = " ".join(console.get(reverse("console:storage")).content.decode().split())
     assert "4 checkpoints would go next." in page
-    assert "what a roll back goes to" in page or "warm: the engine holds it" in page
+    assert "what a roll back goes to" in page or "warm: the engine has it loaded" in page
     console.post(reverse("console:pin", args=[1]), {"reason": "the paper's figures"})
     assert Checkpoint.objects.get(number=1).pinned == "the paper's figures"
     console.post(reverse("console:let_go"))

@@ -115,7 +115,7 @@ urls = [
     ),
     path(
         "checkpoints/<row:number>/hold/",
-        decided(approvals.hold, "{} is held: it cannot be approved until it is released."),
+        decided(approvals.hold, "{} is on hold: it cannot be approved until it is released."),
         name="hold",
     ),
     path(

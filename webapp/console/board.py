@@ -69,11 +69,11 @@ class Facts:
     """The candidate under examination, or next to be."""
     examination: Examination | None = None
     passed: Checkpoint | None = None
-    """The oldest that waits for a person, and is not held."""
+    """The oldest that waits for a person, and is not on hold."""
     endorsed_by: str = ""
     """Who said the first yes to it, where two people must."""
-    put_off: int = 0
-    """How many passed and are held."""
+    on_hold: int = 0
+    """How many passed and are on hold."""
     approved: Checkpoint | None = None
     silences: Mapping[str, float | None] | None = field(default_factory=lambda: {"judge": 0.0, "learn": 0.0})
     """Seconds since each queue's worker was heard; None: Redis is away."""
@@ -188,7 +188,7 @@ def gather() -> Facts:
         examination=Examination.objects.filter(checkpoint=candidate).first() if candidate else None,
         passed=first,
         endorsed_by=str(endorsement.by) if endorsement else "",
-        put_off=passed.filter(is_on_hold=True).count(),
+        on_hold=passed.filter(is_on_hold=True).count(),
         approved=checkpoints.filter(status=Checkpoint.Status.APPROVED).first(),
         silences=silences,
         lines=Line.objects.filter(retired_at=None).exclude(name=SHARED).count(),
@@ -368,13 +368,14 @@ def _approve(facts: Facts) -> Station:
         said = f"Approved: it goes live once the engine has answered its probe.{of_line(facts.approved)}"
         return Station("approve", "Approve", facts.approved.name, "working", said, facts.approved.moved_at)
     if facts.passed:
-        waiting = facts.counts["checkpoints"]["passed"] - facts.put_off
+        waiting = facts.counts["checkpoints"]["passed"] - facts.on_hold
         whom = f"for a second yes, after {facts.endorsed_by}’s" if facts.endorsed_by else "for a person"
         said = f"It passed the gate and waits {whom}.{of_line(facts.passed)}"
         said += f" {waiting - 1} more after it." if waiting > 1 else ""
         return Station("approve", "Approve", facts.passed.name, "you", said, facts.passed.moved_at)
-    if facts.put_off:
-        return Station("approve", "Approve", f"{facts.put_off} held", "idle", "Held by a person until it is released.")
+    if facts.on_hold:
+        said = "Put on hold by a person until it is released."
+        return Station("approve", "Approve", f"{facts.on_hold} on hold", "idle", said)
     return Station("approve", "Approve", "nothing", "idle", "Nothing is waiting for you.")
 
 

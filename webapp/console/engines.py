@@ -32,7 +32,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True)
-class Held:
+class Loaded:
     """An adapter by its name, and the checkpoint that it is; None: the judge's, or unknown."""
 
     name: str
@@ -41,10 +41,10 @@ class Held:
 
 @dataclass(frozen=True)
 class Row:
-    """One engine, with the checkpoints that it holds and those that it should."""
+    """One engine, with the checkpoints that it has loaded and those that it should."""
 
     report: Report
-    held: list[Held]
+    loaded: list[Loaded]
     lacks: list[Checkpoint]
 
 
@@ -81,7 +81,7 @@ def read() -> State:
     rows = [
         Row(
             report,
-            [Held(name, known.get(name)) for name in report.adapters],
+            [Loaded(name, known.get(name)) for name in report.adapters],
             [one for one in wanted if report.is_up and not report.weights and one.adapter not in report.adapters],
         )
         for report in told
@@ -128,12 +128,12 @@ def overview(request: HttpRequest) -> HttpResponse:
 @for_staff
 @require_POST
 def repair(request: HttpRequest) -> HttpResponse:
-    """Compare what is wanted with what is held now, instead of at the next sweep."""
+    """Compare what is wanted with what is loaded now, instead of at the next sweep."""
     loaded = said_aloud(request, lambda: async_to_sync(repaired)())
     if loaded:
         messages.success(request, f"Loaded again: {', '.join(loaded)}.", extra_tags="good")
     elif loaded is not None:
-        messages.success(request, "Nothing was missing: what is wanted is held.", extra_tags="good")
+        messages.success(request, "Nothing was missing: what is wanted is loaded.", extra_tags="good")
     return redirect("console:engines")
 
 

@@ -23,7 +23,7 @@ def standing(checkpoint: Checkpoint, examination: Examination | None, user: User
         "line": checkpoint.line,
         "against_itself": by_itself,
         "was_yours": now.endorsement is not None and now.endorsement.by_id == user.pk,
-        "can_be_held": checkpoint.status in approvals.WAITS and not checkpoint.is_on_hold,
+        "can_be_put_on_hold": checkpoint.status in approvals.WAITS and not checkpoint.is_on_hold,
         "to_set_aside": Sample.objects.filter(checkpoint=checkpoint, status=Sample.Status.READY).count(),
         "tainted": checkpoint.taints.filter(cleaned_by=None).first(),
     }

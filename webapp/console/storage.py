@@ -35,13 +35,13 @@ class Stretch:
 @for_staff
 @require_GET
 def storage(request: HttpRequest) -> HttpResponse:
-    held = retention.plan()
-    disk = retention.disk(held)
-    largest = max((one.bytes for one in held), default=0) or 1
+    stored = retention.plan()
+    disk = retention.disk(stored)
+    largest = max((one.bytes for one in stored), default=0) or 1
     gone = Checkpoint.objects.exclude(let_go_at=None).order_by("-let_go_at")
     context = {
-        "rows": [(one, round(WIDTH * one.bytes / largest, 1)) for one in held],
-        "goes": [one for one in held if one.goes],
+        "rows": [(one, round(WIDTH * one.bytes / largest, 1)) for one in stored],
+        "goes": [one for one in stored if one.goes],
         "disk": disk,
         "stretches": stretches(disk),
         "gone": gone[:MOST_GONE],

@@ -40,7 +40,7 @@ class Command(TerminalCommand):
         hold = actions.add_parser("hold", help="say not yet: it cannot be approved until it is released")
         hold.add_argument("number", type=int)
         hold.add_argument("--reason", required=True)
-        release = actions.add_parser("release", help="let a held checkpoint wait for a yes again")
+        release = actions.add_parser("release", help="let a checkpoint on hold wait for a yes again")
         release.add_argument("number", type=int)
         release.add_argument("--reason", default=HERE)
         rollback = actions.add_parser("rollback", help="have what was live before write the next reply")
@@ -78,11 +78,11 @@ class Command(TerminalCommand):
             return
         for row in rows:
             whose = "" if row.line.is_shared else f"[{row.line_id}] "
-            held = "held " if row.is_on_hold and row.status in approvals.WAITS else ""
+            on_hold = "on hold " if row.is_on_hold and row.status in approvals.WAITS else ""
             run = Run.that_made(row)
             made = f"from {row.parent}, {run}" if run else ""
             said = f"  {row.reason}" if row.status == Checkpoint.Status.REJECTED else ""
-            self.stdout.write(f"{row!s:<20} {row.status:<10} {held}{whose}{made}{said}".rstrip())
+            self.stdout.write(f"{row!s:<20} {row.status:<10} {on_hold}{whose}{made}{said}".rstrip())
 
     def approve(self, number: int, reason: str, wait: bool, by: str, **options: Any) -> None:
         checkpoint = find(number)
@@ -111,7 +111,7 @@ class Command(TerminalCommand):
     def hold(self, number: int, reason: str, by: str, **options: Any) -> None:
         checkpoint = find(number)
         approvals.hold(checkpoint, by=person(by), reason=reason)
-        self.stdout.write(f"{checkpoint} is held: it cannot be approved until it is released.")
+        self.stdout.write(f"{checkpoint} is on hold: it cannot be approved until it is released.")
 
     def release(self, number: int, reason: str, by: str, **options: Any) -> None:
         checkpoint = find(number)

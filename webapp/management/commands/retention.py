@@ -34,11 +34,11 @@ class Command(TerminalCommand):
             retention.pin(find(pin), by=None, reason=reason)
         if unpin is not None:
             retention.unpin(find(unpin), by=None, reason=reason)
-        held = retention.plan()
-        for one in held:
+        stored = retention.plan()
+        for one in stored:
             why = "; ".join(one.reasons) or ("would go" if dry_run else "goes")
             self.stdout.write(f"{one.checkpoint!s:<20} {one.checkpoint.status:<10} {size(one.bytes):>10}  {why}")
-        self.stdout.write(retention.disk(held).sentence)
+        self.stdout.write(retention.disk(stored).sentence)
         if dry_run or pin is not None or unpin is not None:
             return
         went = retention.sweep()

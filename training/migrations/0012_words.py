@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("training", "0010_what_was_passed_over")]
+    dependencies = [("training", "0011_run_names_its_checkpoint")]
 
     operations = [
         migrations.AlterField("sample", "old_logprobs", models.JSONField(db_column="old_logprobs")),
