@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from core import pipes
-from gpu_workers.engine import Engine
+from gpu_workers.client import EngineClient
 from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
 from gpu_workers.types import Sampling
 from installation.findings import free_port
@@ -60,11 +60,11 @@ def measure(model: str, streams: Sequence[int], tokens: int, rounds: int) -> dic
         with EngineProcess(
             command, f"http://127.0.0.1:{port}", Path(folder) / "log", environment=ONE_THREAD
         ) as process:
-            info = asyncio.run(Engine(process.url).server_info())
+            info = asyncio.run(EngineClient(process.url).server_info())
             dtype = getattr(torch, info["dtype"])
             plain = AutoModelForCausalLM.from_pretrained(model, dtype=dtype).eval()
             adapter = write_adapter(plain, Path(folder) / "adapter")
-            asyncio.run(Engine(process.url).load_adapter("bench", str(adapter)))
+            asyncio.run(EngineClient(process.url).load_adapter("bench", str(adapter)))
             prompt = AutoTokenizer.from_pretrained(model)(TEXT, add_special_tokens=False)["input_ids"][:100]
 
             def by_transformers(count: int) -> float:
@@ -124,7 +124,7 @@ def measure(model: str, streams: Sequence[int], tokens: int, rounds: int) -> dic
 
 async def _by_engine(url: str, prompt: list[int], count: int, tokens: int, adapter: str | None) -> tuple[float, float]:
     """Tokens per second in total, and the longest wait for a first token."""
-    engine = Engine(url)
+    engine = EngineClient(url)
     sampling = Sampling(max_new_tokens=tokens, temperature=0.7, ignore_eos=True)
     began = time.perf_counter()
 

@@ -24,6 +24,7 @@ from typing import Any
 
 from benchmarks.engine import write_adapter
 from core import pipes
+from gpu_workers.client import EngineClient
 from gpu_workers.engine import Engine
 from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
 from gpu_workers.types import Sampling
@@ -108,7 +109,7 @@ def measure(model: str, chats: int, more: Sequence[str]) -> dict[str, Any]:
             began = time.monotonic()
 
             async def use() -> None:
-                engine = Engine(process.url, timeout_s=3600)
+                engine = EngineClient(process.url, timeout_s=3600)
                 found["dtype"] = (await engine.server_info())["dtype"]
                 everything = Use(engine, vocabulary, adapters, seed=0)
                 await everything.play(chats)

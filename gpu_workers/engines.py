@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
+from gpu_workers.client import EngineClient
 from gpu_workers.engine import Engine
-from gpu_workers.fleet import Fleet, Router
+from gpu_workers.fleet import Fleet
 from gpu_workers.openai_chat import OpenAIChat
+from gpu_workers.router import Router
 from gpu_workers.spare import Spare
 
 if TYPE_CHECKING:
@@ -66,21 +68,21 @@ def _service(model: str, api_key: str, url: str) -> Service:
 def _tinker_engine(service: Service, model: str, names: Path) -> Engine:
     from gpu_workers.tinker.engine import TinkerEngine
 
-    return cast(Engine, TinkerEngine(service, model, names))  # the same calls, as far as they exist there
+    return TinkerEngine(service, model, names)
 
 
 @lru_cache
 def _engine(url: str, api_key: str, admin_key: str, priorities: bool, spare: str = "", base: str = "") -> Engine:
     """`base` is the folder of the model that `spare` was started with."""
     how: dict[str, Any] = {"api_key": api_key, "admin_key": admin_key, "priorities": priorities}
-    return Engine(url, **how, spare=Spare(Engine(spare, **how), base) if spare else None)
+    return EngineClient(url, **how, spare=Spare(EngineClient(spare, **how), base) if spare else None)
 
 
 @lru_cache
 def _fleet(urls: tuple[str, ...], router: str, fill: int, api_key: str, admin_key: str, priorities: bool) -> Engine:
     engines = {url: _engine(url, api_key, admin_key, priorities) for url in urls}
     front = Router(router, api_key=api_key, priorities=priorities) if router else None
-    return cast(Engine, Fleet(engines, router=front, fill=fill))
+    return Fleet(engines, router=front, fill=fill)
 
 
 @lru_cache

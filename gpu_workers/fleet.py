@@ -48,14 +48,6 @@ class AdapterNotApplied(EngineUnavailable):
     """An engine confirmed a change and does not answer as changed: it gets no request until it was looked at."""
 
 
-class Router(Engine):
-    """SGLang's router: it passes requests on, and cannot be asked what the server behind it serves. The stamp on each
-    answer says it."""
-
-    async def _instead(self, adapter: str | None) -> None:
-        return None
-
-
 class Fleet:
     """Engines that hold the same adapters and weights. The calls, and what they raise, are those of Engine.
 

@@ -17,6 +17,7 @@ import redis
 from benchmarks.tiny import write_tiny_model
 from core.brake import Brake
 from gpu_workers import engines
+from gpu_workers.client import EngineClient
 from gpu_workers.engine import Engine
 from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
 from installation.findings import free_port
@@ -64,7 +65,7 @@ def embedded_engine(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) 
     command = embedded_command(str(tiny_model), port, more=("--dtype", "float32", "--max-running-requests", "8"))
     log = tmp_path_factory.mktemp("engine") / "engine.log"
     with EngineProcess(command, f"http://127.0.0.1:{port}", log, environment={**ONE_THREAD, **keys}) as process:
-        yield Engine(process.url, api_key="key", admin_key="admin", timeout_s=60)
+        yield EngineClient(process.url, api_key="key", admin_key="admin", timeout_s=60)
 
 
 @pytest.fixture(scope="session")

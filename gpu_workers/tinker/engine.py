@@ -1,4 +1,4 @@
-"""An engine whose tokens are drawn at Tinker: the same calls as gpu_workers.engine.Engine, as far as they exist there.
+"""The Tinker engine draws tokens at Tinker: an `Engine`, as far as its calls exist there.
 
 Every prompt leaves this machine. Sampling there does not stream: a reply arrives whole, as one piece. Ids go out and
 come back; text is made of them here, by the tokenizer in the model's folder.

@@ -16,6 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chat.rendering import Renderer
+from curriculum import lessons
+from curriculum.coverage import kind_of
+from curriculum.lessons import FAMILY, Lesson
+from curriculum.training import ANSWERS
+from gpu_workers.client import EngineClient
 from gpu_workers.engine import Engine
 from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
 from gpu_workers.types import Sampling
@@ -120,7 +125,7 @@ def examine(
         with EngineProcess(
             command, f"http://127.0.0.1:{port}", Path(folder) / "engine.log", environment=ONE_THREAD
         ) as process:
-            engine = Engine(process.url, timeout_s=600)
+            engine = EngineClient(process.url, timeout_s=600)
             every = asyncio.run(
                 asked(engine, Renderer.for_model(model), str(adapter.resolve()), [*plain, *hostile], votes)
             )

@@ -16,13 +16,17 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
-from typing import IO, Any, Self, cast
+from typing import IO, Any, Self
 
 import httpx
 
 from core.textfiles import split_lines
 from environments.client import Client
 from environments.errors import StackFailed
+from environments.evidence.machine import MARK, STOP_S, cores, cpu_s, free_ports, stop_left, tail
+from environments.evidence.probes import NAME
+from environments.evidence.reader import EngineReader
+from gpu_workers.client import EngineClient
 from gpu_workers.engine import Engine
 from gpu_workers.fleet import Fleet
 from gpu_workers.processes import embedded_command
@@ -361,8 +365,8 @@ class Stack:
         keys = {"api_key": environment["ENGINE_API_KEY"], "admin_key": environment["ENGINE_ADMIN_KEY"]}
         urls = [url.strip() for url in environment["ENGINE_URLS"].split(",") if url.strip()]
         urls = urls or [environment["ENGINE_URL"]]
-        there = {url: Engine(url, timeout_s=UNREAD_S, **keys) for url in urls}
-        return cast(Engine, Fleet(there)) if len(there) > 1 else there[urls[0]]
+        there = {url: EngineClient(url, timeout_s=UNREAD_S, **keys) for url in urls}
+        return Fleet(there) if len(there) > 1 else there[urls[0]]
 
 
 @asynccontextmanager

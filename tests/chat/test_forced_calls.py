@@ -12,6 +12,7 @@ import pytest
 from chat.calling import form
 from chat.reading import Reader
 from chat.rendering import Renderer
+from gpu_workers.client import EngineClient
 from gpu_workers.engine import Engine
 from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
 from gpu_workers.types import Sampling
@@ -63,7 +64,7 @@ def engine(smol_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     with EngineProcess(
         embedded_command(str(smol_model), port), f"http://127.0.0.1:{port}", log, environment=ONE_THREAD
     ) as process:
-        yield Engine(process.url, timeout_s=120)
+        yield EngineClient(process.url, timeout_s=120)
 
 
 async def answered(

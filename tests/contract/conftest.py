@@ -16,6 +16,7 @@ import pytest
 
 from benchmarks.stack import wait_for
 from benchmarks.tiny import write_tiny_adapter, write_tiny_model
+from gpu_workers.client import EngineClient
 from gpu_workers.engine import Engine
 from gpu_workers.processes import LORA_TARGETS, ONE_THREAD, EngineProcess, embedded_command, router_command
 from installation.findings import free_port
@@ -36,7 +37,7 @@ class Server:
     admin_key: str = "admin"
 
     def engine(self) -> Engine:
-        return Engine(self.url, api_key=self.api_key, admin_key=self.admin_key, timeout_s=60)
+        return EngineClient(self.url, api_key=self.api_key, admin_key=self.admin_key, timeout_s=60)
 
 
 class Servers:

@@ -13,6 +13,7 @@ import httpx
 import pytest
 import torch
 
+from gpu_workers.client import EngineClient
 from gpu_workers.engine import Engine
 from gpu_workers.errors import EngineRefused, KeyRefused
 from gpu_workers.types import Sampling
@@ -379,4 +380,4 @@ async def test_two_keys_open_different_doors(server: Server) -> None:
 
 async def test_a_wrong_key_is_named_by_the_client(server: Server) -> None:
     with pytest.raises(KeyRefused, match="ENGINE_API_KEY"):
-        await Engine(server.url, api_key="wrong").info()
+        await EngineClient(server.url, api_key="wrong").info()

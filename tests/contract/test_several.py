@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks.tiny import write_tiny_adapter
 from gpu_workers.engine import Engine
+from gpu_workers.client import EngineClient
 from gpu_workers.errors import AdapterMissing, EngineUnavailable, KeyRefused
 from gpu_workers.fleet import Fleet, Router
 from gpu_workers.stamps import FULL
@@ -195,7 +196,7 @@ async def test_one_that_is_killed_comes_back_only_with_what_the_other_answers_wi
 
 @pytest.mark.parametrize("router", [pytest.param("router", marks=pytest.mark.sglang)], indirect=True)
 async def test_the_router_passes_on_our_key_and_nothing_that_changes_a_server(router: str, pair: list[Server]) -> None:
-    engine = Engine(router, api_key="wrong")
+    engine = EngineClient(router, api_key="wrong")
     with pytest.raises(KeyRefused):
         await engine.generate(PROMPT, GREEDY)
     await engine.aclose()

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from benchmarks.tiny import write_tiny_adapter, write_tiny_model
+from gpu_workers.client import EngineClient
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
 from gpu_workers.types import Sampling
@@ -146,7 +147,7 @@ async def test_twenty_adapter_swaps_under_load_lose_no_request(client: Engine, t
 
 
 def test_a_loop_for_every_task_leaves_no_sockets_behind(embedded_engine: Engine) -> None:
-    engine = Engine(embedded_engine.url, api_key="key")
+    engine = EngineClient(embedded_engine.url, api_key="key")
     asyncio.run(_ask(engine))
     gc.collect()
     before = psutil.Process().num_fds()

@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 
 from gpu_workers import engines
+from gpu_workers.client import EngineClient
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterMissing, EngineGarbled, EngineRefused, EngineUnavailable, KeyRefused, NoRoom
 from gpu_workers.openai_chat import OpenAIChat
@@ -19,7 +20,7 @@ from gpu_workers.types import Sampling
 from installation.findings import free_port
 
 
-class Scripted(Engine):
+class Scripted(EngineClient):
     """The client, with a function where the network would be. Events arrive one by one, or all `at_once`."""
 
     def __init__(self, answer: Callable[[httpx.Request], httpx.Response], *, at_once: bool = False) -> None:
@@ -275,7 +276,7 @@ async def test_an_error_inside_a_stream_and_an_abort_with_a_status_raise() -> No
 
 
 async def test_nobody_there_is_said_with_the_address_in_the_log_alone(caplog: pytest.LogCaptureFixture) -> None:
-    engine = Engine("http://127.0.0.1:9")  # the discard port: no process listens
+    engine = EngineClient("http://127.0.0.1:9")  # the discard port: no process listens
 
     with pytest.raises(EngineUnavailable) as failure:
         await engine.generate((1,), Sampling())
@@ -324,11 +325,11 @@ async def test_where_priorities_are_off_none_is_sent(settings: Any, monkeypatch:
     settings.ENGINE_URL, settings.ENGINE_URLS = "http://of-equals", []
     sent: list[dict[str, Any]] = []
 
-    async def asked(self: Engine, method: str, path: str, headers: Any, body: bytes) -> tuple[int, bytes]:
+    async def asked(self: EngineClient, method: str, path: str, headers: Any, body: bytes) -> tuple[int, bytes]:
         sent.append(json.loads(body))
         return 200, json.dumps({"text": "", "output_ids": [], "meta_info": meta(0, "length")}).encode()
 
-    monkeypatch.setattr(Engine, "_asked", asked)
+    monkeypatch.setattr(EngineClient, "_asked", asked)
     for settings.ENGINE_PRIORITIES in (True, False):
         await engines.policy().generate((1, 2), Sampling(), priority=10)
     assert [body.get("priority") for body in sent] == [10, None]
@@ -428,7 +429,7 @@ def ask_all(engine: Engine) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("question", ask_all(Engine("")))
+@pytest.mark.parametrize("question", ask_all(EngineClient("")))
 @pytest.mark.parametrize(
     "answer",
     [
@@ -484,7 +485,7 @@ async def test_a_web_site_is_not_ready_to_answer() -> None:
     runner = web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", port := free_port()).start()
-    engine = Engine(f"http://127.0.0.1:{port}")
+    engine = EngineClient(f"http://127.0.0.1:{port}")
     try:
         assert not await engine.ready()
         with pytest.raises(EngineGarbled, match="it sent a page"):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from gpu_workers import fleet as fleets
+from gpu_workers.client import EngineClient
 from gpu_workers.engine import Engine
 from gpu_workers.errors import (
     AdapterInvalid,
@@ -445,7 +446,7 @@ async def test_every_engine_can_be_asked_for_its_own_proof(scene: Scene) -> None
     scene.servers[1].dies()
 
     assert [id(one) for one in await fleets.members(scene.fleet)] == [id(scene.servers[0]), id(scene.servers[2])]
-    single = Engine("http://engine.internal")
+    single = EngineClient("http://engine.internal")
     assert await fleets.members(single) == [single]
 
 

@@ -15,6 +15,7 @@ from chat.models import Session, Turn
 from chat.rendering import Renderer
 from feedback.models import Feedback
 from gpu_workers import engines
+from gpu_workers.client import EngineClient
 from gpu_workers.engine import Engine
 from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
 from gpu_workers.types import Sampling
@@ -54,7 +55,7 @@ def smol_engine(smol_model: Path, tmp_path_factory: pytest.TempPathFactory) -> I
     keys = {"ENGINE_API_KEY": "key", "ENGINE_ADMIN_KEY": "admin"}
     command = embedded_command(str(smol_model), port)
     with EngineProcess(command, f"http://127.0.0.1:{port}", log, environment={**ONE_THREAD, **keys}) as process:
-        yield Engine(process.url, api_key="key", admin_key="admin", timeout_s=120)
+        yield EngineClient(process.url, api_key="key", admin_key="admin", timeout_s=120)
 
 
 @pytest.fixture(params=["one chat", "twelve chats"])

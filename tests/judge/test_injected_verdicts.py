@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gpu_workers import engines
-from gpu_workers.engine import Engine
+from gpu_workers.client import EngineClient
 from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
 from installation.findings import free_port
 from judge import fitting, judges, polling
@@ -60,7 +60,7 @@ def engine(smol_model, tmp_path_factory):
     )
     log = tmp_path_factory.mktemp("engine") / "engine.log"
     with EngineProcess(command, f"http://127.0.0.1:{port}", log, environment=ONE_THREAD) as process:
-        yield Engine(process.url, timeout_s=900)
+        yield EngineClient(process.url, timeout_s=900)
 
 
 @pytest.fixture

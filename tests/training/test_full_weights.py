@@ -14,6 +14,7 @@ from chat import replies, turns
 from chat.models import Session
 from core.errors import IllegalMove
 from gpu_workers import engines
+from gpu_workers.client import EngineClient
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterInvalid, EngineUnavailable, WeightsExchanged
 from gpu_workers.fleet import Fleet
@@ -256,8 +257,8 @@ def both(embedded_engine, tiny_model, tmp_path, monkeypatch):
     command = embedded_command(str(tiny_model), port, more=("--dtype", "float32"))
     url = f"http://127.0.0.1:{port}"
     with EngineProcess(command, url, tmp_path / "spare.log", environment={**ONE_THREAD, **keys}):
-        spare = Spare(Engine(url, api_key="key", admin_key="admin"), str(tiny_model))
-        engine = Engine(embedded_engine.url, api_key="key", admin_key="admin", spare=spare)
+        spare = Spare(EngineClient(url, api_key="key", admin_key="admin"), str(tiny_model))
+        engine = EngineClient(embedded_engine.url, api_key="key", admin_key="admin", spare=spare)
         monkeypatch.setattr(engines, "policy", lambda: engine)
         yield engine
         async_to_sync(engine.update_weights)(str(tiny_model), version="base")
@@ -314,7 +315,9 @@ async def _read(stream):
 
 async def test_the_stamp_of_an_answer_is_held_to_what_was_asked_for(embedded_engine, tiny_model, tmp_path):
     other = write_tiny_model(tmp_path / "other", seed=5)
-    two = Engine(embedded_engine.url, api_key="key", admin_key="admin")  # another process, which knows nothing yet
+    two = EngineClient(
+        embedded_engine.url, api_key="key", admin_key="admin"
+    )  # another process
     name, greedy = FULL + "talkback-1-00000001", Sampling(max_new_tokens=4, temperature=0.0)
     try:
         await two.generate(PROMPT, greedy)

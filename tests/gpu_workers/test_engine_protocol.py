@@ -1,0 +1,27 @@
+"""The engine protocol: every engine can be asked the same, in the same words."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from gpu_workers.client import EngineClient
+from gpu_workers.engine import Engine
+from gpu_workers.fakes import FakeEngine
+from gpu_workers.fleet import Fleet
+from gpu_workers.router import Router
+from gpu_workers.tinker.engine import TinkerEngine
+
+CALLS = [name for name, member in vars(Engine).items() if inspect.isfunction(member) and not name.startswith("_")]
+
+
+def asked(call: object) -> list[tuple[str, object, object]]:
+    parameters = inspect.signature(call).parameters.values()  # type: ignore[arg-type]
+    return [(one.name, one.kind, one.default) for one in parameters]
+
+
+@pytest.mark.parametrize("engine", [EngineClient, Fleet, Router, TinkerEngine, FakeEngine])
+def test_every_engine_takes_the_calls_of_the_protocol(engine: type) -> None:
+    assert len(CALLS) == 18  # four that draw or score, five of weights, four of pace, five that report or close
+    assert {name: asked(getattr(engine, name)) for name in CALLS} == {name: asked(vars(Engine)[name]) for name in CALLS}
