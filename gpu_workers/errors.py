@@ -37,6 +37,10 @@ class WeightsExchanged(AdapterMissing):
     code = "weights_exchanged"
 
 
+class AdapterNotApplied(EngineUnavailable):
+    """An engine confirmed a change and does not answer as changed: it gets no request until it was looked at."""
+
+
 class NoRoom(EngineUnavailable):
     """The engine holds as many adapters as it can; there is room again once another is unloaded."""
 

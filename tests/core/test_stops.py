@@ -83,7 +83,7 @@ def release():
 
 with stops.handing_back(lambda: (folder / "done already").touch()):
     pass
-with stops.handing_back(fail), stops.held(release):
+with stops.handing_back(fail), stops.handing_back(release):
     (folder / "begun").touch()
     while True:  # as work that says nothing: no signal ends it
         time.sleep(0.05)

@@ -559,7 +559,7 @@ def test_a_gradient_that_is_not_a_number_is_thrown_away(learner):
 
 
 def test_nothing_at_all_is_refused(learner):
-    with pytest.raises(ValueError, match="no views"):
+    with pytest.raises(ValueError, match="no samples"):
         learner.forward_backward([], objective(RECIPE))
     with pytest.raises(ValueError, match="prompt and a response"):
         learner.score(PROMPT, [])

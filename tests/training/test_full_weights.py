@@ -315,9 +315,7 @@ async def _read(stream):
 
 async def test_the_stamp_of_an_answer_is_held_to_what_was_asked_for(embedded_engine, tiny_model, tmp_path):
     other = write_tiny_model(tmp_path / "other", seed=5)
-    two = EngineClient(
-        embedded_engine.url, api_key="key", admin_key="admin"
-    )  # another process
+    two = EngineClient(embedded_engine.url, api_key="key", admin_key="admin")  # another process
     name, greedy = FULL + "talkback-1-00000001", Sampling(max_new_tokens=4, temperature=0.0)
     try:
         await two.generate(PROMPT, greedy)

@@ -58,7 +58,7 @@ def test_a_hold_needs_a_reason_is_seen_by_all_and_is_released(console, ben, make
     hold = reverse("console:hold", args=[1])
     assert "Say in a few words why" in text(console.post(hold, {"reason": " "}, follow=True))
     console.post(hold, {"reason": "wait for Monday"})
-    assert "Held by ana" in page(ben)
+    assert "On hold by ana" in page(ben)
     assert "on hold" in text(ben.get(reverse("console:checkpoints")))
     refused = text(ben.post(reverse("console:approve", args=[1]), follow=True))
     assert "talkback@1 is on hold by ana (wait for Monday): release it first." in refused
