@@ -99,7 +99,7 @@ def adapted(arguments: argparse.Namespace) -> tuple[Any, Any]:
     from peft import LoraConfig
     from transformers import AutoModelForCausalLM
 
-    from gpu_workers.learner import chosen_dtype
+    from gpu_workers.policy import chosen_dtype
 
     torch.manual_seed(0)
     dtype = chosen_dtype(arguments.dtype, torch.device(arguments.device))

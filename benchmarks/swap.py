@@ -67,7 +67,8 @@ def make_adapters(model: Path, folder: Path, count: int) -> list[dict[str, Any]]
     import torch
 
     from chat.rendering import Renderer
-    from gpu_workers.learner import Learner, LoraShape
+    from gpu_workers.learner import Learner
+    from gpu_workers.policy import LoraShape
 
     torch.set_num_threads(1)
     renderer = Renderer.for_model(model)

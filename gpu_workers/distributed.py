@@ -27,7 +27,8 @@ from gpu_workers.answers import Answers
 from gpu_workers.branching import Pair
 from gpu_workers.errors import OutOfMemory
 from gpu_workers.head import Divergence
-from gpu_workers.learner import EPSILON, Learner, LoraShape, chosen_dtype
+from gpu_workers.learner import EPSILON, Learner
+from gpu_workers.policy import LoraShape, chosen_dtype
 from gpu_workers.scores import Objective, ScoredExample, replies
 from gpu_workers.types import Example
 

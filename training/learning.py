@@ -146,7 +146,8 @@ def _learner(job: Job) -> Learner:
     """The starting weights with their optimiser; on the base, a fresh adapter."""
     import torch
 
-    from gpu_workers.learner import Learner, LoraShape
+    from gpu_workers.learner import Learner
+    from gpu_workers.policy import LoraShape
 
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)  # two threads on a core that the engine also uses are many times slower than one

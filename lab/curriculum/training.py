@@ -17,7 +17,8 @@ from safetensors.torch import load_file, save_file
 
 from chat.rendering import Renderer
 from gpu_workers.branching import Pair
-from gpu_workers.learner import Learner, LoraShape
+from gpu_workers.learner import Learner
+from gpu_workers.policy import LoraShape
 from gpu_workers.processes import LORA_TARGETS
 from judge import prompts
 from lab.curriculum import lessons

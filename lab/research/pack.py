@@ -36,7 +36,8 @@ def main() -> None:
     django.setup()
     torch.set_num_threads(1)
     from chat.rendering import Renderer
-    from gpu_workers.learner import Learner, LoraShape
+    from gpu_workers.learner import Learner
+    from gpu_workers.policy import LoraShape
     from judge import pack
 
     renderer = Renderer.for_model(arguments.model)

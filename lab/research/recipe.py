@@ -91,7 +91,8 @@ class Lab:
 
     def __init__(self, model: Path, *, seed: int, reply_tokens: int, recipe: Any = None) -> None:
         from chat.rendering import Renderer
-        from gpu_workers.learner import Learner, LoraShape
+        from gpu_workers.learner import Learner
+        from gpu_workers.policy import LoraShape
 
         self.renderer = Renderer.for_model(model)
         self.reply_tokens = reply_tokens

@@ -12,10 +12,11 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
-from gpu_workers import checkpoints
+from gpu_workers import checkpoints, policy
 from gpu_workers import learner as room
 from gpu_workers.errors import AdapterInvalid, NothingLearned, OutOfMemory
-from gpu_workers.learner import Learner, LoraShape
+from gpu_workers.learner import Learner
+from gpu_workers.policy import LoraShape
 from gpu_workers.scores import Scores
 from gpu_workers.types import Example
 from training import losses, memory
@@ -252,7 +253,7 @@ def test_a_cpu_takes_fewer_at_once_where_more_would_bring_nothing(learner, monke
     learner.optimizer.zero_grad()
     told: list[int] = []
     longest = max(len(view.example.prompt_ids) + len(view.example.response_ids) for view in views)
-    monkeypatch.setitem(room.AT_ONCE, learner.dtype, 2 * longest)
+    monkeypatch.setitem(policy.AT_ONCE, learner.dtype, 2 * longest)
 
     learner.forward_backward(views, objective(RECIPE), divergence=divergence(RECIPE), progress=told.append)
 
@@ -362,7 +363,8 @@ def test_the_machines_own_error_is_known(tiny_model):
     program = f"""
 import resource, torch
 from gpu_workers.errors import OutOfMemory
-from gpu_workers.learner import AT_ONCE, Learner
+from gpu_workers.learner import Learner
+from gpu_workers.policy import AT_ONCE
 AT_ONCE[torch.float32] = 1 << 30  # as where a device wants many at once
 learner = Learner({str(tiny_model)!r}, dtype="float32", micro_batch=512)
 pairs = [([1, 5], [7 + n % 64] * 1000) for n in range(512)]
@@ -666,10 +668,10 @@ def test_an_adapter_without_its_optimiser_state_is_not_half_resumed(learner, tin
 def test_the_dtype_is_probed_or_told():
     cpu = torch.device("cpu")
 
-    assert room.chosen_dtype("auto", cpu) in (torch.float32, torch.bfloat16)
-    assert room.chosen_dtype("float32", cpu) is torch.float32
+    assert policy.chosen_dtype("auto", cpu) in (torch.float32, torch.bfloat16)
+    assert policy.chosen_dtype("float32", cpu) is torch.float32
     with pytest.raises(ValueError, match="one of auto"):
-        room.chosen_dtype("int3", cpu)
+        policy.chosen_dtype("int3", cpu)
 
 
 def test_one_seed_one_result(tiny_model):

@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from core import stores
-from gpu_workers import checkpoints, learner
+from gpu_workers import checkpoints, learner, policy
 from tests.disks import fill
 from tests.training.test_runs import RECIPE, again, folders
 from training import batches, forecast, hours, learning, runs, tasks
@@ -402,7 +402,7 @@ def hungry(monkeypatch, most):
         return scores(self, views, hidden, divergence)
 
     monkeypatch.setattr(learner.Learner, "_scores", room_for)
-    monkeypatch.setattr(learner, "takes_trees", lambda config: False)  # the five are alike, and would be one row
+    monkeypatch.setattr(policy, "takes_trees", lambda config: False)  # the five are alike, and would be one row
     return tried
 
 
@@ -439,7 +439,7 @@ def test_what_was_half_learned_when_memory_ended_is_not_learned_twice(five, monk
         candidate = runs.train(five(2))
     assert tried[:3] == [2, 2, 1]  # the first two were gone through when the next two did not fit
 
-    monkeypatch.setattr(learner, "takes_trees", lambda config: False)
+    monkeypatch.setattr(policy, "takes_trees", lambda config: False)
     enough = runs.train(five(1))
 
     one, other = (load_file(made.folder / WEIGHTS) for made in (candidate, enough))

@@ -13,7 +13,8 @@ from peft import PeftModel
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from gpu_workers.branching import takes_trees
-from gpu_workers.learner import Learner, LoraShape
+from gpu_workers.learner import Learner
+from gpu_workers.policy import LoraShape
 from gpu_workers.types import Example
 from tests.rounding import Rounding, assert_same, rounding_of, spread
 from training.config import PRESETS, Recipe
