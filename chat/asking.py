@@ -14,7 +14,7 @@ from chat.clients.sorting import Sorted
 from chat.models import ApiKey, Turn
 from chat.stories import Message, Story
 from core import stores
-from gpu_workers.schemas import SchemaRefused
+from gpu_workers.schema_keywords import SchemaRefused
 from gpu_workers.types import Sampling
 from training.models import Checkpoint
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from core.errors import TalkbackError
 from gpu_workers import schemas
-from gpu_workers.schemas import SchemaRefused
+from gpu_workers.schema_keywords import SchemaRefused
 
 THINK, UNTHINK = "<think>", "</think>"
 FUNCTION = "<function="
@@ -129,7 +129,7 @@ def form(style: str, opening: str, tools: Sequence[dict[str, Any]], asked: Mappi
         opened, schema = forced(style, shown, choice, opening)
         return Form(shown, style, opening, opened, schema)
     if asked.get("schema") is not None and not shown:
-        return Form(shown, style, opening, unthought(opening), schemas.held(asked["schema"]).text())
+        return Form(shown, style, opening, unthought(opening), schemas.compile_schema(asked["schema"]).text())
     closer = STYLES[style].closer if shown and asked.get("parallel_tool_calls") is False else ""
     return Form(shown, style, opening, stop=(closer,) if closer else ())
 
@@ -148,7 +148,7 @@ def forced(style: str, tools: Sequence[Mapping[str, Any]], choice: str, opening:
     calls = []
     for n, function in enumerate(functions):
         try:
-            arguments = schemas.held(parameters(function), f"{n}_")
+            arguments = schemas.compile_schema(parameters(function), f"{n}_")
         except SchemaRefused as refusal:
             raise refusal.of_tool(function["name"]) from None
         definitions |= arguments.definitions
@@ -164,7 +164,7 @@ def forced(style: str, tools: Sequence[Mapping[str, Any]], choice: str, opening:
     if kind.is_listed:
         schema = {"type": "array", "items": schema, "minItems": 1, "maxItems": 1}
     opened = "" if kind.is_bare else kind.opener if kind.is_listed else kind.opener + "\n"
-    return unthought(opening) + opened, schemas.Held(schema, definitions).text()
+    return unthought(opening) + opened, schemas.CompiledSchema(schema, definitions).text()
 
 
 def parameters(function: Mapping[str, Any]) -> dict[str, Any]:

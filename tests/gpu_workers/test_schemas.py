@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpu_workers.schemas import MOST_CHARACTERS, MOST_NAMED, MOST_NESTED, MOST_PATTERNS, SchemaRefused, held
+from gpu_workers.schema_keywords import SchemaRefused
+from gpu_workers.schemas import MOST_CHARACTERS, MOST_NAMED, MOST_NESTED, MOST_PATTERNS, compile_schema
 from tests.gpu_workers.test_grammar import Words
 
 
@@ -69,7 +70,7 @@ def of(a: dict[str, Any], **more: Any) -> dict[str, Any]:
 def test_what_a_schema_says_is_held(words: Words, schema: Any, good: Any, bad: Any) -> None:
     if isinstance(good, str) and good in "12":
         good, bad = {"a": int(good)}, {"a": int(bad)}
-    text = held(schema).text()
+    text = compile_schema(schema).text()
     assert words.takes(json.dumps(good), json_schema=text)
     if bad is not None:
         assert not words.takes(json.dumps(bad), json_schema=text)
@@ -118,7 +119,7 @@ def test_what_a_schema_says_is_held(words: Words, schema: Any, good: Any, bad: A
 )
 def test_what_cannot_be_held_is_refused_at_its_own_place(part: dict[str, Any], where: str) -> None:
     with pytest.raises(SchemaRefused) as refusal:
-        held({"type": "object", "properties": {"a/b": part}, "required": ["a/b"]})
+        compile_schema({"type": "object", "properties": {"a/b": part}, "required": ["a/b"]})
     assert f"at '#/properties/a~1b{where}'" in str(refusal.value)
     assert refusal.value.steps[:2] == ("properties", "a/b")
 
@@ -126,11 +127,11 @@ def test_what_cannot_be_held_is_refused_at_its_own_place(part: dict[str, Any], w
 @pytest.mark.parametrize("schema", [False, [], 5, "x", {"$ref": "#"}, {"anyOf": [{"$ref": "#"}, {"type": "null"}]}])
 def test_what_no_reply_satisfies_is_refused(schema: Any) -> None:
     with pytest.raises(SchemaRefused):
-        held(schema)
+        compile_schema(schema)
 
 
 def test_a_part_that_nothing_refers_to_need_not_be_held() -> None:
-    assert held({"enum": [1], "$defs": {"x": {"not": {}}}}).schema == {"enum": [1]}
+    assert compile_schema({"enum": [1], "$defs": {"x": {"not": {}}}}).schema == {"enum": [1]}
 
 
 @pytest.mark.parametrize("count", [MOST_NESTED // 2, 6 * MOST_NESTED])
@@ -139,10 +140,10 @@ def test_references_behind_each_other_end_no_process(count: int) -> None:
     parts: dict[str, Any] = {str(n): {"$ref": f"#/$defs/{n + 1}"} for n in range(count)}
     schema = {"$ref": "#/$defs/0", "$defs": parts | {str(count): {"type": "string"}}}
     if count < MOST_NESTED:
-        assert held(schema).definitions
+        assert compile_schema(schema).definitions
     else:
         with pytest.raises(SchemaRefused, match="deep inside each other"):
-            held(schema)
+            compile_schema(schema)
 
 
 def texts(count: int) -> list[dict[str, Any]]:
@@ -166,9 +167,9 @@ def texts(count: int) -> list[dict[str, Any]]:
 def test_a_schema_that_would_take_minutes_is_refused_at_once(schema: dict[str, Any]) -> None:
     """llguidance is not back from thirty patterns for one text within a minute."""
     with pytest.raises(SchemaRefused, match=r"patterns|characters"):
-        held(schema)
+        compile_schema(schema)
 
 
 def test_patterns_of_different_texts_do_not_count_together() -> None:
     properties = {f"p{n}": {"allOf": texts(2)} for n in range(2 * MOST_PATTERNS)}
-    assert held({"type": "object", "properties": properties}).schema["properties"] == properties
+    assert compile_schema({"type": "object", "properties": properties}).schema["properties"] == properties
