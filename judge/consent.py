@@ -11,7 +11,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -21,14 +20,9 @@ from django.utils import timezone
 from chat import sessions, turns
 from chat.models import ApiKey, Consent, Session, Turn
 from core.errors import TalkbackError
-from judge import reviews, samples
-from judge.models import Judgement, Ruling
-from judge.samples import Reason
-from training import taints
+from judge import off_record, reviews
+from judge.models import Judgement
 from training.models import Checkpoint, Sample
-
-OFF_RECORD = "its person took it off the record"
-"""The mark, as drop_reason, of a sample that goes as soon as no run holds it."""
 
 LATEST_FIRST = ("-number",)
 
@@ -108,10 +102,10 @@ def set_session(session: Session, learns: bool) -> TakenBack:
 def set_turn(turn: Turn, learns: bool) -> TakenBack:
     """Put one message and its reply on or off the record. Raises ReviewerSaidNo."""
     if not learns:
-        hold(turn)
+        reviews.lock_sessions([turn.session_id])
     locked = turns.locked(turn)
     one = Turn.objects.filter(pk=locked.pk)
-    if learns and _is_refused(locked):
+    if learns and off_record.is_refused(locked):
         raise ReviewerSaidNo("A reviewer took this reply out of learning; a reviewer can undo that in the console.")
     one.update(learns=learns, withheld=not learns)
     turn.learns = locked.learns = learns
@@ -163,66 +157,18 @@ def take_back(of: QuerySet[Turn]) -> TakenBack:
             elif sample.status == Sample.Status.TRAINED:
                 counts["learned"] += 1
                 learned_in.add(sample.run_id)
-        forget(judgement.turn, judgement)
+        off_record.forget(judgement.turn, judgement)
         judgement.save()
     for turn in of.filter(judgement=None).defer(*turns.LONG):
-        forget(turn, None)
+        off_record.forget(turn, None)
     checkpoints = Checkpoint.objects.filter(run__in=learned_in - {None}).order_by(*LATEST_FIRST)
     return TakenBack(**counts, checkpoints=tuple(checkpoints))
-
-
-def hold(turn: Turn) -> None:
-    """Lock the sessions that `forget` concerns, in the order that everybody keeps: before the turn itself is."""
-    reviews.lock_sessions([turn.session_id])
-
-
-def forget(turn: Turn, judgement: Judgement | None) -> None:
-    """Leave nothing of what was made of a turn off the record but that learning is off there; what was learned is
-    emptied, and still counts. The judgement is changed and not saved.
-
-    Where a reviewer said no, and not the person, all that stays as it is: the reviewer may undo it.
-    """
-    if turn.session.learns and not turn.withheld and _is_refused(turn):
-        return
-    turn.votes.all().delete()
-    turn.hints.all().delete()
-    turn.asked_again.all().delete()
-    if judgement is not None:
-        _drop(judgement)
-        judgement.evidence = judgement.hint = judgement.hint_from = judgement.reward_from = judgement.rule = ""
-        judgement.topic = ""
-        judgement.reward = judgement.confidence = None
-        judgement.teacher = {}
-        judgement.reason, judgement.reason_code = Reason.OFF, Reason.OFF.code
-
-
-def emptied(rows: QuerySet[Sample]) -> None:
-    """Of these samples, which have a drop_reason, delete those that wait, and empty those that were learned: the
-    checkpoints that did are tainted. One that a run holds stays."""
-    rows.filter(status__in=(Sample.Status.READY, Sample.Status.STALE)).delete()
-    if rows.filter(status=Sample.Status.TRAINED).update(**samples.NOTHING):
-        taints.mark(rows)
 
 
 def learned_from(of: Iterable[Turn] | QuerySet[Turn]) -> QuerySet[Sample]:
     """What of these turns is in weights."""
     made = Q(judgement__turn__in=of) | Q(first_judgement__turn__in=of) | Q(origin__in=of)
     return Sample.objects.filter(made, status=Sample.Status.TRAINED).distinct()
-
-
-def _drop(judgement: Judgement) -> None:
-    pks = [pk for pk in (judgement.sample_id, judgement.learned_id) if pk]
-    rows = Sample.objects.filter(Q(pk__in=pks) | Q(origin=judgement.turn_id))
-    rows.update(drop_reason=OFF_RECORD)  # first, so that a run that takes or leaves one meanwhile meets the mark
-    emptied(rows)
-    left: dict[Any, Sample] = rows.in_bulk()
-    judgement.sample, judgement.learned = left.get(judgement.sample_id), left.get(judgement.learned_id)
-
-
-def _is_refused(turn: Turn) -> bool:
-    """Whether a reviewer's "never learn from this" stands."""
-    last = Ruling.objects.filter(turn=turn, after__has_key="learns").order_by("-pk").first()
-    return last is not None and last.after["learns"] is False
 
 
 def _judge_again(of: QuerySet[Turn]) -> None:

@@ -20,16 +20,17 @@ from feedback.models import Feedback
 from gpu_workers.engine import Engine
 from judge import (
     choice,
-    consent,
     evidence,
     judges,
     marking,
+    off_record,
     own_words,
     personal_holdout,
     polling,
     prompts,
     proposals,
     redaction,
+    reviews,
     samples,
     standing,
     teacher,
@@ -488,7 +489,7 @@ def _written(turn: Turn, seen: Evidence, verdict: Verdict, renderer: Renderer, r
     try:
         with transaction.atomic():
             if verdict.reason == Reason.OFF:
-                consent.hold(turn)
+                reviews.lock_sessions([turn.session_id])
             # The session first, as the request that takes it off the record does: of the two, one waits for the other.
             Session.objects.select_for_update().get(pk=turn.session_id)
             current = Turn.objects.select_for_update().select_related("session").get(pk=turn.pk)
@@ -506,7 +507,7 @@ def _written(turn: Turn, seen: Evidence, verdict: Verdict, renderer: Renderer, r
                 return False
             is_off = verdict.reason == Reason.OFF
             if is_off:
-                consent.forget(current, judgement)
+                off_record.forget(current, judgement)
             judgement.held_out = judgement.held_out or (
                 verdict.is_corrected and personal_holdout.takes(current, judgement, recipe)
             )

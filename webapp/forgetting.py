@@ -12,7 +12,7 @@ from django.db.models.signals import post_delete, pre_delete
 
 from chat.models import ApiKey, Session, Turn, deleting
 from core.states import moved
-from judge import consent, membership, reviews
+from judge import membership, off_record, reviews
 from judge.models import Hint, Judgement, Ruling
 from training import cleaning, taints
 from training.models import Checkpoint, Sample
@@ -52,22 +52,22 @@ def forget(sender: type[Judgement], instance: Judgement, **kwargs: Any) -> None:
     pks = [pk for pk in (instance.sample_id, instance.learned_id) if pk]
     samples = Sample.objects.filter(Q(pk__in=pks) | Q(origin=instance.turn_id))
     samples.update(drop_reason=FORGOTTEN)  # first, so that a run that takes or leaves one meanwhile meets the mark
-    consent.emptied(samples)
+    off_record.emptied(samples)
 
 
 def forget_later(sender: type[Sample], pk: int, status: str, **kwargs: Any) -> None:
     """A run has ended and let go of a sample whose chat was deleted, or taken off the record or back, meanwhile."""
     if status in (Sample.Status.READY, Sample.Status.TRAINED):
-        consent.emptied(Sample.objects.filter(pk=pk, drop_reason__in=MARKS))
+        off_record.emptied(Sample.objects.filter(pk=pk, drop_reason__in=MARKS))
 
 
-MARKS = (FORGOTTEN, consent.OFF_RECORD, membership.TAKEN_BACK)
+MARKS = (FORGOTTEN, off_record.OFF_RECORD, membership.TAKEN_BACK)
 
 
 def catch_up() -> None:
     """Forget what a worker that died had to: whatever is marked and no run holds. And count all taints anew."""
     rows = Sample.objects.filter(drop_reason__in=MARKS).exclude(status=Sample.Status.CLAIMED)
-    consent.emptied(rows.exclude(status=Sample.Status.TRAINED, response_ids=[]))
+    off_record.emptied(rows.exclude(status=Sample.Status.TRAINED, response_ids=[]))
     taints.look()
 
 
