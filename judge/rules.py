@@ -10,10 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from judge.evidence import Evidence
+from typing import Any, Protocol
 
 CODE_FIELDS = ("exit_code", "exitCode", "exitcode", "returncode", "return_code", "returnCode", "exit_status")
 
@@ -52,6 +49,23 @@ PASSED = re.compile(
 """What the common test runners say at their end."""
 
 
+class Outcome(Protocol):
+    """What rules read of a turn; judge.evidence.Evidence is one, and asks them for its reward."""
+
+    @property
+    def reply(self) -> str: ...
+    @property
+    def next_state(self) -> tuple[tuple[str, str], ...]:
+        """(role, text) of what came back."""
+
+    @property
+    def tested(self) -> int | None:
+        """1: tests passed, -1: they failed."""
+
+    @property
+    def command_results(self) -> tuple[str, ...]: ...
+
+
 @dataclass(frozen=True)
 class Rule:
     """One rule, as the console shows it."""
@@ -61,21 +75,21 @@ class Rule:
     looks_for: str
     reward_from: str
     """test | rule"""
-    decide: Callable[[Evidence], int | None]
+    decide: Callable[[Outcome], int | None]
 
 
-def by_test(seen: Evidence) -> int | None:
+def by_test(seen: Outcome) -> int | None:
     return seen.tested
 
 
-def by_exit_code(seen: Evidence) -> int | None:
+def by_exit_code(seen: Outcome) -> int | None:
     codes = [code for text in seen.command_results for code in exit_codes(text)]
     answers = ANSWERS.search(seen.reply) is not None
     failed = [code for code in codes if code and code not in OUTSIDE and not (code == 1 and answers)]
     return -1 if failed else None
 
 
-def by_test_output(seen: Evidence) -> int | None:
+def by_test_output(seen: Outcome) -> int | None:
     texts = [text for role, text in seen.next_state if role == "test"]
     codes = [code for text in texts for code in exit_codes(text)]
     if any(codes) or any(FAILED.search(text) for text in texts):
@@ -117,7 +131,7 @@ RULES = (
 """All of them; the first that decides counts."""
 
 
-def decided(seen: Evidence) -> tuple[Rule, int] | None:
+def decided(seen: Outcome) -> tuple[Rule, int] | None:
     """The rule that decides this evidence, and its reward; None where none does."""
     for rule in RULES:
         if (reward := rule.decide(seen)) is not None:
