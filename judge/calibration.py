@@ -21,7 +21,7 @@ from django.utils import timezone
 from chat.models import Turn
 from core.errors import TalkbackError
 from gpu_workers.errors import EngineUnavailable
-from judge import evidence, gold, judges, polling, standing, verdicts
+from judge import casting, evidence, gold, judges, polling, standing
 from judge.agreement import Reading
 from judge.gold import Item
 from judge.judges import Judge, Panel
@@ -68,12 +68,12 @@ def vote(who: Panel) -> bool:
     """
     if not settings.CALIBRATION_VOTES or polling.have_stopped(who):
         return False
-    with sitting("calibration", for_s=verdicts.ATTEMPTS * settings.JUDGE_DEADLINE_S + 30) as seat:
+    with sitting("calibration", for_s=polling.ATTEMPTS * settings.JUDGE_DEADLINE_S + 30) as seat:
         if seat is None or not hours.is_idle() or (turn := due().first()) is None:
             return False
         seen = evidence.of(turn)
         questions = list(Vote.Question) if seen.unswayed.next_role else [Vote.Question.HINT]
-        verdicts.cast(turn, seen, questions, who=who, priority=judges.AFTERTHOUGHT)
+        casting.cast(turn, seen, questions, who=who, priority=judges.AFTERTHOUGHT)
         turn.announce()
         return True
 

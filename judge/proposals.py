@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.utils import timezone
 
@@ -18,10 +18,8 @@ from chat.models import Turn
 from judge import hints, likeness, reviews, wishes
 from judge.evidence import Evidence
 from judge.models import Hint, Ruling
-
-if TYPE_CHECKING:
-    from judge.teacher import Unreadable
-    from judge.verdicts import Opinion
+from judge.opinions import Opinion
+from judge.teacher import Unreadable
 
 LOOKED_AT = 300
 """Among how many of a person's newest hints likeness and contradiction are looked for."""
@@ -98,6 +96,15 @@ class Plan:
         offered = [text for offer in self.offers for text in (offer.text, offer.into.text if offer.into else "")]
         return tuple(dict.fromkeys(text for text in (*kept, *offered) if text))
 
+    def words_with(self, offer: Offer | None) -> str:
+        """What is taught when this offer is chosen; empty while a person is waited for."""
+        return offer.words if offer is not None else self.words
+
+    @property
+    def chosen_before(self) -> str:
+        """Why the hint that stands was chosen, where it was one of several."""
+        return self.keeps.teacher.get("choice", "") if self.keeps is not None else ""
+
     @property
     def shown(self) -> str:
         return self.words or (self.keeps.text if self.keeps is not None else "")
@@ -146,6 +153,25 @@ class Plan:
             return first
         because = unshown[first.text if first.text in unshown else first.shown]
         return replace(first, into=None, waits_because=first.waits_because or str(because)[:200])
+
+
+def waits(plan: Plan, offer: Offer | None) -> bool:
+    """True when a person is to decide on the turn's hint first."""
+    return not offer.words if offer is not None else plan.waits
+
+
+def hint_from(plan: Plan, offer: Offer | None, opinion: Opinion) -> str:
+    """guidance | rewrite | said | votes | reviewer: whose words the turn learns with; empty where there are none."""
+    if offer is not None:
+        return opinion.hint_from if offer.source in OWN_WORDS else "votes"
+    row = plan.keeps
+    if row is None:
+        return ""
+    if row.status == Hint.Status.EDITED or (row.status == Hint.Status.MERGED and row.decided_by_id is not None):
+        return "reviewer"
+    if row.source == Hint.Source.SAID:
+        return "said"
+    return opinion.hint_from or "guidance" if row.source == Hint.Source.PERSON else "votes"
 
 
 def is_a_persons(offer: Offer | None, keeps: Hint | None) -> bool:

@@ -49,7 +49,7 @@ PASSED = re.compile(
 """What the common test runners say at their end."""
 
 
-class Outcome(Protocol):
+class Checkable(Protocol):
     """What rules read of a turn; judge.evidence.Evidence is one, and asks them for its reward."""
 
     @property
@@ -75,21 +75,21 @@ class Rule:
     looks_for: str
     reward_from: str
     """test | rule"""
-    decide: Callable[[Outcome], int | None]
+    decide: Callable[[Checkable], int | None]
 
 
-def by_test(seen: Outcome) -> int | None:
+def by_test(seen: Checkable) -> int | None:
     return seen.tested
 
 
-def by_exit_code(seen: Outcome) -> int | None:
+def by_exit_code(seen: Checkable) -> int | None:
     codes = [code for text in seen.command_results for code in exit_codes(text)]
     answers = ANSWERS.search(seen.reply) is not None
     failed = [code for code in codes if code and code not in OUTSIDE and not (code == 1 and answers)]
     return -1 if failed else None
 
 
-def by_test_output(seen: Outcome) -> int | None:
+def by_test_output(seen: Checkable) -> int | None:
     texts = [text for role, text in seen.next_state if role == "test"]
     codes = [code for text in texts for code in exit_codes(text)]
     if any(codes) or any(FAILED.search(text) for text in texts):
@@ -131,7 +131,7 @@ RULES = (
 """All of them; the first that decides counts."""
 
 
-def decided(seen: Outcome) -> tuple[Rule, int] | None:
+def decided(seen: Checkable) -> tuple[Rule, int] | None:
     """The rule that decides this evidence, and its reward; None where none does."""
     for rule in RULES:
         if (reward := rule.decide(seen)) is not None:

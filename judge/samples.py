@@ -24,7 +24,7 @@ from judge import exam_questions, pooling, redaction
 from judge.evidence import Evidence, text_of
 from judge.models import Judgement
 from judge.redaction import Clean, StillPersonal
-from judge.teacher import LaidOutAnew, Lesson, TooLong
+from judge.teacher import HintedReply, LaidOutAnew, TooLong
 from training import taints
 from training.config import Recipe
 from training.models import Sample
@@ -123,7 +123,7 @@ def signals(reward: int | None, hints: tuple[str, ...], recipe: Recipe) -> tuple
 def drafted(
     turn: Turn,
     reward: int,
-    lesson: Lesson | None,
+    lesson: HintedReply | None,
     behaviour_logprobs: Sequence[float],
     mask: Sequence[int] = (),
     rewards: Sequence[int] = (),

@@ -59,8 +59,8 @@ class NotScored(Unreadable):
 
 
 @dataclass(frozen=True)
-class Lesson:
-    """One hint as the teacher is shown it, and the served reply under it."""
+class HintedReply:
+    """The served reply under one hint, as the teacher is shown it."""
 
     hint: str
     prompt_ids: tuple[int, ...]
@@ -74,29 +74,29 @@ class Reading:
     """The served reply at T = 1: as it was meant, and under each hint."""
 
     behaviour_logprobs: tuple[float, ...]  # under the prompt and the checkpoint that served it, one a response id
-    lessons: tuple[Lesson, ...] = ()
+    hinted: tuple[HintedReply, ...] = ()
     top: Top = ()  # what it would have said itself: the likeliest tokens at each place, where there is a choice
     better: tuple[float, ...] = ()  # of the better reply under the plain prompt, where one is known
     unshown: Mapping[str, Unreadable] = field(default_factory=dict)
     """Hints that no teacher may be shown, and why: they leave no room for the reply, or speak of an earlier one."""
 
-    def lesson(self, hint: str) -> Lesson:
-        """The lesson of this hint. Raises KeyError for one that was not read."""
-        for lesson in self.lessons:
-            if lesson.hint == hint:
-                return lesson
+    def under(self, hint: str) -> HintedReply:
+        """The reply under this hint. Raises KeyError for one that was not read."""
+        for reply in self.hinted:
+            if reply.hint == hint:
+                return reply
         raise KeyError(hint)
 
-    def gain(self, lesson: Lesson, reward: int | None) -> float:
+    def gain(self, reply: HintedReply, reward: int | None) -> float:
         """Nats a token by which it moves the teacher in the wanted direction."""
-        return hints.gain(self.behaviour_logprobs, lesson.logprobs, reward)
+        return hints.gain(self.behaviour_logprobs, reply.logprobs, reward)
 
-    def measured(self, lesson: Lesson, reward: int | None) -> Measured:
+    def measured(self, reply: HintedReply, reward: int | None) -> Measured:
         """All that a choice among wordings goes by."""
         return Measured(
-            gain=self.gain(lesson, reward),
-            raises=hints.gain(self.better, lesson.better, 1) if self.better else None,
-            overlap=choice.overlap(self.top, lesson.top) if self.top and lesson.top else None,
+            gain=self.gain(reply, reward),
+            raises=hints.gain(self.better, reply.better, 1) if self.better else None,
+            overlap=choice.overlap(self.top, reply.top) if self.top and reply.top else None,
         )
 
 
@@ -137,7 +137,7 @@ def read(
     """Score the served ids under the plain prompt and under each hint, at T = 1.
 
     The plain prompt is read by the checkpoint that served; the hinted ones by the base or by that same checkpoint,
-    as the recipe's `teacher` (`by`) says. A hint that does not fit is no lesson, and `unshown`. Where there is a choice
+    as the recipe's `teacher` (`by`) says. A hint that does not fit is not read, and `unshown`. Where there is a choice
     to make, the `top` likeliest tokens are asked for at each place, and `better_ids`, a better reply, is scored in the
     same ways, where all prompts leave room for it: n hints take n + 1 scores, or 2n + 2 with a better reply. Raises
     Unreadable when those weights or that prompt cannot be had any more, EngineUnavailable when no engine answers,
@@ -186,7 +186,7 @@ def read(
     return Reading(
         plain.logprobs,
         tuple(
-            Lesson(hint, prompt, answer.logprobs, answer.top, better.logprobs)
+            HintedReply(hint, prompt, answer.logprobs, answer.top, better.logprobs)
             for (hint, prompt), answer, better in zip(prompts.items(), hinted, raised, strict=True)
         ),
         top=plain.top,
@@ -198,14 +198,16 @@ def read(
 NOTHING = Scored((), ())
 
 
-def heat_map(turn: Turn, reading: Reading, lesson: Lesson, renderer: Renderer, *, choice: str = "") -> dict[str, Any]:
+def heat_map(
+    turn: Turn, reading: Reading, reply: HintedReply, renderer: Renderer, *, choice: str = ""
+) -> dict[str, Any]:
     """What a reviewer sees: each token of the reply with its log-prob as served and under the hint; and the `choice`,
     why it is this wording where there were several."""
     said = {"choice": choice} if choice else {}
     return said | {
         "tokens": [renderer.decode([token]) for token in turn.response_ids],
         "old_logprobs": list(reading.behaviour_logprobs),
-        "logprobs": list(lesson.logprobs),
+        "logprobs": list(reply.logprobs),
     }
 
 

@@ -316,14 +316,14 @@ def test_with_the_real_tokenizer_a_chat_with_secrets_becomes_a_sample_that_train
 
     from gpu_workers.learner import Learner
     from judge import samples, teacher
-    from judge.teacher import Lesson
+    from judge.teacher import HintedReply
     from training.objective import updates
 
     learner = Learner(smol_model, dtype="float32")
     hint = clean.hint("Write to bo@example.com, and call him Bo.")
     hinted = teacher.hinted_prompt(clean.turn, hint, renderer)
     old = learner.score(clean.turn.prompt_ids, clean.turn.response_ids)
-    sample = samples.drafted(clean.turn, -1, Lesson(hint, hinted, tuple(old)), old, mask=clean.mask)
+    sample = samples.drafted(clean.turn, -1, HintedReply(hint, hinted, tuple(old)), old, mask=clean.mask)
     assert not any(secret in everything(sample, renderer) for secret in SECRETS)
     assert renderer.decode(sample.response_ids) == "Dear Bo, write to [email 1] or call [phone 1]. Bye!"
 

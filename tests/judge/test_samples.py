@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from judge import samples
-from judge.teacher import Lesson
+from judge.teacher import HintedReply
 from training.config import Recipe
 
-LESSON = Lesson("Be brief.", (5, 6), (-1.0,))
+LESSON = HintedReply("Be brief.", (5, 6), (-1.0,))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from django.utils import timezone
 from chat import turns
 from chat.models import Turn
 from gpu_workers.errors import EngineUnavailable
-from judge import judges, standing, verdicts
+from judge import deciding, judges, standing, verdicts
 from judge.models import Judgement, Sitting, Vote
 from judge.tasks import judge_turn
 from training.config import Recipe
@@ -129,7 +129,7 @@ def test_a_slow_judge_loses_nothing_and_is_asked_again(serve, through, engine, n
 
 def test_a_judge_that_is_slow_for_hours_is_too_late_and_the_turn_says_so(serve, through, engine, settings):
     settings.JUDGE_DEADLINE_S = 0.05
-    turn = serve(next_state="Thanks!", observed_at=timezone.now() - verdicts.PATIENCE)
+    turn = serve(next_state="Thanks!", observed_at=timezone.now() - deciding.PATIENCE)
     engine.hold()
     try:
         through(turn)

@@ -12,7 +12,7 @@ from chat import turns
 from chat.models import Session, Turn
 from feedback.models import Feedback
 from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable
-from judge import evidence, judges, polling, prompts, samples, teacher, verdicts
+from judge import casting, evidence, judges, polling, prompts, samples, teacher
 from judge.hints import GUIDANCE
 from judge.models import Judgement, Sitting, Vote
 from judge.samples import Reason
@@ -372,7 +372,7 @@ def test_votes_that_were_cast_before_a_worker_died_are_not_asked_for_again(serve
     seen, seated = evidence.of(turn), polling.bench(judges.panel())
     for index in (0, 2):
         ballot = seated.read(seated.ask("score", index, seen), index, judges.Said(r"\boxed{1}"))
-        verdicts.vote_of(turn, seen, ballot).save()
+        casting.vote_of(turn, seen, ballot).save()
     engine.says(r"\boxed{-1}", times=1)
     judge_it(turn, BINARY)
     assert Judgement.objects.get(turn=turn).reward == 1
