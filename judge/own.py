@@ -149,7 +149,7 @@ class Lessons:
         """Whether a correction like this one is among them."""
         if hints.is_rewrite(hint):
             return person in self.rewriters
-        return any(likeness.alike(hint, other) for other in self.hints)
+        return any(likeness.of_a_kind(hint, other) for other in self.hints)
 
 
 def outcome(rows: Sequence[Row], enough: int) -> Outcome:

@@ -47,7 +47,6 @@ class Opposite:
     """Another preference of the same person that asks for the contrary."""
 
     wording: str
-    axis: str
     is_newer: bool
 
 
@@ -195,7 +194,7 @@ def _made_of(turns: Sequence[UUID]) -> tuple[dict[UUID, set[int]], set[UUID]]:
 def _opposites(one: Preference, found: Sequence[Preference]) -> list[Opposite]:
     """The preferences that ask for the contrary of this one, the newest first."""
     return [
-        Opposite(other.wording, ", ".join(axis for axis, _, _ in axes), other.last > one.last)
+        Opposite(other.wording, other.last > one.last)
         for other in found
-        if other is not one and (axes := likeness.opposed(one.wording, other.wording))
+        if other is not one and likeness.opposed(one.wording, other.wording)
     ]

@@ -197,6 +197,34 @@ def canonical() -> frozenset[str]:
     return frozenset(wish for one in _rules().concepts for wish in (one.want, one.avoid, one.always) if wish)
 
 
+@lru_cache(maxsize=4096)
+def find_matters(text: str) -> frozenset[str]:
+    """What a text asks for of the known matters, in our words; empty where it names none of them.
+
+    >>> sorted(find_matters("No bullet points, please!"))
+    ['Write running text without lists.']
+    """
+    found: set[str] = set()
+    for wish in _turned(text).wishes:
+        found |= {wish} if wish in canonical() else set(_known(normal(wish), _bared(normal(wish)), wish) or ())
+    return frozenset(found)
+
+
+def are_opposed(one: str, other: str) -> bool:
+    """True where two wishes ask for opposite things of a known matter.
+
+    >>> are_opposed("No lists, please.", "Use bullet points."), are_opposed("No lists, please.", "Be brief.")
+    (True, False)
+    """
+    return any(frozenset((here, there)) in _contraries() for here in find_matters(one) for there in find_matters(other))
+
+
+@lru_cache(maxsize=1)
+def _contraries() -> frozenset[frozenset[str]]:
+    own = (frozenset((one.want, one.avoid)) for one in _rules().concepts if one.want and one.avoid)
+    return frozenset((*_rules().contrary, *own))
+
+
 def _sentence(sentence: str, unit: str) -> tuple[list[str], bool]:
     """The wishes of one sentence, the longest parts that are understood first; and whether all that asks was."""
     parts = _parted(sentence)
@@ -264,6 +292,7 @@ def normal(text: str) -> str:
     'that is too long — do not'
     """
     text = text.replace("’", "'").casefold()
+    text = re.sub(r"\b(do|does|did)nt\b", r"\1n't", text)  # as it is typed in a hurry
     text = re.sub(r"\b(ca|wo|sha)n't\b", lambda m: {"ca": "can", "wo": "will", "sha": "shall"}[m[1]] + " not", text)
     text = re.sub(r"\b(do|does|did|is|are|was|were|should|would|could|must|need|has|have|had)n't\b", r"\1 not", text)
     text = re.sub(r"\b(it|that|there|what|here|where|who)'s\b", r"\1 is", text)

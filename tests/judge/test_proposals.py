@@ -205,7 +205,7 @@ def test_what_a_person_vouches_for_after_it_was_learned_is_learned_again_since_n
 def test_what_a_standing_hint_of_the_same_person_says_is_merged_into_it(hear, ben):
     first = only(hear(SHORT))
     reviews.edit(first, "One sentence, at most.", by=ben)
-    turn = hear("Give one sentence only, please.")
+    turn = hear("one sentence, at most")
     hint = only(turn)
     assert (hint.status, hint.merged_into, hint.decided_by) == ("merged", first, None)
     assert turn.judgement.hint == "One sentence, at most."  # the wording that stands
@@ -216,7 +216,7 @@ def test_what_a_standing_hint_of_the_same_person_says_is_merged_into_it(hear, be
 
 def test_what_waits_is_joined_by_what_says_the_same_and_is_decided_with_it(hear, ben, again):
     reviews.accept_from("user", None, by=ben)
-    first, second = hear(SHORT), hear("Give one sentence only, please.")
+    first, second = hear(SHORT), hear(SHORT.lower())
     assert (only(second).status, only(second).merged_into) == ("merged", only(first))
     assert second.judgement.reason == Reason.HINT_WAITS
     assert [hint.followers for hint in undecided.queue()] == [1]
@@ -235,13 +235,13 @@ def test_what_waits_is_joined_by_what_says_the_same_and_is_decided_with_it(hear,
 @pytest.mark.parametrize("role", ["tool", "user"])
 def test_only_a_persons_own_messages_are_merged_without_a_person(hear, role):
     first = hear(SHORT)
-    second = hear("Give one sentence only, please.", role=role)
+    second = hear(SHORT.lower(), role=role)
     assert only(second).merged_into == (only(first) if role == "user" else None)
 
 
 def test_nothing_is_merged_into_another_persons_hint(hear, ben):
     hear(SHORT)
-    turn = hear("Give one sentence only, please.", session=Session.objects.create(user=ben))
+    turn = hear(SHORT.lower(), session=Session.objects.create(user=ben))
     assert only(turn).merged_into is None
 
 
@@ -259,7 +259,7 @@ def test_a_contradiction_with_what_stands_is_flagged_and_stops_nothing(hear):
     assert second.status == "accepted"
     (conflict,) = second.conflicts
     assert conflict["hint"] == first.pk
-    assert conflict["sentence"].startswith("It asks for the opposite of “Use a bullet list.”")
+    assert conflict["sentence"] == "It asks for the opposite of “Use a bullet list.”."
 
 
 # Decided

@@ -273,3 +273,18 @@ def test_a_judges_hint_that_refers_back_waits_and_is_taught_only_once_edited(
     reviews.edit(hint, "Answer in one sentence.", by=ben)
     judge_it(turn)
     assert judged(turn).hint == "Answer in one sentence."
+
+
+@pytest.mark.parametrize(
+    ("said", "matter"),
+    [
+        ("Again: dont use bullet points!!", "Write running text without lists."),
+        ("Never use a list again.", "Write running text without lists."),
+        ("No follow-up questions.", "Do not end with a question."),
+        ("I don't need examples.", "Do not give examples."),
+        ("You never use examples.", "Give an example."),
+        ("No, use bullet points.", "Write the reply as a bulleted list."),
+    ],
+)
+def test_find_matters_hears_a_denial_however_it_is_typed(said, matter):
+    assert wishes.find_matters(said) == {matter}
