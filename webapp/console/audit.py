@@ -24,10 +24,8 @@ from core.textfiles import write_line
 from judge.models import Ruling
 from webapp import streams
 from webapp.console import policies, recipes
-from webapp.console.desk import words
+from webapp.console.desk import is_fragment, signed, words
 from webapp.console.doors import for_staff
-from webapp.console.reviews import is_fragment
-from webapp.console.rewards import signed
 
 PAGE = 50
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.template.loader import render_to_string
 
 from chat.models import Turn
-from webapp.console import board, desk, notices
+from webapp.console import board, hint_queue, notices
 
 NAMES = ("notices", "headline", "stations", "review", "batch", "learning", "pause", "live", "turns", "decisions")
 
@@ -23,7 +23,7 @@ def context(status: str = "") -> dict[str, Any]:
         "off_record": board.off_record(status),
         "status": status if status in Turn.Status.values else "",
         "decisions": board.decisions(),
-        "hints_waiting": desk.waiting(),
+        "hints_waiting": hint_queue.count_waiting(),
         "noticed": notices.banner(names_waiting=False),
     }
 

@@ -12,8 +12,8 @@ from django.views.decorators.http import require_GET, require_POST
 
 from training import notices
 from training.models import Notice
+from webapp.console.desk import is_fragment
 from webapp.console.doors import for_staff, person
-from webapp.console.reviews import is_fragment
 
 SHOWN = 3
 """How many stand on every page; the rest are one click away."""

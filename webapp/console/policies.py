@@ -16,9 +16,9 @@ from judge import policies as rulings
 from training import policies
 from training.models import Line
 from training.policies import Policy, PolicyInvalid
+from webapp.console.desk import is_fragment
 from webapp.console.doors import for_staff, person
 from webapp.console.recipes import words
-from webapp.console.reviews import is_fragment
 
 CHANGES = 8
 """How many decisions about a line's policy are shown."""

@@ -22,8 +22,8 @@ from judge.models import Ruling
 from training import batches, config, forecast, line_recipes
 from training.config import PRESETS, Recipe, RecipeInvalid
 from training.models import SHARED, Line
+from webapp.console.desk import is_fragment
 from webapp.console.doors import for_staff, person, said_aloud
-from webapp.console.reviews import is_fragment
 
 LONGEST = 20_000
 """Characters of a pasted recipe that are read."""

@@ -26,8 +26,8 @@ from webapp.charts import curves, updates
 from webapp.charts.frame import is_number
 from webapp.console import recipes
 from webapp.console.board import span, waiting
+from webapp.console.desk import is_fragment
 from webapp.console.doors import for_staff, said_aloud
-from webapp.console.reviews import is_fragment
 
 PAGE = 40
 

@@ -7,8 +7,7 @@ from django import template
 from chat.models import Turn
 from judge import reviews
 from judge.models import Hint, Overruling
-from webapp.console import rewards
-from webapp.console.desk import Filters
+from webapp.console.desk import signed
 
 register = template.Library()
 
@@ -48,28 +47,10 @@ def two_digits(value: float | None) -> str:
 @register.filter
 def reward_of(reward: int | None) -> str:
     """A reward for people: "+1", "0", "−1", "none"."""
-    return rewards.signed(reward)
-
-
-@register.filter
-def reward_name(name: str) -> str:
-    """The same, of a reward as forms name it."""
-    return rewards.signed(rewards.REWARDS[name])
-
-
-@register.filter
-def reward_key(name: str) -> str:
-    """The key that chooses it."""
-    return {"1": "+", "0": "0", "-1": "-", "none": "n"}[name]
+    return signed(reward)
 
 
 @register.filter
 def overruled(turn: Turn) -> Overruling | None:
     """A reviewer's word on it, if there is one."""
     return getattr(turn, "overruling", None)
-
-
-@register.simple_tag
-def narrowed(filters: Filters | rewards.Filters, **changes: str) -> str:
-    """The end of an address: these filters, but for the changes."""
-    return filters.but(**changes).query
