@@ -213,7 +213,7 @@ async def measure(
         name = f"talkback-{adapter['number']}-{adapter['number']:08x}"
         candidate = await Checkpoint.objects.acreate(**adapter, adapter=name, status="passed")
         began = time.perf_counter()
-        await sync_to_async(promotion.approve)(candidate, by=user)
+        await sync_to_async(candidate.decide)(Checkpoint.Status.APPROVED, by=user)
         await promotion.promote(candidate, by=user)
         seen.swaps.append((began, time.perf_counter()))
         forth.append(await first_token_s(began, candidate.number, user, engine))
@@ -291,7 +291,7 @@ async def time_exchange(
     await seen.warm.wait()
     candidate = await Checkpoint.objects.acreate(**full, status="passed")
     began = time.perf_counter()
-    await sync_to_async(promotion.approve)(candidate, by=user)
+    await sync_to_async(candidate.decide)(Checkpoint.Status.APPROVED, by=user)
     await promotion.promote(candidate, by=user)
     forth = await first_token_s(began, candidate.number, user, engine)
     asked = len(seen.replies)

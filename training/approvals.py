@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from core.errors import IllegalMove, TalkbackError
-from training import notices, policies, promotion
+from training import notices, policies
 from training.models import Checkpoint, Decision, Trial
 from training.policies import Policy, PolicyInvalid
 
@@ -67,7 +67,7 @@ def approve(checkpoint: Checkpoint, *, by: User | None, reason: str = "") -> boo
     with transaction.atomic():
         current = _lock(checkpoint)
         if current.status != Status.PASSED:
-            promotion.approve(current, by=by, reason=reason)  # says what became of it
+            current.decide(Status.APPROVED, by=by, reason=reason)  # says what became of it
         now = standing(current)
         if now.blocks:
             raise NotYet(now.blocks[0])
@@ -79,14 +79,14 @@ def approve(checkpoint: Checkpoint, *, by: User | None, reason: str = "") -> boo
                 return False
             if now.endorsement.by_id == by.pk:
                 raise NotYet(f"You said yes to {current} already, as the first of two: another person says the second.")
-        promotion.approve(current, by=by, reason=reason)
+        current.decide(Status.APPROVED, by=by, reason=reason)
     checkpoint.refresh_from_db()
     return True
 
 
 def reject(checkpoint: Checkpoint, *, by: User | None, reason: str) -> None:
     """A person's no: these weights never answer. Raises ReasonMissing, or IllegalMove when another person decided."""
-    promotion.reject(checkpoint, by=by, reason=_said(reason))
+    checkpoint.decide(Status.REJECTED, by=by, reason=_said(reason))
 
 
 def hold(checkpoint: Checkpoint, *, by: User | None, reason: str) -> None:
@@ -165,7 +165,7 @@ def consider(checkpoint: Checkpoint, checks: Sequence[Mapping[str, Any]], agains
             return False
         margin = policies.of(current.line_id).margin
         said = f"By the line's policy: it passed every check by at least {margin:.0%} of its limit."
-        promotion.approve(current, by=None, reason=said)
+        current.decide(Status.APPROVED, by=None, reason=said)
     return True
 
 

@@ -18,7 +18,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from core.errors import IllegalMove, TalkbackError
-from training import batches, promotion, runs
+from training import batches, runs
 from training.config import Recipe
 from training.models import Checkpoint, Cleaning, Run, Taint
 from training.taints import Family
@@ -282,4 +282,8 @@ def _put_away(cleaning: Cleaning, but: Checkpoint | None = None) -> None:
     """Reject the steps' own checkpoints: they are neither examined nor served, and runs can go on from them."""
     steps = Checkpoint.objects.filter(run__cleaning=cleaning, status=Checkpoint.Status.CANDIDATE)
     for one in steps.exclude(pk__in=[but.pk if but else 0, cleaning.result_id or 0]):
-        promotion.reject(one, by=None, reason=f"A step of {cleaning}: only what its last step makes is examined.")
+        one.decide(
+            Checkpoint.Status.REJECTED,
+            by=None,
+            reason=f"A step of {cleaning}: only what its last step makes is examined.",
+        )

@@ -12,6 +12,7 @@ from django.db.models import Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from core.errors import IllegalMove
 from core.prepared import Prepared
 from core.states import Stateful
 
@@ -182,6 +183,25 @@ class Checkpoint(Stateful):
                 return
             live.move(self.Status.RETIRED)
         self.move(self.Status.LIVE)
+
+    @transaction.atomic
+    def decide(self, status: str, *, by: User | None, reason: str = "") -> None:
+        """Move to APPROVED, and promotion follows by itself, or to REJECTED, and these weights never answer. Logs who
+        said so. Of two people at once one wins; the other gets IllegalMove."""
+        is_no = status == self.Status.REJECTED
+        current = Checkpoint.objects.get(pk=self.pk)
+        try:
+            current.move(status, reason=reason if is_no else current.reason)
+        except IllegalMove as error:
+            current.refresh_from_db()
+            if current.status == self.Status.CANDIDATE:
+                raise IllegalMove(f"{current} is candidate: only what passed the gate is approved.") from error
+            last = current.decisions.select_related("by").first()
+            said = f" ({last.verb} by {last.by})" if last and last.by else ""
+            raise IllegalMove(f"{current} is already {current.status}{said}: nothing was changed.") from error
+        verb = Decision.Verb.REJECT if is_no else Decision.Verb.APPROVE
+        Decision.objects.create(checkpoint=current, verb=verb, by=by, reason=reason)
+        self.refresh_from_db()
 
 
 def _live(**of: Any) -> QuerySet[Any, Any]:

@@ -14,7 +14,7 @@ from typing import Protocol
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import Q
 
 from core.errors import IllegalMove
 from gpu_workers import engines
@@ -102,18 +102,6 @@ async def roll_back(
         raise Unproven(str(failure)) from failure
     await holding.tidy(engine)
     return target
-
-
-@transaction.atomic
-def approve(checkpoint: Checkpoint, *, by: User | None, reason: str = "") -> None:
-    """A person's yes. Promotion follows by itself. Of two people at once one wins; the other gets IllegalMove."""
-    _decide(checkpoint, Checkpoint.Status.APPROVED, Decision.Verb.APPROVE, by, reason)
-
-
-@transaction.atomic
-def reject(checkpoint: Checkpoint, *, by: User | None, reason: str) -> None:
-    """A person's no, or a proof that failed: these weights never answer. The reason is kept with them."""
-    _decide(checkpoint, Checkpoint.Status.REJECTED, Decision.Verb.REJECT, by, reason)
 
 
 def previous(line: str | None = SHARED) -> Checkpoint | None:
@@ -270,7 +258,7 @@ def _switch(
 
 def _undone(checkpoint: Checkpoint, by: User | None, why: str) -> None:
     """Note a swap that came to nothing: the checkpoint is rejected, and operators hear of it."""
-    reject(checkpoint, by=by, reason=why)
+    checkpoint.decide(Checkpoint.Status.REJECTED, by=by, reason=why)
     notices.tell(
         f"swap {checkpoint.line_id}",
         f"{checkpoint} did not go live, and {Checkpoint.live(checkpoint.line_id)} answers as before. {why}",
@@ -280,18 +268,3 @@ def _undone(checkpoint: Checkpoint, by: User | None, why: str) -> None:
 
 def _gone(checkpoint: Checkpoint) -> str:
     return f"{checkpoint} was let go of on {checkpoint.let_go_at:%Y-%m-%d}: its weights are not on this disk any more."
-
-
-def _decide(checkpoint: Checkpoint, to: str, verb: str, by: User | None, reason: str) -> None:
-    current = Checkpoint.objects.get(pk=checkpoint.pk)
-    try:
-        current.move(to, reason=reason if to == Checkpoint.Status.REJECTED else current.reason)
-    except IllegalMove as error:
-        current.refresh_from_db()
-        if current.status == Checkpoint.Status.CANDIDATE:
-            raise IllegalMove(f"{current} is candidate: only what passed the gate is approved.") from error
-        last = current.decisions.select_related("by").annotate(who=F("by__username")).first()
-        said = f" ({last.verb} by {last.who})" if last and last.who else ""
-        raise IllegalMove(f"{current} is already {current.status}{said}: nothing was changed.") from error
-    Decision.objects.create(checkpoint=current, verb=verb, by=by, reason=reason)
-    checkpoint.refresh_from_db()

@@ -213,16 +213,16 @@ def test_of_two_people_who_decide_one_wins_and_the_other_reads_who_was_quicker(m
     seen_by_both = make(1, "passed")
     mine, yours = (Checkpoint.objects.get(pk=seen_by_both.pk) for _ in range(2))
 
-    promotion.approve(mine, by=person, reason="good")
+    mine.decide("approved", by=person, reason="good")
     with pytest.raises(IllegalMove, match=r"talkback@1 is already approved \(approve by ana\)"):
-        promotion.approve(yours, by=None)
+        yours.decide("approved", by=None)
 
     assert Decision.objects.count() == 1
 
 
 def test_a_rejection_keeps_its_reason(make, person):
     first = make(1, "passed")
-    promotion.reject(first, by=person, reason="too short")
+    first.decide("rejected", by=person, reason="too short")
     assert (first.status, first.reason) == ("rejected", "too short")
 
 

@@ -80,8 +80,8 @@ def test_of_two_who_decide_at_once_one_wins(engine):
         return Checkpoint.objects.get(pk=candidate.pk)
 
     outcomes = at_once(
-        lambda: promotion.approve(fresh(), by=None),
-        lambda: promotion.approve(fresh(), by=None),
+        lambda: fresh().decide("approved", by=None),
+        lambda: fresh().decide("approved", by=None),
     )
 
     assert sum(isinstance(outcome, IllegalMove) for outcome in outcomes) == 1

@@ -224,9 +224,9 @@ def test_another_promotion_in_the_middle_of_one_leaves_the_last_live_and_both_on
 
 def test_of_two_operators_who_approve_one_wins_and_it_is_promoted_once(engine):
     seen = make(1, status="passed")
-    promotion.approve(Checkpoint.objects.get(pk=seen.pk), by=None)
+    Checkpoint.objects.get(pk=seen.pk).decide("approved", by=None)
     with pytest.raises(IllegalMove, match="is already approved"):
-        promotion.approve(seen, by=None)
+        seen.decide("approved", by=None)
     promote(seen)
     promote(seen)
     assert [d.verb for d in Decision.objects.order_by("pk")] == ["approve", "promote"]
@@ -242,7 +242,7 @@ def test_with_redis_gone_an_approval_waits_for_the_sweep(
 
     monkeypatch.setattr(Task, "apply_async", gone)
     with django_capture_on_commit_callbacks(execute=True):
-        promotion.approve(first, by=None)
+        first.decide("approved", by=None)
     assert (first.status, live()) == ("approved", 0)
 
     monkeypatch.setattr(Task, "apply_async", lambda task, arguments, **options: sent.append((task.name, arguments)))
@@ -316,7 +316,7 @@ class Swaps(RuleBasedStateMachine):
     @rule(data=st.data())
     def approves(self, data):
         if checkpoint := self._pick(data, "passed"):
-            promotion.approve(checkpoint, by=None)
+            checkpoint.decide("approved", by=None)
 
     @rule(data=st.data(), fuse=st.none() | st.integers(0, 12))
     def promotes(self, data, fuse):

@@ -173,7 +173,7 @@ def test_a_trial_ends_with_what_it_stood_on(make, ben):
     """The checkpoint is rejected, or something goes live: no person is answered by the trial from that very moment."""
     first, second, third = make(1), make(2), make(3, "approved")
     start(first, share=90, by=None)
-    promotion.reject(first, by=None, reason="no")
+    first.decide("rejected", by=None, reason="no")
     assert {answers(ben) for _ in range(10)} == {0}
     assert trials.end_overtaken() == 1
 
@@ -190,7 +190,7 @@ def test_a_trial_ends_with_what_it_stood_on(make, ben):
 def test_what_was_tried_may_go_live(make, ben):
     first = make(1)
     start(first, share=10, by=None)
-    promotion.approve(first, by=None)
+    first.decide("approved", by=None)
     promote(first)
     assert {answers(ben) for _ in range(10)} == {1}
     assert trials.end_overtaken() == 1
