@@ -15,7 +15,7 @@ from pydantic.json_schema import models_json_schema
 from chat.api import router as chat
 from chat.api.shapes import AnthropicError, Error
 from feedback import api as feedback
-from webapp import errors, learning
+from webapp import errors, learning_api
 from webapp.bodies import Bounded
 
 ABOUT = """\
@@ -65,6 +65,6 @@ api = Api(
     urls_namespace="v1",
 )
 api.add_router("", chat)
-api.add_router("", feedback.routes(learning.follows))
-api.add_router("", learning.router)
+api.add_router("", feedback.routes(learning_api.follows))
+api.add_router("", learning_api.router)
 errors.connect(api)

@@ -1,5 +1,5 @@
-"""Did talking help? A person's own page: what their feedback, their blind choices and the control say of what was
-learned, and what got worse. The console has the same of a line (webapp/console/helped.py).
+"""Show whether talking helped: what feedback, blind choices and the control say of what was learned, and what got
+worse. A person sees their own; operators see a line's, with all its people counted together and without their words.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
@@ -21,10 +21,10 @@ from core.statistics import MOST_CHOICES, Tally
 from judge import blind, helped
 from judge.blind import PairGone
 from judge.helped import Contrast, Evidence
-from training.models import Checkpoint
+from training.models import SHARED, Checkpoint, Line
 from webapp.charts import course, shares
 from webapp.console.board import counted
-from webapp.console.doors import marked, person
+from webapp.console.doors import for_staff, marked, person
 
 KEYS = (("a", "A, rather"), ("b", "B, rather"), ("skip", "Skip"))
 """What can be answered to the blind question; the first letter is its key."""
@@ -56,6 +56,15 @@ def home(request: HttpRequest) -> HttpResponse:
     user = person(request)
     evidence = helped.of_person(user)
     return marked(render(request, "helped/page.html", told(evidence) | asked(request)))
+
+
+@for_staff
+@require_GET
+def line(request: HttpRequest) -> HttpResponse:
+    """One line, the shared one where none is named, and the way to the others."""
+    shown = get_object_or_404(Line, name=request.GET.get("line") or SHARED)
+    context = told(helped.of_line(shown), "people") | {"line": shown, "lines": Line.objects.all()}
+    return render(request, "console/helped.html", context)
 
 
 @require_POST
@@ -238,6 +247,8 @@ def _points(difference: float) -> str:
     sign = "+" if difference > 0 else "−" if difference < 0 else ""
     return f"{sign}{abs(difference) * 100:.0f}"
 
+
+console_urls = [path("helped/", line, name="helped")]
 
 app_name = "helped"
 urlpatterns = [

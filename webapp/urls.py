@@ -15,9 +15,9 @@ urlpatterns = [
     path("", include("feedback.urls")),
     path("", include("webapp.taught")),
     path("", include("webapp.privacy")),
-    path("", include("webapp.helped")),
+    path("", include("webapp.did_it_help")),
     path("connect/", include("webapp.console.connect")),
-    path("", include("webapp.preferences")),
+    path("", include("webapp.preferences_page")),
     path("console/", include("webapp.console.urls")),
     path("v1/", api.urls),
 ]

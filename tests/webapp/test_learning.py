@@ -19,7 +19,7 @@ from tests.rows import made_by
 from training import config
 from training.config import Recipe
 from training.models import Checkpoint, Run, Sample
-from webapp import learning, shapes
+from webapp import learning_api, shapes
 
 
 @pytest.fixture
@@ -287,7 +287,7 @@ def test_it_asks_the_same_few_questions_whatever_there_is(
     Feedback.objects.give(turn, by=talker, kind="thumb", value=1)
     for asked in (turn, make_lesson().turn):
         with django_assert_max_num_queries(11):
-            assert learning.told(key, asked.completion_id)["id"] == asked.completion_id
+            assert learning_api.told(key, asked.completion_id)["id"] == asked.completion_id
 
 
 def test_from_a_reply_by_a_tests_verdict_into_the_batch(client, key, became, engine, tiny_model, settings):
@@ -367,7 +367,7 @@ def test_a_session_tells_how_far_its_turns_have_come(session, get, name):
 
 
 def test_a_long_session_shows_its_newest_turns(session, get, monkeypatch):
-    monkeypatch.setattr(learning, "MOST_TURNS", 2)
+    monkeypatch.setattr(learning_api, "MOST_TURNS", 2)
     assert [turn["stage"] for turn in get(f"/v1/sessions/{session.pk}").json()["turns"]] == ["closed", "judging"]
 
 

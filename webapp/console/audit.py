@@ -23,7 +23,7 @@ from django.views.decorators.http import require_GET
 from core.textfiles import write_line
 from judge.models import Ruling
 from webapp import streams
-from webapp.console import policies, recipes
+from webapp.console import policy_pages, recipes
 from webapp.console.desk import is_fragment, signed, words
 from webapp.console.doors import for_staff
 
@@ -144,7 +144,7 @@ def in_words(name: str, value: Any) -> str:
     if name == "recipe":
         return recipes.in_words(value or {})
     if name == "policy":
-        return policies.in_words(value or {})
+        return policy_pages.in_words(value or {})
     if name == "merged_into" and value is not None:
         return f"hint {value}"
     if isinstance(value, bool):

@@ -2,6 +2,7 @@
 
 from django.urls import path
 
+from webapp import did_it_help
 from webapp.console import (
     approvals,
     audit,
@@ -9,15 +10,14 @@ from webapp.console import (
     clients,
     compare,
     engines,
-    helped,
     hint_queue,
     judges,
     ledger,
+    line_pages,
     lineage,
-    lines,
     notices,
     pauses,
-    policies,
+    policy_pages,
     recipes,
     reward_queue,
     runs,
@@ -43,14 +43,14 @@ urlpatterns = [
     *judges.urls,
     *ledger.urls,
     *compare.urls,
-    *lines.urls,
+    *line_pages.urls,
     *pauses.urls,
     *cleanings.urls,
     *engines.urls,
-    *helped.urls,
+    *did_it_help.console_urls,
     *notices.urls,
     *approvals.urls,
-    *policies.urls,
+    *policy_pages.urls,
     *lineage.urls,
     *storage.urls,
     *trials.urls,

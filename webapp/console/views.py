@@ -20,9 +20,9 @@ from judge import pooling, redaction, wording
 from judge.models import Examination, Judgement, Overruling
 from training import batches, forecast, hours, line_recipes, promotion, retention
 from training.models import SHARED, Checkpoint, Line, Run, Taint
-from webapp import learning
+from webapp import learning_api
 from webapp.charts import curves, heat
-from webapp.console import exams, fragments, panels, recipes, standing, tried
+from webapp.console import exams, fragments, panels, readiness, recipes, tried
 from webapp.console.board import counted, waiting
 from webapp.console.doors import for_staff, person, said_aloud
 from webapp.journey import journey
@@ -101,7 +101,7 @@ def checkpoint(request: HttpRequest, number: int) -> HttpResponse:
             "decisions": shown.decisions.select_related("by"),
             "live": Checkpoint.live(shown.line_id),
             "previous": promotion.previous(shown.line_id),
-            "standing": standing.standing(shown, examination, person(request)),
+            "standing": readiness.standing(shown, examination, person(request)),
             "trial": tried.panel(shown, person(request)),
             "panels": panels.panels(shown, person(request)),
             "reading": recipes.read(run.recipe) if run else None,
@@ -128,7 +128,7 @@ def turn(request: HttpRequest, pk: UUID) -> HttpResponse:
             "feedback": shown.feedback.select_related("by"),
             "hints": shown.hints.select_related("decided_by").defer("teacher"),
             "overruling": Overruling.objects.select_related("by").filter(turn=shown).first(),
-            "reached": learning.reached(judgement),
+            "reached": learning_api.reached(judgement),
             "tokens": tokens,
             "heat_sentence": heat.sentence(tokens) if tokens else "",
             "removed": removed_from(shown),

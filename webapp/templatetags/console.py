@@ -7,14 +7,19 @@ from datetime import datetime
 from typing import Any
 
 from django import template
+from django.conf import settings
+from django.http import HttpRequest
+from django.template import Context
 from django.utils import timezone
 
 from chat import clients
 from chat.models import Turn
-from judge import precedence
+from judge import naming, precedence
 from judge.models import Judgement
+from training import outside, promotion, retention, taints
 from training.batches import Filling
-from training.models import Run, Sample
+from training.models import Checkpoint, Run, Sample, Taint
+from webapp.console import notices, places
 from webapp.console.board import counted as say_counted
 from webapp.console.board import span
 
@@ -225,3 +230,43 @@ def answer_of(answer: str, question: str) -> str:
     if question == "hint":
         return {"1": "asks for a change", "-1": "asks for none"}.get(answer, answer)
     return {"1": "+1", "-1": "−1", "new": "another subject"}.get(answer, answer)
+
+
+@register.simple_tag(takes_context=True)
+def navigation(context: Context) -> list[places.Group]:
+    """The console's pages in groups, for this person on this page."""
+    request: HttpRequest = context["request"]
+    view = request.resolver_match.view_name if request.resolver_match else ""
+    return places.groups(view, is_staff=bool(getattr(request.user, "is_staff", False)))
+
+
+@register.simple_tag(takes_context=True)
+def noticed(context: Context) -> dict[str, Any]:
+    """What is still unread, and the candidates that wait; the board's headline names those itself."""
+    match = context["request"].resolver_match
+    return notices.banner(names_waiting=match is None or match.view_name != "console:board")
+
+
+@register.simple_tag
+def way_back() -> dict[str, Checkpoint] | None:
+    """Who answers in the shared line, and what a step back goes to; None where there is nothing to go back to."""
+    previous = promotion.previous()
+    return {"live": Checkpoint.live(), "previous": previous} if previous else None
+
+
+@register.simple_tag
+def text_leaves_for() -> str:
+    """The host that everything is sent to; empty where this machine learns and answers itself."""
+    return naming.host_of(settings.TINKER_URL) if outside.is_outside() else ""
+
+
+@register.simple_tag
+def taken_back(checkpoint: Checkpoint | None) -> Taint | None:
+    """What of these weights' learning was taken back; None where nothing was."""
+    return taints.of(checkpoint)
+
+
+@register.filter
+def size(number: float) -> str:
+    """Bytes, for people: "1.5 GiB"."""
+    return retention.size(number)

@@ -16,12 +16,13 @@ from chat import markdown
 from chat.models import Turn
 from feedback import reasons
 from feedback.models import Feedback
-from judge.models import Erasure
+from judge.models import Erasure, Hint
 from training.models import Checkpoint
 from webapp import journey as journeys
 from webapp import taught
 from webapp.console import differences
 from webapp.console.differences import Change
+from webapp.taught import Worded
 
 register = template.Library()
 
@@ -144,3 +145,16 @@ def opinions(turns: Iterable[Turn], user: Any) -> dict[UUID, dict[str, Feedback]
         key = feedback.kind if feedback.withdrawn_at is None else "unmarked"
         said[feedback.turn_id][key] = feedback
     return said
+
+
+@register.simple_tag
+def wish_of(guidance: Feedback | str | None) -> Worded | None:
+    """What of this guidance is taught; None without any."""
+    return taught.worded(guidance) if isinstance(guidance, Feedback) else None
+
+
+@register.simple_tag
+def hints_heard(turn: Turn) -> list[Hint]:
+    """The accepted hints of the person's next message."""
+    known = getattr(turn, "heard", None)
+    return known if known is not None else taught.heard([turn]).get(turn.pk, [])

@@ -21,7 +21,7 @@ from training.models import SHARED, Checkpoint, Line, Run
 from webapp.console import board
 from webapp.console.board import counted
 from webapp.console.keys import KeyForm
-from webapp.console.lines import standing
+from webapp.console.line_pages import standing
 from webapp.enter import administrator
 from webapp.management.terminal import TerminalCommand
 
