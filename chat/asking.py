@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
 from django.db import transaction
@@ -12,50 +11,10 @@ from django.db import transaction
 from chat import clients, retries, sessions, turns
 from chat.clients.sorting import Sorted
 from chat.models import ApiKey, Turn
-from chat.stories import Message, Story
+from chat.requests import Ask
+from chat.stories import Story
 from core import stores
 from gpu_workers.schema_keywords import SchemaRefused
-from gpu_workers.types import Sampling
-from training.models import Checkpoint
-
-
-@dataclass(frozen=True)
-class Ask:
-    """What is asked, in chat completions' terms: the other protocols are written as this."""
-
-    messages: Sequence[Message]
-    """OpenAI's chat shape, each content one text."""
-    sampling: Sampling
-    checkpoint: Checkpoint
-    """Who is to answer."""
-    protocol: str = "chat"
-    """chat | responses | messages"""
-    tools: Sequence[dict[str, Any]] = ()
-    """[{"type": "function", "function": {"name", "description", "parameters"}}]"""
-    tool_choice: str = "auto"
-    """auto | none | required | =NAME, the one function that must be called"""
-    parallel_tool_calls: bool = True
-    schema: Mapping[str, Any] | bool | None = None
-    """A JSON schema that the reply's text must satisfy."""
-    n: int = 1
-    prefix: str = "chatcmpl-"
-    """How the ids that are given out begin."""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    """The request's headers, names in lower case, credentials left out."""
-    session_id: str = ""
-    turn_type: str = ""
-    session_done: bool = False
-    """The reference's three, from the header or else from the body."""
-    user: str = ""
-    prompt_cache_key: str = ""
-    previous: str = ""
-    """The completion id that this continues, where the client says so (Responses)."""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    learns: bool = True
-    body: bytes = b""
-    """The request as it came, by which a retry is known."""
-    places: Mapping[str, str] = field(default_factory=dict)
-    """Where in the request the messages stand, the reply's schema, and those of the tools, as `tool NAME`."""
 
 
 def begin(key: ApiKey, ask: Ask) -> list[Turn]:

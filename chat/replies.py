@@ -9,7 +9,6 @@ from array import array
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -21,9 +20,10 @@ from django.utils import timezone
 
 from chat import limits, retries, sessions, stories, writers
 from chat.beats import Writing
+from chat.deltas import ReplyDelta
 from chat.flow import Flow
 from chat.models import Session, Turn
-from chat.reading import Piece, Reader
+from chat.reading import Reader
 from chat.rendering import Renderer
 from chat.resuming import Course
 from core import stores, threads
@@ -55,26 +55,7 @@ arrived_at: ContextVar[float] = ContextVar("arrived_at")
 """When the request that is being answered arrived, on the monotonic clock."""
 
 
-@dataclass(frozen=True)
-class Spoken:
-    """One piece of a reply as readers get it. Without pieces and ids it only says that the reply is waited for."""
-
-    pieces: tuple[Piece, ...] = ()
-    ids: tuple[int, ...] = ()
-    logprobs: tuple[float, ...] = ()  # as sampled, one an id
-    finish_reason: str | None = None  # stop | tool_calls | length | abort
-    top: tuple[tuple[tuple[int, float], ...], ...] = ()
-    """The likeliest tokens in each id's place, as (id, log-prob), where `Sampling.top_logprobs` asked for them."""
-    cached_tokens: int = 0
-    """How much of the prompt was not computed anew; known with the last piece."""
-
-    @property
-    def text(self) -> str:
-        """The words among the pieces."""
-        return "".join(piece.text for piece in self.pieces if piece.kind == "content")
-
-
-async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGenerator[Spoken, None]:
+async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGenerator[ReplyDelta, None]:
     """The reply, as it is sampled; the row keeps ids, log-probs and text exactly as the engine gave them.
 
     What the engine says faster than it is read comes in one piece; an empty piece says that it is silent. The last
@@ -123,10 +104,10 @@ async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGene
                 if not writing.is_wanted:
                     pieces = reader.end()
                     await settle(Turn.Status.CLOSED, "abort")
-                    yield Spoken(tuple(pieces), finish_reason="abort")
+                    yield ReplyDelta(tuple(pieces), finish_reason="abort")
                     return
                 if delta is None:
-                    yield Spoken()
+                    yield ReplyDelta()
                     continue
                 if len(delta.ids) != len(delta.logprobs):
                     raise EngineGarbled(f"The engine gave {len(delta.logprobs)} log-probs for {len(delta.ids)} tokens.")
@@ -149,7 +130,9 @@ async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGene
                         cached_tokens=delta.cached_tokens,
                         weight_version=delta.weight_version,
                     )
-                yield Spoken(tuple(pieces), delta.ids, delta.logprobs, finish_reason, delta.top, delta.cached_tokens)
+                yield ReplyDelta(
+                    tuple(pieces), delta.ids, delta.logprobs, finish_reason, delta.top, delta.cached_tokens
+                )
     except TalkbackError as failure:
         if ending is None:
             await settle(Turn.Status.CLOSED, "error", error=str(failure))

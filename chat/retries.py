@@ -9,25 +9,23 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from datetime import timedelta
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
 from django.utils import timezone
 
 from chat import sessions, turns, writers
+from chat.clients.sorting import Sorted
+from chat.deltas import ReplyDelta
 from chat.models import ApiKey, Turn
 from chat.reading import Piece
+from chat.requests import Ask
 from chat.sessions import NARROW
 from core.errors import IllegalMove, TalkbackError
 from core.prepared import Prepared
 from training import trials
 from training.models import Checkpoint
-
-if TYPE_CHECKING:
-    from chat.asking import Ask
-    from chat.clients.sorting import Sorted
-    from chat.replies import Spoken
 
 KEPT_S = 24 * 3600
 """How long an Idempotency-Key stands for its request."""
@@ -176,14 +174,12 @@ def reopened(turn: Turn, prompt: turns.Prompt | None = None, checkpoint: Checkpo
     return True
 
 
-async def replay(turn: Turn) -> AsyncGenerator[Spoken, None]:
+async def replay(turn: Turn) -> AsyncGenerator[ReplyDelta, None]:
     """A reply that was asked for twice, from its row. While another request writes it, signs of life.
 
     Ends without a finish reason when that writer gave up, or is gone: the reply is then this caller's to write, and
     the turn `repeated` no more.
     """
-    from chat.replies import Spoken
-
     row = Turn.objects.filter(pk=turn.pk)
     beat = monotonic() + BEAT_S
     while (held := await row.only(*LOOKED_AT).aget()).status == Turn.Status.ANSWERING:
@@ -192,7 +188,7 @@ async def replay(turn: Turn) -> AsyncGenerator[Spoken, None]:
             continue
         if monotonic() >= beat:
             beat = monotonic() + BEAT_S
-            yield Spoken()
+            yield ReplyDelta()
         await asyncio.sleep(LOOK_S)
     if not held.is_whole and await taken_over(turn, held):
         return
@@ -201,7 +197,7 @@ async def replay(turn: Turn) -> AsyncGenerator[Spoken, None]:
         async for spoken in replay(turn):
             yield spoken
         return
-    yield Spoken(
+    yield ReplyDelta(
         tuple(pieces(held)),
         tuple(held.response_ids),
         tuple(held.logprobs),

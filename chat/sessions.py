@@ -21,7 +21,8 @@ from django.utils import timezone
 from chat import stories
 from chat.clients.sorting import SHARED
 from chat.models import ApiKey, Session, Turn
-from chat.stories import LOOKED_BACK, Message, Story
+from chat.requests import Message
+from chat.stories import LOOKED_BACK, Story
 from core.errors import TalkbackError
 from core.prepared import Prepared
 from core.visible import name_fault

@@ -19,8 +19,7 @@ import orjson
 from chat import clients
 from chat.clients.rules import Rules
 from chat.clients.sorting import words
-
-Message = Mapping[str, Any]
+from chat.requests import Message
 
 NEXT_STATE = ("user", "tool")
 """Who can answer a reply."""

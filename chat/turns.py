@@ -16,8 +16,9 @@ from chat import calling, clients, sessions, stories, writers
 from chat.clients.sorting import SHARED
 from chat.models import Session, Turn
 from chat.rendering import Overlong, Renderer
+from chat.requests import Message
 from chat.sessions import Place
-from chat.stories import Message, Story
+from chat.stories import Story
 from core import stores
 from core.errors import TalkbackError
 from core.prepared import Prepared, insert, update

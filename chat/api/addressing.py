@@ -32,7 +32,7 @@ class Addressed(Sent):
         return storable(body)
 
     def address(self, request: HttpRequest) -> dict[str, Any]:
-        """The fields of chat.asking.Ask that do not depend on the protocol. A header outweighs the body."""
+        """The fields of chat.requests.Ask that do not depend on the protocol. A header outweighs the body."""
         headers = {storable(name.lower()): storable(value) for name, value in request.headers.items()}
         done = headers.get("x-session-done")
         return {

@@ -12,10 +12,10 @@ from django.conf import settings
 
 from chat import replies
 from chat.api.streaming import named
+from chat.deltas import ReplyDelta
 from chat.models import Turn
 from chat.reading import Piece
 from chat.rendering import Renderer
-from chat.replies import Spoken
 from chat.turns import ContextTooLong
 from core.errors import TalkbackError
 
@@ -138,7 +138,7 @@ class MessageEvents:
     def begin(self) -> bytes:
         return named({"type": "message_start", "message": opening(self._turn)}) + PING
 
-    def piece(self, choice: int, spoken: Spoken) -> bytes:
+    def piece(self, choice: int, spoken: ReplyDelta) -> bytes:
         self._ids += spoken.ids
         if spoken.finish_reason:
             self._finish, self._cached = spoken.finish_reason, spoken.cached_tokens

@@ -10,10 +10,10 @@ from django.conf import settings
 
 from chat.api.likelihoods import likelihoods
 from chat.api.wire import event, shape
+from chat.deltas import ReplyDelta
 from chat.models import Turn
 from chat.reading import Piece
 from chat.rendering import Renderer
-from chat.replies import Spoken
 from core.errors import TalkbackError
 from core.textfiles import escape_separators
 
@@ -35,7 +35,7 @@ class Count:
         self.renderer = renderer
         self.logprobs: list[dict[str, Any]] = []
 
-    def add(self, spoken: Spoken) -> None:
+    def add(self, spoken: ReplyDelta) -> None:
         self.tokens += len(spoken.ids)
         if spoken.pieces and spoken.pieces[0].kind == "reasoning":
             self.reasoning += len(spoken.ids)
@@ -70,7 +70,7 @@ class Chunks:
     def begin(self) -> bytes:
         return b"".join(self._chunk(n, '{"role":"assistant","content":""}') for n in range(len(self.turns)))
 
-    def piece(self, choice: int, spoken: Spoken) -> bytes:
+    def piece(self, choice: int, spoken: ReplyDelta) -> bytes:
         count = self.counts[choice]
         count.add(spoken)
         deltas = [delta(piece) for piece in spoken.pieces]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from chat.deltas import ReplyDelta
 from chat.rendering import Renderer
-from chat.replies import Spoken
 
 
-def likelihoods(renderer: Renderer, spoken: Spoken) -> list[dict[str, Any]]:
+def likelihoods(renderer: Renderer, spoken: ReplyDelta) -> list[dict[str, Any]]:
     """One entry for each token that stands for text; log-probs are the engine's own, as sampled."""
     entries = []
     for place, (id, logprob) in enumerate(zip(spoken.ids, spoken.logprobs, strict=True)):

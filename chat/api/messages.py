@@ -25,9 +25,9 @@ from chat.api.protocol_shapes import MessageAnswer, TokensCounted, events_of
 from chat.api.request import MOST_TOOLS, Schema, as_text
 from chat.api.sent import NotOffered, Sent, check_not_begun, told
 from chat.api.wire import Quick
-from chat.asking import Ask
 from chat.models import ApiKey, Turn
 from chat.rendering import Overlong, Renderer
+from chat.requests import Ask
 from chat.turns import ContextTooLong
 from core import threads
 from gpu_workers.types import Sampling

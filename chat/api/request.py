@@ -13,7 +13,7 @@ from chat import turns
 from chat.api.addressing import Addressed
 from chat.api.sent import NotOffered, Sent, check_not_begun, told
 from chat.api.wire import Notes, Quick
-from chat.asking import Ask
+from chat.requests import Ask
 from gpu_workers.types import Sampling
 from training.models import Checkpoint
 

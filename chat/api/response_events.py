@@ -9,9 +9,9 @@ from typing import Any
 
 from chat.api import response_items as made
 from chat.api.streaming import named
+from chat.deltas import ReplyDelta
 from chat.models import Turn
 from chat.reading import Piece
-from chat.replies import Spoken
 from core.errors import TalkbackError
 
 
@@ -77,7 +77,7 @@ class ResponseEvents:
     def begin(self) -> bytes:
         return self._whole("created", "in_progress") + self._whole("in_progress", "in_progress")
 
-    def heard(self, choice: int, spoken: Spoken) -> None:
+    def heard(self, choice: int, spoken: ReplyDelta) -> None:
         """Count what was said."""
         self.tokens += len(spoken.ids)
         if spoken.pieces and spoken.pieces[0].kind == "reasoning":
@@ -85,7 +85,7 @@ class ResponseEvents:
         if spoken.finish_reason:
             self._finish, self._cached = spoken.finish_reason, spoken.cached_tokens
 
-    def piece(self, choice: int, spoken: Spoken) -> bytes:
+    def piece(self, choice: int, spoken: ReplyDelta) -> bytes:
         self.heard(choice, spoken)
         if not spoken.pieces and not spoken.ids and not spoken.finish_reason:
             return self._delta("") if self._kind else self._whole("in_progress", "in_progress")

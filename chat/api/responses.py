@@ -23,8 +23,8 @@ from chat.api.response_items import ResponsesItem
 from chat.api.sent import NotOffered, Sent, check_not_begun
 from chat.api.streaming import named
 from chat.api.wire import Quick, few
-from chat.asking import Ask
 from chat.models import ApiKey, Turn
+from chat.requests import Ask
 from chat.turns import TurnUnfinished
 from core.errors import TalkbackError
 from gpu_workers import engines

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 from chat import replies, sessions
 from chat.api.wire import EventStream
+from chat.deltas import ReplyDelta
 from chat.models import Turn
-from chat.replies import Spoken
 from core import stores, threads
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers import engines
@@ -33,7 +33,7 @@ class Encoder(Protocol):
     def begin(self) -> bytes:
         """Before anything was said."""
 
-    def piece(self, choice: int, spoken: Spoken) -> bytes:
+    def piece(self, choice: int, spoken: ReplyDelta) -> bytes:
         """More of one choice's reply. Without pieces, ids and finish reason it only keeps the stream alive."""
 
     def end(self) -> bytes:
@@ -124,7 +124,7 @@ async def events(turns: Sequence[Turn], encoder: Encoder, *, done: bool = False)
 
 
 async def whole(
-    turns: Sequence[Turn], *, done: bool = False, heard: Callable[[int, Spoken], None] | None = None
+    turns: Sequence[Turn], *, done: bool = False, heard: Callable[[int, ReplyDelta], None] | None = None
 ) -> list[Turn]:
     """The turns, answered to the end, as they were kept; each piece is `heard` as it comes. Raises what the reply
     raises. A reader that leaves cancels this: the engine stops."""
@@ -151,7 +151,7 @@ async def kept(turns: Sequence[Turn]) -> list[Turn]:
     return [found.get(turn.pk, turn) for turn in turns]
 
 
-async def spoken(turns: Sequence[Turn], *, holds: bool) -> AsyncGenerator[tuple[int, Spoken], None]:
+async def spoken(turns: Sequence[Turn], *, holds: bool) -> AsyncGenerator[tuple[int, ReplyDelta], None]:
     """What is said to each turn, with the number of its choice, as it comes. One that fails ends them all."""
     if len(turns) == 1:
         async with aclosing(replies.reply(turns[0], engines.policy(), holds=holds)) as pieces:

@@ -12,6 +12,7 @@ from typing import Any
 from django.db.models import Count, Max
 
 from chat.clients.rules import Rules, RulesInvalid, read
+from chat.models import ClientRules
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +42,6 @@ def current() -> tuple[Rules, ...]:
     held = _shelf
     if held is not None and monotonic() - held.looked_at < LOOK_S:
         return held.rules
-    from chat.models import ClientRules
-
     stamp = ClientRules.objects.aggregate(Count("pk"), Max("changed_at"))
     if held is None or held.stamp != stamp:
         held = Shelf(monotonic(), stamp, stacked(own(dict(ClientRules.objects.values_list("name", "source")))))

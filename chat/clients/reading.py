@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from chat.clients import files
 from chat.clients.sorting import words
-
-Message = Mapping[str, Any]
+from chat.requests import Message
 
 
 def said(messages: Sequence[Message], client: str) -> list[int]:

@@ -9,16 +9,13 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import re2
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from core.errors import TalkbackError
 from core.visible import name_fault
-
-if TYPE_CHECKING:
-    from chat.clients.sorting import Seen
 
 LONGEST_FILE = 50_000
 """Characters of a rule file."""
@@ -30,6 +27,16 @@ FARTHEST = 200_000
 OPTIONS = re2.Options()
 OPTIONS.log_errors = False
 OPTIONS.max_mem = 1 << 20  # bytes; a pattern that needs more is refused when it is written
+
+
+class Readable(Protocol):
+    """A request, as far as rules read it (chat.clients.sorting.Seen)."""
+
+    @property
+    def has_tools(self) -> bool: ...
+
+    def text_at(self, place: str) -> str:
+        """The text at a place that `place` allows; empty where there is none."""
 
 
 class RulesInvalid(TalkbackError):
@@ -149,7 +156,7 @@ class Condition(Phrases):
             raise ValueError("it asks for nothing: give where and what to look for, or tools")
         return self
 
-    def holds(self, seen: Seen) -> bool:
+    def holds(self, seen: Readable) -> bool:
         if self.tools is not None and seen.has_tools != self.tools:
             return False
         return not self.where or any(self._is_in(seen.text_at(place)[: self.within]) for place in self.where)
@@ -176,7 +183,7 @@ class Finder(Part):
     cut: Pattern | None = None
     """What of the name is cut off: a counter at its end."""
 
-    def found(self, seen: Seen) -> str:
+    def found(self, seen: Readable) -> str:
         for place in self.where:
             if (text := seen.text_at(place)) and (match := searched(self.matches, text)):
                 return self.trimmed(match.group("session") or "")
@@ -241,10 +248,10 @@ class Rules(Part):
             raise ValueError(f"a side rule cannot be called {taken.pop()!r}")
         return self
 
-    def knows(self, seen: Seen) -> bool:
+    def knows(self, seen: Readable) -> bool:
         return not self.known or any(sign.holds(seen) for sign in self.known)
 
-    def named(self, seen: Seen) -> tuple[str, str]:
+    def named(self, seen: Readable) -> tuple[str, str]:
         """What the client calls the session, and the finder that says so; both empty where none does."""
         return next(((name, finder.name) for finder in self.session if (name := finder.found(seen))), ("", ""))
 
@@ -253,10 +260,10 @@ class Rules(Part):
         finder = next((one for one in self.session if "header:x-session-id" in one.where), None)
         return finder.trimmed(header) if finder else header.strip()
 
-    def side_kind(self, seen: Seen) -> str:
+    def side_kind(self, seen: Readable) -> str:
         return next((rule.name for rule in self.side if rule.holds(seen)), "")
 
-    def is_main(self, seen: Seen) -> bool:
+    def is_main(self, seen: Readable) -> bool:
         return all(condition.holds(seen) for condition in self.main.requires)
 
     def words(self, text: str) -> str:

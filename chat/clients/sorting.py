@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from chat.clients import files
 from chat.clients.rules import FARTHEST, Rules
-
-if TYPE_CHECKING:
-    from chat.asking import Ask
-    from chat.models import Turn
+from chat.models import Turn
+from chat.requests import Ask
 
 OTHER = "other"
 """The kind of a request that is no known side request and lacks what its client's main line has."""

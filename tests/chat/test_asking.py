@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from chat import asking, corrections, replies, retries, sessions, turns
 from chat.api import streaming
-from chat.asking import Ask
 from chat.models import ApiKey, Session, Turn
+from chat.requests import Ask
 from chat.retries import KeyReused
 from gpu_workers.types import Sampling
 from tests.chat.conftest import assistant, reply_to, until, user

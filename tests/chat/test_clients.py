@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat import clients
-from chat.asking import Ask
 from chat.clients import files, rules, sorting
 from chat.clients.rules import RulesInvalid
 from chat.models import ClientRules
+from chat.requests import Ask
 from gpu_workers.types import Sampling
 from tests.chat.conftest import assistant, user
 from training.models import Checkpoint

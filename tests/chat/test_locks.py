@@ -16,8 +16,8 @@ from django.db.models.signals import post_delete, pre_delete
 
 from benchmarks.stack import wait_for
 from chat import asking, beats, replies, sessions
-from chat.asking import Ask
 from chat.models import ApiKey, Session, Turn
+from chat.requests import Ask
 from gpu_workers.types import Sampling
 from training.models import Checkpoint
 

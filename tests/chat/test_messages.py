@@ -15,10 +15,10 @@ from chat.api import anthropic_events, messages
 from chat.api.anthropic_events import PING, MessageEvents, answer
 from chat.api.messages import AnthropicRequest, conversation
 from chat.api.sent import NotOffered
+from chat.deltas import ReplyDelta
 from chat.models import Session, Turn
 from chat.reading import Piece
 from chat.rendering import Renderer
-from chat.replies import Spoken
 from chat.turns import ContextTooLong
 from core.errors import TalkbackError
 from tests.chat.conftest import until
@@ -117,7 +117,7 @@ def turn_of(**fields: Any) -> Turn:
     return Turn(**given | fields)
 
 
-def events(turn: Turn, *spoken: Spoken) -> list[dict[str, Any]]:
+def events(turn: Turn, *spoken: ReplyDelta) -> list[dict[str, Any]]:
     encoder = MessageEvents(turn)
     return told([encoder.begin(), *(encoder.piece(0, one) for one in spoken), encoder.end()])
 
@@ -133,13 +133,13 @@ def told(sent: Iterable[bytes]) -> list[dict[str, Any]]:
 
 
 REPLY = (
-    Spoken((Piece("reasoning", "Hm"),), (4,)),
-    Spoken((Piece("reasoning", "."), Piece("content", "Let me")), (5,)),
-    Spoken((Piece("content", " look."),), (6,)),
-    Spoken((Piece("call", index=0, id="call_1", name="weather"), Piece("arguments", '{"city": ', index=0)), (7,)),
-    Spoken((Piece("arguments", '"Paris"}', index=0),), (8,)),
-    Spoken((Piece("call", index=1, id="call_2", name="now"), Piece("arguments", "{}", index=1)), (9,)),
-    Spoken((), (10,), finish_reason="tool_calls", cached_tokens=2),
+    ReplyDelta((Piece("reasoning", "Hm"),), (4,)),
+    ReplyDelta((Piece("reasoning", "."), Piece("content", "Let me")), (5,)),
+    ReplyDelta((Piece("content", " look."),), (6,)),
+    ReplyDelta((Piece("call", index=0, id="call_1", name="weather"), Piece("arguments", '{"city": ', index=0)), (7,)),
+    ReplyDelta((Piece("arguments", '"Paris"}', index=0),), (8,)),
+    ReplyDelta((Piece("call", index=1, id="call_2", name="now"), Piece("arguments", "{}", index=1)), (9,)),
+    ReplyDelta((), (10,), finish_reason="tool_calls", cached_tokens=2),
 )
 MESSAGE = {
     "role": "assistant",
@@ -185,7 +185,7 @@ def test_a_stream_adds_up_to_the_whole_answer():
 def test_waiting_is_a_ping_and_an_empty_reply_has_no_blocks():
     encoder = MessageEvents(turn_of())
     encoder.begin()
-    assert encoder.piece(0, Spoken()) == PING
+    assert encoder.piece(0, ReplyDelta()) == PING
     assert [event["type"] for event in told([encoder.end()])] == ["message_delta", "message_stop"]
 
 

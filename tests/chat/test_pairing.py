@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from chat import asking, clients, replies
-from chat.asking import Ask
 from chat.models import ApiKey, Turn
+from chat.requests import Ask
 from gpu_workers.types import Sampling
 from tests.chat.conftest import user
 from training.models import Checkpoint

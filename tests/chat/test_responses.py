@@ -14,8 +14,8 @@ from chat.api.response_events import ResponseEvents
 from chat.api.response_items import ResponsesItem
 from chat.api.responses import ResponsesRequest, answer
 from chat.api.sent import NotOffered
+from chat.deltas import ReplyDelta
 from chat.models import ApiKey, Session, Turn
-from chat.replies import Spoken
 from core.errors import TalkbackError
 from tests.chat.test_messages import MESSAGE, REPLY, told
 from training.models import Checkpoint
@@ -163,15 +163,15 @@ def test_a_stream_adds_up_to_the_whole_answer(summed_up):
 def test_what_waits_is_kept_alive_by_events_that_every_client_knows():
     encoder = ResponseEvents(turn_of(), {}, summed_up=False)
     encoder.begin()
-    assert [event["type"] for event in told([encoder.piece(0, Spoken())])] == ["response.in_progress"]
+    assert [event["type"] for event in told([encoder.piece(0, ReplyDelta())])] == ["response.in_progress"]
     encoder.piece(0, REPLY[0])
-    (waiting,) = told([encoder.piece(0, Spoken())])
+    (waiting,) = told([encoder.piece(0, ReplyDelta())])
     assert (waiting["type"], waiting["delta"]) == ("response.reasoning_text.delta", "")
 
 
 def test_a_reply_of_nothing_is_an_empty_message():
     encoder = ResponseEvents(turn_of(), {}, summed_up=False)
-    encoder.piece(0, Spoken((), (4,), finish_reason="stop"))
+    encoder.piece(0, ReplyDelta((), (4,), finish_reason="stop"))
     sent = told([encoder.end()])
     assert sent[-1]["response"]["output"][0]["content"][0]["text"] == ""
     kept = answer(turn_of(message={"role": "assistant", "content": ""}, finish_reason="stop"), {})

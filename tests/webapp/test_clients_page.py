@@ -7,9 +7,9 @@ from django.test import Client
 from django.urls import reverse
 
 from chat import clients
-from chat.asking import Ask
 from chat.clients import files
 from chat.models import ClientRules, Turn
+from chat.requests import Ask
 from gpu_workers.types import Sampling
 from judge.models import Judgement
 from training.models import Checkpoint

@@ -1,0 +1,52 @@
+"""A request for a reply, in the terms that every protocol and page is written as."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpu_workers.types import Sampling
+from training.models import Checkpoint
+
+Message = Mapping[str, Any]
+"""OpenAI's chat shape: role, content, and where there are any tool_calls or tool_call_id."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What is asked, in chat completions' terms: the other protocols are written as this."""
+
+    messages: Sequence[Message]
+    """OpenAI's chat shape, each content one text."""
+    sampling: Sampling
+    checkpoint: Checkpoint
+    """Who is to answer."""
+    protocol: str = "chat"
+    """chat | responses | messages"""
+    tools: Sequence[dict[str, Any]] = ()
+    """[{"type": "function", "function": {"name", "description", "parameters"}}]"""
+    tool_choice: str = "auto"
+    """auto | none | required | =NAME, the one function that must be called"""
+    parallel_tool_calls: bool = True
+    schema: Mapping[str, Any] | bool | None = None
+    """A JSON schema that the reply's text must satisfy."""
+    n: int = 1
+    prefix: str = "chatcmpl-"
+    """How the ids that are given out begin."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """The request's headers, names in lower case, credentials left out."""
+    session_id: str = ""
+    turn_type: str = ""
+    session_done: bool = False
+    """The reference's three, from the header or else from the body."""
+    user: str = ""
+    prompt_cache_key: str = ""
+    previous: str = ""
+    """The completion id that this continues, where the client says so (Responses)."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    learns: bool = True
+    body: bytes = b""
+    """The request as it came, by which a retry is known."""
+    places: Mapping[str, str] = field(default_factory=dict)
+    """Where in the request the messages stand, the reply's schema, and those of the tools, as `tool NAME`."""
