@@ -1,4 +1,4 @@
-"""A request for a reply, whatever protocol it came by: the one way from a door to turns."""
+"""Open the turns that a request asks for: the one way in, for the API's protocols and for pages."""
 
 from __future__ import annotations
 
@@ -6,30 +6,60 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from chat import clients, retries, sessions, turns
 from chat.clients.sorting import Sorted
 from chat.models import ApiKey, Turn
-from chat.requests import Ask
+from chat.requests import Ask, PageSession
+from chat.sessions import Place
 from chat.stories import Story
 from core import stores
 from gpu_workers.schema_keywords import SchemaRefused
 
+UNSORTED = Sorted(kind="")
+"""A page's message: no client dressed it, so no rule file reads it."""
 
-def begin(key: ApiKey, ask: Ask) -> list[Turn]:
+
+def open_turns(asker: ApiKey | PageSession, ask: Ask) -> list[Turn]:
     """Store the request as turns of the session it belongs to, one a choice (`ask.n`), ready to be answered.
 
     A retry gives the turns that it made the first time: opened anew, or `repeated`. Raises what turns.lay_out
-    raises, with the place in the request, retries.KeyReused, and stores.DiskFull where a reply could not be kept;
-    nothing is stored then, no empty session either.
+    raises, with the place in the request, retries.KeyReused, turns.TurnUnfinished where a page asks while a reply is
+    being written, and stores.DiskFull where a reply could not be kept; nothing is stored then, no empty session either.
     """
     stores.check_room()
-    sorted_ = clients.sort(ask)
+    sorted_ = clients.sort(ask) if isinstance(asker, ApiKey) else UNSORTED
+    prompt = lay_out(ask, sorted_)  # before the transaction: tokenising takes long, and others wait for its locks
+    story = Story(prompt.messages, sorted_.client)
     try:
-        prompt = turns.lay_out(
-            ask.messages, sampling=ask.sampling, tools=ask.tools, asked=noted(ask, sorted_)
-        )  # no lock is held
+        with transaction.atomic():
+            if made := find_made(asker, ask, sorted_, prompt):
+                return made
+            return turns.store(
+                find_place(asker, ask, sorted_, story),
+                story,
+                prompt,
+                completion_ids(asker, ask),
+                line=Turn.Line.MAIN if sorted_.is_main else Turn.Line.SIDE,
+                kind=sorted_.kind,
+                rule=sorted_.rule,
+                protocol=ask.protocol,
+                request_key=retries.request_key(ask, sorted_),
+                learns=ask.learns and (asker.learns if isinstance(asker, ApiKey) else True),
+                checkpoint=ask.checkpoint,
+            )
+    except IntegrityError as error:
+        if isinstance(asker, ApiKey):
+            raise
+        # The first message of a session came twice at once: there was no session yet on which the second could wait.
+        raise turns.TurnUnfinished("This message was sent already. Reload the page to see it.") from error
+
+
+def lay_out(ask: Ask, sorted_: Sorted) -> turns.Prompt:
+    """turns.lay_out; a refusal says where in the request its cause stands."""
+    try:
+        return turns.lay_out(ask.messages, sampling=ask.sampling, tools=ask.tools, asked=note_request(ask, sorted_))
     except SchemaRefused as refusal:
         at = ask.places.get(f"tool {refusal.tool}" if refusal.tool else "schema", "")
         refusal.param = ".".join([at, *map(str, refusal.steps)])
@@ -37,35 +67,39 @@ def begin(key: ApiKey, ask: Ask) -> list[Turn]:
     except turns.ReplyBegun as refusal:
         refusal.param = ask.places.get("messages", "messages")
         raise
-    story = Story(ask.messages, sorted_.client)
-    with transaction.atomic():
-        if made := retries.again(key, ask, sorted_, prompt, ask.checkpoint):
-            return made
-        place = sessions.placed(
-            key,
-            story,
-            external_id=sorted_.session,
-            named_by=sorted_.named_by,
-            is_main=sorted_.is_main,
-            previous=ask.previous,
-        )
-        first = f"{ask.prefix}{uuid.uuid4().hex}"
-        return turns.store(
-            place,
-            story,
-            prompt,
-            [first, *(f"{first}.{choice}" for choice in range(1, ask.n))],
-            line=Turn.Line.MAIN if sorted_.is_main else Turn.Line.SIDE,
-            kind=sorted_.kind,
-            rule=sorted_.rule,
-            protocol=ask.protocol,
-            request_key=retries.request_key(ask, sorted_),
-            learns=ask.learns and key.learns,
-            checkpoint=ask.checkpoint,
-        )
 
 
-def noted(ask: Ask, sorted_: Sorted) -> dict[str, Any]:
+def find_made(asker: ApiKey | PageSession, ask: Ask, sorted_: Sorted, prompt: turns.Prompt) -> list[Turn]:
+    """The turns that this request made before; none where it is no retry. Raises retries.KeyReused."""
+    if isinstance(asker, PageSession):
+        return retries.find_sent(asker)
+    return retries.again(asker, ask, sorted_, prompt, ask.checkpoint)
+
+
+def find_place(asker: ApiKey | PageSession, ask: Ask, sorted_: Sorted, story: Story) -> Place:
+    """The session that the request belongs to, locked, and the turn it continues. Raises turns.TurnUnfinished."""
+    if isinstance(asker, PageSession):
+        place = sessions.place_on_page(asker, story)
+        turns.check_answered(place.session)
+        return place
+    return sessions.placed(
+        asker,
+        story,
+        external_id=sorted_.session,
+        named_by=sorted_.named_by,
+        is_main=sorted_.is_main,
+        previous=ask.previous,
+    )
+
+
+def completion_ids(asker: ApiKey | PageSession, ask: Ask) -> list[str]:
+    """One id a choice: the first is the message's own where a page gave it one."""
+    own = asker.completion_id if isinstance(asker, PageSession) else ""
+    first = own or f"{ask.prefix}{uuid.uuid4().hex}"
+    return [first, *(f"{first}.{choice}" for choice in range(1, ask.n))]
+
+
+def note_request(ask: Ask, sorted_: Sorted) -> dict[str, Any]:
     """What else was asked for, as the turn keeps it: nothing that was left out, and of the headers only those that a
     rule looks at, so that rules can be tried on past turns."""
     headers = {name: ask.headers[name][:200] for name in clients.headers() if ask.headers.get(name)}

@@ -27,7 +27,7 @@ FRAME_S = 0.04
 _speaking: set[asyncio.Task[Any]] = set()
 
 
-async def begin(open_turn: Callable[[], Turn], engine: Engine) -> Turn:
+async def open_and_answer(open_turn: Callable[[], Turn], engine: Engine) -> Turn:
     """Open a turn and have the engine answer it. Who asked may leave in between and take their request along: what is
     stored is answered all the same."""
 
@@ -37,10 +37,10 @@ async def begin(open_turn: Callable[[], Turn], engine: Engine) -> Turn:
             start(turn, engine)
         return turn
 
-    beginning = asyncio.create_task(both())
-    _speaking.add(beginning)
-    beginning.add_done_callback(_speaking.discard)
-    return await asyncio.shield(beginning)
+    opening = asyncio.create_task(both())
+    _speaking.add(opening)
+    opening.add_done_callback(_speaking.discard)
+    return await asyncio.shield(opening)
 
 
 def start(turn: Turn, engine: Engine) -> asyncio.Task[None]:

@@ -307,7 +307,7 @@ class Turn(Stateful):
     objects = TurnQuerySet.as_manager()
 
     repeated = False
-    """True on a turn that `turns.open_turn` found instead of opening it: the same message was sent before."""
+    """True on a turn that `asking.open_turns` found in place of opening it: the same message was sent before."""
 
     class Meta:
         ordering = ("position", "created_at")

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.contrib.auth.models import User
+
+from chat.models import Session, Turn
 from gpu_workers.types import Sampling
 from training.models import Checkpoint
 
@@ -23,7 +26,7 @@ class Ask:
     checkpoint: Checkpoint
     """Who is to answer."""
     protocol: str = "chat"
-    """chat | responses | messages"""
+    """chat | responses | messages; empty for a page"""
     tools: Sequence[dict[str, Any]] = ()
     """[{"type": "function", "function": {"name", "description", "parameters"}}]"""
     tool_choice: str = "auto"
@@ -50,3 +53,18 @@ class Ask:
     """The request as it came, by which a retry is known."""
     places: Mapping[str, str] = field(default_factory=dict)
     """Where in the request the messages stand, the reply's schema, and those of the tools, as `tool NAME`."""
+
+
+@dataclass(frozen=True)
+class PageSession:
+    """The session of the page on which a person asks. A door has an API key in its place, and looks for the session."""
+
+    user: User
+    session: Session | None = None
+    """None: the message begins one."""
+    follows: Turn | None = None
+    """The turn that the message continues; None: the one whose history its messages extend, if there is one."""
+    completion_id: str = ""
+    """The message's own, by which one that is sent twice makes one turn; empty: a turn each time."""
+    learns: bool | None = None
+    """Whether a session that begins is on the record; None: as this person's sessions are."""

@@ -20,7 +20,7 @@ from chat.clients.sorting import Sorted
 from chat.deltas import ReplyDelta
 from chat.models import ApiKey, Turn
 from chat.reading import Piece
-from chat.requests import Ask
+from chat.requests import Ask, PageSession
 from chat.sessions import NARROW
 from core.errors import IllegalMove, TalkbackError
 from core.prepared import Prepared
@@ -58,9 +58,12 @@ ANEW: dict[str, Any] = {
 
 
 class KeyReused(TalkbackError):
-    """An Idempotency-Key that stood for another request."""
+    """The client sent an Idempotency-Key that it had sent with another request."""
 
     code, status = "idempotency_key_reused", 409
+
+    def __init__(self) -> None:
+        super().__init__("This Idempotency-Key was used for another request. Send each new request with a new one.")
 
 
 def body_key(ask: Ask, sorted_: Sorted) -> str:
@@ -82,6 +85,19 @@ def is_counted(ask: Ask) -> bool:
     """The client itself says that this is not its first try."""
     count = ask.headers.get("x-stainless-retry-count", "")
     return count.isascii() and count.isdecimal() and count.strip("0") != ""
+
+
+def find_sent(page: PageSession) -> list[Turn]:
+    """The turn that this message of a page made when it was sent before, `repeated`; none where it is new. Call it
+    inside a transaction, which keeps the session locked: of two sendings at once the second finds the first."""
+    sent = Turn.objects.visible_to(page.user)
+    if page.session is not None:
+        sent = sessions.locked(page.session.pk).turns.all()
+    turn = sent.select_related("session").filter(completion_id=page.completion_id).first()
+    if turn is None:
+        return []
+    turn.repeated = True
+    return [turn]
 
 
 def again(key: ApiKey, ask: Ask, sorted_: Sorted, prompt: turns.Prompt, checkpoint: Checkpoint) -> list[Turn]:
@@ -107,7 +123,7 @@ def again(key: ApiKey, ask: Ask, sorted_: Sorted, prompt: turns.Prompt, checkpoi
     if stranded:
         known = SAME.ask(digest, key.pk, since)
     if named and known[0].asked.get("body") not in (None, body_key(ask, sorted_)):
-        raise KeyReused("This Idempotency-Key stood for another request: send a new key with a new request.")
+        raise KeyReused
     newest = known[0]
     if not named:  # the client's own count, or the circumstances, must say that the reply was lost
         lost = [turn for turn in known if turn.status == Turn.Status.CLOSED and not turn.is_whole]

@@ -20,8 +20,8 @@ from django.utils import timezone
 
 from chat import stories
 from chat.clients.sorting import SHARED
-from chat.models import ApiKey, Session, Turn
-from chat.requests import Message
+from chat.models import ApiKey, Consent, Session, Turn
+from chat.requests import Message, PageSession
 from chat.stories import LOOKED_BACK, Story
 from core.errors import TalkbackError
 from core.prepared import Prepared
@@ -80,6 +80,18 @@ def placed(
         return Place(locked(found[0].session_id), found[0] if is_main else None, found[1])
     about = {"client": story.client, "named_by": named_by or "history", "learns": teaches(key)}
     return Place(Session.objects.create(user=key.user, key=key, **about))
+
+
+def place_on_page(page: PageSession, story: Story) -> Place:
+    """Where a page's message belongs: its session, made if need be, locked until the transaction ends, and the turn
+    that it continues."""
+    if page.session is None:
+        learns = Consent.by_default(page.user) if page.learns is None else page.learns
+        return Place(Session.objects.create(user=page.user, learns=learns))
+    session = locked(page.session.pk)
+    if page.follows is None:
+        return within(session, story, by_name=False)
+    return Place(session, page.follows, story.histories.get(page.follows.chain, story.end))
 
 
 def named(key: ApiKey, external_id: str, *, client: str, named_by: str) -> Session:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -19,7 +18,6 @@ from chat.rendering import Overlong, Renderer
 from chat.requests import Message
 from chat.sessions import Place
 from chat.stories import Story
-from core import stores
 from core.errors import TalkbackError
 from core.prepared import Prepared, insert, update
 from core.visible import visible
@@ -84,7 +82,7 @@ class Prompt:
 def lay_out(
     messages: Sequence[Message],
     *,
-    sampling: Sampling | None = None,
+    sampling: Sampling,
     tools: Sequence[dict[str, Any]] = (),
     asked: Mapping[str, Any] | None = None,
 ) -> Prompt:
@@ -103,54 +101,16 @@ def lay_out(
     except Overlong as much:
         raise ContextTooLong(window, much.tokens + 1) from None
     room = window - len(prompt_ids)
-    sampling = sampling or Sampling(max_new_tokens=MAX_NEW_TOKENS)
     drawn = asdict(sampling) | {"max_new_tokens": min(sampling.max_new_tokens, room)} | form.sampling
     drawn["stop"] = [*sampling.stop, *form.stop]
     return Prompt(given, list(tools), prompt_ids, drawn, dict(asked or {}) | form.asked)
 
 
-def open_turn(
-    session: Session,
-    messages: Sequence[Message],
-    *,
-    sampling: Sampling | None = None,
-    tools: Sequence[dict[str, Any]] = (),
-    follows: Turn | None = None,
-    line: str = Turn.Line.MAIN,
-    learns: bool = True,
-    completion_id: str | None = None,
-    checkpoint: Checkpoint | None = None,
-    alone: bool = False,
-) -> Turn:
-    """Store what was said, before anything is generated, and have the live checkpoint of its person's line answer it.
-
-    The turn this continues (`follows`, or the one whose history the messages extend) is observed. Asking again
-    with the same `completion_id` gives the turn that is there already, `repeated`. `alone` refuses a second reply
-    while one is being written. Raises ContextTooLong, MessagesRefused, NothingSaid, ReplyBegun, TurnUnfinished, or
-    stores.DiskFull where a reply could not be kept; nothing is stored then.
-    """
-    stores.check_room()
-    prompt = lay_out(messages, sampling=sampling, tools=tools)
-    completion_id = completion_id or f"chatcmpl-{uuid.uuid4().hex}"
-    with transaction.atomic():
-        held = sessions.locked(session.pk)  # turns of one session queue here
-        if there := session.turns.filter(completion_id=completion_id).first():
-            there.repeated = True
-            return there
-        if alone:
-            writers.close_stranded(session.turns.all())
-            if session.turns.filter(status=Turn.Status.ANSWERING).exists():
-                raise TurnUnfinished("The last reply is still being written: stop it, or wait for its end.")
-        story = Story(prompt.messages, session.client)
-        if follows is not None:
-            place = Place(held, follows, story.histories.get(follows.chain, story.end))
-        else:
-            place = sessions.within(held, story, by_name=False) if line == Turn.Line.MAIN else Place(held)
-        (turn,) = store(place, story, prompt, [completion_id], line=line, learns=learns, checkpoint=checkpoint)
-    for name in ("active_at", "closed_at", "title"):
-        setattr(session, name, getattr(held, name))
-    turn.session = session
-    return turn
+def check_answered(session: Session) -> None:
+    """Raises TurnUnfinished while a reply of this session is being written. The caller has locked the session."""
+    writers.close_stranded(session.turns.all())
+    if session.turns.filter(status=Turn.Status.ANSWERING).exists():
+        raise TurnUnfinished("The last reply is still being written: stop it, or wait for its end.")
 
 
 def store(
@@ -159,6 +119,7 @@ def store(
     prompt: Prompt,
     completion_ids: Sequence[str],
     *,
+    checkpoint: Checkpoint,
     line: str = Turn.Line.MAIN,
     **fields: Any,
 ) -> list[Turn]:
@@ -171,8 +132,7 @@ def store(
     asked = prompt.asked
     if line == Turn.Line.MAIN:
         asked = asked | happening(place, story, [turn for turn in newest if turn.line == Turn.Line.MAIN])
-    live = fields.get("checkpoint") or Checkpoint.for_user(session.user_id)
-    fields["checkpoint"] = trials.answering(live, session.user_id, session.pk)
+    fields["checkpoint"] = trials.answering(checkpoint, session.user_id, session.pk)
     # Said off the record, it stays so; and the key may serve only since it was let in.
     is_served_only = bool(newest) and newest[0].key_learns is False  # type: ignore[attr-defined]
     fields["learns"] = fields.get("learns", True) and session.learns and not is_served_only

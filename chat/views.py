@@ -12,7 +12,6 @@ from asgiref.sync import sync_to_async
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import AnonymousUser, User
-from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 from django.forms import Form
 from django.http import Http404, HttpRequest, HttpResponse
@@ -23,10 +22,15 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from chat import live, replies, signals, stories, turns
+from chat import asking, live, replies, stories, turns
 from chat.forms import MessageForm, TitleForm
 from chat.models import Consent, Session, Turn
+from chat.requests import Ask, Message, PageSession
 from core import stores
 from gpu_workers import engines
+from gpu_workers.types import Sampling
+from training import taints
+from training.models import Checkpoint
 
 LISTED = 100
 """How many conversations the side list shows at once; the others are asked for."""
@@ -103,7 +107,7 @@ async def say(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
 
 async def say_in(request: HttpRequest, user: User | AnonymousUser, session: Session | None, form: Form) -> HttpResponse:
     try:
-        turn = await live.begin(lambda: opened(user, session, **form.cleaned_data), engines.policy())
+        turn = await live.open_and_answer(lambda: open_message(user, session, **form.cleaned_data), engines.policy())
     except Exception as error:
         if (failure := stores.name_failure(error)) is None:
             raise
@@ -121,7 +125,7 @@ async def again(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     user = await request.auser()
     old = await sync_to_async(get_object_or_404)(Turn.objects.visible_to(user).select_related("session"), pk=pk)
     try:
-        turn = await live.begin(lambda: retried(old), engines.policy())
+        turn = await live.open_and_answer(lambda: retry_reply(user, old), engines.policy())
     except Exception as error:
         if (failure := stores.name_failure(error)) is None:
             raise
@@ -168,41 +172,37 @@ def delete(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     return redirect("chat:home")
 
 
-def opened(
+def open_message(
     user: Any, session: Session | None, *, text: str, message_id: uuid.UUID, off_record: bool | None = None
 ) -> Turn:
     """The turn this message makes, or made when it was sent before. `message_id` comes with the page. `off_record`
-    says how a new conversation begins; None: as this person's conversations do."""
-    completion_id = f"chatcmpl-{message_id.hex}"
-    if session is None:
-        before = Turn.objects.visible_to(user).select_related("session").filter(completion_id=completion_id).first()
-        if before is not None:
-            before.repeated = True
-            return before
-    try:
-        with transaction.atomic():
-            if session is None:
-                learns = Consent.by_default(user) if off_record is None else not off_record
-                session = Session.objects.create(user=user, learns=learns)
-            follows = newest(session)
-            messages = [*spoken(follows), {"role": "user", "content": text}]
-            return turns.open_turn(session, messages, follows=follows, completion_id=completion_id, alone=True)
-    except IntegrityError as error:
-        raise turns.TurnUnfinished("This message was sent already. Reload the page to see it.") from error
+    says how a new session begins; None: as this person's sessions do."""
+    last = newest(session) if session is not None else None
+    learns = None if off_record is None else not off_record
+    page = PageSession(user, session, last, f"chatcmpl-{message_id.hex}", learns)
+    return ask_on_page(page, [*history_with(last), {"role": "user", "content": text}])
 
 
-def retried(old: Turn) -> Turn:
+def retry_reply(user: Any, old: Turn) -> Turn:
+    """Another turn on the same messages. Raises turns.TurnUnfinished where a newer reply follows."""
     last = newest(old.session)
     if last is None or last.pk != old.pk:
         raise turns.TurnUnfinished("Only the newest reply can be tried again.")
-    return turns.open_turn(old.session, old.messages, follows=old.follows, alone=True)
+    return ask_on_page(PageSession(user, old.session, old.follows), old.messages)
+
+
+def ask_on_page(page: PageSession, messages: Sequence[Message]) -> Turn:
+    """Ask as an API's client does, with the page's own session, and the live checkpoint of its person's line."""
+    sampling, checkpoint = Sampling(max_new_tokens=turns.MAX_NEW_TOKENS), Checkpoint.for_user(page.user)
+    (turn,) = asking.open_turns(page, Ask(messages, sampling, checkpoint, protocol=""))
+    return turn
 
 
 def newest(session: Session) -> Turn | None:
     return session.turns.order_by("-position").first()
 
 
-def spoken(turn: Turn | None) -> list[dict[str, Any]]:
+def history_with(turn: Turn | None) -> list[dict[str, Any]]:
     """The conversation up to and with this turn, as the next request's history."""
     if turn is None:
         return []

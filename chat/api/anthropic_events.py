@@ -135,7 +135,7 @@ class MessageEvents:
         self._cached = 0
         self._spoke_at = monotonic()
 
-    def begin(self) -> bytes:
+    def start(self) -> bytes:
         return named({"type": "message_start", "message": opening(self._turn)}) + PING
 
     def piece(self, choice: int, spoken: ReplyDelta) -> bytes:

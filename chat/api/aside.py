@@ -1,4 +1,4 @@
-"""Operations whose work with the database is one piece: the key is let in, and turns are begun, in one go to a thread.
+"""Operations whose work with the database is one piece: the key is let in, and turns are opened, in one go to a thread.
 
 Bodies are read there as well: large ones beside the event loop, which all replies share.
 """
@@ -29,31 +29,31 @@ View = TypeVar("View", bound=Callable[..., Any])
 
 
 class Aside(AsyncOperation):
-    """ninja's own, but for the thread in which a large body is parsed and validated, and for views that `begin` turns:
-    there the operation lets the key in itself, in the same go to the database that begins them. The view is called when
+    """ninja's own, but for the thread in which a large body is parsed and validated, and for views that open turns:
+    there the operation lets the key in itself, in the same go to the database that opens them. The view is called when
     that is done, so no view can leave the key out. Who has no key hears of that before anything else.
     """
 
     async def run(self, request: HttpRequest, **path: Any) -> HttpResponseBase:  # type: ignore[override]
-        begin: Callable[..., list[Turn]] | None = getattr(self.view_func, "begin", None)
-        if begin is None and (refusal := await self._run_checks(request)):
+        open_turns: Callable[..., list[Turn]] | None = getattr(self.view_func, "open_turns", None)
+        if open_turns is None and (refusal := await self._run_checks(request)):
             return refusal
         try:
             response = self.api.create_temporal_response(request)
             let_in = partial(self.let_in, request)
             if is_large(request):
-                if begin is not None:
+                if open_turns is not None:
                     await threads.call(let_in)
                 values = await asyncio.to_thread(self._get_values, request, path, response)
             else:
                 try:
                     values = self._get_values(request, path, response)
                 except Exception:
-                    if begin is not None:
+                    if open_turns is not None:
                         await threads.call(let_in)
                     raise
-            if begin is not None:
-                request.turns = await streaming.begun(partial(self.begin, begin, request, values))  # type: ignore[attr-defined]
+            if open_turns is not None:
+                request.turns = await streaming.open_or_close(partial(self.open, open_turns, request, values))  # type: ignore[attr-defined]
             return self._result_to_response(request, await self.view_func(request, **values), response)
         except Exception as failure:
             return self.api.on_exception(request, failure)
@@ -61,9 +61,9 @@ class Aside(AsyncOperation):
             if is_large(request):
                 memory.trim_soon()
 
-    def begin(self, begin: Callable[..., list[Turn]], request: HttpRequest, values: dict[str, Any]) -> list[Turn]:
+    def open(self, open_turns: Callable[..., list[Turn]], request: HttpRequest, values: dict[str, Any]) -> list[Turn]:
         self.let_in(request)
-        return begin(request, **values)
+        return open_turns(request, **values)
 
     def let_in(self, request: HttpRequest) -> None:
         """Let the request's key in, once. Raises what Bearer raises."""
@@ -71,7 +71,7 @@ class Aside(AsyncOperation):
             return
         (door,) = self.auth_callbacks
         if not isinstance(door, Bearer):
-            raise TypeError(f"{self.path} begins turns, and needs a Bearer to let keys in")
+            raise TypeError(f"{self.path} opens turns, and needs a Bearer to let keys in")
         request.auth = door.let_in(request, *given(request))  # type: ignore[attr-defined]  # as ninja does
 
 
@@ -83,19 +83,19 @@ class Router(ninja.Router):
         view_func._ninja_operation.__class__ = Aside  # type: ignore[attr-defined]
 
 
-def begins(begin: Callable[..., list[Turn]]) -> Callable[[View], View]:
-    """Have the operation of a view call `begin(request, **values)` in a thread for database work, with the key let in;
-    the view asks turns_of() for what that begins. A reader that leaves meanwhile leaves no turn behind."""
+def opens(open_turns: Callable[..., list[Turn]]) -> Callable[[View], View]:
+    """Have a view's operation call `open_turns(request, **values)` in a thread for database work, with the key let in;
+    the view asks turns_of() for them. A reader that leaves meanwhile leaves no turn behind."""
 
     def marked(view: View) -> View:
-        view.begin = begin  # type: ignore[attr-defined]
+        view.open_turns = open_turns  # type: ignore[attr-defined]
         return view
 
     return marked
 
 
 def turns_of(request: HttpRequest) -> list[Turn]:
-    """The turns that were begun for this request."""
+    """The turns that were opened for this request."""
     turns: list[Turn] = request.turns  # type: ignore[attr-defined]
     return turns
 

@@ -67,7 +67,7 @@ class Chunks:
         opened = quoted(self.head)[:-1]
         self._openings = [f'data: {opened},"choices":[{{"index":{choice},"delta":' for choice in range(len(turns))]
 
-    def begin(self) -> bytes:
+    def start(self) -> bytes:
         return b"".join(self._chunk(n, '{"role":"assistant","content":""}') for n in range(len(self.turns)))
 
     def piece(self, choice: int, spoken: ReplyDelta) -> bytes:

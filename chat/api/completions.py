@@ -9,7 +9,7 @@ from chat import asking
 from chat.api import streaming
 from chat.api.access import Bearer, key_of
 from chat.api.addressing import addressed
-from chat.api.aside import Router, begins, turns_of
+from chat.api.aside import Router, opens, turns_of
 from chat.api.catalog import chosen
 from chat.api.chunks import Chunks, answer, counts
 from chat.api.request import ChatRequest
@@ -19,10 +19,10 @@ from chat.models import Turn
 router = Router(auth=Bearer(), tags=["chat"])
 
 
-def begin(request: HttpRequest, body: ChatRequest) -> list[Turn]:
+def open_turns(request: HttpRequest, body: ChatRequest) -> list[Turn]:
     """Store the request as turns of the session it belongs to."""
     key = key_of(request)
-    return asking.begin(key, body.ask(request, chosen(body.model or "", key)))
+    return asking.open_turns(key, body.ask(request, chosen(body.model or "", key)))
 
 
 @router.post(
@@ -32,7 +32,7 @@ def begin(request: HttpRequest, body: ChatRequest) -> list[Turn]:
     by_alias=True,
     openapi_extra=STREAMED,
 )
-@begins(begin)
+@opens(open_turns)
 async def complete(request: HttpRequest, body: ChatRequest) -> HttpResponseBase:
     """Answer as OpenAI does. `model` in the answer is name@number: the checkpoint that wrote it.
 

@@ -19,7 +19,7 @@ from chat.api import streaming
 from chat.api.access import Bearer, key_of
 from chat.api.addressing import Addressed, addressed
 from chat.api.anthropic_events import PING, MessageEvents, answer
-from chat.api.aside import Router, begins, turns_of
+from chat.api.aside import Router, opens, turns_of
 from chat.api.catalog import chosen
 from chat.api.protocol_shapes import MessageAnswer, TokensCounted, events_of
 from chat.api.request import MOST_TOOLS, Schema, as_text
@@ -319,10 +319,10 @@ def conversation(user_id: str) -> str:
 router = Router(auth=Bearer(), tags=["chat"])
 
 
-def begin(request: HttpRequest, body: AnthropicRequest) -> list[Turn]:
+def open_turns(request: HttpRequest, body: AnthropicRequest) -> list[Turn]:
     """Store the request as a turn of the session it belongs to."""
     key = key_of(request)
-    return asking.begin(key, body.ask(request, key))
+    return asking.open_turns(key, body.ask(request, key))
 
 
 @router.post(
@@ -331,7 +331,7 @@ def begin(request: HttpRequest, body: AnthropicRequest) -> list[Turn]:
     response=MessageAnswer,
     openapi_extra=events_of("its events, as Anthropic names them.", PING),
 )
-@begins(begin)
+@opens(open_turns)
 async def create(request: HttpRequest, body: AnthropicRequest) -> HttpResponseBase:
     """Answer as Anthropic does. `model` in the answer is name@number: the checkpoint that wrote it.
 

@@ -74,7 +74,7 @@ class ResponseEvents:
         self._before = ""
         self._where: dict[str, Any] = {}  # the open item's place, in each of its events
 
-    def begin(self) -> bytes:
+    def start(self) -> bytes:
         return self._whole("created", "in_progress") + self._whole("in_progress", "in_progress")
 
     def heard(self, choice: int, spoken: ReplyDelta) -> None:

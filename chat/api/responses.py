@@ -14,7 +14,7 @@ from chat import asking, replies, turns
 from chat.api import response_items, streaming
 from chat.api.access import Bearer, key_of
 from chat.api.addressing import Addressed, addressed
-from chat.api.aside import Router, begins, turns_of
+from chat.api.aside import Router, opens, turns_of
 from chat.api.catalog import chosen
 from chat.api.protocol_shapes import ResponseAnswer, events_of
 from chat.api.request import MOST_TOOLS, NAME, Schema
@@ -341,10 +341,10 @@ def answer(turn: Turn, echo: Mapping[str, Any], *, summed_up: bool = False, thin
 router = Router(auth=Bearer(), tags=["chat"])
 
 
-def begin(request: HttpRequest, body: ResponsesRequest) -> list[Turn]:
+def open_turns(request: HttpRequest, body: ResponsesRequest) -> list[Turn]:
     """Store the request as a turn of the session it belongs to."""
     key = key_of(request)
-    return asking.begin(key, body.ask(request, key))
+    return asking.open_turns(key, body.ask(request, key))
 
 
 @router.post(
@@ -353,7 +353,7 @@ def begin(request: HttpRequest, body: ResponsesRequest) -> list[Turn]:
     response=ResponseAnswer,
     openapi_extra=events_of("its events, as OpenAI names them.", EXAMPLE),
 )
-@begins(begin)
+@opens(open_turns)
 async def create(request: HttpRequest, body: ResponsesRequest) -> HttpResponseBase:
     """Answer as OpenAI does. `model` in the answer is name@number: the checkpoint that wrote it.
 

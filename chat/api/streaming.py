@@ -30,7 +30,7 @@ class Encoder(Protocol):
     holds: bool
     """Tool calls come whole, or as text where they break."""
 
-    def begin(self) -> bytes:
+    def start(self) -> bytes:
         """Before anything was said."""
 
     def piece(self, choice: int, spoken: ReplyDelta) -> bytes:
@@ -48,20 +48,21 @@ def named(content: Mapping[str, Any]) -> bytes:
     return f"event: {content['type']}\ndata: {json.dumps(content)}\n\n".encode()
 
 
-async def begun(begin: Callable[[], list[Turn]]) -> list[Turn]:
-    """`begin()`, off the event loop. A reader that leaves meanwhile leaves no turn behind that waits for a reply."""
-    beginning = threads.call(begin)
+async def open_or_close(open_turns: Callable[[], list[Turn]]) -> list[Turn]:
+    """Call `open_turns` off the event loop. Of a reader that leaves meanwhile the turns are closed: no reply to them is
+    waited for."""
+    opening = threads.call(open_turns)
     try:
-        return await asyncio.shield(beginning)
+        return await asyncio.shield(opening)
     except asyncio.CancelledError:
-        await threads.call(partial(forsake, await beginning))
+        await threads.call(partial(close_unanswered, await opening))
         raise
 
 
 async def leave(turns: Sequence[Turn]) -> None:
-    """`forsake`, off the event loop; what no database takes now is closed later."""
+    """`close_unanswered`, off the event loop; what no database takes now is closed later."""
     try:
-        await asyncio.shield(threads.call(partial(forsake, turns)))
+        await asyncio.shield(threads.call(partial(close_unanswered, turns)))
     except Exception as error:
         if stores.name_failure(error) is None:
             raise
@@ -70,8 +71,8 @@ async def leave(turns: Sequence[Turn]) -> None:
                 replies.close_later(turn, {"text": ""}, error)
 
 
-def forsake(turns: Sequence[Turn]) -> None:
-    """No reader waits for these replies any more: those that were never begun are closed, as a reply closes itself.
+def close_unanswered(turns: Sequence[Turn]) -> None:
+    """Close the turns whose reader left before their reply was begun; one that was begun closes itself.
     One that is `repeated` belongs to the request that came first."""
     for turn in turns:
         if not turn.repeated:
@@ -94,12 +95,12 @@ async def events(turns: Sequence[Turn], encoder: Encoder, *, done: bool = False)
     """The replies as events, behind an empty one that says that they have begun. A reader who leaves closes this."""
     begun = ended = False
     try:
-        async with aclosing(spoken(turns, holds=encoder.holds)) as pieces:
+        async with aclosing(merge_replies(turns, holds=encoder.holds)) as pieces:
             async for choice, piece in pieces:  # the first comes within a beat, if only to say that nothing has come
                 if not begun:
                     begun = True
                     yield b""
-                    yield encoder.begin()
+                    yield encoder.start()
                 if said := encoder.piece(choice, piece):
                     yield said
         ended = True
@@ -130,7 +131,7 @@ async def whole(
     raises. A reader that leaves cancels this: the engine stops."""
     ended = False
     try:
-        async with aclosing(spoken(turns, holds=True)) as pieces:
+        async with aclosing(merge_replies(turns, holds=True)) as pieces:
             async for choice, piece in pieces:
                 if heard is not None:
                     heard(choice, piece)
@@ -151,8 +152,9 @@ async def kept(turns: Sequence[Turn]) -> list[Turn]:
     return [found.get(turn.pk, turn) for turn in turns]
 
 
-async def spoken(turns: Sequence[Turn], *, holds: bool) -> AsyncGenerator[tuple[int, ReplyDelta], None]:
-    """What is said to each turn, with the number of its choice, as it comes. One that fails ends them all."""
+async def merge_replies(turns: Sequence[Turn], *, holds: bool) -> AsyncGenerator[tuple[int, ReplyDelta], None]:
+    """Answer each turn, and give the pieces of all replies as they come, each with the number of its choice. One that
+    fails ends them all."""
     if len(turns) == 1:
         async with aclosing(replies.reply(turns[0], engines.policy(), holds=holds)) as pieces:
             async for piece in pieces:

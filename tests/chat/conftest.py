@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from time import monotonic
 from typing import Any
 
@@ -15,8 +15,11 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user_model
 from django.test import AsyncClient
 
-from chat import replies, turns
+from chat import asking, replies, turns
 from chat.models import ApiKey, Session, Turn
+from chat.requests import Ask, Message, PageSession
+from gpu_workers.types import Sampling
+from training.models import Checkpoint
 
 
 @pytest.fixture(autouse=True)
@@ -110,4 +113,21 @@ async def until(claim: Callable[[], Awaitable[bool]], what: str, within_s: float
         await asyncio.sleep(0.01)
 
 
-open_turn = sync_to_async(turns.open_turn)
+def ask_in(
+    session: Session,
+    messages: Sequence[Message],
+    *,
+    follows: Turn | None = None,
+    sampling: Sampling | None = None,
+    checkpoint: Checkpoint | None = None,
+    completion_id: str = "",
+) -> Turn:
+    """The turn that a page opens when its person asks this in the session."""
+    sampling = sampling or Sampling(max_new_tokens=turns.MAX_NEW_TOKENS)
+    checkpoint = checkpoint or Checkpoint.for_user(session.user_id)
+    page = PageSession(session.user, session, follows, completion_id)
+    (turn,) = asking.open_turns(page, Ask(messages, sampling, checkpoint, protocol=""))
+    return turn
+
+
+open_turn = sync_to_async(ask_in)

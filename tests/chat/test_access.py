@@ -121,13 +121,13 @@ def forgetful() -> NinjaAPI:
     router = aside.Router(auth=access.Bearer())
     reached: list[str] = []
 
-    def begin(request: HttpRequest) -> list[Turn]:
-        reached.append("begin")
+    def open_turns(request: HttpRequest) -> list[Turn]:
+        reached.append("open")
         return []
 
-    @router.post("/begins")
-    @aside.begins(begin)
-    async def begins(request: HttpRequest) -> dict[str, str]:
+    @router.post("/opens")
+    @aside.opens(open_turns)
+    async def opens(request: HttpRequest) -> dict[str, str]:
         reached.append("view")
         return {}
 
@@ -148,7 +148,7 @@ def bound(api: NinjaAPI) -> list[Operation]:
     return [operation for view in views for operation in view.operations]
 
 
-@pytest.mark.parametrize("path", ["/begins", "/plain"])
+@pytest.mark.parametrize("path", ["/opens", "/plain"])
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer tb-nonsense"}])
 async def test_a_view_that_forgets_the_key_lets_no_request_in(key, path, headers):
     api = forgetful()
@@ -163,18 +163,18 @@ async def test_a_view_that_forgets_the_key_lets_no_request_in(key, path, headers
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/messages"])
-async def test_the_key_is_let_in_and_turns_are_begun_in_one_go_to_the_database(
+async def test_the_key_is_let_in_and_turns_are_opened_in_one_go_to_the_database(
     async_client, key, engine, monkeypatch, path
 ):
     goes: list[list[str]] = []
-    call, let_in, begin = threads.call, access.Bearer.let_in, asking.begin
+    call, let_in, open_turns = threads.call, access.Bearer.let_in, asking.open_turns
 
     def noted(name: str, work):
         return lambda *args: goes[-1].append(name) or work(*args)
 
     monkeypatch.setattr(threads, "call", lambda work: goes.append([]) or call(work))
     monkeypatch.setattr(access.Bearer, "let_in", noted("key", let_in))
-    monkeypatch.setattr(asking, "begin", noted("turns", begin))
+    monkeypatch.setattr(asking, "open_turns", noted("turns", open_turns))
     headers = {"Authorization": f"Bearer {key.secret}"}
     answer = await async_client.post(path, json.dumps(HI | {"input": "Hi"}), "application/json", headers=headers)
 
@@ -190,11 +190,11 @@ def test_every_operation_of_the_api_has_a_door():
     assert {tuple(map(type, operation.auth_callbacks)) for operation in bound(api)} == {(access.Bearer,)}
 
 
-async def test_an_operation_that_begins_turns_without_a_bearer_is_closed():
+async def test_an_operation_that_opens_turns_without_a_bearer_is_closed():
     api = forgetful()
     for operation in bound(api):
         operation.auth_callbacks = [lambda request: True]
-    answer = await TestAsyncClient(api).post("/begins")
+    answer = await TestAsyncClient(api).post("/opens")
     assert answer.status_code == 500
     assert api.reached == []
 

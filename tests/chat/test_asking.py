@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
+import uuid
 from datetime import timedelta
 
 import pytest
@@ -14,7 +16,7 @@ from django.utils import timezone
 from chat import asking, corrections, replies, retries, sessions, turns
 from chat.api import streaming
 from chat.models import ApiKey, Session, Turn
-from chat.requests import Ask
+from chat.requests import Ask, PageSession
 from chat.retries import KeyReused
 from gpu_workers.types import Sampling
 from tests.chat.conftest import assistant, reply_to, until, user
@@ -30,7 +32,7 @@ def begin(key, messages=HI, body=b"hi", n=1, **about):
     headers = about.pop("headers", {})
     about.setdefault("session_id", "s1")
     asked = Ask(messages, Sampling(), Checkpoint.live(), n=n, body=body, headers=headers, **about)
-    made = asking.begin(key, asked)
+    made = asking.open_turns(key, asked)
     return made if n > 1 else made[0]
 
 
@@ -45,6 +47,55 @@ def ended(turn, text="Hello.", reason="stop"):
 
 def more(text, words="And now?"):
     return [*HI, assistant(text), user(words)]
+
+
+# one way in
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+@pytest.mark.parametrize("path", ["/chats/", "/v1/chat/completions"])
+async def test_a_page_and_a_door_open_turns_by_the_same_function(page, key, engine, monkeypatch, path):
+    asked = []
+    monkeypatch.setattr(asking, "open_turns", lambda asker, ask: asked.append((asker, ask)) or refuse())
+
+    def refuse():
+        raise turns.NothingSaid("Not today.")
+
+    headers = {"Authorization": f"Bearer {key.secret}"}
+    body = json.dumps({"messages": HI})
+    message = {"text": "Hi", "message_id": str(uuid.uuid4())}
+    told = await (
+        page.post(path, message) if path == "/chats/" else page.post(path, body, "application/json", headers=headers)
+    )
+    assert (told.status_code, "Not today." in told.content.decode()) == (400, True)
+    ((asker, ask),) = asked
+    assert isinstance(ask, Ask)
+    assert isinstance(asker, PageSession if path == "/chats/" else ApiKey)
+
+
+def test_a_page_and_a_door_open_the_same_turn(key, ana):
+    sampling = Sampling(max_new_tokens=turns.MAX_NEW_TOKENS)
+    ask = Ask(HI, sampling, Checkpoint.for_user(ana))
+    made = [asking.open_turns(asker, ask)[0] for asker in (key, PageSession(ana))]
+
+    of_door, of_page = ((turn.messages, turn.prompt_ids, turn.sampling, turn.checkpoint_id, turn.line) for turn in made)
+    assert of_door == of_page
+    assert [turn.session.key_id for turn in made] == [key.pk, None]
+
+
+@pytest.mark.parametrize("asked_by", ["page", "key"])
+def test_what_was_refused_leaves_no_empty_session(key, ana, asked_by):
+    asker = PageSession(ana) if asked_by == "page" else key
+    with pytest.raises(turns.ContextTooLong):
+        asking.open_turns(asker, Ask([user("word " * 3000)], Sampling(), Checkpoint.live()))
+    assert not Session.objects.exists()
+
+
+def test_a_first_message_that_was_sent_before_is_found_without_its_session(ana):
+    ask = Ask(HI, Sampling(), Checkpoint.live(), protocol="")
+    first, second = (asking.open_turns(PageSession(ana, completion_id="chatcmpl-1"), ask)[0] for _ in range(2))
+    assert (second.pk, second.session_id, first.repeated, second.repeated) == (first.pk, first.session_id, False, True)
+    assert Session.objects.count() == 1
 
 
 # retries

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from chat import beats
 from chat.beats import Writing
-from chat.models import Turn
+from chat.models import Session, Turn
 from tests.chat.conftest import open_turn, until, user
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
@@ -20,9 +20,9 @@ HI = [user("Say hello")]
 
 
 @pytest.fixture
-async def two(session, engine):
+async def two(ana, engine):
     """Two turns whose last sign of life was long ago."""
-    turns = [await open_turn(session, HI), await open_turn(session, [user("And again")])]
+    turns = [await open_turn(await Session.objects.acreate(user=ana), HI) for _ in range(2)]
     await Turn.objects.all().aupdate(moved_at=timezone.now() - timedelta(hours=1))
     return turns
 

@@ -14,7 +14,7 @@ from chat.api.wire import storable as storable_body
 from chat.clients import files, sorting
 from chat.models import Turn
 from chat.rendering import Renderer
-from gpu_workers.types import storable
+from gpu_workers.types import Sampling, storable
 from tests.chat.conftest import assistant, user
 from webapp.bodies import MOST_VALUES, check_count
 from webapp.errors import RequestTooLarge
@@ -114,7 +114,7 @@ def test_the_number_of_tokens_is_exact_where_the_prompt_is_about_as_long_as_the_
     renderer = Renderer(tiny_model)
     said = [user("word " * 2100)]
     with pytest.raises(turns.ContextTooLong) as refusal:
-        turns.lay_out(said)
+        turns.lay_out(said, sampling=Sampling())
     assert refusal.value.asked == len(renderer.prompt_ids(said)) + 1
 
 

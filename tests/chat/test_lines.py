@@ -8,8 +8,8 @@ from asgiref.sync import sync_to_async
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from chat import turns
 from chat.models import ApiKey, Session
+from tests.chat.conftest import ask_in
 from training.models import SHARED, Checkpoint, Line, Member
 from webapp.console.keys import KeyForm
 
@@ -62,7 +62,7 @@ async def test_the_browser_is_answered_by_the_line_of_whose_chat_it_is(ana, ben,
     await weights(ana, ben)
     for who, number in ((ana, 3), (ben, 5)):
         session = await Session.objects.acreate(user=who)
-        turn = await sync_to_async(turns.open_turn)(session, HI["messages"])
+        turn = await sync_to_async(ask_in)(session, HI["messages"])
         assert turn.checkpoint.number == number
 
 
@@ -104,7 +104,7 @@ def test_a_line_costs_a_new_turn_no_query_more(ana):
     def asked():
 
         with CaptureQueriesContext(connection) as caught:
-            turns.open_turn(Session.objects.create(user=ana), HI["messages"])
+            ask_in(Session.objects.create(user=ana), HI["messages"])
         return len(caught)
 
     asked()

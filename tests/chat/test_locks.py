@@ -152,7 +152,7 @@ def test_what_is_no_retry_after_all_holds_no_session_but_its_own(key, beside, mo
         checkpoint=Checkpoint.live(),
         body=b"the same",
     )
-    (before,) = asking.begin(key, ask)
+    (before,) = asking.open_turns(key, ask)
     before.move(Turn.Status.CLOSED, finish_reason="abort")
     writing(before.session, 1)  # another turn since: the same once more is no retry
     free = []
@@ -163,7 +163,7 @@ def test_what_is_no_retry_after_all_holds_no_session_but_its_own(key, beside, mo
 
     real = sessions.placed
     monkeypatch.setattr(sessions, "placed", placed)
-    (anew,) = asking.begin(key, ask)
+    (anew,) = asking.open_turns(key, ask)
     assert anew.pk != before.pk
     assert free == [True]
 

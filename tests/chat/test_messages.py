@@ -119,7 +119,7 @@ def turn_of(**fields: Any) -> Turn:
 
 def events(turn: Turn, *spoken: ReplyDelta) -> list[dict[str, Any]]:
     encoder = MessageEvents(turn)
-    return told([encoder.begin(), *(encoder.piece(0, one) for one in spoken), encoder.end()])
+    return told([encoder.start(), *(encoder.piece(0, one) for one in spoken), encoder.end()])
 
 
 def told(sent: Iterable[bytes]) -> list[dict[str, Any]]:
@@ -184,7 +184,7 @@ def test_a_stream_adds_up_to_the_whole_answer():
 
 def test_waiting_is_a_ping_and_an_empty_reply_has_no_blocks():
     encoder = MessageEvents(turn_of())
-    encoder.begin()
+    encoder.start()
     assert encoder.piece(0, ReplyDelta()) == PING
     assert [event["type"] for event in told([encoder.end()])] == ["message_delta", "message_stop"]
 

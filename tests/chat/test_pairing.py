@@ -227,7 +227,7 @@ class World:
             messages, about = client.written(client.path, [HEARTBEAT]), {}
         elif client.kind == "named":
             messages, about = client.written(client.path, [user("A title, please")]), {"turn_type": "side"}
-        (turn,) = asking.begin(key, client.ask(messages, b"side %d" % next(self.number), **about))
+        (turn,) = asking.open_turns(key, client.ask(messages, b"side %d" % next(self.number), **about))
         self.housekeeping.append(turn)
         finished(turn, {"role": "assistant", "content": self.choose(("OK.", "A title"))})
 
@@ -256,7 +256,7 @@ class World:
         assert failed is not None
         counted = self.choose((True, False))
         ask = replace(failed.ask, headers=failed.ask.headers | {"x-stainless-retry-count": "1"} if counted else {})
-        turns = asking.begin(key, ask)
+        turns = asking.open_turns(key, ask)
         assert [turn.pk for turn in turns] == [turn.pk for turn in failed.turns]
         client.pending.append(replace(failed, turns=turns))
 
@@ -267,7 +267,7 @@ class World:
         messages = client.written(path, said)
         n = self.choose((1, 1, 1, 2)) if client.kind != "openclaw" else 1
         ask = client.ask(messages, b"request %d" % next(self.number), n=n)
-        turns = asking.begin(key, ask)
+        turns = asking.open_turns(key, ask)
         assert [turn.line for turn in turns] == [Turn.Line.MAIN] * n
         client.failed = None
         client.pending.append(Pending(ask, turns, said, path))

@@ -139,7 +139,7 @@ def turn_of(**fields: Any) -> Turn:
 def test_a_stream_adds_up_to_the_whole_answer(summed_up):
     kept, echo = turn_of(), {"metadata": {}}
     encoder = ResponseEvents(kept, echo, summed_up=summed_up)
-    sent = told([encoder.begin(), *(encoder.piece(0, one) for one in REPLY), encoder.end()])
+    sent = told([encoder.start(), *(encoder.piece(0, one) for one in REPLY), encoder.end()])
     assert [event["sequence_number"] for event in sent] == list(range(len(sent)))
     done = [event["item"] for event in sent if event["type"] == "response.output_item.done"]
     assert [event["output_index"] for event in sent if event["type"] == "response.output_item.added"] == [0, 1, 2, 3]
@@ -162,7 +162,7 @@ def test_a_stream_adds_up_to_the_whole_answer(summed_up):
 
 def test_what_waits_is_kept_alive_by_events_that_every_client_knows():
     encoder = ResponseEvents(turn_of(), {}, summed_up=False)
-    encoder.begin()
+    encoder.start()
     assert [event["type"] for event in told([encoder.piece(0, ReplyDelta())])] == ["response.in_progress"]
     encoder.piece(0, REPLY[0])
     (waiting,) = told([encoder.piece(0, ReplyDelta())])

@@ -9,9 +9,9 @@ from django.db import OperationalError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat import replies, sessions, stories, turns
+from chat import replies, sessions, stories
 from chat.models import ApiKey, Session, Turn
-from tests.chat.conftest import assistant, user
+from tests.chat.conftest import ask_in, assistant, user
 
 HI = [user("Hi"), assistant("Hello."), user("And now?")]
 INTERNAL = user("<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\nactive sessions: none")
@@ -109,14 +109,14 @@ def test_parallel_calls_that_come_back_as_two_replies_keep_both_results(db):
 
 def served(session, messages, text):
     """A finished turn, without an engine."""
-    turn = turns.open_turn(session, messages)
+    turn = ask_in(session, messages)
     replies.finish(turn, Turn.Status.SERVED, {"text": text, "finish_reason": "stop"})
     return turn
 
 
 def test_a_reply_whose_transaction_fails_after_the_turn_has_moved_is_written_down_again(key: ApiKey, monkeypatch):
     session, _ = sessions.find(key, HI[:1])
-    turn = turns.open_turn(session, HI[:1])
+    turn = ask_in(session, HI[:1])
     spend, tries = replies.limits.spend, iter([True])
 
     def fails_once(turn):
@@ -199,7 +199,7 @@ def test_a_history_that_was_cut_between_a_call_and_its_result_goes_on(key: ApiKe
 def test_of_two_equal_conversations_the_one_that_was_not_continued_goes_on(key: ApiKey):
     first = served(Session.objects.create(user=key.user, key=key), HI[:1], "Hello.")
     second = served(Session.objects.create(user=key.user, key=key), HI[:1], "Hello.")
-    turns.open_turn(second.session, HI, follows=second)
+    ask_in(second.session, HI, follows=second)
 
     assert sessions.find(key, HI) == (first.session, first)
 

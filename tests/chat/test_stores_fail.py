@@ -15,10 +15,10 @@ from django.db import connection, connections
 from django.db.backends.signals import connection_created
 from django.db.utils import OperationalError
 
-from chat import turns
 from chat.models import ApiKey, Session, Turn
 from core import stores
 from gpu_workers.errors import EngineGarbled
+from tests.chat.conftest import ask_in
 from training.checksums import WeightsChanged
 from webapp.asgi import application
 
@@ -94,10 +94,9 @@ def full(ben, engine, opened) -> Iterator[Callable[[], None]]:
                 cursor.execute("CREATE TRIGGER no_room BEFORE INSERT OR UPDATE ON chat_turn EXECUTE FUNCTION no_room()")
         if connection.vendor == "sqlite":  # and what is left of pages that are begun
             opened.pragmas.append(f"max_page_count = {pages}")
-            mine = Session.objects.create(user=ben)
             with suppress(OperationalError):
                 while True:
-                    turns.open_turn(mine, [{"role": "user", "content": LONG}])
+                    ask_in(Session.objects.create(user=ben), [{"role": "user", "content": LONG}])
 
     yield fill
     if connection.vendor == "postgresql":

@@ -12,13 +12,14 @@ from asgiref.sync import sync_to_async
 from django.db import OperationalError
 from django.utils import timezone
 
-from chat import replies, turns, writers
+from chat import asking, replies, turns, writers
 from chat.models import Session, Turn
 from chat.rendering import Renderer
+from chat.requests import Ask
 from core import threads
 from gpu_workers.errors import EngineGarbled, EngineUnavailable, KeyRefused
 from gpu_workers.types import Delta, Sampling
-from tests.chat.conftest import assistant, open_turn, reply_to, until, user
+from tests.chat.conftest import ask_in, assistant, open_turn, reply_to, until, user
 from training.holding import ensure_loaded
 from training.models import Checkpoint
 
@@ -119,10 +120,15 @@ async def test_what_does_not_continue_a_reply_says_nothing_of_it(session, engine
     assert (await Turn.objects.aget(pk=first.pk)).status == Turn.Status.SERVED
 
 
-async def test_a_side_request_says_nothing_of_the_reply(session, engine):
-    first = await reply_to(await open_turn(session, HI), engine)
+async def test_a_side_request_says_nothing_of_the_reply(key, engine):
+    @sync_to_async
+    def ask(messages, turn_type):
+        request = Ask(messages, Sampling(), Checkpoint.live(), session_id="s1", turn_type=turn_type)
+        return asking.open_turns(key, request)[0]
+
+    first = await reply_to(await ask(HI, "main"), engine)
     title = [*HI, assistant(first.text), user("Give this chat a title.")]
-    side = await open_turn(session, title, line=Turn.Line.SIDE)
+    side = await ask(title, "side")
     assert (await Turn.objects.aget(pk=first.pk)).status == Turn.Status.SERVED
     side = await reply_to(side, engine)
     assert side.chain == ""
@@ -132,7 +138,7 @@ async def test_a_side_request_says_nothing_of_the_reply(session, engine):
 async def test_a_second_answer_to_the_same_reply_changes_nothing(session, engine):
     first = await reply_to(await open_turn(session, HI), engine)
     for words in ("No, in French.", "No, in Dutch."):
-        await open_turn(session, [*HI, assistant(first.text), user(words)])
+        await reply_to(await open_turn(session, [*HI, assistant(first.text), user(words)]), engine)
     assert (await Turn.objects.aget(pk=first.pk)).next_state == [user("No, in French.")]
 
 
@@ -173,17 +179,17 @@ async def test_going_off_the_record_opens_the_verdicts_that_stand(session, engin
 
 
 async def test_the_same_message_sent_twice_is_one_turn(session, engine):
-    first = await open_turn(session, HI, completion_id="chatcmpl-1", alone=True)
-    second = await open_turn(session, HI, completion_id="chatcmpl-1", alone=True)
+    first = await open_turn(session, HI, completion_id="chatcmpl-1")
+    second = await open_turn(session, HI, completion_id="chatcmpl-1")
     assert first.pk == second.pk
     assert (first.repeated, second.repeated) == (False, True)
     assert await session.turns.acount() == 1
 
 
 async def test_a_second_message_waits_for_the_reply(session, engine):
-    await open_turn(session, HI, alone=True)
+    await open_turn(session, HI)
     with pytest.raises(turns.TurnUnfinished, match="still being written"):
-        await open_turn(session, [user("Hurry")], alone=True)
+        await open_turn(session, [user("Hurry")])
     assert await session.turns.acount() == 1
 
 
@@ -512,7 +518,7 @@ def test_a_conversation_is_called_by_its_first_words(words, title):
 
 
 def test_a_reply_is_kept_though_the_database_ended_a_deadlock(session, monkeypatch):
-    turn = turns.open_turn(session, HI)
+    turn = ask_in(session, HI)
     tries = []
 
     def locked(pk):

@@ -66,14 +66,14 @@ async def test_the_first_message_makes_the_chat_and_is_answered(page, engine, me
 
 async def test_a_browser_that_leaves_at_once_leaves_its_message_to_be_answered(page, engine, message, monkeypatch):
     engine.says("Hello, captain.", to="Say hello")
-    really, loop = views.opened, asyncio.get_running_loop()
+    really, loop = views.open_message, asyncio.get_running_loop()
 
     def leaves(*args, **kwargs):
         turn = really(*args, **kwargs)
         loop.call_soon_threadsafe(sent.cancel)  # the server ends the request of a connection that is gone
         return turn
 
-    monkeypatch.setattr(views, "opened", leaves)
+    monkeypatch.setattr(views, "open_message", leaves)
     sent = asyncio.create_task(page.post("/chats/", message))
     with pytest.raises(asyncio.CancelledError):
         await sent
@@ -335,4 +335,4 @@ async def test_a_chat_of_the_api_is_read_and_not_written_in(page, key, ana):
 
 def test_the_words_before_a_reply_that_failed_are_not_lost():
     turn = Turn(messages=HI, text="")
-    assert views.spoken(turn) == HI
+    assert views.history_with(turn) == HI

@@ -17,8 +17,8 @@ from django.utils import timezone
 
 from benchmarks.stack import ROOT
 from chat import replies, retries, turns, writers
-from chat.models import Turn
-from tests.chat.conftest import open_turn, reply_to, until, user
+from chat.models import Session, Turn
+from tests.chat.conftest import ask_in, open_turn, reply_to, until, user
 from tests.chat.test_asking import COUNTED, begin
 
 HI = [user("Hello")]
@@ -124,22 +124,22 @@ async def test_a_reply_is_not_taken_from_a_process_that_lives(key, engine, other
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 async def test_the_next_message_of_a_chat_waits_for_no_dead_process(session, engine, other):
-    first = await open_turn(session, HI, alone=True)
+    first = await open_turn(session, HI)
     await other.takes(first)
     with pytest.raises(turns.TurnUnfinished):
-        await open_turn(session, [user("Hello?")], alone=True)
+        await open_turn(session, [user("Hello?")])
 
     other.dies()
 
-    assert (await open_turn(session, [user("Hello?")], alone=True)).status == Turn.Status.ANSWERING
+    assert (await open_turn(session, [user("Hello?")])).status == Turn.Status.ANSWERING
     gone = await Turn.objects.aget(pk=first.pk)
     assert (gone.status, gone.finish_reason) == (Turn.Status.CLOSED, "error")
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-async def test_files_of_dead_processes_are_cleared_once_no_reply_asks_for_them(session, engine, other, data_dir):
-    first = await open_turn(session, HI)  # of this very process
-    second = await open_turn(session, HI)
+async def test_files_of_dead_processes_are_cleared_once_no_reply_asks_for_them(ana, engine, other, data_dir):
+    first = await open_turn(await Session.objects.acreate(user=ana), HI)  # of this very process
+    second = await open_turn(await Session.objects.acreate(user=ana), HI)
     await other.takes(second)
     there = {first.writer, other.name}
     assert there <= {file.name for file in (data_dir / "writers").iterdir()}
@@ -167,7 +167,7 @@ def test_two_who_look_at_once_take_neither_for_the_living(other, tmp_path):
 def test_where_no_file_can_be_made_replies_are_begun_all_the_same(session, settings, tmp_path):
     (tmp_path / "writers").write_text("no folder")
     settings.DATA_DIR = tmp_path
-    assert turns.open_turn(session, HI).writer == ""
+    assert ask_in(session, HI).writer == ""
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)

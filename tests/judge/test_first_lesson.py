@@ -10,7 +10,7 @@ import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.urls import reverse
 
-from chat import replies, turns
+from chat import replies
 from chat.models import Session, Turn
 from chat.rendering import Renderer
 from feedback.models import Feedback
@@ -23,6 +23,8 @@ from installation.findings import free_port
 from judge import judges, verdicts
 from judge.models import Judgement
 from judge.samples import Reason
+from tests.chat.conftest import ask_in
+from tests.stack import free_port
 from training.config import Recipe
 from training.models import Sample
 
@@ -74,7 +76,7 @@ async def answered(session: Session, question: str, engine: Engine) -> Turn:
     said = [*before.messages, {"role": "assistant", "content": before.text}] if before is not None else []
     messages = [*said, {"role": "user", "content": question}]
     sampling = Sampling(max_new_tokens=MOST_TOKENS, temperature=0.7, seed=3)
-    turn = await sync_to_async(turns.open_turn)(session, messages, follows=before, sampling=sampling)
+    turn = await sync_to_async(ask_in)(session, messages, follows=before, sampling=sampling)
     async for _ in replies.reply(turn, engine):
         pass
     await engine.aclose()

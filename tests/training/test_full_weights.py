@@ -11,6 +11,7 @@ from django.contrib.auth import get_user_model
 
 from benchmarks.tiny import write_tiny_model
 from chat import replies, turns
+from chat import replies
 from chat.models import Session
 from core.errors import IllegalMove
 from gpu_workers import engines
@@ -24,6 +25,9 @@ from gpu_workers.stamps import FULL
 from gpu_workers.types import Sampling
 from installation.findings import free_port
 from tests.doubles.fake_engine import FakeEngine
+from tests.chat.conftest import ask_in
+from tests.stack import free_port
+from tests.tiny import write_tiny_model
 from training import batches, config, holding, lines, promotion, repairs, runs
 from training.config import Recipe, RecipeInvalid
 from training.holding import Unproven
@@ -176,7 +180,7 @@ def test_an_engine_that_was_started_again_serves_what_is_live_before_a_person_is
     user = get_user_model().objects.create_user("ana")
     engine.says("Good morning.")
 
-    turn = turns.open_turn(Session.objects.create(user=user), [{"role": "user", "content": "Hello?"}])
+    turn = ask_in(Session.objects.create(user=user), [{"role": "user", "content": "Hello?"}])
 
     async def read():
         return [spoken async for spoken in replies.reply(turn, engine)]
@@ -191,7 +195,7 @@ def test_an_engine_that_was_started_again_serves_what_is_live_before_a_person_is
 def test_a_turn_that_waited_out_an_exchange_is_answered_by_the_new_weights_and_says_so(make, engine):
     first = make(1)
     user = get_user_model().objects.create_user("ana")
-    turn = turns.open_turn(Session.objects.create(user=user), [{"role": "user", "content": "Hello?"}])
+    turn = ask_in(Session.objects.create(user=user), [{"role": "user", "content": "Hello?"}])
     assert turn.checkpoint.number == 0
     promote(first)  # the turn reaches the engine only now
     engine.says("Good morning.")

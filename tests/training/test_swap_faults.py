@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from kombu.exceptions import OperationalError as BrokerGone
 
-from chat import replies, turns
+from chat import replies
 from chat.models import Session
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers import engines
@@ -23,6 +23,8 @@ from gpu_workers.errors import AdapterMissing, EngineUnavailable
 from gpu_workers.stamps import FULL
 from tests.doubles.fake_engine import FakeEngine
 from training import checksums, discards, holding, promotion, repairs
+from tests.chat.conftest import ask_in
+from training import checksums, holding, promotion, repairs
 from training.holding import Doubtful, Unproven
 from training import checksums, holding, promotion, repairs
 from training.holding import AdapterUnverified, Unproven
@@ -161,7 +163,7 @@ def test_no_person_is_answered_by_a_server_that_says_it_loaded_and_ignores_the_n
     first = make(1)
     promote(first)
     engine.starts_again(lies=True)
-    turn = turns.open_turn(Session.objects.create(user=get_user_model().objects.create_user("ana")), HELLO)
+    turn = ask_in(Session.objects.create(user=get_user_model().objects.create_user("ana")), HELLO)
     assert turn.checkpoint == first
 
     with pytest.raises(AdapterUnverified, match="answers the probe as if the adapter were not there"):

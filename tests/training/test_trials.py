@@ -8,9 +8,9 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
 
-from chat import turns
-from chat.models import Session
+from chat.models import Session, Turn
 from gpu_workers.errors import EngineUnavailable
+from tests.chat.conftest import ask_in
 from training import holding, promotion, trials
 from training.holding import Unproven
 from training.models import Checkpoint, Decision, Line, Member, Taint, Trial
@@ -57,7 +57,9 @@ def make(engine, db):
 def answers(person, session=None):
     """The number of the checkpoint that answers the next thing this person says there."""
     session = session or Session.objects.create(user=person)
-    return turns.open_turn(session, [{"role": "user", "content": "Hello"}]).checkpoint.number
+    turn = ask_in(session, [{"role": "user", "content": "Hello"}])
+    turn.move(Turn.Status.CLOSED)
+    return turn.checkpoint.number
 
 
 def test_a_trial_answers_its_share_of_the_sessions_and_keeps_to_them(make, engine, ana, ben):
@@ -112,7 +114,7 @@ def test_what_was_asked_for_by_name_stays(make, ben):
     base = Checkpoint.objects.get(number=0)
     sessions = [Session.objects.create(user=ben) for _ in range(10)]
     said = [{"role": "user", "content": "Hello"}]
-    assert {turns.open_turn(one, said, checkpoint=base).checkpoint.number for one in sessions} == {0}
+    assert {ask_in(one, said, checkpoint=base).checkpoint.number for one in sessions} == {0}
 
 
 def test_the_engine_keeps_what_is_tried(make, engine):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
 
-from chat import replies, turns
+from chat import replies
 from chat.models import Session, Turn
 from gpu_workers.types import Sampling
+from tests.chat.conftest import ask_in
 from tests.training.test_promotion_engine import policy, saved  # noqa: F401
 from training import trials
 from training.models import Checkpoint
@@ -34,7 +35,7 @@ def test_each_session_is_answered_by_the_weights_it_was_drawn_for(policy, saved,
         sides.setdefault(trials.falls_to(trial.pk, session.pk, 50), session)
 
     for drawn, session in sides.items():
-        turn = async_to_sync(written)(turns.open_turn(session, said, sampling=GREEDY), policy)
+        turn = async_to_sync(written)(ask_in(session, said, sampling=GREEDY), policy)
         told = async_to_sync(policy.score)(turn.prompt_ids, turn.response_ids, adapter=candidate.adapter)
         base = async_to_sync(policy.score)(turn.prompt_ids, turn.response_ids)
         of_its_own, of_the_other = (told, base) if drawn else (base, told)

@@ -12,12 +12,13 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.utils import timezone
 
-from chat import sessions, turns
+from chat import sessions
 from chat.models import ApiKey, Consent, Session, Turn
 from feedback.models import Feedback
 from judge import consent
 from judge.models import Hint, Judgement, Ruling, Vote
 from judge.samples import Reason
+from tests.chat.conftest import ask_in
 from training.models import Checkpoint, Notice, Sample, Taint
 from webapp import privacy
 
@@ -111,7 +112,7 @@ def test_a_chat_that_comes_back_is_judged_anew_without_what_was_said_meanwhile(p
 def test_what_is_said_off_the_record_stays_so_when_the_chat_comes_back(talker, tiny_model, settings):
     settings.MODEL = str(tiny_model)
     session = Session.objects.create(user=talker, learns=False)
-    turn = turns.open_turn(session, [{"role": "user", "content": "Between us: hello."}])
+    turn = ask_in(session, [{"role": "user", "content": "Between us: hello."}])
     consent.set_session(session, True)
     turn = Turn.objects.select_related("session").get(pk=turn.pk)
     assert (turn.session.learns, turn.learns) == (True, False)
@@ -222,13 +223,13 @@ def test_a_new_chat_shows_how_it_would_begin_and_can_begin_otherwise(page, talke
 @pytest.mark.parametrize(("said", "learns"), [({}, False), ({"off_record": "on"}, False), ({"off_record": "no"}, True)])
 def test_the_page_has_the_last_word_on_how_a_chat_begins(talker, said, learns, tiny_model, settings):
     from chat.forms import MessageForm
-    from chat.views import opened
+    from chat.views import open_message
 
     settings.MODEL = str(tiny_model)
     consent.set_default(talker, False)
     form = MessageForm({"text": "Hello", "message_id": "5f0e8d6e-0b0c-4c66-9a6c-3d7d6f0c2a11"} | said)
     assert form.is_valid()
-    assert opened(talker, None, **form.cleaned_data).session.learns is learns
+    assert open_message(talker, None, **form.cleaned_data).session.learns is learns
 
 
 def test_the_installation_has_a_default_for_those_who_said_nothing(talker, settings):
