@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from chat import turns
 from chat.models import Turn
+from chat.retries import KeyReused
 from core.errors import TalkbackError
 from feedback import signals
 from feedback import spans as marked
@@ -19,12 +20,6 @@ from feedback.spans import Span
 
 RECENT, RECENT_LONGEST, RECENT_LOOKED_AT = 5, 160, 60
 """How many wishes are offered again, how many characters such a wish has, and among how many they are looked for."""
-
-
-class KeyReused(TalkbackError):
-    """An Idempotency-Key came back with another request."""
-
-    code, status = "idempotency_key_reused", 409
 
 
 class MarksInvalid(TalkbackError):
@@ -185,7 +180,7 @@ class ReceiptManager(models.Manager["Receipt"]):
             key=hashlib.sha256(key.encode()).hexdigest(), defaults={"turn": turn, "body": digest}
         )
         if receipt.body != digest:
-            raise KeyReused("This Idempotency-Key was used for another request. Send each new request with a new one.")
+            raise KeyReused
         return is_new
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+from django.utils.translation import ngettext
+
 Span = tuple[int, int, int]
 """(start, end, sign): characters of the text from `start` up to, and without, `end`."""
 
@@ -96,7 +98,8 @@ def found(text: str, quote: str, occurrence: int = 1) -> tuple[int, int]:
             return at, at + len(quote)
     if not seen:
         raise ValueError(f"the reply does not say {shown!r}")
-    raise ValueError(f"the reply says {shown!r} {seen} {'time' if seen == 1 else 'times'}, not {occurrence}")
+    times = ngettext("%d time", "%d times", seen) % seen
+    raise ValueError(f"the reply says {shown!r} {times}, not {occurrence}")
 
 
 def quoted(text: str, spans: Iterable[Sequence[int]], sign: int) -> list[str]:
