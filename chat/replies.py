@@ -1,4 +1,4 @@
-"""A reply while it is written: the engine's stream, read as it comes, kept as it ends."""
+"""Write a reply: read the engine's stream, hand out its pieces, store the turn when it ends."""
 
 from __future__ import annotations
 
@@ -55,6 +55,61 @@ arrived_at: ContextVar[float] = ContextVar("arrived_at")
 """When the request that is being answered arrived, on the monotonic clock."""
 
 
+class Draft:
+    """A reply under way: the engine's ids and log-probs as they came, the text as it was read, and the one write that
+    ends it."""
+
+    def __init__(self, turn: Turn, *, holds: bool) -> None:
+        self.turn = turn
+        self.reader = Reader.of(turn.tools, turn.asked, holds=holds)
+        # A quarter of the room that lists take, for as long as the reply lasts.
+        self.ids, self.logprobs = array("q"), array("d")
+        self.first_token_s: float | None = None
+        self.ending: asyncio.Future[None] | None = None
+        """The write that ends it, once it is begun."""
+
+    def take(self, given: Delta) -> ReplyDelta:
+        """Add what the engine gave; returns it as readers get it. Raises EngineGarbled."""
+        if len(given.ids) != len(given.logprobs):
+            raise EngineGarbled(f"The engine gave {len(given.logprobs)} log-probs for {len(given.ids)} tokens.")
+        if self.first_token_s is None and given.ids:
+            self.first_token_s = waited_s(self.turn)
+        self.ids.extend(given.ids)
+        self.logprobs.extend(given.logprobs)
+        pieces, finish_reason = self.reader.feed(given.text), given.finish_reason
+        if finish_reason:
+            pieces += self.reader.end()
+            if finish_reason == "stop" and "tool_calls" in self.reader.message:
+                finish_reason = "tool_calls"
+        return ReplyDelta(tuple(pieces), given.ids, given.logprobs, finish_reason, given.top, given.cached_tokens)
+
+    def keep(self, delta: ReplyDelta, weight_version: str) -> asyncio.Future[None]:
+        """Begin to write the reply down as its last piece ended it: whole, or closed where the engine broke it off."""
+        reason = delta.finish_reason or ""
+        status = Turn.Status.SERVED if reason in ("stop", "tool_calls", "length") else Turn.Status.CLOSED
+        return self.settle(status, reason, cached_tokens=delta.cached_tokens, weight_version=weight_version)
+
+    def close(self, reason: str, error: str = "") -> asyncio.Future[None]:
+        """Begin to write the reply down as stopped or failed; `error` is the sentence for the person."""
+        return self.settle(Turn.Status.CLOSED, reason, error=error)
+
+    def settle(self, status: str, reason: str, **fields: object) -> asyncio.Future[None]:
+        """Begin to write the reply down. The caller that waits for this may be cancelled, even before a thread is
+        free."""
+        self.reader.end()  # what was held back belongs to the reply, however it ended
+        message = self.reader.message
+        said: dict[str, object] = {
+            "text": message["content"] or "",
+            "response_ids": list(self.ids),
+            "logprobs": list(self.logprobs),
+        }
+        said |= {"finish_reason": reason, "message": message, "marks": self.reader.marks}
+        said |= {"first_token_s": self.first_token_s} | fields
+        self.ending = threads.call(partial(finish, self.turn, status, said))
+        self.ending.add_done_callback(partial(look_after, self.turn, dict(said)))
+        return asyncio.shield(self.ending)
+
+
 async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGenerator[ReplyDelta, None]:
     """The reply, as it is sampled; the row keeps ids, log-probs and text exactly as the engine gave them.
 
@@ -66,86 +121,50 @@ async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGene
     """
     if turn.repeated:
         async with aclosing(retries.replay(turn)) as again:
-            async for spoken in again:
-                yield spoken
-                if spoken.finish_reason:
+            async for delta in again:
+                yield delta
+                if delta.finish_reason:
                     return
-        turn = await Turn.objects.select_related("checkpoint").aget(pk=turn.pk)
+        turn = await load_turn(turn)  # its writer gave up, and has left something on the row: this caller writes anew
     if turn.get_deferred_fields() or not Turn.checkpoint.is_cached(turn):
-        turn = await Turn.objects.select_related("checkpoint").aget(pk=turn.pk)
-    reader = Reader.of(turn.tools, turn.asked, holds=holds)
-    ids, logprobs = array("q"), array("d")  # a quarter of the room that lists take, for as long as the reply lasts
-    first_token_s: float | None = None
-    ending: asyncio.Future[None] | None = None
-    flow = Flow(attempts(turn, engine, reader.marks), BEAT_S)
+        turn = await load_turn(turn)
+    draft = Draft(turn, holds=holds)
+    flow = Flow(attempts(turn, engine, draft.reader.marks), BEAT_S)
     writing = Writing(turn, BEAT_S, flow.rouse)
-
-    def settle(status: str, reason: str, **fields: object) -> asyncio.Future[None]:
-        """Begin to write the reply down. The caller that waits for this may be cancelled, even before a thread is
-        free."""
-        nonlocal ending
-        reader.end()  # what was held back belongs to the reply, however it ended
-        message = reader.message
-        said: dict[str, object] = {
-            "text": message["content"] or "",
-            "response_ids": list(ids),
-            "logprobs": list(logprobs),
-        }
-        said |= {"finish_reason": reason, "message": message, "marks": reader.marks}
-        said |= {"first_token_s": first_token_s} | fields
-        ending = threads.call(partial(finish, turn, status, said))
-        ending.add_done_callback(partial(look_after, turn, dict(said)))
-        return asyncio.shield(ending)
-
     try:
         async with writing, flow:
-            while ending is None:
-                delta = await flow.take()
-                if not writing.is_wanted:
-                    pieces = reader.end()
-                    await settle(Turn.Status.CLOSED, "abort")
+            while draft.ending is None:
+                given = await flow.take()
+                if not writing.is_wanted:  # it was stopped, here or in another process
+                    pieces = draft.reader.end()
+                    await draft.close("abort")
                     yield ReplyDelta(tuple(pieces), finish_reason="abort")
-                    return
-                if delta is None:
+                elif given is None:
                     yield ReplyDelta()
-                    continue
-                if len(delta.ids) != len(delta.logprobs):
-                    raise EngineGarbled(f"The engine gave {len(delta.logprobs)} log-probs for {len(delta.ids)} tokens.")
-                if first_token_s is None and delta.ids:
-                    first_token_s = waited_s(turn)
-                ids.extend(delta.ids)
-                logprobs.extend(delta.logprobs)
-                pieces = reader.feed(delta.text)
-                finish_reason = delta.finish_reason
-                if finish_reason:
-                    pieces += reader.end()
-                    whole = finish_reason in ("stop", "length")
-                    if finish_reason == "stop" and "tool_calls" in reader.message:
-                        finish_reason = "tool_calls"
-                writing.words += [piece.text for piece in pieces if piece.kind == "content"]
-                if finish_reason:
-                    await settle(
-                        Turn.Status.SERVED if whole else Turn.Status.CLOSED,
-                        finish_reason,
-                        cached_tokens=delta.cached_tokens,
-                        weight_version=delta.weight_version,
-                    )
-                yield ReplyDelta(
-                    tuple(pieces), delta.ids, delta.logprobs, finish_reason, delta.top, delta.cached_tokens
-                )
+                else:
+                    delta = draft.take(given)
+                    writing.words += [piece.text for piece in delta.pieces if piece.kind == "content"]
+                    if delta.finish_reason:  # kept before it is given out: a reader may speak of the turn at once
+                        await draft.keep(delta, given.weight_version)
+                    yield delta
     except TalkbackError as failure:
-        if ending is None:
-            await settle(Turn.Status.CLOSED, "error", error=str(failure))
+        if draft.ending is None:
+            await draft.close("error", str(failure))
         raise
     except Exception:
-        if ending is None:
-            await settle(Turn.Status.CLOSED, "error", error="Something went wrong while this reply was written.")
+        if draft.ending is None:
+            await draft.close("error", "Something went wrong while this reply was written.")
         raise
     finally:
-        if ending is None:  # the reader left, or the process is going down
-            await settle(Turn.Status.CLOSED, "abort")
-        elif not ending.done():
-            await asyncio.shield(ending)
+        if draft.ending is None:  # the reader left, or the process is going down
+            await draft.close("abort")
+        elif not draft.ending.done():  # a caller that was cancelled while it waited must not end before the write does
+            await asyncio.shield(draft.ending)
+
+
+async def load_turn(turn: Turn) -> Turn:
+    """The turn's row as it is now, all of it, with its checkpoint."""
+    return await Turn.objects.select_related("checkpoint").aget(pk=turn.pk)
 
 
 _closing: set[asyncio.Task[None]] = set()
