@@ -1,4 +1,4 @@
-"""Rows that live: a state, the moves it allows, and one way to move."""
+"""State machine for rows: the states, the moves each allows, and one way to move."""
 
 from __future__ import annotations
 
@@ -19,23 +19,26 @@ moved = Signal()
 
 Sent with `sender` the model, `pk`, and `status` the state it entered (creation included)."""
 
-Tell = Callable[[type[models.Model], object, str], None]
-_later: ContextVar[Tell | None] = ContextVar("moved_later", default=None)
+Sink = Callable[[type[models.Model], object, str], None]
+"""Takes one move: the model, the row's pk, the state it entered."""
+
+_sink: ContextVar[Sink | None] = ContextVar("deferred_moves", default=None)
 
 
 @contextmanager
-def told_later(tell: Tell) -> Iterator[None]:
-    """Within this, moves are handed to `tell` in place of the signal, which it must send soon: no caller waits for
-    those who listen. The row is the truth in any case; a listener that was not told finds it by looking."""
-    token = _later.set(tell)
+def defer_signals(sink: Sink) -> Iterator[None]:
+    """Collect state changes in `sink`, which sends their signals soon, in one batch: no request waits for listeners.
+
+    The row is the truth in any case: a listener that missed a signal finds the row by its sweep."""
+    token = _sink.set(sink)
     try:
         yield
     finally:
-        _later.reset(token)
+        _sink.reset(token)
 
 
 class Stateful(models.Model):
-    """A row with a life. Subclasses give `Status`, a `status` field and `MOVES`."""
+    """A row with states. Subclasses give `Status`, a `status` field and `MOVES`."""
 
     MOVES: ClassVar[dict[str, set[str]]]
     if TYPE_CHECKING:  # each subclass has its own, with its own choices
@@ -70,7 +73,7 @@ class Stateful(models.Model):
     def announce(self) -> None:
         """Tell each listener that this row is in its present state, once it is committed."""
         model, pk, status = type(self), self.pk, str(self.status)
-        if (tell := _later.get()) is not None:
-            transaction.on_commit(lambda: tell(model, pk, status))
+        if (sink := _sink.get()) is not None:
+            transaction.on_commit(lambda: sink(model, pk, status))
         else:
             transaction.on_commit(lambda: moved.send(sender=model, pk=pk, status=status))

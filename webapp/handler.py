@@ -26,7 +26,7 @@ from chat.api.access import note_refusal
 from chat.replies import arrived_at
 from core import threads
 from core.errors import TalkbackError
-from core.states import told_later
+from core.states import defer_signals
 from webapp.afterwards import Afterwards
 from webapp.encodings import decode
 from webapp.errors import RequestInvalid, answer, bad_request, not_allowed, refused, request_id
@@ -77,7 +77,7 @@ class ApiHandler(ASGIHandler):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         arrived_at.set(monotonic())
         if threads.kept():
-            with told_later(Afterwards.of_this_loop().note):
+            with defer_signals(Afterwards.of_this_loop().note):
                 await self.handle(scope, receive, send)
             return
         async with ThreadSensitiveContext():
