@@ -1,4 +1,4 @@
-"""Ways of laying a conversation's messages out, for templates that cannot bear them as they were given."""
+"""Rearrange a conversation's messages for chat templates that refuse them as they were given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The heartbeat of replies under way: say together that they are being written, and hear which of them to stop."""
+"""Heartbeat of replies under way: one write says for all of them that they are alive, and reads which to stop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOGETHER = 25
 
 
 class Writing:
-    """A reply under way."""
+    """One reply under way, as the heartbeat knows it."""
 
     def __init__(self, turn: Turn, every_s: float, rouse: Callable[[], None]) -> None:
         """`rouse` is called once the reply is not wanted any more: it was stopped elsewhere, or deleted."""
@@ -46,7 +46,7 @@ class Writing:
 
 
 class Beats:
-    """One task an event loop, as long as any reply is under way on it."""
+    """Beat for all replies under way on one event loop, in one task."""
 
     _all: WeakKeyDictionary[asyncio.AbstractEventLoop, Beats] = WeakKeyDictionary()
 

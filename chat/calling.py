@@ -1,4 +1,4 @@
-"""Tool calls as models write them: the styles, how one is recognised, shown and forced."""
+"""Describe how models write tool calls: the styles, and how a call is recognised, shown and forced."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ FUNCTION = "<function="
 
 @dataclass(frozen=True)
 class Style:
-    """One way of writing a call. Within `opener` and `closer` stands an object {"name", `arguments`}, a list of
-    them, `NAME{…}`, or `<function=NAME>` with a parameter a tag: all four are read, whatever the style."""
+    """One model family's way of writing a tool call.
+
+    Within `opener` and `closer` stands an object {"name", `arguments`}, a list of them, `NAME{…}`, or `<function=NAME>`
+    with a parameter a tag: all four are read, whatever the style."""
 
     opener: str
     closer: str = ""
@@ -81,14 +83,14 @@ def unthought(opening: str) -> str:
 
 
 class ToolMissing(TalkbackError):
-    """A tool must be called, and there is none, or none of that name."""
+    """A tool must be called, and the request gives none, or none of that name."""
 
     code, status = "invalid_tool_choice", 400
 
 
 @dataclass(frozen=True)
 class Form:
-    """The form that a reply is asked for in, and how it will be read."""
+    """How a reply is asked for, forced and read: tools, opening, sampling."""
 
     tools: list[dict[str, Any]]
     """Those the model is shown."""

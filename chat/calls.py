@@ -1,4 +1,4 @@
-"""One tool call, read as a model writes it: its name, and its arguments as JSON text, bit by bit.
+"""Parse one tool call as the model writes it: its name, then its arguments as JSON text, bit by bit.
 
 How calls are written in general is `chat.calling`'s; where one begins and ends in a reply is `chat.reading`'s.
 """
@@ -20,7 +20,7 @@ PARAMETER, END_PARAMETER, END_FUNCTION = "<parameter=", "</parameter>", "</funct
 
 
 class Call:
-    """One call as it is written. Once its name is known and `flows` is set, `more` gives its arguments bit by bit."""
+    """Parse one call as it is written. With `flows` set, `more` gives its arguments bit by bit after its name."""
 
     def __init__(self, types: Mapping[str, Mapping[str, str]], is_bare: bool, is_listed: bool = False) -> None:
         self.name = ""

@@ -1,4 +1,4 @@
-"""One tab on one session: what happens to its turns goes out as fragments, nothing comes in."""
+"""Push fragments of one session's turns to a tab over its socket; nothing comes in."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GROWING = re.compile(r'id="chip-([0-9a-f-]{36})"[^>]*data-growing')
 
 
 class ChatConsumer(PageSocket):
-    """Fragments for one session. Messages are sent by HTTP, so that they arrive even without a socket."""
+    """Push one session's fragments to a tab. Messages are sent by HTTP, so that they arrive even without a socket."""
 
     recheck: asyncio.Task[None] | None = None
     growing: frozenset[str] = frozenset()

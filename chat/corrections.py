@@ -1,4 +1,4 @@
-"""A person says that a turn was sorted wrong: what it was paired with is undone, or made up for."""
+"""Correct a turn that was sorted wrong: undo what it was paired with, or pair it now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An engine's stream, read a little ahead of who reads the reply."""
+"""Read an engine's stream a little ahead of the reply's reader."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AHEAD = 64
 
 
 class Flow:
-    """The pieces of a stream, all that have come at once; and a sign whenever nothing has come for a while.
+    """Take a stream's pieces, all that have come at once; and a sign whenever nothing has come for a while.
 
     One task reads the stream; nothing else is made per piece. Leaving the `async with` closes the stream.
     """

@@ -1,4 +1,4 @@
-"""What a person may send."""
+"""Validate what a person sends on a chat page: a message, a title."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ def seen(name: str) -> None:
 
 
 class MessageForm(forms.Form):
+    """Validate one message, with the id by which a second sending is known."""
+
     text = forms.CharField(
         max_length=LONGEST,
         error_messages={
@@ -39,6 +41,8 @@ class MessageForm(forms.Form):
 
 
 class TitleForm(forms.Form):
+    """Validate a chat's new name."""
+
     title = forms.CharField(
         max_length=120,
         validators=[seen],

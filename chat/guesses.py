@@ -1,4 +1,4 @@
-"""A brake on guessed API keys: an address that sends one unknown key after another waits.
+"""Slow down guesses at API keys: an address that sends one unknown key after another waits.
 
 A client that sends the same wrong key again guesses nothing: it counts once. Keys that have opened something lately are
 looked at whatever their address sends, so that a guesser locks out none of those that share it.
@@ -31,7 +31,7 @@ Value = TypeVar("Value")
 
 
 class Lately(Generic[Value]):
-    """The last MOST entries, by name."""
+    """Keep the last MOST entries, by name."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[object, Value] = OrderedDict()

@@ -1,4 +1,4 @@
-"""How much a key may ask for: requests a minute, counted in Redis, and tokens a day, counted in the database."""
+"""Limit an API key's use: requests a minute, counted in Redis, and tokens a day, counted in the database."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ until there is one. The bucket is kept as the moment at which it will be full.""
 
 
 class RateLimited(TalkbackError):
-    """The key asks for more than it may, for now."""
+    """The key asks for more than its limits allow, for now."""
 
     code, status = "rate_limit_exceeded", 429
 

@@ -1,4 +1,4 @@
-"""A reply in the browser is a task of its own: it goes on when the tab that asked for it is closed."""
+"""Run a page's reply as a task of its own, which goes on when the tab that asked for it is closed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reply as a page may show it: Markdown to HTML that holds nothing but text's own markup."""
+"""Render a reply's Markdown as safe HTML: no scripts, no remote content."""
 
 from __future__ import annotations
 

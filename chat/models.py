@@ -1,4 +1,4 @@
-"""What was said, and by which weights."""
+"""Store sessions and turns, API keys, consent, and operators' client rules."""
 
 from __future__ import annotations
 
@@ -41,6 +41,8 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
 
 
 class ApiKeyManager(models.Manager.from_queryset(ApiKeyQuerySet)):  # type: ignore[misc]
+    """Issue API keys, and find them by their secrets."""
+
     def issue(self, user: User, name: str, **terms: Any) -> tuple[ApiKey, str]:
         """A new key and its secret. The secret is shown once and kept only as a hash. `terms`: fields of the key."""
         secret = f"tb-{secrets.token_urlsafe(32)}"
@@ -68,6 +70,8 @@ def moment(at: datetime) -> str:
 
 
 class ApiKey(models.Model):
+    """A key that lets a program ask in its person's name, with scopes and limits; the secret is kept as a hash."""
+
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="api_keys")
     name = models.CharField(max_length=80)
     prefix = models.CharField(max_length=12)
@@ -116,7 +120,7 @@ KEYS: Prepared[ApiKey] = Prepared(lambda digest: ApiKey.objects.select_related("
 
 
 class Spending(models.Model):
-    """The tokens that a key with a limit spent on one day (UTC)."""
+    """Count the tokens that a key with a limit spent on one day (UTC)."""
 
     key = models.ForeignKey(ApiKey, models.CASCADE, related_name="spendings")
     day = models.DateField()
@@ -158,7 +162,7 @@ class SessionQuerySet(models.QuerySet["Session"]):
 
 
 class Session(models.Model):
-    """A conversation."""
+    """A conversation of one person, on a page or through an API key."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="sessions")
@@ -221,7 +225,7 @@ class TurnQuerySet(models.QuerySet["Turn"]):
 
 
 class Turn(Stateful):
-    """One reply with all it was given."""
+    """One reply, with all that its prompt was made of."""
 
     class Status(models.TextChoices):
         ANSWERING = "answering"  # the engine is at work
@@ -355,7 +359,7 @@ class Turn(Stateful):
 
 
 class ClientRules(models.Model):
-    """How an operator has a client's requests sorted: a rule file kept here comes before the shipped ones."""
+    """An operator's rule file for one client: it comes before the shipped ones."""
 
     name = models.CharField(max_length=40, unique=True)
     source = models.TextField()

@@ -1,4 +1,4 @@
-"""Which of a reply's words each of its tokens wrote: characters of `Turn.text`, one range a response id.
+"""Map each of a reply's tokens to the characters of `Turn.text` that it wrote, one range a response id.
 
 Exact or not at all. The ids that were served are decoded one by one, what is read of them is read by the same reader
 as when they were served, and the words that come out must be the words that are kept.
@@ -26,7 +26,7 @@ NOTHING = (0, 0)
 
 
 class OffsetsLost(TalkbackError):
-    """It cannot be told any more which token wrote which word."""
+    """Which token wrote which word can no longer be told."""
 
     code, status = "offsets_lost", 422
 
@@ -130,7 +130,7 @@ def narrowed(places: Sequence[int], start: int, end: int) -> tuple[int, int]:
 
 
 class Traced(str):
-    """A text that knows where each of its characters comes from, through what the reader does to it."""
+    """A text that keeps where each of its characters comes from, through what the reader does to it."""
 
     places: Sequence[int]
 

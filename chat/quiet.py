@@ -1,4 +1,4 @@
-"""How long there has been no chat: what learning asks that gives way to people."""
+"""Measure how long no person has chatted, so that learning can give way to people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model wrote, read as it comes: words, reasoning, tool calls.
+"""Parse a model's output as it comes: words, reasoning, tool calls.
 
 How the text was cut into pieces on its way here changes nothing of what is read.
 """
@@ -41,7 +41,7 @@ class Piece:
 
 
 class Reader:
-    """Text in, pieces out; what they add up to is `message`.
+    """Parse text into pieces; what they add up to is `message`.
 
     Blanks next to a tag are the format's own and are left out. A call that cannot be read is content, word for word,
     and leaves the mark call_unparsed; a long one whose arguments came whole stays a call. Pieces of a call that were

@@ -1,4 +1,4 @@
-"""Messages to token ids and back: the model's own tokenizer and chat template, without torch or transformers.
+"""Render messages to token ids and back: the model's own tokenizer and chat template, without torch or transformers.
 
 What a person, a tool or a client writes can never become a control token. Where it spells one
 (`<|im_end|>`), those characters are encoded as the plain text they are.
@@ -46,7 +46,7 @@ class MessagesRefused(TalkbackError):
 
 
 class Overlong(Exception):
-    """A prompt takes `tokens` tokens or more, and was not to take as many."""
+    """A prompt takes `tokens` tokens or more, and fewer were allowed."""
 
     def __init__(self, tokens: int) -> None:
         super().__init__(f"at least {tokens} tokens")
@@ -54,7 +54,7 @@ class Overlong(Exception):
 
 
 class Renderer:
-    """How one model wants a conversation laid out."""
+    """Render conversations with one model's tokenizer and chat template."""
 
     def __init__(self, folder: Path) -> None:
         """Raises ModelUnreadable when `folder` lacks tokenizer.json, a chat template or the window's length."""

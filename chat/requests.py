@@ -1,4 +1,4 @@
-"""A request for a reply, in the terms that every protocol and page is written as."""
+"""A request for a reply, in terms that all protocols and pages share."""
 
 from __future__ import annotations
 

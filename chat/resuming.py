@@ -1,4 +1,4 @@
-"""A reply that goes on where an engine left it: what was said of it is asked again as a part of the prompt."""
+"""Resume a reply after its engine went away: the ids so far become a part of the next prompt."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Decode = Callable[[Sequence[int]], str]
 
 
 class Course:
-    """One reply over as many requests to an engine as it takes.
+    """Keep one reply going over as many requests to an engine as it takes.
 
     Ids are the engine's own. Behind a seam the text is decoded here, from ids on both sides of it, for the engine
     takes what was said before for a prompt: it would not join the parts of a character, nor of a stop string.

@@ -1,4 +1,4 @@
-"""The same request once more: by what it is known, and what becomes of the turn that it made the first time."""
+"""Idempotency: recognise a retried request and return its turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which conversation a request belongs to, and which turn it continues, with no help from the client.
+"""Find the session that a request belongs to and the turn it continues, by name or by history.
 
 A client's own name for the session decides where it gives one. Otherwise the messages do: a request whose
 history equals a stored turn, reply included, continues that turn. Clients rewrite what they replay (tool-call
@@ -36,7 +36,7 @@ NARROW = ("id", "session_id", "follows_id", "position", "status", "line", "chain
 
 @dataclass(frozen=True)
 class Place:
-    """Where a request belongs."""
+    """Where a request belongs: its session, and the turn it continues."""
 
     session: Session
     follows: Turn | None = None
@@ -162,7 +162,7 @@ LOCKED: Prepared[Session] = Prepared(lambda pk: Session.objects.select_for_updat
 
 
 class NameRefused(TalkbackError):
-    """What a client calls its session cannot be a name."""
+    """The client's name for its session cannot be kept."""
 
     code, status = "invalid_session_name", 400
 

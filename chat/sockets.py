@@ -1,4 +1,4 @@
-"""The socket of a page. It lasts as long as the right to see what the page shows."""
+"""Keep a page's socket open as long as its person may see the page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def sockets_of(user_pk: Any) -> str:
 
 
 class PageSocket(AsyncWebsocketConsumer, ABC):
-    """Fragments for one page. Rights are looked up as it opens, before each push, and when they may have changed.
+    """Push fragments to one page. Rights are read as it opens, before each push, and when they may have changed.
 
     A socket to which there is no right is opened and closed with a code: of one that is refused a browser tells its
     page no reason, and the page would try again for ever.

@@ -1,4 +1,4 @@
-"""Where in a Markdown source the words stand that a page shows of it.
+"""Map words on a rendered page to their places in the Markdown source.
 
 The source is read twice, the second time with every letter and digit replaced by a character of its own, which says
 where it stood. Both readings must come to the same page; then every letter's place is certain. Marks between two

@@ -1,4 +1,4 @@
-"""What of a request's messages survives a client's rewriting, so that they can be held against what was said before.
+"""Compare histories: reduce messages to what survives a client's rewriting, and digest that.
 
 Clients rewrite what they replay: tool-call ids, arguments, blanks, a note of their own at the end.
 """

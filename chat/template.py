@@ -1,4 +1,4 @@
-"""A model's own chat template: where it is found, and what it may do."""
+"""Load a model's own chat template into a sandbox."""
 
 from __future__ import annotations
 

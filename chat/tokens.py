@@ -1,4 +1,4 @@
-"""Text to token ids, with a memory: what was tokenised once is not tokenised again.
+"""Tokenise text with a cache: each part between two control tokens is tokenised once.
 
 A rendered conversation is cut at its control tokens. What stands between two of them is tokenised by itself, as the
 tokenizer itself does it, so the ids of each part can be kept: a conversation that has grown by a message costs that

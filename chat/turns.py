@@ -1,4 +1,4 @@
-"""The life of a turn around its reply: opened before it, observed when something comes back."""
+"""Store a turn before its reply, and observe it when something comes back."""
 
 from __future__ import annotations
 
@@ -56,21 +56,21 @@ class ContextTooLong(TalkbackError):
 
 
 class NothingSaid(TalkbackError):
-    """There is nothing to reply to."""
+    """The request has no message to reply to."""
 
     code, status = "invalid_messages", 400
 
 
 class ReplyBegun(TalkbackError):
-    """The reply was begun for the model. What it would go on with is not its own: it could be neither told apart from
-    the reply in a later history, nor learned from."""
+    """The client began the reply for the model. Words that are not the model's could be neither told apart from its
+    reply in a later history, nor learned from."""
 
     code, status = "invalid_messages", 400
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A request as the engine will get it. Nothing of it is stored yet, and no lock is held while it is made."""
+    """A request, laid out as the engine will get it. Nothing of it is stored yet, and no lock is held meanwhile."""
 
     messages: list[dict[str, Any]]
     tools: list[dict[str, Any]]

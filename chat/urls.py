@@ -1,4 +1,4 @@
-"""The chat's paths."""
+"""Route the chat's paths to its pages."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""The chat's pages. A message is stored when its POST is answered; the reply is a task that needs no page."""
+"""Show the chat's pages. A message is stored when its POST is answered; the reply is a task that needs no page."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def conversation(rows: QuerySet[Turn]) -> list[Turn]:
 
 @dataclass(frozen=True)
 class Listed:
-    """A part of the side list."""
+    """One page of the side list."""
 
     rows: list[Session]
     more: str = ""

@@ -1,5 +1,7 @@
-"""Whose a reply is while it is written: each process holds a lock on a file of its own, which the kernel lets go of the
-moment the process ends, kill -9 included. So a reply that lost its writer is free at once, and none is before.
+"""Know which process writes a reply, and whether it lives.
+
+Each process holds a lock on a file of its own, which the kernel lets go of the moment the process ends, kill -9
+included. So a reply that lost its writer is free at once, and none is before.
 
 Where the file is not on this machine, or could not be made, silence alone tells.
 """

@@ -1,4 +1,4 @@
-"""Addresses that requests come from: as text, and as what one guesser has.
+"""Read the address that a request comes from, and the network that one guesser has.
 
 Behind a proxy the server that the application runs in fills an address in from X-Forwarded-For, and only where the
 proxy is one of FORWARDED_ALLOW_IPS: no header is read here.

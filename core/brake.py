@@ -1,4 +1,4 @@
-"""Brake on guessing: count the failures of a name or an address, and have the next attempt wait, longer each time.
+"""Slow down guessing: count failures of a name or an address, and make the next attempt wait, longer each time.
 
 An attempt is counted before its answer is known, so of many at once no more get through than one after the other would.
 Counts are kept in Redis, by all web processes together. While Redis is away each process counts in its own memory, for
@@ -34,8 +34,8 @@ MOST_NAMES = 10_000
 
 @dataclass(frozen=True)
 class Rule:
-    """After `free` failures each further attempt waits: `first_s` seconds, then twice as long each time, and at most
-    `most_s`. A count is forgotten `forget_s` seconds after the last failure.
+    """How long attempts wait. After `free` failures each further one waits `first_s` seconds, then twice as long each
+    time, and at most `most_s`. A count is forgotten `forget_s` seconds after the last failure.
 
     >>> [Rule(free=3, first_s=30, most_s=100, forget_s=3600).wait_s(failures) for failures in (2, 3, 4, 5, 99)]
     [0.0, 30.0, 60.0, 100.0, 100.0]
@@ -72,7 +72,7 @@ class Count:
 
 @dataclass(frozen=True)
 class Counted:
-    """What became of an attempt: the seconds that it must wait, or 0, and how long the next one waits if it fails."""
+    """The result of an attempt: the seconds that it must wait, or 0, and how long the next one waits if it fails."""
 
     wait_s: float
     next_wait_s: float
@@ -86,7 +86,7 @@ Step = Callable[[Mapping[str, Count]], tuple[Answer, dict[str, Count]]]
 
 
 class Brake:
-    """The counts of one kind of guess; two kinds may have the same names."""
+    """Count failures of one kind of guess; two kinds may have the same names."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind

@@ -1,4 +1,4 @@
-"""Columns that hold a conversation or its tokens."""
+"""Write long JSON columns fast: conversations and their tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DATA_DIR/env: what an installation runs with, a line each; and where the model that it names lies."""
+"""Read and write DATA_DIR/env, an installation's settings, and find the model that it names."""
 
 from __future__ import annotations
 

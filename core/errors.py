@@ -1,8 +1,8 @@
-"""The root of every failure that has a name."""
+"""Root of all failures that have a name."""
 
 
 class TalkbackError(Exception):
-    """A failure a caller may decide on: `code` for machines, `status` for HTTP, `retryable` for workers.
+    """A failure that callers decide on: `code` for machines, `status` for HTTP, `retryable` for workers.
 
     The message is one sentence for a person, and says what to do next where there is something to do.
     """

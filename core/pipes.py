@@ -1,4 +1,4 @@
-"""Standard output of commands, whose reader may leave before they have said all: `… | head`."""
+"""End a command cleanly when the reader of its output leaves: `… | head`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def end_with_reader() -> None:
 
 
 class Output(io.FileIO):
-    """A file that ends the process, through all its `finally`, where it is a pipe that nothing reads."""
+    """A file that ends the process, through all its `finally`, once nothing reads the pipe behind it."""
 
     is_gone = False
 

@@ -1,4 +1,4 @@
-"""What every request asks the database and writes to it, composed once.
+"""Compose the SQL of every request's queries and writes once, and reuse it.
 
 Django composes SQL anew each time, which takes many times as long as a small database takes to answer. A prepared
 query is composed once a process, and then asked with other values; so are `insert` and `update`.

@@ -1,4 +1,4 @@
-"""An orderly stop of a worker: how long it may take, what may still be finished, and what is handed back.
+"""Stop a worker in order: how long it may take, what may still be finished, and what is handed back.
 
 Supervisors ask a process to end by a signal, and kill it STOP_S seconds later. A worker that was asked finishes what it
 can in that time and hands the rest back, so that the next start goes on with it and no row waits for a person.
@@ -30,7 +30,7 @@ Release = Callable[[], None]
 
 
 class Stopped(TalkbackError):
-    """The process was asked to stop; the work that raises this is to be handed back, and is no failure."""
+    """The process was asked to stop: the work that raises this is to be handed back, and is no failure."""
 
     code, status, retryable = "stopped", 503, True
 
@@ -48,8 +48,10 @@ def limit_s(settings: Mapping[str, str] = os.environ) -> float:
 
 
 class Watch:
-    """One process and the stop that it was asked for. A sixth of the limit, 5 s at most, lies between the end of work
-    and the end of the process, and as much between that and the kill."""
+    """Watch for the stop that one process was asked for.
+
+    A sixth of the limit, 5 s at most, lies between the end of work and the end of the process, and as much between that
+    and the kill."""
 
     def __init__(self, limit_s: float, end: Callable[[int], None] = os._exit) -> None:
         """`end` takes the exit status and ends the process, whatever its other threads do."""

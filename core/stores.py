@@ -1,4 +1,4 @@
-"""What failed where rows and files are kept: full, locked or away. None of it is the caller's fault."""
+"""Name failures of disk and database: full, locked, away. None of them is the caller's fault."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ AWAY_CLASSES = ("08", "53", "57P", "58")
 
 
 class DiskFull(TalkbackError):
-    """There is no room for what was to be kept."""
+    """The disk has no room for what was to be kept."""
 
     code, status, retryable, retry_after_s = "disk_full", 507, True, 30
 

@@ -1,4 +1,4 @@
-"""Text files as people and programs write them: UTF-8, with or without a byte order mark, a line ended by a line feed.
+"""Read and write text files: UTF-8, with or without a byte order mark, a line ended by a line feed.
 
 `str.splitlines` ends lines at U+2028, U+2029 and U+0085 too, which JSON lets stand raw in a string: files of JSON lines
 are read and written by the functions here, and by no others.

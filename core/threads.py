@@ -1,4 +1,4 @@
-"""Threads for database work that live as long as the process, each with a connection that it keeps.
+"""Run database work in threads that live as long as the process, each with a connection that it keeps.
 
 Django gives each request under ASGI a thread of its own, and with it a new connection: a millisecond and more before
 anything was asked. After `kept()` every `sync_to_async` runs in one of DATABASE_THREADS threads instead. No
@@ -59,7 +59,7 @@ def call(work: Callable[[], Result]) -> asyncio.Future[Result]:
 
 
 class Threads(ThreadPoolExecutor):
-    """A pool whose threads look after their connections."""
+    """A pool whose threads keep and renew their database connections."""
 
     def __init__(self, count: int) -> None:
         super().__init__(max_workers=count, thread_name_prefix="database")

@@ -1,4 +1,4 @@
-"""Feedback through the API: what was said of a completion, by its id, without a new turn."""
+"""Serve feedback through the API: store what was said of a completion, by its id, without a new turn."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ OUTPUT_KEPT = 8000
 
 
 class CompletionNotFound(TalkbackError):
-    """No such completion, or not this key's to speak of."""
+    """The key may speak of no such completion."""
 
     code, status = "completion_not_found", 404
 
 
 class ThumbMissing(TalkbackError):
-    """Reason tags, and no thumb that they could be the reason of."""
+    """Reason tags were sent, and no thumb stands that they could be the reason of."""
 
     code, status = "thumb_missing", 400
 
 
 class Marking(Sent):
-    """Words of the reply: from `start` up to and without `end`, or the `occurrence`-th place where it says `text`."""
+    """Words to mark: from `start` up to and without `end`, or the `occurrence`-th place where the reply says `text`."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -71,7 +71,7 @@ class Marking(Sent):
 
 
 class Saying(Sent):
-    """What is left out stays as it stands; null (or "none", or an empty text) takes it back."""
+    """The body of a feedback request. What is left out stays; null (or "none", or an empty text) takes it back."""
 
     model_config = ConfigDict(extra="forbid")
     null_says: ClassVar = frozenset(

@@ -1,4 +1,4 @@
-"""What a person may say of a reply."""
+"""Validate the feedback that a person gives on a page."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class TagsField(forms.Field):
 
 
 class FeedbackForm(forms.Form):
-    """One thumb with anything else beside it, or one correction. An empty correction takes the standing one back, and
-    so does thumb 0."""
+    """Validate one thumb with its reasons, or one correction. An empty correction takes the standing one back, and so
+    does thumb 0."""
 
     kind = forms.ChoiceField(choices=KINDS)
     value = forms.TypedChoiceField(choices=[("1", "up"), ("-1", "down"), ("0", "none")], coerce=int, required=False)
@@ -60,7 +60,7 @@ class FeedbackForm(forms.Form):
 
 
 class MarkForm(forms.Form):
-    """One stretch of a reply that is good (1) or bad (-1), or has no mark from now on (0)."""
+    """Validate a mark on one stretch of a reply: good (1), bad (-1), or no mark from now on (0)."""
 
     start = forms.IntegerField(min_value=0)
     end = forms.IntegerField(min_value=1)

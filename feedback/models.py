@@ -1,4 +1,4 @@
-"""What a person or a test said about a turn."""
+"""Store feedback: what a person or a test said of a turn."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ class MarksInvalid(TalkbackError):
 
 
 class FeedbackQuerySet(models.QuerySet["Feedback"]):
+    """Give, mark and withdraw feedback; every write to it is here."""
+
     def standing(self) -> FeedbackQuerySet:
         """What was not withdrawn or replaced."""
         return self.filter(withdrawn_at=None)
@@ -185,7 +187,7 @@ class ReceiptManager(models.Manager["Receipt"]):
 
 
 class Receipt(models.Model):
-    """A request that was carried out: sent again late, it must not undo what was said since. Goes with its turn."""
+    """Proof that a request was carried out: sent again late, it must not undo what was said since."""
 
     turn = models.ForeignKey(Turn, models.CASCADE, related_name="receipts")
     key = models.CharField(max_length=64, unique=True)

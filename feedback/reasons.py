@@ -1,4 +1,4 @@
-"""Why, in a word: the tags that stand beside a thumb. A short list that everybody knows, and free ones. Pure."""
+"""Tidy reason tags, the words beside a thumb: a short known list, and free ones. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What answers about feedback look like, for the schema."""
+"""Describe answers about feedback for the API's schema."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Mark(BaseModel):
 
 
 class Standing(BaseModel):
-    """What one person's standing words on one completion come to."""
+    """One person's standing feedback on one completion."""
 
     thumb: Literal["up", "down"] | None
     tags: list[str] = Field(description="Why, beside the thumb.")

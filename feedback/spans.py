@@ -1,4 +1,4 @@
-"""Marked words of a reply: half-open ranges of characters with a sign, 1 good and -1 bad. Pure.
+"""Combine marks on a reply: half-open ranges of characters with a sign, 1 good and -1 bad. Pure.
 
 The form they are kept in is one for each colouring: in order, apart, and joined where two of a sign touch.
 """

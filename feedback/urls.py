@@ -1,4 +1,4 @@
-"""Where feedback is given."""
+"""Route feedback's paths to its views."""
 
 from django.urls import path
 

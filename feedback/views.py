@@ -1,4 +1,4 @@
-"""Thumbs with their reasons, marks and corrections, given on the page."""
+"""Take thumbs with their reasons, marks and corrections that people give on a page."""
 
 from __future__ import annotations
 

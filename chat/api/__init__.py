@@ -1,4 +1,4 @@
-"""The doors for programs: OpenAI's chat completions and Responses, Anthropic's Messages, and the models that answer."""
+"""The API's operations: OpenAI's chat completions and Responses, Anthropic's Messages, and the list of models."""
 
 from ninja import Router
 

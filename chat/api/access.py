@@ -1,4 +1,4 @@
-"""Who may come in, and how often: API keys, with what each of them opens."""
+"""Authenticate API requests: find the key, check what it is for, and count it against its limits."""
 
 from __future__ import annotations
 
@@ -32,21 +32,23 @@ PASS, PASS_S = "tb-pass.", 30
 
 
 class KeyInvalid(TalkbackError):
-    """No key, or one that opens nothing."""
+    """The request has no API key, or one that opens nothing."""
 
     code, status = "invalid_api_key", 401
 
 
 class ScopeMissing(TalkbackError):
-    """A good key, for other doors."""
+    """The key is good, and has not the scope that this operation needs."""
 
     code, status = "insufficient_scope", 403
 
 
 class Bearer(HttpBearer):
-    """`Authorization: Bearer KEY`, or `x-api-key: KEY` as Anthropic's clients send it; the view asks key_of() for the
-    key. `scope`: what the key must be for; None lets every open key in. Of two headers the one with an open key counts:
-    a proxy, or a client's own setting, may have filled the other.
+    """Authenticate a request by its API key, and count it against the key's limits; the view asks key_of() for the key.
+
+    The key comes as `Authorization: Bearer KEY`, or as `x-api-key: KEY` from Anthropic's clients. Of two headers the
+    one with an open key counts: a proxy, or a client's own setting, may have filled the other. `scope`: what the key
+    must be for; None lets every open key in.
 
     Raises KeyInvalid, ScopeMissing or limits.RateLimited. `request.api_key` names the key even then, if it is known.
     """

@@ -1,4 +1,4 @@
-"""What a request says of its session, whatever protocol it speaks: the reference's three, by header or in the body."""
+"""Read which session a request names, in any protocol: session id, turn type and end, by header or in the body."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Answer = TypeVar("Answer", bound=HttpResponseBase)
 
 
 class Addressed(Sent):
-    """The body of a request for a reply."""
+    """The body of a request for a reply, with the session that it names."""
 
     model_config = ConfigDict(extra="allow")
 

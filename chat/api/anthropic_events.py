@@ -1,4 +1,4 @@
-"""A reply as Anthropic says it: as one message, as events, and what went wrong."""
+"""Encode a reply in Anthropic's shapes: as one message, as server-sent events, and as an error."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def arguments(text: str) -> dict[str, Any]:
 
 
 class MessageEvents:
-    """The reply as server-sent events: message_start, blocks one after another, message_delta, message_stop."""
+    """Encode a reply as server-sent events: message_start, blocks one after another, message_delta, message_stop."""
 
     holds = True  # Anthropic's own clients raise on a call whose pieces add up to no JSON
 

@@ -1,4 +1,4 @@
-"""Operations whose work with the database is one piece: the key is let in, and turns are opened, in one go to a thread.
+"""API operations that let the key in and open turns in one call to a database thread.
 
 Bodies are read there as well: large ones beside the event loop, which all replies share.
 """
@@ -29,9 +29,11 @@ View = TypeVar("View", bound=Callable[..., Any])
 
 
 class Aside(AsyncOperation):
-    """ninja's own, but for the thread in which a large body is parsed and validated, and for views that open turns:
-    there the operation lets the key in itself, in the same go to the database that opens them. The view is called when
-    that is done, so no view can leave the key out. Who has no key hears of that before anything else.
+    """Run a view with its key let in first; parse a large body in a thread.
+
+    For a view that opens turns the operation lets the key in itself, in the same call to the database that opens them.
+    The view is called when that is done, so no view can leave the key out. A request without a key is refused before
+    its body is looked at.
     """
 
     async def run(self, request: HttpRequest, **path: Any) -> HttpResponseBase:  # type: ignore[override]

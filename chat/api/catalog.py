@@ -1,4 +1,4 @@
-"""The models that answer: the live policy by its plain name, checkpoints by number."""
+"""List the models that answer, and find the checkpoint that a request names: the live one, or one by number."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from training.models import Checkpoint
 
 
 class ModelNotFound(TalkbackError):
+    """The request names a model that does not answer this key."""
+
     code, status = "model_not_found", 404
 
 

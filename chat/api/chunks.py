@@ -1,4 +1,4 @@
-"""A reply as OpenAI says it in chat completions: as one answer, or in chunks."""
+"""Encode a reply in OpenAI's chat completion shapes: as one answer, or in chunks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def quoted(value: Any) -> str:
 
 
 class Count:
-    """What one choice came to, counted as it was said: no row is looked at for it."""
+    """Count one choice's tokens and log-probs as they come, so that no row is read for them."""
 
     def __init__(self, renderer: Renderer | None = None) -> None:
         """With a renderer the log-probs are kept too."""
@@ -57,7 +57,7 @@ def counts(turns: Sequence[Turn], *, logprobs: bool = False) -> list[Count]:
 
 
 class Chunks:
-    """An Encoder: chunks as OpenAI sends them. What they have in common is written once."""
+    """Encode replies as OpenAI's chunks. What the chunks have in common is written once."""
 
     holds = False
 

@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, plain and streaming."""
+"""Serve OpenAI's chat completions, plain and streaming."""
 
 from __future__ import annotations
 

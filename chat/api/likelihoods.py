@@ -1,4 +1,4 @@
-"""Log-probs of a reply's tokens, as OpenAI spells them."""
+"""Write log-probs of a reply's tokens as OpenAI spells them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Anthropic's Messages, plain and streaming. docs/protocols.md says what becomes of every parameter."""
+"""Serve Anthropic's Messages, plain and streaming. docs/protocols.md says what becomes of every parameter."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ class AnthropicOutput(Sent):
 
 
 class AnthropicPrompt(Addressed):
-    """What a prompt is made of."""
+    """The part of Anthropic's request that makes the prompt."""
 
     messages: Quick[AnthropicMessage] = Field(min_length=1)
     model: str = ""
@@ -232,7 +232,7 @@ class AnthropicPrompt(Addressed):
 
 
 class AnthropicRequest(AnthropicPrompt):
-    """What is understood of Anthropic's request."""
+    """Anthropic's request, as far as it is understood."""
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"examples": EXAMPLES})
 

@@ -1,4 +1,4 @@
-"""What Responses and Messages look like, for the schema: their own shapes, as far as they are filled here."""
+"""Describe answers of Responses and Messages for the API's schema, as far as they are filled here."""
 
 from __future__ import annotations
 

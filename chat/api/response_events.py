@@ -1,4 +1,4 @@
-"""A reply as OpenAI's Responses give it: as one object, and as the events of its making."""
+"""Encode a reply in OpenAI's Responses shapes: as one object, and as the events of its making."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def failed(error: TalkbackError) -> dict[str, Any]:
 
 
 class ResponseEvents:
-    """An Encoder, and the count of what was said. Items come one after another, each closed before the next."""
+    """Encode and count a reply. Items come one after another, each closed before the next."""
 
     holds = False
 

@@ -1,4 +1,4 @@
-"""The items of OpenAI's Responses: what goes in as chat messages, a reply as what comes out."""
+"""Translate items of OpenAI's Responses: input items to chat messages, a reply to output items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenAI's Responses, plain and streaming. docs/protocols.md says what becomes of every parameter."""
+"""Serve OpenAI's Responses, plain and streaming. docs/protocols.md says what becomes of every parameter."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ Note = Annotated[str, Field(max_length=512)]
 
 
 class ResponseNotFound(TalkbackError):
+    """The key has no such response."""
+
     code, status = "response_not_found", 404
 
 
@@ -116,7 +118,7 @@ class ResponsesReasoning(Sent):
 
 
 class ResponsesRequest(Addressed):
-    """What is understood of OpenAI's request."""
+    """OpenAI's Responses request, as far as it is understood."""
 
     input: str | Quick[ResponsesItem] = Field(min_length=1)
     model: str | None = ""

@@ -1,4 +1,4 @@
-"""What the shapes of all requests have in common: the one rule for null, and what is refused at every door."""
+"""The base of all request bodies: null means not given, and what cannot be honoured is refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.errors import TalkbackError
 
 
 class NotOffered(TalkbackError):
-    """A parameter that is understood and cannot be honoured: saying so beats pretending."""
+    """The parameter is understood and cannot be honoured: the request is refused rather than answered without it."""
 
     code, status = "unsupported_parameter", 400
 
@@ -23,7 +23,7 @@ class NotOffered(TalkbackError):
 
 
 class Sent(BaseModel):
-    """A shape that clients fill. Null is "not given", whatever the field: it is as if the field were not there."""
+    """A request's body or a part of it. Null is "not given", whatever the field."""
 
     null_says: ClassVar[frozenset[str]] = frozenset()
     """Fields where null says something else than nothing."""

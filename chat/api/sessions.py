@@ -1,4 +1,4 @@
-"""Sessions, as the program that holds them speaks of them."""
+"""Serve sessions to the programs that hold them: describe one, close one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpu_workers.types import storable
 
 
 class SessionNotFound(TalkbackError):
-    """No such session, or not one of this key's."""
+    """The key has no such session."""
 
     code, status = "session_not_found", 404
 

@@ -1,4 +1,4 @@
-"""What answers look like, for the schema: OpenAI's shapes, as far as they are filled here."""
+"""Describe answers of chat completions for the API's schema, as far as they are filled here."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Failure(BaseModel):
 
 
 class Error(BaseModel):
-    """What every failure looks like, in a stream that has begun as well."""
+    """Any failure, also in a stream that has begun."""
 
     error: Failure
 
@@ -143,7 +143,7 @@ class AnthropicFailure(BaseModel):
 
 
 class AnthropicError(BaseModel):
-    """The same as Anthropic's clients read it."""
+    """Any failure, as Anthropic's clients read it."""
 
     type: Literal["error"]
     error: AnthropicFailure

@@ -1,4 +1,4 @@
-"""Replies on their way to a reader, whatever protocol is spoken: begun, kept alive, ended, or broken off.
+"""Stream replies to a reader in any protocol: begin, keep alive, end, or break off.
 
 A protocol says with its Encoder how that sounds on the wire; nothing else of a stream is its own.
 """
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class Encoder(Protocol):
-    """How one protocol puts replies into events; each call gives the bytes of none, one or several."""
+    """Encode replies as one protocol's events; each call gives the bytes of none, one or several."""
 
     holds: bool
     """Tool calls come whole, or as text where they break."""

@@ -1,4 +1,4 @@
-"""What goes over the wire whichever protocol is spoken: strings a database keeps, events, errors."""
+"""Make strings that a database keeps, server-sent events and error bodies, for every protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of clients: how each names its session, and which of its requests are no main line."""
+"""Know clients by rule files: how each names its session, and which of its requests are side requests."""
 
 from chat.clients.files import headers, of
 from chat.clients.reading import said, stripped

@@ -1,4 +1,4 @@
-"""The rule files that stand: an operator's own first, then those that come with Talkback, the generic one last."""
+"""Load the rule files: an operator's own first, then those that come with Talkback, the generic one last."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ LOOK_S = 3.0
 
 @dataclass(frozen=True)
 class Shelf:
+    """All rule files, as they were last read."""
+
     looked_at: float
     stamp: Any
     """What the operators' rules were when they were read: how many, and when the last was changed."""

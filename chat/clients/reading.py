@@ -1,4 +1,4 @@
-"""Messages as people said them: without what their client put among and around the words."""
+"""Strip messages of what a client put among and around the words that people said."""
 
 from __future__ import annotations
 

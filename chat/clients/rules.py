@@ -1,4 +1,4 @@
-"""What a rule file says of one client, read from TOML and checked.
+"""Parse and check a client's rule file, written in TOML.
 
 Patterns are RE2's: whatever a client sends, a match takes time in proportion to the text and no more.
 """
@@ -113,11 +113,13 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9 _-]{0,38}$")]
 
 
 class Part(BaseModel):
+    """The base of a rule file's parts: unknown fields are refused."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class Phrases(Part):
-    """Some wordings, of which one must be there."""
+    """Match a text that holds one of these wordings."""
 
     starts: Words = ()
     """The text begins so, blanks aside."""
@@ -137,7 +139,7 @@ class Phrases(Part):
 
 
 class Condition(Phrases):
-    """True of a request where everything that is said here holds."""
+    """Test a request: true where everything that is said here holds."""
 
     where: Places = ()
     """Where to look: in any of these. A place without text is no match."""
@@ -168,13 +170,13 @@ class Condition(Phrases):
 
 
 class SideRule(Condition):
-    """A sort of request that is no main line."""
+    """Recognise one kind of side request."""
 
     name: Name
 
 
 class Finder(Part):
-    """One way to find what the client calls its session."""
+    """Find what the client calls its session, in one way."""
 
     name: Name
     where: Places = Field(min_length=1)
@@ -194,13 +196,13 @@ class Finder(Part):
 
 
 class MainLine(Part):
-    """What a request must have to be the main line. What has it not, and is no known side request, is `other`."""
+    """Say what a main-line request must have. One that lacks it, and is no known side request, is `other`."""
 
     requires: tuple[Condition, ...] = ()
 
 
 class Said(Part):
-    """How the client dresses what people said, and what it puts among it."""
+    """Say how the client dresses what people said, and what it puts among it."""
 
     internal: Phrases = Phrases()
     """User messages that are the client's own notes: they come and go, and no person said them."""
@@ -219,7 +221,7 @@ class Said(Part):
 
 
 class Rules(Part):
-    """One client."""
+    """One client's rule file."""
 
     client: str = ""
     """The file's name."""

@@ -1,4 +1,4 @@
-"""One request, sorted: its session by name, main line or side, and the rule that said so."""
+"""Sort a request by rule files: its session's name, main line or side, and the rule that decided."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ SHARED = ("user", "side")
 
 @dataclass(frozen=True)
 class Sorted:
+    """How a request was sorted."""
+
     session: str = ""
     """What the client calls its session; empty: the messages must say."""
     named_by: str = ""
@@ -34,7 +36,7 @@ class Sorted:
 
 @dataclass(frozen=True)
 class Seen:
-    """What rules look at in a request."""
+    """The parts of a request that rules read."""
 
     messages: Sequence[Mapping[str, Any]]
     has_tools: bool = False

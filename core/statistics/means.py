@@ -27,7 +27,7 @@ Numbers = NDArray[np.float64]
 
 
 class Bounds(NamedTuple):
-    """Between these lies the true value."""
+    """An interval in which the true value lies."""
 
     low: float
     high: float
