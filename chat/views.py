@@ -21,15 +21,13 @@ from django.utils.dateparse import parse_datetime
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from chat import live, replies, signals, stories, turns
-from chat import asking, live, replies, stories, turns
+from chat import asking, live, replies, signals, stories, turns
 from chat.forms import MessageForm, TitleForm
 from chat.models import Consent, Session, Turn
 from chat.requests import Ask, Message, PageSession
 from core import stores
 from gpu_workers import engines
 from gpu_workers.types import Sampling
-from training import taints
 from training.models import Checkpoint
 
 LISTED = 100

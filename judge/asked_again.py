@@ -21,7 +21,6 @@ from gpu_workers.engine import Engine
 from gpu_workers.errors import EngineRefused
 from gpu_workers.types import Completion
 from judge import asking, hints, personal_holdout, pooling
-from judge import asking, hints, personal_holdout, pooling, shadows
 from judge.evidence import text_of
 from judge.models import AskedAgain, Examination, Judgement
 from training.models import Checkpoint, Run

@@ -21,6 +21,7 @@ from judge import (
     evidence,
     judges,
     off_record,
+    personal_holdout,
     polling,
     proposals,
     reviews,
@@ -184,7 +185,9 @@ def _is_current(turn: Turn, current: Turn, seen: Evidence, verdict: Verdict, rec
 def _enter(judgement: Judgement, turn: Turn, verdict: Verdict, recipe: Recipe) -> Reason | str:
     """Put the sample in place of the turn's earlier one, unless the gate is to ask about this turn; and say in the
     judgement why nothing teaches. Returns why an earlier sample stayed, empty when none did."""
-    judgement.held_out = judgement.held_out or (verdict.is_corrected and personal_holdout.takes(turn, judgement, recipe))
+    judgement.held_out = judgement.held_out or (
+        verdict.is_corrected and personal_holdout.takes(turn, judgement, recipe)
+    )
     is_kept = judgement.held_out and verdict.sample is not None
     kept_out = samples.entered(judgement, None if is_kept else verdict.sample)
     silence = Silence.of(Reason.KEPT) if is_kept else verdict.silence

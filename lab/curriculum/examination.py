@@ -16,10 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chat.rendering import Renderer
-from curriculum import lessons
-from curriculum.coverage import kind_of
-from curriculum.lessons import FAMILY, Lesson
-from curriculum.training import ANSWERS
 from gpu_workers.client import EngineClient
 from gpu_workers.engine import Engine
 from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command

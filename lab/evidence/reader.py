@@ -11,9 +11,8 @@ from typing import Any
 from environments.errors import StackFailed
 from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterMissing, EngineUnavailable, NoRoom
-from gpu_workers.fleet import held
-from lab.evidence.probes import BASE, NAME
 from gpu_workers.fleet import loaded_adapters
+from lab.evidence.probes import BASE, NAME
 
 TRIES = 5
 """How often a text is read, where an engine lets go of its adapter meanwhile: the web makes room for what it is asked

@@ -23,9 +23,6 @@ import httpx
 from core.textfiles import split_lines
 from environments.client import Client
 from environments.errors import StackFailed
-from environments.evidence.machine import MARK, STOP_S, cores, cpu_s, free_ports, stop_left, tail
-from environments.evidence.probes import NAME
-from environments.evidence.reader import EngineReader
 from gpu_workers.client import EngineClient
 from gpu_workers.engine import Engine
 from gpu_workers.fleet import Fleet

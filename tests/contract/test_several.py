@@ -12,7 +12,6 @@ import httpx
 import pytest
 
 from benchmarks.tiny import write_tiny_adapter
-from gpu_workers.engine import Engine
 from gpu_workers.client import EngineClient
 from gpu_workers.errors import AdapterMissing, EngineUnavailable, KeyRefused
 from gpu_workers.fleet import Fleet, Router

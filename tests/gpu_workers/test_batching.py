@@ -17,10 +17,8 @@ from gpu_workers.embedded.batching import Batcher
 from gpu_workers.embedded.model import Model, Piece
 from gpu_workers.embedded.requests import Ask
 from gpu_workers.embedded.sampling import Params
-from gpu_workers.embedded.strands import News, Strand
 from gpu_workers.embedded.scheduler import CHUNK_BESIDE_EQUAL, CHUNK_BESIDE_HIGHER
 from gpu_workers.embedded.sequences import Sequence, StepOutput
-from tests.tiny import write_tiny_adapter, write_tiny_model
 
 DEADLINE_S = 60
 

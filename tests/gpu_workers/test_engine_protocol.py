@@ -8,10 +8,10 @@ import pytest
 
 from gpu_workers.client import EngineClient
 from gpu_workers.engine import Engine
-from gpu_workers.fakes import FakeEngine
 from gpu_workers.fleet import Fleet
 from gpu_workers.router import Router
 from gpu_workers.tinker.engine import TinkerEngine
+from tests.doubles.fake_engine import FakeEngine
 
 CALLS = [name for name, member in vars(Engine).items() if inspect.isfunction(member) and not name.startswith("_")]
 

@@ -24,7 +24,6 @@ from judge import judges, verdicts
 from judge.models import Judgement
 from judge.samples import Reason
 from tests.chat.conftest import ask_in
-from tests.stack import free_port
 from training.config import Recipe
 from training.models import Sample
 

@@ -6,10 +6,8 @@ import re
 
 import pytest
 
-from judge import heldout, pack, questions, rehearsal
-from lab.evidence import probes
-from environments.evidence import probes
 from judge import exam_questions, pack, questions, rehearsal
+from lab.evidence import probes
 from tests.environments.test_tasks import plain
 from training import questions as closed
 from training.config import PRESETS

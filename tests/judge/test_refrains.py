@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 
-from judge import heldout, pack, questions, refrains, rehearsal
-from lab.evidence import probes
-from environments.evidence import probes
 from judge import exam_questions, pack, questions, refrains, rehearsal
+from lab.evidence import probes
 from tests.environments.test_tasks import plain
 from training import refrains as kept
 from training.config import Recipe

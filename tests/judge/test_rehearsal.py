@@ -9,9 +9,8 @@ from django.core.management import CommandError, call_command
 
 from chat.models import Turn
 from gpu_workers.errors import EngineUnavailable
-from judge import heldout, pack, rehearsal, tasks
-from lab.research import recipe as measured
 from judge import exam_questions, pack, rehearsal, tasks
+from lab.research import recipe as measured
 from tests.environments.test_tasks import plain
 from training.models import Checkpoint, Rehearsal
 from training.rehearsal import TOKENS

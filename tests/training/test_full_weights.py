@@ -10,7 +10,6 @@ from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
 
 from benchmarks.tiny import write_tiny_model
-from chat import replies, turns
 from chat import replies
 from chat.models import Session
 from core.errors import IllegalMove
@@ -24,10 +23,8 @@ from gpu_workers.spare import Spare
 from gpu_workers.stamps import FULL
 from gpu_workers.types import Sampling
 from installation.findings import free_port
-from tests.doubles.fake_engine import FakeEngine
 from tests.chat.conftest import ask_in
-from tests.stack import free_port
-from tests.tiny import write_tiny_model
+from tests.doubles.fake_engine import FakeEngine
 from training import batches, config, holding, lines, promotion, repairs, runs
 from training.config import Recipe, RecipeInvalid
 from training.holding import Unproven

@@ -21,12 +21,9 @@ from core.errors import IllegalMove, TalkbackError
 from gpu_workers import engines
 from gpu_workers.errors import AdapterMissing, EngineUnavailable
 from gpu_workers.stamps import FULL
+from tests.chat.conftest import ask_in
 from tests.doubles.fake_engine import FakeEngine
 from training import checksums, discards, holding, promotion, repairs
-from tests.chat.conftest import ask_in
-from training import checksums, holding, promotion, repairs
-from training.holding import Doubtful, Unproven
-from training import checksums, holding, promotion, repairs
 from training.holding import AdapterUnverified, Unproven
 from training.models import Checkpoint, Decision, Notice, Run, Sample
 from webapp import pipeline

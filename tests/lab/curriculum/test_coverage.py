@@ -5,13 +5,10 @@ from __future__ import annotations
 import pytest
 
 from chat.rendering import Renderer
-from gpu_workers.learner import Learner, LoraShape
-from lab.curriculum import coverage, lessons, training
-from lab.curriculum.coverage import Weighed, calibration_error, kind_of, table
-from curriculum import coverage, lessons, training
-from curriculum.coverage import Weighed, calibration_error, kind_of, table
 from gpu_workers.learner import Learner
 from gpu_workers.policy import LoraShape
+from lab.curriculum import coverage, lessons, training
+from lab.curriculum.coverage import Weighed, calibration_error, kind_of, table
 
 
 def some(score: int | None):

@@ -10,13 +10,10 @@ import torch
 from safetensors.torch import load_file
 
 from chat.rendering import Renderer
-from gpu_workers.learner import Learner, LoraShape
-from lab.curriculum import lessons, training
-from lab.curriculum.training import BASE, Plan
-from curriculum import lessons, training
-from curriculum.training import BASE, Plan
 from gpu_workers.learner import Learner
 from gpu_workers.policy import LoraShape
+from lab.curriculum import lessons, training
+from lab.curriculum.training import BASE, Plan
 
 PLAN = Plan(groups=6, groups_a_step=2, rank=4, alpha=8, lr=2e-2, warm_up=1, dev_groups=1, look_every=2, seed=3)
 
