@@ -31,6 +31,8 @@ class ScriptedStack(Stack):
         keys = {"ENGINE_API_KEY": "key", "ENGINE_ADMIN_KEY": "admin"}
         super().__init__(folder, wide(model, folder / "model"), **ONE_THREAD, **keys, LOG_LEVEL="WARNING")
         self.pace, self.processes, self.key = pace, processes, ""
+        self.script = folder / "endless.jsonl"
+        self.script.write_text(json.dumps({"says": words(ENDLESS, 0), "times": None}))
 
     @property
     def commands(self) -> dict[str, list[str]]:
@@ -39,15 +41,9 @@ class ScriptedStack(Stack):
         at = {"HOST": "127.0.0.1", "PORT": str(self.port), "PROFILE": "embedded", "WEB_PROCESSES": str(self.processes)}
         web = {one.name: [sys.executable, *one.command[1:]] for one in programs(at) if one.name.startswith("web")}
         says = ("--tokens-per-second", str(self.pace), "--otherwise", words(900, 0))
-        script = () if self.pace else ("--script", str(self.endless()))
+        script = () if self.pace else ("--script", str(self.script))
         engine = scripted_command(str(self.model), self.engine_port, more=(*says, *script))
         return {"redis": super().commands["redis"], "engine": engine, **web}
-
-    def endless(self) -> Path:
-        """A script whose only line is longer than any reader reads."""
-        script = self.data_dir / "endless.jsonl"
-        script.write_text(json.dumps({"says": words(ENDLESS, 0), "times": None}))
-        return script
 
     def ready(self) -> bool:
         web = httpx.get(f"{self.url}/login/", trust_env=False).status_code
