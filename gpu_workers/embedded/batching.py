@@ -1,8 +1,7 @@
-"""Continuous batching: one thread owns the model; sequences join and leave between any two tokens.
+"""The batcher runs continuous batching: one thread owns the model; sequences join and leave between any two tokens.
 
-A step is one packed forward: the next token of every sequence that is generating, and a slice of the prompts that
-are still being read, small enough that the others keep their pace. Whoever asks talks to the thread through a
-queue of calls, and hears from it through each sequence's `sink`.
+Other threads talk to it through a queue of calls, and hear from it through each sequence's `sink`. What a step does is
+in stepping.py, which sequences it steps in scheduler.py.
 """
 
 from __future__ import annotations
@@ -24,11 +23,12 @@ from core import memory
 from gpu_workers.embedded.adapters import Adapter
 from gpu_workers.embedded.grammar import Grammar
 from gpu_workers.embedded.metrics import Metrics
-from gpu_workers.embedded.model import Model, Piece
+from gpu_workers.embedded.model import Model
 from gpu_workers.embedded.requests import Ask
-from gpu_workers.embedded.sampling import Row, Sampler, draw
+from gpu_workers.embedded.sampling import Sampler
 from gpu_workers.embedded.scheduler import Scheduler
-from gpu_workers.embedded.sequences import Finish, Sequence, StepOutput, beyond, chosen, tops
+from gpu_workers.embedded.sequences import Sequence, StepOutput
+from gpu_workers.embedded.stepping import Stepper
 from gpu_workers.embedded.text import Decode, Text
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class _Update:
 
 
 class Batcher:
-    """The thread that owns a model. All methods may be called from any thread; futures tell when it is done."""
+    """Own a model on a thread of its own. All methods may be called from any thread; futures tell when it is done."""
 
     def __init__(
         self,
@@ -68,11 +68,18 @@ class Batcher:
         nothing runs: kept sequences and adapters (None: `max_tokens` alone does). `chunk` is how many prompt tokens a
         step reads at least, 0: as few as let whoever writes keep pace."""
         self.metrics = Metrics()
-        self.weight_version = weight_version
         self.max_running, self.max_tokens = max_running, max_tokens
-        self._model, self._decode, self._original = model, decode, original_logprobs
+        self._model, self._decode = model, decode
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._scheduler = Scheduler(model.new_kv, max_running=max_running, max_tokens=max_tokens, chunk=chunk)
+        self._stepper = Stepper(
+            model,
+            self._scheduler,
+            self.metrics,
+            weight_version=weight_version,
+            keeps=lambda adapter: not self._is_unloading(adapter),
+            original_logprobs=original_logprobs,
+        )
         self._kept_bytes = kept_bytes
         self._adapters: dict[str, Adapter] = {}
         self._bound_kept()
@@ -166,6 +173,11 @@ class Batcher:
         return done
 
     @property
+    def weight_version(self) -> str:
+        """The version of the weights that answer, as replies are stamped."""
+        return self._stepper.weight_version
+
+    @property
     def is_paused(self) -> bool:
         return self._paused is not None
 
@@ -222,13 +234,14 @@ class Batcher:
                     call = self._next_call(wait=False)
                 self._settle()
                 if self._can_step():
-                    self._step()
+                    if self._stepper.step():
+                        self._is_trimmed = False
                     self._settle()  # before the next wait: a request may be waiting for what has just ended
         except Exception as error:
             self.failed = error
             log.exception("the model's thread has failed")
             for sequence in self._scheduler.sequences:
-                self._end(sequence, {"type": "abort", "message": "The engine has failed.", "status_code": 500})
+                self._stepper.end(sequence, {"type": "abort", "message": "The engine has failed.", "status_code": 500})
             self.on_failure()
 
     def _next_call(self, wait: bool) -> Any:
@@ -286,121 +299,8 @@ class Batcher:
             return
         self._scheduler.renew()
         if update.version is not None:
-            self.weight_version = update.version
+            self._stepper.weight_version = update.version
         update.done.set_result(len(self._scheduler.sequences))
-
-    def _step(self) -> None:
-        """One packed forward, and what follows from it."""
-        planned = self._scheduler.plan()
-        if not planned:
-            return
-        pieces: list[Piece] = []
-        wanted: list[int] = []
-        readers = []
-        row = 0
-        for sequence, n in planned:
-            assert sequence.kv is not None
-            start = sequence.computed
-            pieces.append(Piece(sequence.tokens[start : start + n].tolist(), start, sequence.kv, sequence.adapter))
-            first = sequence.first_scored
-            scored = [i for i in range(start, start + n) if first <= i < sequence.prompt_length - 1]
-            is_last = start + n == sequence.length
-            rows = [row + i - start for i in scored]
-            if is_last and sequence.ask.params.max_new_tokens > 0:
-                rows.append(row + n - 1)
-            readers.append((sequence, scored, is_last, len(wanted), len(rows)))
-            wanted.extend(rows)
-            row += n
-        self._is_trimmed = False
-        began = time.perf_counter()
-        logits = self._model.forward(pieces, wanted or [row - 1])
-        drawing: list[tuple[Sequence, int]] = []
-        for sequence, scored, is_last, at, count in readers:
-            if scored:
-                sequence.note_prompt(scored, logits[at : at + len(scored)])
-            if is_last and count > len(scored):
-                drawing.append((sequence, at + count - 1))
-            elif is_last:
-                self._end(sequence, {"type": "length", "length": 0})
-        if drawing:
-            self._draw(drawing, logits)
-        self.metrics.step(time.perf_counter() - began, len(drawing))
-
-    def _draw(self, drawing: list[tuple[Sequence, int]], logits: Tensor) -> None:
-        rows = []
-        for sequence, at in list(drawing):
-            p = sequence.ask.params
-            early = sequence.output_length < p.min_new_tokens and sequence.grammar is None
-            barred = (self._model.eos_ids | p.stop_token_ids) if early else frozenset()
-            try:
-                outside = None if sequence.grammar is None else sequence.grammar.barred()
-            except ValueError as error:
-                drawing.remove((sequence, at))
-                self._end(sequence, beyond(error))
-                continue
-            rows.append(Row(p, sequence.sampler, sequence.counts, barred, outside))
-        if not rows:
-            return
-        ids, logprobs = draw(logits[[at for _, at in drawing]], rows, original=self._original)
-        self.metrics.drawn(len(ids))
-        now = time.time()
-        for n, (sequence, _) in enumerate(drawing):
-            ask, token = sequence.ask, ids[n]
-            if sequence.prompt_done is None:
-                sequence.prompt_done = now
-                self.metrics.first_token(now - sequence.arrived)
-                self.metrics.prompt(sequence.prompt_length, sequence.cached_tokens or 0)
-            sequence.tokens[sequence.length] = token
-            sequence.length += 1
-            sequence.counts[token] += 1
-            sequence.stamp(self.weight_version)
-            output = sequence.pending
-            output.ids.append(token)
-            if ask.return_logprob:
-                output.logprobs.append((float(logprobs[n, token]), token))
-                if ask.top_logprobs:
-                    output.tops += tops(logprobs[n : n + 1], ask.top_logprobs)
-                if ask.token_ids_logprob:
-                    output.chosen += chosen(logprobs[n : n + 1], ask.token_ids_logprob)
-            finish = self._finish(sequence, token)
-            if sequence.grammar is not None and finish is None:
-                try:
-                    sequence.grammar.take(token)
-                except ValueError as error:
-                    finish = beyond(error)
-            if finish is not None:
-                self._end(sequence, finish)
-            elif sequence.is_due:
-                self._say(sequence)
-
-    def _finish(self, sequence: Sequence, token: int) -> Finish | None:
-        """A stop string comes before a stop token, and that before the length: SGLang's order."""
-        p = sequence.ask.params
-        heeded = not p.ignore_eos or sequence.grammar is not None  # behind the end of a grammar nothing can come
-        is_stop = heeded and (token in self._model.eos_ids or token in p.stop_token_ids)
-        if not is_stop or p.no_stop_trim:
-            matched = sequence.text.add(token)
-            if matched is not None:
-                return {"type": "stop", "matched": matched}
-        if is_stop:
-            return {"type": "stop", "matched": token}
-        if sequence.output_length >= p.max_new_tokens:
-            return {"type": "length", "length": p.max_new_tokens}
-        return None
-
-    def _say(self, sequence: Sequence, finish: Finish | None = None) -> None:
-        output, sequence.pending = sequence.pending, StepOutput()
-        output.text, output.finish, output.weight_version = sequence.text.so_far, finish, self.weight_version
-        sequence.sink(output)
-
-    def _end(self, sequence: Sequence, finish: Finish) -> None:
-        """Say the last word, give the place back, and keep what was computed for those who begin alike."""
-        self._scheduler.leave(sequence, keeps=not self._is_unloading(sequence.adapter))
-        if finish.get("type") != "stop" or not isinstance(finish.get("matched"), str):
-            sequence.text.finish()
-        sequence.finished = time.time()
-        self.metrics.request(finish["type"], sequence.finished - sequence.arrived)
-        self._say(sequence, finish)
 
     def _is_unloading(self, adapter: Adapter | None) -> bool:
         return adapter is not None and self._adapters.get(adapter.name) is not adapter
@@ -410,7 +310,7 @@ class Batcher:
     def _abort(self, sequences: abc.Sequence[Sequence] | None) -> None:
         everything = self._scheduler.sequences
         for sequence in everything if sequences is None else [s for s in sequences if s in everything]:
-            self._end(
+            self._stepper.end(
                 sequence,
                 {"type": "abort", "message": "Aborted", "status_code": None, "err_type": None},
             )
