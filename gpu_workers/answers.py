@@ -1,4 +1,4 @@
-"""Answers that are wanted, or not: how much each of their tokens counts."""
+"""Answers weigh each token of replies that are wanted, or not, in a loss."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpu_workers.branching import Pair
 
 @dataclass(frozen=True)
 class Answers:
-    """Prompts with their answers; the loss is scale · (mean over the pairs of Σ weight · −log-prob of the answer's
+    """Weigh answers to prompts; the loss is scale · (mean over the pairs of Σ weight · −log-prob of the answer's
     tokens). Raises ValueError where lengths disagree, or a weight is no number."""
 
     pairs: Sequence[Pair]

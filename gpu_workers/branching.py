@@ -1,4 +1,4 @@
-"""Rows that begin alike, as one tree: what they share goes through a model once; and which rows go together."""
+"""Branching packs rows that begin alike into one tree, so that what they share goes through a model once."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ WORTH = 0.9
 
 
 def takes_trees(config: Any) -> bool:
-    """Whether every layer of a model looks at what a mask lets it see and at nothing else. Gated linear attention, as
-    Qwen3.5 has, goes over positions in their order, and a sliding window counts them by their order: there one branch
-    would read another. A model that does not say what its layers are is known by its type, or not at all."""
+    """Tell whether every layer of a model looks at what a mask lets it see and at nothing else. Gated linear attention,
+    as Qwen3.5 has, goes over positions in their order, and a sliding window counts them by their order: there one
+    branch would read another. A model that does not say what its layers are is known by its type, or not at all."""
     kinds = getattr(config, "layer_types", None)
     if kinds is not None:
         return all(kind == "full_attention" for kind in kinds)
@@ -34,7 +34,7 @@ def takes_trees(config: Any) -> bool:
 def together(
     pairs: Sequence[Pair], *, rows: int, positions: int | None = None, branches: bool = True
 ) -> list[list[int]]:
-    """Which pairs go through a model together, by place, those that begin alike beside each other.
+    """Group the pairs that go through a model together, by place, those that begin alike beside each other.
 
     `rows` is how many of the longest there is room for: at most so many go in rows of their own, of `positions` in all
     at most where that is given and they are several, or as one tree that takes no more, where `branches` may be kept
@@ -71,7 +71,7 @@ def _alike(one: Sequence[int], other: Sequence[int]) -> int:
 
 @dataclass(frozen=True)
 class Tree:
-    """Pairs in one row of L positions; each sees its ancestors only and counts them for its place, so that its
+    """Pack pairs into one row of L positions; each sees its ancestors only and counts them for its place, so that its
     numbers are those it has in a row of its own."""
 
     ids: Tensor  # (1, L)

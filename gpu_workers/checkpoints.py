@@ -1,4 +1,5 @@
-"""A policy in files: its weights as PEFT or transformers write them, its optimiser's state in a folder within."""
+"""Checkpoint files hold a policy: weights as PEFT or transformers write them, the optimiser's state in a folder
+within."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ def write(
 
 
 def read(folder: Path, device: torch.device) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The moments and notes of a folder; both are empty where it was written without an optimiser."""
+    """Read the moments and notes of a folder; both are empty where it was written without an optimiser."""
     file = next((path for name in (OPTIMIZER_FILE, OLD_OPTIMIZER_FILE) if (path := folder / name).exists()), None)
     if file is None:
         return {}, {}

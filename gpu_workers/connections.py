@@ -1,4 +1,4 @@
-"""HTTP connections that are kept between calls, apart for each event loop."""
+"""Connections keep one pooled HTTP client for each event loop, between calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Client = TypeVar("Client")
 
 
 class Connections(Generic[Client]):
-    """One pooled client an event loop. Those of loops that have ended are let go, with their sockets.
+    """Keep one pooled client an event loop. Those of loops that have ended are let go, with their sockets.
 
     A worker may start a new loop for every task, and a client of an old loop holds that loop alive: without this
     each task would leave a socket behind.

@@ -1,4 +1,4 @@
-"""How far apart the weights of two checkpoints are, layer by layer, read from their files.
+"""Distances measure how far apart the weights of two checkpoints are, layer by layer, from their files.
 
 Both are taken as changes of the base: an adapter's is (alpha / r) · B A, which is never multiplied out, since
 ⟨B₁A₁, B₂A₂⟩ = tr((B₁ᵀB₂)(A₂A₁ᵀ)); a whole model's is its weight less the base's.
@@ -26,7 +26,7 @@ BESIDES = "besides"
 
 @dataclass(frozen=True)
 class Distance:
-    """One layer. Lengths are Frobenius norms over all its weights."""
+    """The distance in one layer. Lengths are Frobenius norms over all its weights."""
 
     layer: str
     """Its number, or BESIDES."""
@@ -64,7 +64,7 @@ Change = LowRank | Dense
 
 
 def by_layer(first: Path | None, second: Path | None, base: Path) -> list[Distance]:
-    """The layers in which one of the two changes anything, in order. None stands for the base itself.
+    """Measure each layer in which one of the two changes anything, in order. None stands for the base itself.
 
     One weight of each is in memory at a time. Raises AdapterInvalid for a folder that holds no weights of this base.
     """

@@ -1,4 +1,4 @@
-"""A learner that several processes share, a device each: torchrun starts them, and all make the same calls.
+"""The shared learner runs in several processes, a device each: torchrun starts them, and all make the same calls.
 
 Every process takes its part of the samples. Each sample's gradient is weighed by its share of the whole, and the
 gradients are added up once before an update, so an update is the one that a single process would make, whatever the
@@ -39,7 +39,8 @@ T = TypeVar("T")
 
 
 class SharedLearner(Learner):
-    """A Learner in each process of a group. What it is told, all are told, in the same order; what it says, all say."""
+    """Train one policy in a group of processes. What one is told, all are told in the same order; what one says, all
+    say."""
 
     def __init__(
         self,
@@ -275,7 +276,7 @@ class SharedLearner(Learner):
 
 
 def merged(parts: Sequence[tuple[int, int, dict[str, float]]]) -> dict[str, float]:
-    """Figures of several processes as one would have given them: (how many samples, how many of them replies that
+    """Merge figures of several processes as one would have given them: (how many samples, how many of them replies that
     figures speak of, its figures) of each.
 
     >>> first = {"loss": 1.0, "kl": 0.25, "tokens": 8.0}

@@ -1,4 +1,4 @@
-"""Who answers, as the settings say: the only file of this room that knows Django."""
+"""Engines are chosen by the settings: the only file of this room that knows Django."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def policy() -> Engine:
-    """The engine that serves the model being taught, or several that answer as one."""
+    """Return the engine that serves the model being taught, or several that answer as one."""
     if settings.LEARNER == "tinker":
         return _tinker_engine(service(), settings.MODEL, Path(settings.DATA_DIR) / "tinker" / "held")
     if len(settings.ENGINE_URLS) > 1:
@@ -29,7 +29,7 @@ def policy() -> Engine:
 
 
 def addresses() -> list[str]:
-    """Where every server is that may answer: the engines, and the spare beside one."""
+    """List the address of every server that may answer: the engines, and the spare beside one."""
     if settings.LEARNER == "tinker":
         return [settings.TINKER_URL]
     if len(settings.ENGINE_URLS) > 1:
@@ -38,17 +38,17 @@ def addresses() -> list[str]:
 
 
 def service() -> Service:
-    """The account at Tinker: where LEARNER=tinker learns and answers. Everything it is asked leaves this machine."""
+    """Return the account at Tinker, where LEARNER=tinker learns and answers. All it is asked leaves this machine."""
     return _service(settings.TINKER_MODEL, settings.TINKER_API_KEY, settings.TINKER_URL)
 
 
 def at(url: str, api_key: str = "") -> Engine:
-    """Another engine of the same interface."""
+    """Return another engine of the same interface."""
     return _engine(url, api_key, api_key, settings.ENGINE_PRIORITIES)
 
 
 def chat(url: str, model: str, api_key: str = "") -> OpenAIChat:
-    """A model behind an OpenAI-compatible server."""
+    """Return a model behind an OpenAI-compatible server."""
     return _chat(url, model, api_key)
 
 

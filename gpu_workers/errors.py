@@ -1,4 +1,4 @@
-"""How an engine or a learner can fail."""
+"""Errors name how an engine or a learner can fail."""
 
 from core.errors import TalkbackError
 
@@ -26,7 +26,7 @@ class EngineRefused(TalkbackError):
 
 
 class AdapterMissing(EngineRefused):
-    """The engine does not hold the adapter that was named; load it, then ask again."""
+    """The engine has not loaded the adapter that was named; load it, then ask again."""
 
     code, status, retryable = "adapter_missing", 409, True
 
@@ -42,7 +42,7 @@ class AdapterNotApplied(EngineUnavailable):
 
 
 class NoRoom(EngineUnavailable):
-    """The engine holds as many adapters as it can; there is room again once another is unloaded."""
+    """The engine has loaded as many adapters as it can; there is room again once another is unloaded."""
 
 
 class AdapterInvalid(EngineRefused):

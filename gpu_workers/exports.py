@@ -1,4 +1,4 @@
-"""Weights for other tools: an adapter that plain PEFT loads, or one model with the adapter merged into it."""
+"""Exports write weights for other tools: an adapter that plain PEFT loads, or one model with it merged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_LOST = 0.1
 
 @dataclass(frozen=True)
 class Merged:
-    """How a merge went."""
+    """The result of a merge."""
 
     dtype: str
     lost: float

@@ -1,4 +1,4 @@
-"""What a model's family is called by SGLang: how it writes its tool calls, and how it marks its thoughts."""
+"""Families map a model to SGLang's parsers for its tool calls and its thoughts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ whole answer for a thought."""
 
 
 class Parsers(NamedTuple):
-    """SGLang's names; empty: none."""
+    """SGLang's names of two parsers; empty: none."""
 
     tools: str = ""
     reasoning: str = ""
@@ -33,7 +33,8 @@ LLAMA_3 = ("<|python_tag|>", Parsers("llama3"))
 
 
 def parsers(model: str) -> Parsers:
-    """The parsers of the model in this folder; none for a family that is not known, or a folder that cannot be read."""
+    """Find the parsers of the model in this folder; none for a family that is not known, or a folder that cannot be
+    read."""
     folder = Path(model)
     try:
         kind = str(json.loads((folder / "config.json").read_text()).get("model_type", ""))

@@ -1,4 +1,4 @@
-"""The language-model head, in pieces and on response positions only.
+"""The language-model head runs in pieces and on response positions only.
 
 Full logits, (tokens, vocabulary), are the largest thing in a step of a small model and are never kept. The head's own
 gradient is taken in the same sweep, so that its logits are computed once; and what is done to each number of them is
@@ -47,7 +47,7 @@ reverse_kl = ReverseKL()
 
 
 def weight_of(causal: Any) -> Tensor:
-    """The head's weight, (V, D). Raises ValueError for a head that does more than multiply."""
+    """Return the head's weight, (V, D). Raises ValueError for a head that does more than multiply."""
     head = causal.get_output_embeddings()
     if getattr(head, "bias", None) is not None:
         raise ValueError("this model's head has a bias, which the piecewise head does not add")
@@ -57,7 +57,7 @@ def weight_of(causal: Any) -> Tensor:
 
 @torch.no_grad()
 def logprobs_of(hidden: Tensor, weight: Tensor, ids: Tensor, piece: int = PIECE) -> Tensor:
-    """(N, D) states and (N,) ids to the ids' log-probs, (N,) float32."""
+    """Score ids (N,) from states (N, D): log-probs (N,) float32."""
     found = hidden.new_zeros(len(ids), dtype=torch.float32)
     for first in range(0, len(ids), piece):
         rows = slice(first, min(first + piece, len(ids)))
@@ -68,7 +68,7 @@ def logprobs_of(hidden: Tensor, weight: Tensor, ids: Tensor, piece: int = PIECE)
 
 
 class Head(torch.autograd.Function):
-    """Hidden states to per-position scalars, with the gradient of each taken while its logits are at hand."""
+    """Turn hidden states into per-position scalars, with the gradient of each taken while its logits are at hand."""
 
     @staticmethod
     def forward(
@@ -128,7 +128,7 @@ def trained(
     divergence: Divergence | None,
     piece: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The same as Head when the head's own weights train: a piece's logits are computed again on the way back."""
+    """Score as Head does when the head's own weights train: a piece's logits are computed again on the way back."""
 
     def one(states: Tensor, rows: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         logs = F.linear(states, weight).float().log_softmax(-1)  # (P, V)

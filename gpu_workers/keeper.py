@@ -1,5 +1,5 @@
-"""Keep a server of another project's running: start it, see when it is ready, start it again when it ends, and keep
-what it said last for an operator who asks why.
+"""The keeper keeps another project's server running: start it, see when it is ready, start it again when it ends, and
+keep what it said last for an operator who asks why.
 
 The supervisor keeps us; this knows what the supervisor cannot: that a server which loads for minutes is not up before
 /ready says so, and that one which ends again and again is to be given time.
@@ -39,12 +39,13 @@ PARENT_DIED = 1
 
 
 def record_of(data_dir: Path, port: int | str) -> Path:
-    """Where the keeper of the server on this port writes how it is."""
+    """Return the file where the keeper of the server on this port writes its state."""
     return data_dir / "engines" / f"{port}.json"
 
 
 def read(data_dir: Path, port: int | str) -> dict[str, Any]:
-    """What its keeper wrote last: state (starting, ready, ended), since, ends, status, last_words; empty for none."""
+    """Read what its keeper wrote last: state (starting, ready, ended), since, ends, status, last_words; empty for
+    none."""
     try:
         told = json.loads(record_of(data_dir, port).read_text())
     except (OSError, ValueError):
@@ -53,7 +54,7 @@ def read(data_dir: Path, port: int | str) -> dict[str, Any]:
 
 
 class Keeper:
-    """One server, for as long as `run` lasts."""
+    """Keep one server up for as long as `run` lasts."""
 
     def __init__(
         self,
@@ -160,7 +161,7 @@ class Keeper:
 
 
 def is_ready(url: str) -> bool:
-    """By /ready, which costs nothing; /health would cost a token, and fails while the server is paused."""
+    """Ask /ready, which costs nothing; /health would cost a token, and fails while the server is paused."""
     try:
         return httpx.get(f"{url}/ready", timeout=2.0, trust_env=False).status_code == 200
     except httpx.HTTPError:

@@ -1,4 +1,4 @@
-"""A transformer's layers as a learner wants them: quick on a core, and keeping little for the way back.
+"""Layers replace a transformer's own for training: quick on a core, and keeping little for the backward pass.
 
 `slim` takes a Hugging Face model and gives some of its modules another forward pass, with a gradient of its own. What
 they compute is what they computed, but for rounding; `tests/gpu_workers/test_layers.py` holds them to it. What is not
@@ -335,7 +335,7 @@ def attend(
     is_causal: bool | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """What transformers calls for each attention: `Attended` for whole causal rows that train, and for trees, whose
+    """Attend as transformers asks for each layer: `Attended` for whole causal rows that train, and for trees, whose
     positions all look at earlier ones alone; torch's own else."""
     is_ours = (
         query.device.type == "cpu"

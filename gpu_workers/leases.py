@@ -1,4 +1,5 @@
-"""Whose a GPU is: the learner's, the engine's, the judge's. Cards are given out in that order, as the reference does.
+"""Leases say whose a GPU is: the learner's, the engine's, the judge's. Cards are given out in that order, as the
+reference does.
 
 Standard library only: the set-up asks it too, before anything is installed.
 """
@@ -46,7 +47,8 @@ class Leases:
 
 
 def read(settings: Mapping[str, str], cards: Sequence[str]) -> Leases:
-    """What NUM_GPUS, ACTOR_GPUS, ROLLOUT_GPUS and PRM_GPUS make of the cards that are here. Raises LeaseInvalid."""
+    """Read the leases from NUM_GPUS, ACTOR_GPUS, ROLLOUT_GPUS, PRM_GPUS and the cards that are here. Raises
+    LeaseInvalid."""
     asks: dict[str, int | None] = {}
     for name in ("NUM_GPUS", *ASKS):
         text = settings.get(name, "").strip()
@@ -88,8 +90,8 @@ def divided(
 
 
 def shared_out(cards: Sequence[str], count: int) -> tuple[tuple[str, ...], ...]:
-    """Equally many cards for each of `count` engines, none where there are none. Raises LeaseInvalid where they do not
-    divide.
+    """Give equally many cards to each of `count` engines, none where there are none. Raises LeaseInvalid where they do
+    not divide.
 
     >>> shared_out("0123", 2)
     (('0', '1'), ('2', '3'))
@@ -104,7 +106,8 @@ def shared_out(cards: Sequence[str], count: int) -> tuple[tuple[str, ...], ...]:
 
 
 def found() -> tuple[str, ...]:
-    """The cards that this process may use, by name: those of CUDA_VISIBLE_DEVICES, else all that the driver shows."""
+    """List the cards that this process may use, by name: those of CUDA_VISIBLE_DEVICES, else all that the driver
+    shows."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return tuple(name.strip() for name in visible.split(",") if name.strip())

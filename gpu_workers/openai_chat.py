@@ -1,4 +1,4 @@
-"""A judge or teacher that lives behind any OpenAI-compatible server: messages in, text out, no token ids."""
+"""The chat client asks a judge or teacher behind any OpenAI-compatible server: messages in, text out, no token ids."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Answer:
 
 
 class OpenAIChat:
-    """`/chat/completions` of one server and one model.
+    """Ask `/chat/completions` of one server and one model.
 
     Raises EngineUnavailable when no server answers in time (or 408, 429, 5xx), EngineRefused when it says no.
     """

@@ -347,7 +347,8 @@ def _loaded(folder: Path | str, dtype: torch.dtype, device: torch.device) -> Any
 
 
 def chosen_dtype(name: str, device: torch.device) -> torch.dtype:
-    """The dtype called `name`; "auto" is bfloat16 where this machine multiplies it clearly faster than float32."""
+    """Choose the dtype called `name`; "auto" is bfloat16 where this machine multiplies it clearly faster than
+    float32."""
     if name != "auto":
         known = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
         if name not in known:

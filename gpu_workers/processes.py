@@ -1,4 +1,4 @@
-"""Start an engine's server, wait until it answers, stop it: the real SGLang or the embedded one."""
+"""Processes start an engine's server, wait until it answers, and stop it: the real SGLang or the embedded one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_WAIT_POLICY":
 
 @dataclass(frozen=True)
 class Adapters:
-    """What adapters an SGLang takes."""
+    """The adapters that an SGLang takes."""
 
     rank: int = 64
     """The largest; room for it is set aside in every slot, whatever is loaded."""
@@ -55,7 +55,7 @@ def sglang_command(
     adapters: Adapters = Adapters(),
     more: Sequence[str] = (),
 ) -> list[str]:
-    """The launch line for SGLang on a GPU. Keys stand in it, as SGLang takes them no other way."""
+    """Build the launch line for SGLang on a GPU. Keys stand in it, as SGLang takes them no other way."""
     return [
         *("sglang", "serve", "--model-path", model, "--host", host, "--port", str(port)),
         *("--enable-lora", "--max-lora-rank", str(adapters.rank), "--lora-target-modules", *adapters.targets),
@@ -70,7 +70,7 @@ def sglang_command(
 
 
 def embedded_command(model: str, port: int, *, host: str = "127.0.0.1", more: Sequence[str] = ()) -> list[str]:
-    """The launch line for the CPU engine; it takes its keys from ENGINE_API_KEY and ENGINE_ADMIN_KEY."""
+    """Build the launch line for the CPU engine; it takes its keys from ENGINE_API_KEY and ENGINE_ADMIN_KEY."""
     return [
         *(sys.executable, "-m", "gpu_workers.embedded", "--model", model, "--host", host, "--port", str(port)),
         *("--weight-version", "base", "--incremental-streaming-output"),
@@ -92,7 +92,7 @@ def router_command(workers: Sequence[str], port: int, metrics_port: int, *, host
 
 
 class EngineProcess:
-    """A server of ours for as long as the `with` lasts. Its output goes to `log`."""
+    """Run a server of ours for as long as the `with` lasts. Its output goes to `log`."""
 
     def __init__(
         self,
@@ -198,8 +198,8 @@ def end_with_children(process: subprocess.Popen[bytes], grace_s: float) -> bool:
 
 
 def runs(group: int) -> bool:
-    """Whether a process of this group has not ended. One that only waits to be reaped has: in a container nobody may
-    ever do so."""
+    """Tell whether a process of this group has not ended. One that only waits to be reaped has: in a container nobody
+    may ever do so."""
     try:
         os.killpg(group, 0)
     except (ProcessLookupError, PermissionError):  # macOS says the latter of those that only wait

@@ -1,4 +1,4 @@
-"""Matrix products of 16-bit tensors, in whichever width this machine multiplies faster.
+"""Products multiply 16-bit matrices in the width that this machine multiplies faster.
 
 A core without quick bfloat16 multiplies float32 at twice the rate, and to widen a weight for one product of many rows
 costs less than that saves. The wide product adds up in float32, as the narrow one does, and is rounded once.
@@ -26,7 +26,7 @@ AT_ONCE = 1 << 22
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x W^T + bias: (N, D), (O, D), (O,) to (N, O), in x's dtype."""
+    """Compute x W^T + bias: (N, D), (O, D), (O,) to (N, O), in x's dtype."""
     if not _is_widened(x):
         return F.linear(x, weight, bias)
     wide, parts = x.float(), weight.split(_rows(weight))
@@ -39,7 +39,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def product(x: Tensor, weight: Tensor, into: Tensor | None = None) -> Tensor:
-    """x W, (N, O) and (O, D) to (N, D); added to `into`, in place, where that is begun."""
+    """Compute x W, (N, O) and (O, D) to (N, D); added to `into`, in place, where that is begun."""
     if not _is_widened(x):
         return x @ weight if into is None else into.addmm_(x, weight)
     parts = zip(x.split(_rows(weight), 1), weight.split(_rows(weight)), strict=True)
@@ -59,13 +59,13 @@ def _is_widened(x: Tensor) -> bool:
 
 @cache
 def is_wide_faster() -> bool:
-    """Whether this machine multiplies float32 so much faster than bfloat16 that widening pays."""
+    """Tell whether this machine multiplies float32 so much faster than bfloat16 that widening pays."""
     taken = seconds()
     return taken[torch.float32] < 0.75 * taken[torch.bfloat16]
 
 
 def seconds() -> dict[torch.dtype, float]:
-    """How long this machine takes for a product of a common shape in float32 and in bfloat16, at best."""
+    """Measure how long this machine takes for a product of a common shape in float32 and in bfloat16, at best."""
 
     def work(dtype: torch.dtype) -> Callable[[], object]:
         return partial(torch.mm, torch.ones(128, 768, dtype=dtype), torch.ones(768, 2048, dtype=dtype))
@@ -74,8 +74,8 @@ def seconds() -> dict[torch.dtype, float]:
 
 
 def bests(works: Mapping[T, Callable[[], object]], times: int) -> dict[T, float]:
-    """Seconds that each takes at best. They take turns: what else a machine does slows all of them alike, and is not to
-    decide what it computes in."""
+    """Measure the seconds that each takes at best. They take turns: what else a machine does slows all of them alike,
+    and is not to decide what it computes in."""
     found = dict.fromkeys(works, math.inf)
     for _ in range(times):
         for name, work in works.items():

@@ -1,4 +1,4 @@
-"""A frozen base in 4 bits, for cards where 16 do not fit: QLoRA (arXiv:2305.14314), by bitsandbytes.
+"""Quantisation holds a frozen base in 4 bits, for cards where 16 do not fit: QLoRA (arXiv:2305.14314), by bitsandbytes.
 
 The linear layers hold NormalFloat-4 with doubly quantised scales, and multiply in the base's dtype; embeddings, norms,
 the head and the adapter on top are as ever.
@@ -26,7 +26,7 @@ class NotQuantizable(TalkbackError):
 
 
 def load(folder: Path | str, dtype: torch.dtype, device: torch.device) -> Any:
-    """The model in `folder`, quantised while it is read. Raises NotQuantizable."""
+    """Load the model in `folder`, quantised while it is read. Raises NotQuantizable."""
     lacking = [name for name in ("bitsandbytes", "accelerate") if importlib.util.find_spec(name) is None]
     if lacking:
         raise NotQuantizable(

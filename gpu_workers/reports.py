@@ -1,4 +1,4 @@
-"""How each engine is, as an operator reads it: asked now, with a short patience, and never with a key in it."""
+"""Reports tell an operator how each engine is: asked now, with short patience, and without keys."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATIENCE_S = 3.0
 
 @dataclass(frozen=True)
 class Report:
-    """One engine. Figures are None where it does not say."""
+    """The state of one engine. Figures are None where it does not say."""
 
     name: str
     host: str
@@ -52,7 +52,7 @@ class Report:
 
 
 async def reports(engine: Engine | Fleet, data_dir: Path) -> list[Report]:
-    """Every engine behind this one, whether it answers or not, in the order of the settings."""
+    """Report on every engine behind this one, whether it answers or not, in the order of the settings."""
     if isinstance(engine, Fleet):
         pairs = [(str(worker), worker.fault, one) for worker, one in engine.everyone()]
     else:

@@ -32,7 +32,7 @@ PRIORITY = 10
 
 
 class Roster:
-    """Engines with the table of what each said last. One that fails gets no request until it answers again and was
+    """Keep engines with the table of what each said last. One that fails gets no request until it answers again and was
     given the adapters that the others have loaded."""
 
     def __init__(self, engines: Mapping[Worker, Engine], table: Table) -> None:

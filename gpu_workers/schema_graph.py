@@ -17,7 +17,7 @@ NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSc
 
 
 def inside(schema: Mapping[str, Any]) -> Iterator[tuple[Any, Steps]]:
-    """The schemas that are parts of this one, and where. Data that looks like one is none."""
+    """Yield the schemas that are parts of this one, and where. Data that looks like one is none."""
     for key in schema.keys() & {*SCHEMA, *SCHEMAS, *NAMED}:
         value = schema[key]
         if key in NAMED:
@@ -30,7 +30,7 @@ def inside(schema: Mapping[str, Any]) -> Iterator[tuple[Any, Steps]]:
 
 
 def references(schema: Any, *, at_once: bool = False) -> Iterator[str]:
-    """Where the references of a schema that was made lead; with `at_once` those that hold for the very same value."""
+    """Yield where the references of a compiled schema lead; with `at_once` those that hold for the very same value."""
     if not isinstance(schema, Mapping):
         return
     if "$ref" in schema:
@@ -41,14 +41,14 @@ def references(schema: Any, *, at_once: bool = False) -> Iterator[str]:
 
 
 def nesting(schema: Any) -> int:
-    """How many schemas stand inside each other here."""
+    """Count how deep schemas stand inside each other here."""
     if not isinstance(schema, Mapping):
         return 1
     return 1 + max((nesting(inner) for inner, _ in inside(schema)), default=0)
 
 
 def patterns(schema: Any, known: Mapping[str, int]) -> int:
-    """How many patterns and formats may hold for one text in here; what references lead to is `known`."""
+    """Count the patterns and formats that may hold for one text in here; what references lead to is `known`."""
     if not isinstance(schema, Mapping):
         return 0
     joined = known.get(schema.get("$ref", ""), 0) + sum(patterns(inner, known) for inner in schema.get("allOf", ()))
@@ -58,7 +58,7 @@ def patterns(schema: Any, known: Mapping[str, int]) -> int:
 
 
 def groups(behind: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """Names that lead to each other, in groups; a group comes after those it leads to. (Tarjan, without recursion.)
+    """Group names that lead to each other; a group comes after those it leads to. (Tarjan, without recursion.)
 
     >>> groups({"a": ["b"], "b": ["c"], "c": ["b"]})
     [['c', 'b'], ['a']]

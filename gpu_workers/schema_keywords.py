@@ -68,7 +68,7 @@ def count(value: Any, here: Steps) -> int:
 
 
 def bound(key: str, value: Any, beside: Mapping[str, Any], here: Steps) -> dict[str, Any]:
-    """A number's bound; draft 4 wrote an exclusive one as a sign beside it."""
+    """Check a number's bound; draft 4 wrote an exclusive one as a sign beside it."""
     if isinstance(value, bool) and key.startswith("exclusive"):
         return {key: beside[key[9:].lower()]} if value and key[9:].lower() in beside else {}
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -90,7 +90,7 @@ def names(value: Any, here: Steps) -> list[str]:
 
 
 def formatted(value: Any, beside: Mapping[str, Any], here: Steps) -> dict[str, Any]:
-    """A format; one of numbers says nothing."""
+    """Check a format; one of numbers says nothing."""
     given = beside.get("type", "string")
     is_text = "string" in (given if isinstance(given, list) else [given])
     if not isinstance(value, str):
@@ -99,7 +99,7 @@ def formatted(value: Any, beside: Mapping[str, Any], here: Steps) -> dict[str, A
 
 
 def are_apart(schemas: Sequence[Any]) -> bool:
-    """Whether each of these says which values it takes, and no two take the same."""
+    """Tell whether each of these says which values it takes, and no two take the same."""
     taken = []
     for schema in schemas:
         if not isinstance(schema, Mapping) or not schema.keys() & {"const", "enum"}:
@@ -109,12 +109,12 @@ def are_apart(schemas: Sequence[Any]) -> bool:
 
 
 def same(value: Any) -> str:
-    """What two JSON values have in common that are the same: 1 and 1.0 are."""
+    """Write a JSON value so that equal values are equal texts: 1 and 1.0 are."""
     return json.dumps(json.loads(json.dumps(value), parse_int=float), sort_keys=True)
 
 
 def at(steps: Steps) -> str:
-    """A place in a sentence, as the JSON pointer that a client would write.
+    """Write a place in a sentence, as the JSON pointer that a client would write.
 
     >>> at(("properties", "a/b", "not"))
     "at '#/properties/a~1b/not', "

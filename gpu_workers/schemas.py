@@ -279,7 +279,7 @@ class Compiler:
 
 
 def refusal(text: str) -> str:
-    """Why no grammar can be made of a schema that is written so; empty where one can."""
+    """Return why no grammar can be made of this schema text; empty where one can."""
     from llguidance import LLMatcher
 
     try:

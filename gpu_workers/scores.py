@@ -1,4 +1,5 @@
-"""What an objective sees: each example as the frozen models read it, and a micro-batch of them beside the policy."""
+"""Scores are what an objective sees: examples with the frozen models' log-probs, and a micro-batch beside the
+policy."""
 
 from __future__ import annotations
 
@@ -79,7 +80,7 @@ class Scores:
 
 
 def replies(samples: Sequence[ScoredExample]) -> list[bool]:
-    """Of which of these figures speak: of replies, and of what is rehearsed only where there is nothing else."""
+    """Tell of which of these figures speak: of replies, and of what is rehearsed only where there is nothing else."""
     turns = [sample.example.kind == "turn" for sample in samples]
     return turns if any(turns) else [True] * len(samples)
 
@@ -89,5 +90,5 @@ Objective = Callable[[Scores], tuple[Tensor, dict[str, Tensor]]]
 
 
 def padded(rows: Sequence[Tensor]) -> Tensor:
-    """(T,) each, one under the other, (B, T), with 0 behind the shorter ones."""
+    """Pad rows of (T,) each to (B, T), with 0 behind the shorter ones."""
     return pad_sequence(list(rows), batch_first=True)

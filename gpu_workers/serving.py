@@ -1,4 +1,4 @@
-"""Become the engine that the profile asks for: what the supervisor runs.
+"""Serving turns this process into the engine that the profile asks for; the supervisor runs it.
 
     python -m gpu_workers.serving embedded|gpu|judge --model MODEL --port PORT [--cards 0,1] [--shares]
 
@@ -30,7 +30,7 @@ NO_TOKEN_FOR_HEALTH = {"SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION": "false"}
 def command(
     profile: str, model: str, port: int, host: str = "127.0.0.1", *, cards: int = 1, shares: bool = False
 ) -> list[str]:
-    """The launch line of this profile's engine, or of the judge's own, on so many cards."""
+    """Build the launch line of this profile's engine, or of the judge's own, on so many cards."""
     if profile == "embedded":
         return embedded_command(model, port, host=host)
     sglang = os.environ.get("SGLANG") or "sglang"
@@ -55,7 +55,7 @@ def command(
 
 
 def asked_adapters() -> Adapters:
-    """What SGLANG_LORA_* make of the adapters that it takes. Raises ValueError."""
+    """Read from SGLANG_LORA_* which adapters it takes. Raises ValueError."""
     numbers = {}
     for name, setting in (("rank", "RANK"), ("slots", "SLOTS"), ("loaded", "HELD")):
         if text := os.environ.get(f"SGLANG_LORA_{setting}", "").strip():
@@ -67,7 +67,7 @@ def asked_adapters() -> Adapters:
 
 
 def asked_parsers(model: str) -> families.Parsers:
-    """SGLANG_TOOL_PARSER and SGLANG_REASONING_PARSER, `none` for none; else those of the model's family."""
+    """Read SGLANG_TOOL_PARSER and SGLANG_REASONING_PARSER, `none` for none; else those of the model's family."""
     ours = families.parsers(model)
     tools = os.environ.get("SGLANG_TOOL_PARSER", "").strip() or ours.tools
     reasoning = os.environ.get("SGLANG_REASONING_PARSER", "").strip() or ours.reasoning

@@ -1,5 +1,4 @@
-"""A second server that no person waits for: it serves the full weights, or the base, that the first does not at the
-time.
+"""The spare is a second server that no person waits for: it serves the weights that the first does not at the time.
 
 The exam reads a candidate there, and the judge and the teacher ask it for the base, while people are answered by what
 is live on the first. Each caller says what for; it changes its weights in between as often as it takes.
@@ -19,7 +18,7 @@ from gpu_workers.stamps import BASE
 
 
 class _Turn:
-    """What one event loop has the spare do now."""
+    """The work that one event loop has the spare do now."""
 
     def __init__(self) -> None:
         self.changed = asyncio.Condition()
@@ -28,7 +27,7 @@ class _Turn:
 
 
 class Spare:
-    """Takes turns: who asks for one set of weights waits until no caller of this process asks for another.
+    """Lend the second server in turns: a caller waits until no other of this process asks for other weights.
 
     Other processes are not waited for. Where one of them was quicker the answer's stamp says so, and asking again, as
     every task does, is the remedy.

@@ -1,4 +1,4 @@
-"""Layers that SGLang keeps as one matrix, and what that asks of an adapter.
+"""Stacks are layers that SGLang keeps as one matrix, which an adapter must then cover together.
 
 It stacks a block's q, k and v, and its gate and up, and an adapter's parts with them: by q_proj and by gate_proj it
 finds the others. Where it does not find what it looks for, version 0.5.23 refuses the adapter, or takes it and ends,
@@ -14,7 +14,7 @@ NEEDED = {"q_proj": ("v_proj",), "k_proj": ("q_proj", "v_proj"), "v_proj": ("q_p
 
 
 def torn(adapted: Collection[str], layers: Collection[str]) -> tuple[str, str] | None:
-    """A layer of `adapted`, and one of `layers` without which SGLang cannot serve it; None: it can serve them all.
+    """Find a layer of `adapted`, and one of `layers` without which SGLang cannot serve it; None: it can serve them all.
 
     What the model itself does not have, as a gate, nothing is stacked with.
 

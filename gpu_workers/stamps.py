@@ -1,4 +1,4 @@
-"""Which weights an answer is of: the names they go by, and the stamp that a server puts on what it says. Pure."""
+"""Stamps name the weights that an answer is of. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BASE = "base"
 
 
 def weights_in(name: str) -> str:
-    """The full weights that a name or a stamp speaks of; empty for the base and for adapters on it.
+    """Return the full weights that a name or a stamp speaks of; empty for the base and for adapters on it.
 
     >>> weights_in("full:talkback-3-0a1b2c3d"), weights_in("talkback-2-0a1b2c3d"), weights_in("default")
     ('full:talkback-3-0a1b2c3d', '', '')

@@ -1,4 +1,4 @@
-"""What goes to an engine and a learner, and what comes back. Log-probs are natural logs, lengths are tokens."""
+"""Types are what goes to an engine and a learner, and what comes back. Log-probs are natural logs, lengths tokens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NARROWEST = 1e-9
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to draw a reply; names and meanings are SGLang's."""
+    """Sampling parameters of a reply; names and meanings are SGLang's."""
 
     max_new_tokens: int = 256
     temperature: float = 0.7
@@ -83,7 +83,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class Choices:
-    """How likely each of some ids is as the next token: natural logs at temperature 1, in the order they were named."""
+    """Log-probs of some ids as the next token: natural logs at temperature 1, in the order they were named."""
 
     logprobs: tuple[float, ...]
     prompt_tokens: int = 0
@@ -157,8 +157,8 @@ def storable(text: str) -> str:
 
 
 def is_sound(text: str) -> bool:
-    """No half of a character, and none like U+FDD0. Many times faster than to look for one: most texts are long and
-    sound."""
+    """Tell that no half of a character is in it, and none like U+FDD0. Many times faster than to look for one: most
+    texts are long and sound."""
     try:
         return b"\xef\xb7" not in text.encode()  # how U+FDC0 to U+FDFF begin
     except UnicodeEncodeError:

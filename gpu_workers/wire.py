@@ -1,4 +1,4 @@
-"""SGLang's native HTTP interface as text: what /generate is sent, and what is read of answers and refusals. Pure."""
+"""The wire format is SGLang's native HTTP interface: it writes requests and reads answers and refusals. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpu_workers.types import Sampling, Top
 def request(
     ids: Sequence[int], sampling: Sampling, adapter: str | None, request_id: str, priority: int
 ) -> dict[str, Any]:
-    """What /generate is sent."""
+    """Write the body that /generate is sent."""
     params: dict[str, Any] = {
         "max_new_tokens": sampling.max_new_tokens,
         "temperature": sampling.temperature,
@@ -57,7 +57,7 @@ def request(
 
 
 class Cut:
-    """Text as it grows: gives out what can no longer become a part of a stop string."""
+    """Cut growing text: give out what can no longer become a part of a stop string."""
 
     def __init__(self, stop: Sequence[str]) -> None:
         self._stop = stop
@@ -87,7 +87,7 @@ class Cut:
 
 
 def events(lines: Iterable[bytes]) -> tuple[list[dict[str, Any]], Exception | Literal["done"] | None]:
-    """The events in these lines, and what ended them: [DONE], or an error among them."""
+    """Read the events in these lines, and what ended them: [DONE], or an error among them."""
     found: list[dict[str, Any]] = []
     for line in lines:
         if not line.startswith(b"data:"):
@@ -110,7 +110,7 @@ def events(lines: Iterable[bytes]) -> tuple[list[dict[str, Any]], Exception | Li
 
 
 def content_of(status: int, content: bytes) -> Any:
-    """What an answer says; None where it is no JSON. Raises what a status other than 200 stands for, and EngineGarbled
+    """Read an answer; None where it is no JSON. Raises what a status other than 200 stands for, and EngineGarbled
     for a page."""
     if status != 200:
         raise refusal(status, content)
@@ -123,7 +123,7 @@ def content_of(status: int, content: bytes) -> Any:
 
 
 def is_page(content: bytes) -> bool:
-    """Whether this is HTML, which no engine sends.
+    """Tell whether this is HTML, which no engine sends.
 
     >>> is_page(b" <!doctype html>"), is_page(b'{"text": "<p>"}')
     (True, False)
@@ -153,7 +153,7 @@ def garbled(error: Exception) -> EngineGarbled:
 
 
 def refusal(status: int, content: bytes) -> EngineRefused | EngineUnavailable:
-    """What a status other than 200 stands for, with the server's own sentence."""
+    """Return the error that a status other than 200 stands for, with the server's own sentence."""
     if status < 500 and is_page(content):
         return no_engine()
     try:
@@ -197,7 +197,7 @@ def _failure(status: int, message: str) -> EngineRefused | EngineUnavailable:
 
 
 def finish_reason(meta: Mapping[str, Any]) -> str | None:
-    """stop, length, abort or None; an abort that carries a status is the server's own failure and raises."""
+    """Read stop, length, abort or None; an abort that carries a status is the server's own failure and raises."""
     reason = meta.get("finish_reason")
     if reason is None:
         return None
@@ -207,19 +207,19 @@ def finish_reason(meta: Mapping[str, Any]) -> str | None:
 
 
 def logprobs_of(entries: Sequence[Sequence[Any]]) -> tuple[float, ...]:
-    """The first of each [log-prob, id, text]."""
+    """Read the first of each [log-prob, id, text]."""
     return tuple(float(entry[0]) for entry in entries)
 
 
 def likeliest(rows: Sequence[Any], count: int) -> Top:
-    """The likeliest tokens beside each of so many; a token that could not come has no log-prob and is left out."""
+    """Read the likeliest tokens beside each of so many; a token that could not come has no log-prob and is left out."""
     if rows and len(rows) != count:
         raise EngineGarbled(f"The engine returned {len(rows)} lists of likely tokens for {count} tokens.")
     return tuple(tuple((int(id), float(logprob)) for logprob, id, *_ in row if logprob is not None) for row in rows)
 
 
 def chosen_of(rows: Sequence[Any], ids: Sequence[int]) -> tuple[float, ...]:
-    """The log-probs of the ids that were named, at one place, in their order.
+    """Read the log-probs of the ids that were named, at one place, in their order.
 
     >>> chosen_of([[[-0.5, 7, None], [-2.0, 9, None]]], [9, 7])
     (-2.0, -0.5)
@@ -231,13 +231,13 @@ def chosen_of(rows: Sequence[Any], ids: Sequence[int]) -> tuple[float, ...]:
 
 
 def agree(ids: Sequence[int], logprobs: Sequence[float]) -> None:
-    """Raises EngineGarbled unless there is a log-prob for each id."""
+    """Check the lengths. Raises EngineGarbled unless there is a log-prob for each id."""
     if len(ids) != len(logprobs):
         raise EngineGarbled(f"The engine returned {len(logprobs)} log-probs for {len(ids)} tokens.")
 
 
 def nameless(entries: Sequence[Sequence[Any]], ids: Sequence[int]) -> set[int]:
-    """The ids that these log-probs call 0. Raises EngineGarbled where they are of other tokens.
+    """List the ids that these log-probs call 0. Raises EngineGarbled where they are of other tokens.
 
     >>> nameless([[-1.5, 8, None], [-2.0, 0, None]], [8, 511])
     {511}
@@ -249,7 +249,8 @@ def nameless(entries: Sequence[Sequence[Any]], ids: Sequence[int]) -> set[int]:
 
 
 def confirm(entries: Sequence[Sequence[Any]], named: Sequence[Any], ids: Sequence[int]) -> None:
-    """Raises EngineGarbled unless what is called 0 is, by its own name, as likely as it says."""
+    """Check log-probs asked again. Raises EngineGarbled unless what is called 0 is, by its own name, as likely as it
+    says."""
     nameless(entries, ids)
     if len(named) != len(ids):
         raise _other_tokens(ids)
@@ -263,7 +264,7 @@ def _other_tokens(ids: Sequence[int]) -> EngineGarbled:
 
 
 def samples(text: str) -> dict[str, float]:
-    """Prometheus text to name and value, summed over labels.
+    """Read Prometheus text to name and value, summed over labels.
 
     >>> samples('# HELP x\\nsglang:num_running_reqs{model="m"} 2.0\\n')
     {'num_running_reqs': 2.0}

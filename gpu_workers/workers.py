@@ -1,4 +1,4 @@
-"""A table of engines: which answer, what each holds, and who gets the next request. No network, no clock of its own."""
+"""The table of workers says which engines answer, what each has loaded, and which gets the next request. No network."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class State(StrEnum):
 
 @dataclass(eq=False)
 class Worker:
-    """One engine, as it was when it last answered this process."""
+    """The state of one engine when it last answered this process."""
 
     number: int
     """From 1, in the order of the settings: how sentences name it."""
@@ -70,7 +70,7 @@ class Worker:
 
 
 class Prefixes:
-    """Where prompts that begin alike were read last: an approximation of every engine's prefix cache."""
+    """Remember where prompts that begin alike were read last: an approximation of every engine's prefix cache."""
 
     def __init__(self, room: int = REMEMBERED) -> None:
         self._room = room
@@ -105,7 +105,7 @@ def _marks(ids: Sequence[int], adapter: str | None) -> Iterator[tuple[int, int]]
 
 
 class Table:
-    """The workers, and the rules by which one is chosen."""
+    """Keep the workers, and choose one for each request."""
 
     def __init__(self, urls: Sequence[str], *, fill: int = 0, clock: Callable[[], float] = monotonic) -> None:
         """`fill`: how many requests an engine has before the next one gets any; 0: they are spread."""

@@ -13,8 +13,8 @@ BOX = re.compile(r"\\?boxed\{\s*([^{}\s]*)")
 
 
 def choice_logprobs(says: str, pieces: Sequence[str]) -> list[float]:
-    """The log-probs of choices that begin with these pieces of text, when the script answers `says`. Where its box
-    begins with none of them all are alike.
+    """Compute the log-probs of choices that begin with these pieces of text, when the script answers `says`. Where its
+    box begins with none of them all are alike.
 
     >>> [round(math.exp(one), 2) for one in choice_logprobs(r"They object. \\boxed{-1}", ["1", "0", "-"])]
     [0.01, 0.01, 0.97]

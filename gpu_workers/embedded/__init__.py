@@ -1,4 +1,4 @@
-"""The CPU engine: SGLang's native HTTP interface, as far as it is used, over a Hugging Face model in PyTorch.
+"""The CPU engine serves a Hugging Face model in PyTorch over SGLang's native HTTP interface, as far as it is used.
 
     python -m gpu_workers.embedded --model DIR --port 30000 --api-key K --admin-api-key A --incremental-streaming-output
 

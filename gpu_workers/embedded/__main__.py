@@ -64,7 +64,7 @@ CONVERSATION = 8192
 
 
 def room_for_tokens(bytes_per_token: int, share: float = 0.25, ceiling: int = 65536) -> int:
-    """Tokens whose keys and values fit into a share of the memory that is free now."""
+    """Count the tokens whose keys and values fit into a share of the memory that is free now."""
     try:
         with open("/proc/meminfo") as lines:
             free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
@@ -74,9 +74,9 @@ def room_for_tokens(bytes_per_token: int, share: float = 0.25, ceiling: int = 65
 
 
 def kept_bytes(asked_mib: int, conversation_bytes: int) -> int:
-    """What prefixes and adapters may take together, beside all that this process holds as it begins to serve: what is
-    left of the `asked_mib`, or of a SHARE of the machine. A whole conversation fits in any case, or each of its
-    messages would be computed from its beginning."""
+    """Bound the bytes that prefixes and adapters may take together, beside all that this process holds as it begins to
+    serve: what is left of the `asked_mib`, or of a SHARE of the machine. A whole conversation fits in any case, or each
+    of its messages would be computed from its beginning."""
     limit = asked_mib << 20 or memory.machine_bytes() // SHARE
     return max(limit - memory.resident_bytes() - LEFT_BEHIND, conversation_bytes)
 

@@ -1,4 +1,4 @@
-"""LoRA adapters in PEFT's own file layout, ready to be added to linear layers."""
+"""Adapters are read from PEFT's file layout, ready to be added to linear layers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def read_adapter(
     layers: Mapping[str, tuple[int, int]],
     max_rank: int,
 ) -> Adapter:
-    """The adapter in `folder`; `layers` are those that may be adapted, with their (in, out) widths.
+    """Read the adapter in `folder`; `layers` are those that may be adapted, with their (in, out) widths.
 
     Raises AdapterInvalid with one sentence when the files are broken, or would not mean here what PEFT means.
     """

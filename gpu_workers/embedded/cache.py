@@ -1,4 +1,4 @@
-"""Keys and values of sequences: one buffer each, and the finished ones kept for those who begin alike."""
+"""The cache holds keys and values: a buffer for each sequence, and finished ones for prompts that begin alike."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class KV:
 
 
 def mapped(count: int, dtype: torch.dtype) -> Tensor:
-    """So many numbers, all zero, in memory that goes back to the system with the last tensor on it. The allocator would
+    """Allocate so many zeros in memory that goes back to the system with the last tensor on it. The allocator would
     keep it: buffers of all lengths come and go, and what lies between two of them is of no use to a third."""
     if not count:
         return torch.empty(0, dtype=dtype)
@@ -84,7 +84,7 @@ class Kept:
 
 
 def shared_length(a: np.ndarray, b: np.ndarray) -> int:
-    """How many ids two sequences have in common from their start.
+    """Count the ids that two sequences have in common from their start.
 
     >>> shared_length(np.array([1, 2, 3, 4]), np.array([1, 2, 9]))
     2
@@ -95,7 +95,7 @@ def shared_length(a: np.ndarray, b: np.ndarray) -> int:
 
 
 class PrefixCache:
-    """Finished sequences, the least recently used first to go. Room is counted in tokens."""
+    """Keep finished sequences; the least recently used goes first. Room is counted in tokens."""
 
     def __init__(self) -> None:
         self._kept: list[Kept] = []

@@ -1,4 +1,4 @@
-"""Replies held to a grammar: which tokens may come next, as llguidance works it out."""
+"""The grammar restricts which tokens may come next in a reply, as llguidance works it out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEPT = 64
 
 
 class Grammar:
-    """Where one reply stands in its grammar."""
+    """Follow one reply through its grammar."""
 
     def __init__(self, matcher: LLMatcher, vocabulary: int) -> None:
         self._matcher = matcher
@@ -45,7 +45,7 @@ class Grammar:
 
 
 class Grammars:
-    """Compiles grammars for one tokenizer, which is taken apart when the first one is asked for. Thread-safe."""
+    """Compile grammars for one tokenizer, which is taken apart when the first one is asked for. Thread-safe."""
 
     def __init__(self, tokenizer: Any, vocabulary: int, eos_ids: Collection[int]) -> None:
         self._source, self._vocabulary, self._eos_ids = tokenizer, vocabulary, sorted(eos_ids)

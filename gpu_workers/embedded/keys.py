@@ -1,4 +1,4 @@
-"""Who may ask for what, by SGLang's rules."""
+"""Keys decide which request may ask for which route, by SGLang's rules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ADMIN = frozenset(
 
 
 class Keys:
-    """An ASGI application behind bearer keys: the plain key opens no admin route, and the admin key no other."""
+    """Guard an ASGI application with bearer keys: the plain key opens no admin route, and the admin key no other."""
 
     def __init__(self, app: Any, api_key: str, admin_api_key: str) -> None:
         self._app, self._api_key, self._admin_key = app, api_key, admin_api_key

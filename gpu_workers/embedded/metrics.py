@@ -1,4 +1,4 @@
-"""Counters of the embedded engine, under the names SGLang gives them."""
+"""Metrics count what the embedded engine does, under SGLang's names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 
 @dataclass
 class Histogram:
-    """Cumulative counts by upper bound, as Prometheus wants them."""
+    """Count observations cumulatively by upper bound, as Prometheus wants them."""
 
     buckets: Counter[float] = field(default_factory=Counter)
     total: float = 0.0
@@ -36,7 +36,7 @@ class Histogram:
 
 
 class Metrics:
-    """What the model's thread counts. Read from other threads without a lock: each number is whole in itself."""
+    """Count what the model's thread does. Read from other threads without a lock: each number is whole in itself."""
 
     def __init__(self) -> None:
         self.prompt_tokens = self.cached_tokens = self.new_tokens = self.retracted = 0

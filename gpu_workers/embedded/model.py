@@ -1,4 +1,4 @@
-"""Any Hugging Face causal model as one packed forward: tokens of many sequences in a row, each with its own cache.
+"""The model runs any Hugging Face causal model as one packed forward: many sequences in a row, each with its cache.
 
 The model's own module runs, so its numbers are the learner's. Two parts are ours: attention, which reads and
 writes each sequence's own keys and values, and the linear layers, which add each sequence's own adapter.
@@ -54,7 +54,7 @@ class Single(NamedTuple):
 
 @dataclass
 class Step:
-    """What the layers must know of the forward that is running; one object that all of them hold."""
+    """The state of the forward that is running; one object that all of them hold."""
 
     pieces: list[tuple[int, int, Piece]] = field(default_factory=list)  # of several tokens: first row, last row + 1
     singles: list[Single] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Step:
 
 
 class Model:
-    """Weights on the CPU. Not thread-safe: one thread owns it."""
+    """Run forwards on the CPU. Not thread-safe: one thread owns it."""
 
     def __init__(self, folder: str, dtype: str = "auto") -> None:
         self.folder = str(folder)
@@ -211,7 +211,7 @@ class Model:
 
 
 class Linear(nn.Module):
-    """A linear layer, laid out once for the CPU, that adds to each span of rows its own adapter."""
+    """Multiply by a weight laid out once for the CPU, and add to each span of rows its own adapter."""
 
     def __init__(self, source: nn.Linear, name: str, step: Step) -> None:
         super().__init__()
@@ -261,7 +261,7 @@ def attend(
     sliding_window: int | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """Causal attention of each piece over its own sequence; returns (1, N, H, E)."""
+    """Attend causally from each piece over its own sequence; returns (1, N, H, E)."""
     if others.get("softcap") is not None or others.get("s_aux") is not None:
         raise Unservable("attention with soft caps or sinks is not served here")
     step: Step = module.packed_step
@@ -346,7 +346,7 @@ def _pack(weight: Tensor) -> Tensor | None:
 
 
 def pick_dtype(config: Any) -> torch.dtype:
-    """bfloat16 where this machine multiplies it clearly faster than float32, else float32; takes 0.1 s."""
+    """Choose bfloat16 where this machine multiplies it clearly faster than float32, else float32; takes 0.1 s."""
     width = int(getattr(config, "hidden_size", 576) or 576)
 
     def work(dtype: torch.dtype) -> Callable[[], object]:

@@ -1,4 +1,4 @@
-"""One sequence's answer as it grows, in SGLang's words."""
+"""A reply turns one sequence's output into SGLang's answer as it grows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_workers.embedded.sequences import Entry, Sequence, StepOutput
 
 
 class Reply:
-    """An answer on the event loop, which the model's thread sends its output to."""
+    """Collect a sequence's output on the event loop, where the model's thread sends it."""
 
     def __init__(self, ask: Ask, arrivals: asyncio.Queue[tuple[Reply, StepOutput]], tokenizer: Any) -> None:
         self.ask, self.arrivals, self._tokenizer = ask, arrivals, tokenizer

@@ -1,4 +1,4 @@
-"""A /generate body, read and checked: SGLang's names, defaults and sentences."""
+"""Requests are /generate bodies, read and checked with SGLang's names, defaults and sentences."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class UnknownParameter(ValueError):
 
 @dataclass(frozen=True)
 class Limits:
-    """What the server can take."""
+    """The limits of what the server can take."""
 
     vocabulary: int
     context_length: int
@@ -34,7 +34,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Ask:
-    """One sequence to generate or score."""
+    """One sequence that a request asks to generate or score."""
 
     rid: str
     ids: tuple[int, ...]

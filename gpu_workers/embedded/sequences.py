@@ -127,7 +127,7 @@ class Sequence:
 
 
 def beyond(error: ValueError) -> Finish:
-    """A grammar that compiled and then asked for more than is borne."""
+    """Abort a reply whose grammar compiled and then asked for more than is borne."""
     message = f"The grammar of this reply could not be followed: {' '.join(str(error).split())[:300]}"
     return {"type": "abort", "message": message, "status_code": 400, "err_type": None}
 

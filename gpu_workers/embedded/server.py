@@ -1,4 +1,4 @@
-"""SGLang's native HTTP interface, as far as it is used, over the batcher. The event loop never touches a tensor."""
+"""The server answers SGLang's native HTTP interface from the batcher. The event loop never touches a tensor."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Settings:
-    """What the command line said."""
+    """The settings that the command line gave."""
 
     served_name: str
     api_key: str = ""
@@ -44,7 +44,7 @@ class Settings:
 
 
 class Server:
-    """The routes, and what they share."""
+    """Serve the routes over one batcher."""
 
     def __init__(self, model: Model, tokenizer: Any, batcher: Batcher, settings: Settings) -> None:
         self.model, self.tokenizer, self.batcher, self.settings = model, tokenizer, batcher, settings

@@ -1,4 +1,4 @@
-"""Token ids to text while they arrive: whole characters only, cut at a stop string."""
+"""Text decodes token ids while they arrive: whole characters only, cut at a stop string."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Decode = Callable[[Sequence[int]], str]
 
 
 class Text:
-    """The text of one reply as it grows.
+    """Decode one reply as it grows.
 
     Decoding starts a few tokens back, because the text of a token depends on its neighbours, and a character
     may be spread over several tokens.

@@ -37,7 +37,7 @@ READY_S = 30.0
 
 
 class TinkerEngine:
-    """Draws and scores with the base at Tinker, and with adapters that runs there have left.
+    """Draw and score with the base at Tinker, and with adapters that runs there have left.
 
     Safe to share between threads and event loops. Every call raises EngineUnavailable when the service does not answer,
     EngineRefused when the service says no, or when it has nothing of what was asked for.

@@ -1,4 +1,4 @@
-"""What a run at Tinker leaves on this machine: where a checkpoint's weights are, and which names stand for them."""
+"""Tinker's files say where a checkpoint's weights are at Tinker, and which names stand for them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FILE = "tinker.json"
 
 @dataclass(frozen=True)
 class Place:
-    """Where the weights of one checkpoint are kept at Tinker."""
+    """The place at Tinker where the weights of one checkpoint are kept."""
 
     tinker: str
     """What a sampler takes."""
@@ -44,7 +44,8 @@ def read(folder: Path | str) -> Place:
 
 
 class Names:
-    """The adapters that are loaded, by name: a file each, so that every process of this machine sees the same ones."""
+    """Keep the adapters that are loaded, by name: a file each, so that every process of this machine sees the same
+    ones."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

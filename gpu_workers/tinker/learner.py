@@ -1,4 +1,4 @@
-"""A learner whose gradients are taken at Tinker: the same calls as gpu_workers.learner.Learner, the same numbers.
+"""The Tinker learner takes its gradients at Tinker: the calls of gpu_workers.learner.Learner, the same numbers.
 
 Tinker gives log-probs of chosen tokens and takes any loss of them, by its gradient: forward_backward_custom asks for
 the log-probs, has our own objective differentiated here, and sends the derivatives back as weights of a cross entropy.
@@ -49,7 +49,7 @@ def download(url: str, file: Path) -> None:
 
 
 class TinkerLearner:
-    """A policy under training at Tinker, with its optimiser there, beside the frozen base.
+    """Train a policy at Tinker, with its optimiser there, beside the frozen base.
 
     `adapter_dir` is a checkpoint that another run at Tinker left; without one, a fresh adapter. The base's and the
     teacher's numbers come from the service's samplers, the policy's own from its trainer. Nothing here is safe to

@@ -1,4 +1,4 @@
-"""The boundary to Tinker, Thinking Machines' service for training and sampling: its clients, and how they fail.
+"""The service is the boundary to Tinker, Thinking Machines' training and sampling: its clients, and how they fail.
 
 Everything that is asked of it leaves this machine. The `tinker` package is imported here, when it is asked, and
 nowhere else; `package` takes a stand-in with the same names (tests/doubles/fake_tinker.py).
@@ -29,7 +29,7 @@ class TinkerMissing(KeyRefused):
 
 
 class Service:
-    """One account at Tinker and one base model there. Safe to share between threads; connects when first asked."""
+    """Ask one account at Tinker for one base model. Safe to share between threads; connects when first asked."""
 
     def __init__(self, model: str, *, api_key: str, url: str = URL, package: Any = None) -> None:
         """`model` is Tinker's name for the base, as in Qwen/Qwen3-8B; `package` stands in for the real one."""
@@ -159,7 +159,8 @@ class Service:
 
 
 def scored(said: Sequence[float | None] | None, length: int, count: int) -> list[float]:
-    """The last `count` of a prompt's log-probs. Raises EngineGarbled where one is missing or the lengths disagree."""
+    """Read the last `count` of a prompt's log-probs. Raises EngineGarbled where one is missing or the lengths
+    disagree."""
     if said is None or len(said) != length:
         raise EngineGarbled(f"Tinker returned {len(said or ())} log-probs for {length} tokens.")
     last = [value for value in said[-count:] if value is not None]
