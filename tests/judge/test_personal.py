@@ -142,6 +142,51 @@ def test_what_is_secret_or_personal_is_found(text, kind, secret):
     assert [(one.kind, text[one.start : one.end]) for one in find(text)] == [(kind, secret)]
 
 
+DRAWN = "aB3dE6gH9jK2mN5pQ8sT1vW4xY7zC0fG3hJ6kL9n" * 2
+HEX = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+TOKENS = [
+    f"sk-or-v1-{DRAWN[:40]}",
+    f"tb-{DRAWN[:43]}",
+    f"github_pat_{DRAWN[:22]}_{DRAWN[:59]}",
+    f"xoxe-1-{DRAWN[:40]}",
+    f"xapp-1-A0123456789-{DRAWN[:30]}",
+    f"pk_test_{DRAWN[:24]}",
+    f"whsec_{DRAWN[:32]}",
+    f"AIza{DRAWN[:35]}",
+    f"GOCSPX-{DRAWN[:28]}",
+    f"ya29.{DRAWN[:60]}",
+    f"hf_{DRAWN[:34]}",
+    f"npm_{DRAWN[:36]}",
+    f"dop_v1_{HEX}",
+    f"shpat_{HEX[:32]}",
+    f"ghs_{DRAWN[:36]}",  # from here on detect-secrets knows them
+    f"glpat-{DRAWN[:20]}",
+    f"glagent-{DRAWN[:60]}",
+    f"glcbt-64_{DRAWN[:20]}",
+    f"xoxb-123456789012-{DRAWN[:24]}",
+    f"https://hooks.slack.com/services/T0123ABCD/B0123ABCD/{DRAWN[:24]}",
+    f"SG.{DRAWN[:22]}.{DRAWN[:43]}",
+    f"pypi-AgEIcHlwaS5vcmc{DRAWN[:75]}",
+    f"sq0csp-{DRAWN[:43]}",
+    f"123456789:{DRAWN[:35]}",
+    f"SK{HEX[:32]}",
+    f"{HEX[:32]}-us12",
+    f"AccountKey={DRAWN}{DRAWN[:6]}==",
+    "ASIAIOSFODNN7EXAMPLE",
+]
+
+
+@pytest.mark.parametrize("token", TOKENS)
+def test_a_token_is_found_whole_and_its_form_is_listed_once(token):
+    assert [token[one.start : one.end] for one in find(token, Wanted(("key",)))] == [token]
+    assert sum(personal.compiled(form).search(token) is not None for form in personal.tokens()) == 1
+
+
+def test_every_form_of_our_own_has_a_token_above():
+    ours = personal.tokens()[: len(personal.LACKING)]
+    assert all(any(personal.compiled(form).search(token) for token in TOKENS) for form in ours)
+
+
 @pytest.mark.parametrize("text", INNOCENT.splitlines())
 def test_versions_dates_hashes_numbers_and_code_stay(text):
     assert find(text) == []
