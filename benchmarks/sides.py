@@ -45,7 +45,7 @@ def examples(arguments: argparse.Namespace) -> list[Any]:
 def recipe(arguments: argparse.Namespace) -> Any:
     from training.config import Recipe
 
-    return Recipe(distillation=arguments.distillation, lr=LR, importance_cap=1.0, updates=1, warmup=0)
+    return Recipe(distillation=arguments.distillation, lr=LR, updates=1)
 
 
 Begins = Literal["first", "later", "one"]
@@ -176,7 +176,7 @@ def trl_side(arguments: argparse.Namespace) -> Step:
     from transformers import AutoTokenizer
     from trl import GRPOConfig, GRPOTrainer  # type: ignore[import-not-found]
 
-    from training import advantages
+    from training import advantages, objective
 
     class Fed(GRPOTrainer):  # type: ignore[misc]
         """GRPOTrainer whose replies, teachers and rewards are given to it."""
@@ -200,8 +200,8 @@ def trl_side(arguments: argparse.Namespace) -> Step:
             num_generations=size if size > 1 else 2,
             generation_batch_size=max(size, 2) * max(len(batch) // max(size, 2), 1),
             beta=rules.beta,
-            epsilon=rules.clip_low,
-            epsilon_high=rules.clip_high,
+            epsilon=objective.CLIP_LOW,
+            epsilon_high=objective.CLIP_HIGH,
             loss_type="grpo",
             use_cpu=True,
             bf16=False,
@@ -235,10 +235,10 @@ def trl_side(arguments: argparse.Namespace) -> Step:
                 start,
                 w_rl=rules.w_rl,
                 w_opd=rules.w_opd,
-                clip=rules.advantage_clip,
+                clip=objective.ADVANTAGE_CLIP,
             )
             old = torch.tensor([e.behaviour_logprobs for e in self.part])
-            return own * advantages.truncated_importance(start, old, cap=rules.importance_cap)
+            return own * advantages.truncated_importance(start, old, cap=objective.IMPORTANCE_CAP)
 
     waiting: list[Any] = []
     scored = trainer._get_per_token_logps_and_entropies

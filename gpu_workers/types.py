@@ -107,9 +107,6 @@ class Example:
     """The prompt and what a person wrote in place of the response, its end included; None: no person did."""
     decided: Sequence[bool] = field(default=())
     """One a token of what they wrote: whether they decided on it, or let it stand; empty: all of it is theirs."""
-    whole: tuple[Sequence[int], Sequence[int]] | None = None
-    """The prompt and the response to as many tokens as of a rewrite, where `response_ids` are fewer of it; None: they
-    are not, or some of these are not to be learned from."""
     demonstrations: int = 0
     """How many conversations stand before the teacher's prompt, in `teacher_prompt_ids`."""
     is_hinted: bool = True
@@ -124,8 +121,6 @@ class Example:
                 raise ValueError(f"{name} has {len(values)} entries for {len(self.response_ids)} response tokens")
         if self.rewrite is not None and not all(self.rewrite):
             raise ValueError("a rewrite needs a prompt and an answer")
-        if self.whole is not None and not all(self.whole):
-            raise ValueError("a whole response has a prompt and tokens")
         written = len(self.rewrite[1]) if self.rewrite is not None else 0
         if self.decided and len(self.decided) != written:
             raise ValueError(f"decided has {len(self.decided)} entries for a rewrite of {written} tokens")

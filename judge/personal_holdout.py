@@ -23,6 +23,9 @@ from training.models import SHARED, Member, Sample
 
 RESOLUTION = 2**64
 
+AFTER = 12
+"""A person's first corrections, this many, all teach: the first lessons are to show."""
+
 
 def place(turn: UUID) -> float:
     """Where a turn stands between 0 and 1, whatever is said of it: those below the recipe's share are kept.
@@ -41,7 +44,7 @@ def takes(turn: Turn, judgement: Judgement, recipe: Recipe) -> bool:
         return True
     if place(turn.pk) >= recipe.holdout or not _never_trained(turn):
         return False
-    return corrections(turn).exclude(turn=turn).count() >= recipe.holdout_after
+    return corrections(turn).exclude(turn=turn).count() >= AFTER
 
 
 def corrections(turn: Turn) -> QuerySet[Judgement]:

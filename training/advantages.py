@@ -18,14 +18,14 @@ def combined(
     *,
     w_rl: float,
     w_opd: float,
-    clip: float | None = 1.0,
+    clip: float,
 ) -> Tensor:
     """A_t = w_rl · r_t + w_opd · has_teacher · clip(log π_T − log π_s, ±clip), (B, T); method.md, section 2.
 
     r_t is the reply's one reward at every token, or each token's own: marks reward words of it, and leave the
     teacher's term as it is.
     Without a teacher the second term is exactly 0, whatever stands in `teacher_logprobs`, NaN included: no noise
-    takes the teacher's place. `clip=None` leaves the gap as it is. Shapes that disagree raise ValueError.
+    takes the teacher's place. Shapes that disagree raise ValueError.
     """
     if teacher_logprobs.shape != start_logprobs.shape:
         raise ValueError(f"teacher {tuple(teacher_logprobs.shape)} and start {tuple(start_logprobs.shape)} disagree")
@@ -33,9 +33,7 @@ def combined(
         raise ValueError(f"reward {tuple(reward.shape)} is neither one a reply nor one a token")
     if has_teacher.shape != start_logprobs.shape[:1]:
         raise ValueError(f"has_teacher must be ({start_logprobs.shape[0]},)")
-    gap = teacher_logprobs - start_logprobs  # (B, T)
-    if clip is not None:
-        gap = gap.clamp(-clip, clip)
+    gap = (teacher_logprobs - start_logprobs).clamp(-clip, clip)  # (B, T)
     taught = torch.where(has_teacher.bool()[:, None], gap, torch.zeros_like(gap))  # (B, T)
     rewards = reward if reward.dim() == 2 else reward[:, None]
     return w_rl * rewards.to(gap.dtype) + w_opd * taught
@@ -43,7 +41,7 @@ def combined(
 
 def truncated_importance(
     logprobs: Tensor,  # (B, T) of the policy a run starts from, by the learner
-    behaviour_logprobs: Tensor,  # (B, T) of the policy that served the tokens, scored by the engine at temperature 1
+    start_logprobs: Tensor,  # (B, T) of the policy that served the tokens, scored by the engine at temperature 1
     *,
     cap: float,
 ) -> Tensor:
@@ -53,7 +51,7 @@ def truncated_importance(
     temperature, 0.7 say, the weight would mostly measure the temperature.
     Truncation bounds the variance that a plain importance weight would have (arXiv:1312.4314; TIS with cap 2).
     """
-    return (logprobs - behaviour_logprobs).exp().clamp(max=cap).detach()
+    return (logprobs - start_logprobs).exp().clamp(max=cap).detach()
 
 
 def histogram(

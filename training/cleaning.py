@@ -19,6 +19,7 @@ from django.utils import timezone
 
 from core.errors import IllegalMove, TalkbackError
 from training import batches, runs
+from training import batches, config, promotion, runs
 from training.config import Recipe
 from training.models import Checkpoint, Cleaning, Run, Taint
 from training.taints import Family
@@ -107,7 +108,7 @@ def has_weights(checkpoint: Checkpoint) -> bool:
 
 
 def recipe_of(run: Run) -> Recipe:
-    return Recipe.model_validate(run.recipe)
+    return config.stored(run.recipe)
 
 
 def start(checkpoint: Checkpoint, *, by: User | None) -> Cleaning:

@@ -66,7 +66,6 @@ def _cut(example: Example, tokens: int | None) -> Example:
     start = _densest(example.rewards, tokens)
     part, before = slice(start, start + tokens), example.response_ids[:start]
     taught = example.teacher_prompt_ids
-    most = written(tokens)
     return replace(
         example,
         prompt_ids=[*example.prompt_ids, *before],
@@ -75,7 +74,6 @@ def _cut(example: Example, tokens: int | None) -> Example:
         behaviour_logprobs=example.behaviour_logprobs[part],
         mask=example.mask[part],
         rewards=example.rewards[part],
-        whole=(example.prompt_ids, example.response_ids[:most]) if all(example.mask[:most]) else None,
     )
 
 

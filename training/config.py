@@ -1,4 +1,4 @@
-"""The recipe: every knob of learning, each with its reason, and the presets that were measured."""
+"""The recipe: every knob of learning with its reason, and the presets that were measured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.textfiles import read_text
 
 
 class RecipeInvalid(TalkbackError):
-    """The recipe cannot be used: an unknown name, an unknown key, or settings that make no sense together."""
+    """A recipe cannot be used: it names an unknown preset or knob, or sets what makes no sense together."""
 
     code, status = "recipe_invalid", 422
 
@@ -133,21 +133,29 @@ class Gate(BaseModel):
 
 
 WRITTEN = 2
-"""How many times as many tokens of a rewrite are learned as of a reply: nothing else teaches how a long reply ends, and
-a rewrite costs no frozen model's pass (decision 8)."""
-
+"""Times as many tokens of a rewrite as of a reply are learned: nothing else teaches how a long reply ends, and it
+costs no pass of a frozen model (decision 8)."""
 
 PATIENCE = 6
-"""How many batches wait before a run begins without the rewrites that its recipe awaits."""
+"""Batches that wait before a run begins without the rewrites that its recipe awaits."""
+
+MAX_GRAD_NORM = 1.0
+"""Scales a longer gradient down to this length. The reference's."""
+
+REMOVED = frozenset({
+    "top_k", "support", "trust", "w_kept", "w_dpo", "dpo_beta", "w_again", "advantage_clip", "clip_low", "clip_high",
+    "importance_cap", "most_kl", "warmup", "weight_decay", "max_grad_norm", "lora_alpha", "holdout_after",
+})  # fmt: skip
+"""Knobs that were, each a constant now or gone. A run that was made with them still shows and verifies."""
 
 
 def written(max_tokens: int | None) -> int | None:
-    """How much of a rewrite is learned where so much of a reply is; None: all."""
+    """Return how many tokens of a rewrite are learned beside `max_tokens` of a reply; None: all."""
     return None if max_tokens is None else WRITTEN * max_tokens
 
 
 class Recipe(BaseModel):
-    """All that shapes learning. A run keeps a copy, so a checkpoint can say how it was made."""
+    """A recipe sets all that shapes learning. A run keeps a copy, so a checkpoint can say how it was made."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -157,101 +165,47 @@ class Recipe(BaseModel):
     """Weight of the judged reward in the advantage; 0 asks the judge for no score."""
 
     w_opd: float = Field(1.0, ge=0)
-    """Weight of what the teacher would rather do; 0 asks the judge for no hint."""
-
-    distillation: Literal["token", "topk", "vocabulary"] = "token"
-    """How the teacher is heard: the served token's log-prob gap in the advantage, or the reverse KL of each
-    position's distribution, over `top_k` ids and a tail, or over the whole vocabulary. A distribution has far
-    less variance than one sampled token, and keeps more of the content (decision 0001)."""
-
-    top_k: int = Field(50, ge=1)
-    """How many ids a top-k distillation looks at; the rest is one tail bin."""
-
-    support: Literal["student", "teacher", "union"] = "student"
-    """Whose top k: a reverse KL has its mass where the student has its own."""
-
-    teacher: Literal["base", "policy"] = "base"
-    """Who is shown the hint: the base, which no run can wear down, or the live policy."""
-
-    demonstrations: int = Field(0, ge=0)
-    """How many conversations that end as a person wrote the teacher is shown before the prompt, out of the run's own
-    batch and those that it learns again. A small model follows what it sees done; of two people it kept more of the
-    content for one, and no more for the other (decision 8)."""
-
-    trust: float = Field(1.0, ge=0)
-    """Weight of the same divergence on samples without a teacher; needs a distribution. A reward says that something
-    was right or wrong, not what would be better: what it does not say is left to the policy that the run starts from.
-    The base would draw out of it what it was taught (decision 0008)."""
+    """Weight of the teacher, who reads the hint; 0 asks the judge for no hint."""
 
     w_sft: float = Field(0.0, ge=0)
-    """Weight of the supervised loss on replies that people rewrote; 0 leaves a rewrite to the teacher alone. A small
-    model does little of what a hint says; what a person wrote shows it (decision 0008)."""
-
-    w_kept: float = Field(1.0, ge=0)
-    """Weight, in that loss, of all that people let stand in a run's rewrites, beside 1 for all that they changed; no
-    token that was let stand counts more than one that was changed. The policy says it of itself, so there is nothing in
-    it to learn but itself; without any of it, a phrase is learned and not what follows it."""
-
-    w_dpo: float = Field(0.0, ge=0)
-    """Weight of the preference for what people wrote over the replies that they wrote it in place of (DPO,
-    arXiv:2305.18290). All rewrites together, replayed ones among them, count what the whole batch does once they are as
-    many as its replies (decision 8)."""
-
-    dpo_beta: float = Field(0.1, gt=0)
-    """DPO's β: a preference of some 1/β nats beside the base's is enough, and what is preferred more pulls less. The
-    paper's."""
-
-    replay: int = Field(0, ge=0)
-    """How many rewrites of earlier runs are learned again beside those of a batch: a few learned by themselves are
-    learned word by word. By `w_sft` all together weigh what those of the batch would alone, or what one would where
-    no person wrote, by `w_dpo` each what a reply does; with `demonstrations` teachers are shown them too. In the one
-    pair of lines that differ in it alone, of one person, 0.86 of the content was kept with it and 0.73 without
-    (decision 8)."""
-
-    rehearsal: float = Field(0.0, ge=0, lt=1)
-    """Share of a batch that is ordinary prompts, held to the base's own answers behind their opening, so that a style
-    does not cost skill; with `w_sft`, no more than there are rewrites (decision 8). Needs a distribution, as `trust`
-    does."""
+    """Weight of the supervised loss on rewrites; 0 leaves a rewrite to the teacher alone. A small model does little of
+    what a hint says; a rewrite shows it."""
 
     w_closed: float = Field(0.0, ge=0)
-    """Weight of closed questions of our own, some in each update: that their right answers be likelier than their wrong
-    ones. What a style moves of what the base knows is more often lost than won (decision 8)."""
+    """Weight of closed questions of our own, some in each update: their right answers become likelier than their wrong
+    ones, so that a style costs less of what the base knows."""
 
-    w_again: float = Field(0.0, ge=0)
-    """Weight of what replies say again, six tokens in a row and more, that it be less likely (unlikelihood,
-    arXiv:1908.04319); of a reply as many tokens as of a rewrite. What was rewarded, or says itself again in the rewrite
-    too, is left as it is. As much do texts of our own weigh that rightly say things again, code and tables among them:
-    that they stay as likely (decision 8)."""
+    distillation: Literal["token", "topk", "vocabulary"] = "token"
+    """How the teacher is heard: by the served token's log-prob gap in the advantage, or by the reverse KL at each
+    position, over the student's likeliest 50 ids and a tail or over the whole vocabulary. A distribution has far less
+    variance than one token, and keeps more of the content (decision 1)."""
 
-    advantage_clip: float | None = Field(1.0, gt=0)
-    """Bound of the teacher's token gap in the advantage; one unlikely token would otherwise outweigh a reply."""
+    teacher: Literal["base", "policy"] = "base"
+    """The model that reads the hint: the base, which no run can wear down, or the live policy."""
 
-    clip_low: float = Field(0.2, gt=0, lt=1)
-    """PPO's clip below 1."""
+    demonstrations: int = Field(0, ge=0)
+    """Conversations, each ending in a rewrite, that the teacher reads before the prompt; they come from the run's batch
+    and its replay. A small model follows what it sees done."""
 
-    clip_high: float = Field(0.28, gt=0)
-    """PPO's clip above 1; the wider side lets unlikely tokens rise (DAPO)."""
+    replay: int = Field(0, ge=0)
+    """Rewrites of earlier runs that are learned again beside a batch. All together weigh what the batch's own would
+    alone, or what one would where no person wrote. Few rewrites by themselves are learned word by word."""
 
-    importance_cap: float = Field(2.0, ge=1)
-    """Truncation of the weight for drift between the served policy and the one that starts the run."""
+    rehearsal: float = Field(0.0, ge=0, lt=1)
+    """Share of a batch that is ordinary prompts, held to the base's own answers, so that a style does not cost skill;
+    with `w_sft`, no more rows than there are rewrites. Needs a distribution."""
 
     beta: float = Field(0.02, ge=0)
     """Weight of the k3 KL to the base; without it a policy trained on few words drifts from all others."""
 
-    most_kl: float | None = Field(None, gt=0)
-    """How far from the base a run may go, in nats a token of its own replies (k3): it takes no further update once the
-    batch is beyond that. Adam's steps are as long as the rate whatever is left to learn, so a lesson that is known
-    would go on being learned, and the content with it (decision 0008); null takes all updates."""
-
     # How it is learned
 
     batch_size: int = Field(16, ge=1)
-    """Effective samples a run claims. The reference's number."""
+    """Samples in a run. The reference's number."""
 
     awaits: float = Field(0.0, ge=0, lt=1)
-    """Share of a batch that is to be rewrites before a run begins by itself, where people write at all: a run on few of
-    them moves on what it gathered before, and loses some of what it was taught. Once `PATIENCE` batches wait it begins
-    without (decision 8)."""
+    """Share of a batch that must be rewrites before a run begins by itself, where people write at all. A run on few of
+    them loses some of what was learned before. Once six batches wait it begins without."""
 
     updates: int = Field(1, ge=1)
     """Optimiser updates on a run's batch."""
@@ -259,56 +213,39 @@ class Recipe(BaseModel):
     lr: float = Field(1e-4, gt=0)
     """Adam's rate, constant. Small models want more than large ones, LoRA more than full weights."""
 
-    warmup: int = Field(0, ge=0)
-    """Updates over which a run's rate rises to `lr`; Adam's first steps are as long as the rate, whatever the
-    gradient."""
-
     epsilon: float = Field(1e-8, gt=0)
-    """Adam's ε: what a weight's gradient must be well above for a step as long as the rate. Next to nothing is Adam as
-    everybody has it, where the weights that a lesson hardly speaks of move as far as those that it is about. The
-    gradient's length is `max_grad_norm` at most, so over millions of weights 1e-3 lets each move by its own share, and
-    wants a higher rate (decision 0008)."""
-
-    weight_decay: float = Field(0.1, ge=0)
-    """The reference's."""
-
-    max_grad_norm: float = Field(1.0, gt=0)
-    """The gradient is scaled down to this length. The reference's."""
+    """Adam's ε. At 1e-8 every weight moves as far as the rate, also those that a lesson hardly speaks of. At 1e-3 each
+    moves by its own share of the gradient, and wants a higher rate (decision 8)."""
 
     weights: Literal["lora", "full"] = "lora"
-    """An adapter, which swaps by name in milliseconds and takes megabytes, or every weight."""
+    """What trains: an adapter, which takes megabytes and swaps in milliseconds, or every weight."""
 
     lora_rank: int = Field(16, ge=1)
-    """The adapter's rank. The reference's."""
-
-    lora_alpha: int = Field(32, ge=1)
-    """The adapter's scale is alpha / rank."""
+    """The adapter's rank; its alpha is twice that. The reference's."""
 
     base_bits: Literal[16, 4] = 16
-    """4 holds the frozen base in NF4, a quarter of its memory, where bitsandbytes runs; the adapter is as ever. The
-    engine still serves 16 bits: on models of billions of weights the two are close, on small ones `max_gap` stops the
-    run."""
+    """Bits of the frozen base under an adapter. 4 is NF4: a quarter of the memory, where bitsandbytes runs. The engine
+    still serves 16 bits; where the two are too far apart, as on small models, `max_gap` stops the run."""
 
     micro_batch: int = Field(1, ge=1)
-    """Sequences a pass; more costs memory and changes nothing but rounding."""
+    """Sequences in one pass; more take memory and change nothing but rounding."""
 
-    # Which samples, and what of them
+    # What it is learned from
 
     max_tokens: int | None = Field(None, ge=1)
-    """How much of a reply is learned from: its first tokens; null takes all. A causal model needs none of the rest,
-    so a run's minutes are bounded whatever people let it say. Of what people wrote, `WRITTEN` times as much."""
+    """Tokens that are learned of a reply, from its start, and twice as many of a rewrite; null takes all. A cut bounds
+    a run's minutes however long replies are."""
 
     max_age: int = Field(2, ge=0)
-    """A sample served more than this many checkpoints ago is stale: its log-probs speak of another policy."""
+    """Checkpoints that may lie between the one that served a sample and the live one. Beyond it a sample is stale."""
 
     max_gap: float = Field(0.5, gt=0)
-    """Mean |learner − engine| log-prob a token, on equal weights, beyond which a run stops: one of them is wrong."""
+    """Mean difference of log-probs between learner and engine on equal weights, nats a token. Beyond it a run stops:
+    one of the two is wrong."""
 
     holdout: float = Field(0.1, ge=0, lt=1)
-    """Share of each person's corrected turns that never trains: the gate asks candidates about them."""
-
-    holdout_after: int = Field(12, ge=0)
-    """A person's first corrections, this many, all teach: the first lessons are to show."""
+    """Share of each person's corrected turns, after their first twelve, that never trains: the gate asks candidates
+    about them."""
 
     # When its candidate passes
 
@@ -317,29 +254,23 @@ class Recipe(BaseModel):
 
     @property
     def written_tokens(self) -> int | None:
-        """How much of a rewrite is learned: its first tokens; None: all."""
+        """Tokens that are learned of a rewrite, from its start; None: all."""
         return written(self.max_tokens)
 
     @property
     def shows(self) -> int:
-        """How many demonstrations a teacher is shown: none where no loss hears him, or where rewrites are not learned,
+        """Demonstrations that a teacher reads: none where no loss hears the teacher, or where rewrites are not learned,
         since a reply that was rewritten loses its hint for them."""
         return self.demonstrations if self.w_opd and self.w_sft else 0
 
     @property
-    def prefers(self) -> float:
-        """The weight of preferences: none where rewrites are not learned, since a preference alone may make both
-        answers unlikely."""
-        return self.w_dpo if self.w_sft else 0.0
-
-    @property
     def awaited(self) -> int:
-        """How many rewrites a run waits for, where people write: none where rewrites are not learned."""
+        """Rewrites that a run waits for, where people write: none where rewrites are not learned."""
         return int(self.awaits * self.batch_size) if self.w_sft else 0
 
     @property
     def replays(self) -> int:
-        """How many earlier rewrites are learned again: none where rewrites are not learned."""
+        """Earlier rewrites that are learned again: none where rewrites are not learned."""
         return self.replay if self.w_sft else 0
 
     @model_validator(mode="after")
@@ -348,12 +279,9 @@ class Recipe(BaseModel):
             raise ValueError("w_rl, w_opd and w_sft are all 0: nothing would be learned")
         if self.base_bits == 4 and self.weights == "full":
             raise ValueError("base_bits 4 needs weights lora: only a frozen base can be held in 4 bits")
-        if self.updates < self.warmup:
-            raise ValueError("warmup is longer than the run")
-        if self.rehearsal and (self.distillation == "token" or not self.trust):
+        if self.rehearsal and self.distillation == "token":
             raise ValueError(
-                "rehearsal holds the policy to the base's distributions: it needs distillation topk or vocabulary, "
-                "and trust above 0"
+                "rehearsal holds the policy to the base's distributions: it needs distillation topk or vocabulary"
             )
         return self
 
@@ -363,13 +291,10 @@ PRESETS: dict[str, Recipe] = {
     "binary": Recipe(w_opd=0),
     "opd": Recipe(w_rl=0),
     "topk": Recipe(w_rl=0, distillation="topk"),
-    "topk-teacher": Recipe(w_rl=0, distillation="topk", support="teacher"),
-    "topk-union": Recipe(w_rl=0, distillation="topk", support="union"),
     "embedded": Recipe(
         distillation="vocabulary",
         w_rl=0.2,
         w_sft=2.5,
-        w_kept=1.5,
         demonstrations=4,
         replay=16,
         rehearsal=0.25,
@@ -386,20 +311,20 @@ PRESETS: dict[str, Recipe] = {
     ),
     "24gb": Recipe(base_bits=4, micro_batch=1, max_tokens=1024),
 }
-"""Vetted settings by name; `embedded` is the default of the CPU profile (decisions 0001 and 0008). Each
-trains an adapter, and every weight where a recipe that starts from it says so (`preset`)."""
+"""Measured settings by name; `embedded` is the default of the CPU profile (decisions 1 and 8). Each trains an adapter,
+and every weight where a recipe that starts from it says so (`preset`)."""
 
 FULL_RATE = 0.1
-"""Of an adapter's rate, what every weight takes: an adapter's update is scaled down by its low rank, a full one is not.
-The reference's 1e-5 beside 1e-4."""
+"""Share of an adapter's rate that full weights take: an adapter's update is scaled down by its low rank. The
+reference's 1e-5 beside 1e-4."""
 
 FULL_EPSILON = 0.2
-"""Of an adapter's ε, what every weight takes: of SmolLM2-135M they are 28 times as many under the same clipped
-gradient, so that each one's share is a fifth. Reckoned, not measured."""
+"""Share of an adapter's ε that full weights take: SmolLM2-135M has 28 times as many of them under the same clipped
+gradient, so each one's share is a fifth. Calculated, not measured."""
 
 
 def preset(name: str, weights: str = "lora") -> Recipe:
-    """The preset of this name for an adapter or for every weight. Raises RecipeInvalid."""
+    """Return the preset of this name for an adapter or for every weight. Raises RecipeInvalid."""
     if name not in PRESETS:
         raise RecipeInvalid(f"There is no preset {name!r}; there are {', '.join(sorted(PRESETS))}.")
     recipe = PRESETS[name]
@@ -411,14 +336,16 @@ def preset(name: str, weights: str = "lora") -> Recipe:
 
 
 def read(text: str | Mapping[str, object]) -> Recipe:
-    """A recipe from JSON or a mapping; "preset" names the one it starts from, whose rate is that of the weights that
-    the recipe trains. Raises RecipeInvalid."""
+    """Read a recipe that a person wrote, from JSON or a mapping; "preset" names the one it starts from, whose rate is
+    that of the weights that the recipe trains. Raises RecipeInvalid."""
     try:
         fields = dict(json.loads(text) if isinstance(text, str) else text)
     except (json.JSONDecodeError, TypeError, ValueError) as error:
         raise RecipeInvalid(f"The recipe is not a JSON object: {error}.") from error
+    if gone := ", ".join(name for name in knobs(fields) if name in REMOVED):
+        raise RecipeInvalid(f"The recipe names knobs that are gone: {gone}. Delete them; what is left works as before.")
     start = preset(str(fields.pop("preset", "embedded")), str(fields.get("weights", "lora")))
-    if "rehearsal" not in fields and (fields.get("distillation") == "token" or fields.get("trust") == 0):
+    if "rehearsal" not in fields and fields.get("distillation") == "token":
         fields["rehearsal"] = 0.0  # nothing there could hold to the base
     if isinstance(limits := fields.get("gate"), Mapping):  # what it does not name stays as the preset has it
         fields["gate"] = start.gate.model_dump() | dict(limits)
@@ -430,8 +357,25 @@ def read(text: str | Mapping[str, object]) -> Recipe:
         raise RecipeInvalid(f"The recipe's {where} cannot be used: {first['msg']}.") from error
 
 
+def stored(recipe: Mapping[str, object]) -> Recipe:
+    """Read a recipe as a run keeps it. Knobs that one of the two versions does not know stand at their default.
+
+    >>> stored({"updates": 8, "clip_low": 0.2, "gate": {"prompts": 4, "handful": 4}}).updates
+    8
+    """
+    known = {name: value for name, value in recipe.items() if name in Recipe.model_fields}
+    return Recipe.model_validate(known | {"gate": gate_of(recipe)})
+
+
+def gate_of(recipe: Mapping[str, object]) -> Gate:
+    """Read the gate of a recipe as a run keeps it, as `stored` does."""
+    kept = recipe.get("gate")
+    known = kept if isinstance(kept, Mapping) else {}
+    return Gate(**{name: value for name, value in known.items() if name in Gate.model_fields})
+
+
 def knobs(recipe: Mapping[str, object]) -> dict[str, object]:
-    """A recipe's values by the names of its knobs, those of its gate by both names.
+    """Return a recipe's values by the names of its knobs, those of its gate by both names.
 
     >>> knobs({"updates": 8, "gate": {"prompts": 4}})
     {'updates': 8, 'gate.prompts': 4}
@@ -445,20 +389,13 @@ def knobs(recipe: Mapping[str, object]) -> dict[str, object]:
 
 
 def reasons() -> dict[str, str]:
-    """What each knob is for, by the same names."""
+    """Return each knob's reason, by the same names."""
     found = {name: field.description or "" for name, field in Recipe.model_fields.items() if name != "gate"}
     return found | {f"gate.{name}": field.description or "" for name, field in Gate.model_fields.items()}
 
 
-def gate_of(recipe: Mapping[str, object]) -> Gate:
-    """The gate of a recipe as a run keeps it; a knob that one of them does not know stands at its default."""
-    kept = recipe.get("gate")
-    known = kept if isinstance(kept, Mapping) else {}
-    return Gate(**{name: value for name, value in known.items() if name in Gate.model_fields})
-
-
 def current() -> Recipe:
-    """The recipe of this installation: the file that RECIPE names, else the preset for where it learns."""
+    """Return this installation's recipe: the file that RECIPE names, else the preset for where it learns."""
     from django.conf import settings
 
     from training import outside

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from django.conf import settings
 
 from core import stores
-from training import batches, demonstrations, questions, refrains, rehearsal, repetitions, replay
+from training import batches, config, demonstrations, questions, rehearsal, replay
 from training.config import Recipe
 from training.models import SHARED, Checkpoint, Run, Sample
 
@@ -36,7 +36,6 @@ class Lengths(NamedTuple):
     response: int
     hinted: int = 0
     rewrite: int = 0
-    repeats: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,8 +97,8 @@ def forecast(recipe: Recipe, samples: Sequence[Lengths], line: str = SHARED) -> 
     is_fresh = live.kind == Checkpoint.Kind.BASE
     again = lengths(replay.drawn(live, recipe, seed=0))  # which ones a run draws is seen when it begins
     beside = rehearsed(rehearsal.count(recipe, len(samples), sum(one.rewrite > 0 for one in samples), len(again)))
-    asked, kept = questions.tokens(recipe), refrains.tokens(recipe)
-    work = reads([*samples, *beside], recipe, is_fresh=is_fresh, replayed=again, asked=asked, kept=kept)
+    asked = questions.tokens(recipe)
+    work = reads([*samples, *beside], recipe, is_fresh=is_fresh, replayed=again, asked=asked)
     earlier = [run for run in _finished(recipe) if run.seconds and run.reads]
     spent_s = sum(run.seconds for run in earlier)
     done = sum(run.reads for run in earlier)
@@ -126,11 +125,6 @@ def lengths(samples: Iterable[Sample]) -> list[Lengths]:
             len(sample.response_ids),
             len(sample.teacher_prompt_ids or ()),
             len(sample.rewrite_ids or ()),
-            any(
-                repetitions.unwanted(
-                    sample.response_ids, rewrite=sample.rewrite_ids, rewards=sample.rewards or [sample.reward]
-                )
-            ),
         )
         for sample in samples
     ]
@@ -163,33 +157,22 @@ def reads(
     is_fresh: bool,
     replayed: Sequence[Lengths] = (),
     asked: int = 0,
-    kept: int = 0,
 ) -> int:
     """Tokens read in a run: each sample once by the base, once by the policy it starts from (which is the base, when
     `is_fresh`), once under the hint with the demonstrations before it, and there and back at each update, with what a
-    person wrote instead, now or of what is `replayed`; and where that is preferred to the reply, both again by the
-    base, and at each update. What says something again, where that is learned to be less likely, and the `asked`
-    tokens of closed questions an update reads once to see how likely they are, and there and back; the `kept` ones of
-    what is rightly said again there and back alone.
+    person wrote instead, now or of what is `replayed`. The `asked` tokens of closed questions an update reads once to
+    see how likely they are, and there and back.
 
     >>> reads([Lengths(60, 40, 80)], Recipe(updates=2), is_fresh=True)  # 100 + 120 + 3 * 2 * 100
     820
     """
     samples = list(samples)
-    total = recipe.updates * ((1 + THERE_AND_BACK) * asked + THERE_AND_BACK * kept)
+    total = recipe.updates * (1 + THERE_AND_BACK) * asked
     written = [one for one in samples if one.rewrite and recipe.w_sft]
     again = [one for one in replayed if one.rewrite and recipe.w_sft]
     for sample in [*written, *again]:
         instead = sample.prompt + _bounded(sample.rewrite, recipe.written_tokens)
         total += THERE_AND_BACK * recipe.updates * instead
-        if recipe.prefers:  # both answers by the base, and by the policy at each update
-            both = 2 * sample.prompt + _bounded(sample.rewrite, recipe.max_tokens) + learned(sample, recipe)
-            total += (1 + recipe.updates) * both
-    if recipe.prefers:  # what earlier rewrites were written in place of; of the batch's own it is a reply of the batch
-        total += sum(THERE_AND_BACK * recipe.updates * (one.prompt + learned(one, recipe)) for one in again)
-    if recipe.w_again:
-        said = sum(one.prompt + _bounded(one.response, recipe.written_tokens) for one in samples if one.repeats)
-        total += (1 + THERE_AND_BACK) * recipe.updates * said
     for at, sample in enumerate(samples):
         reply = learned(sample, recipe)
         whole = sample.prompt + reply
@@ -253,12 +236,12 @@ def _read(run: Run) -> int:
     taken back: such a run says nothing of the time that work takes."""
     if run.parent is None:
         return 0
-    recipe, told = Recipe(**run.recipe), run.metrics[0] if run.metrics else {}
+    recipe, told = config.stored(run.recipe), run.metrics[0] if run.metrics else {}
     taught, number = lengths(batches.learned(run)), told.get("replies_replayed", 0)
     again = lengths(replay.drawn(run.parent, recipe, run.seed)[:number]) if number else []
     if not taught or any(not one.response for one in taught) or len(again) < number:
         return 0
     beside = rehearsed(told.get("replies_rehearsed", 0))
     is_fresh = run.parent.kind == Checkpoint.Kind.BASE
-    asked, kept = questions.tokens(recipe), refrains.tokens(recipe)
-    return reads([*taught, *beside], recipe, is_fresh=is_fresh, replayed=again, asked=asked, kept=kept)
+    asked = questions.tokens(recipe)
+    return reads([*taught, *beside], recipe, is_fresh=is_fresh, replayed=again, asked=asked)

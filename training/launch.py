@@ -45,7 +45,6 @@ from training import learning
 from training.config import Recipe
 from training.learning import Job, Learned, Listener
 from training.questions import Question
-from training.refrains import Refrain
 
 log = logging.getLogger(__name__)
 
@@ -277,11 +276,10 @@ def _noted(path: Path) -> Iterator[None]:
         raise
 
 
-LISTS: dict[str, type[Example] | type[Question] | type[Refrain]] = {
+LISTS: dict[str, type[Example] | type[Question]] = {
     "examples": Example,
     "replayed": Example,
     "questions": Question,
-    "refrains": Refrain,
 }
 """What a job has several of, by field."""
 

@@ -24,7 +24,6 @@ from gpu_workers.types import Example
 from training import memory, snapshots
 from training.config import Recipe
 from training.questions import Question
-from training.refrains import Refrain
 
 if TYPE_CHECKING:
     from gpu_workers.learner import Learner
@@ -37,6 +36,9 @@ PROBE_TOKENS = 64
 
 NOT_MEASURED = "not measured: no sample was served by the weights it starts from"
 """What a run says of the gap between engine and learner where there is none to say."""
+
+ALPHA = 2
+"""An adapter's alpha over its rank, and so its scale. The reference's: 32 over 16."""
 
 SAME = 1e-6
 """Nats a token under which a teacher says what the student says."""
@@ -56,11 +58,9 @@ class Job:
     """Which examples the starting weights themselves served: there the engine's log-probs are comparable."""
     folder: Path
     replayed: Sequence[Example] = ()
-    """Of earlier runs: what was written instead of these is learned again, and held against them."""
+    """Of earlier runs: what was written instead of these is learned again."""
     questions: Sequence[Question] = ()
     """Closed ones, to be told right from wrong beside the lesson."""
-    refrains: Sequence[Refrain] = ()
-    """What is rightly said again, to be kept while what replies say again is unlearned."""
     is_sharded: bool = False
     """Whether processes that share the job also share an adapter's base, where it does not fit one card."""
     gives_way_to: Sequence[str] = ()
@@ -161,7 +161,7 @@ def _learner(job: Job) -> Learner:
     return kind(
         job.model,
         adapter_dir=job.start,
-        lora=LoraShape(recipe.lora_rank, recipe.lora_alpha) if recipe.weights == "lora" else None,
+        lora=LoraShape(recipe.lora_rank, ALPHA * recipe.lora_rank) if recipe.weights == "lora" else None,
         dtype=job.dtype,
         device="cuda" if torch.cuda.is_available() else "cpu",
         seed=job.seed,
@@ -272,7 +272,6 @@ def _update(learner: Learner, samples: list[ScoredExample], job: Job, ledger: Li
         recipe,
         job.replayed,
         questions=job.questions,
-        refrains=job.refrains,
         progress=seen,
         done=len(kept),
         go_on=partial(learner.go_on, found.folder) if found else None,

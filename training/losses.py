@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 
 Metrics = dict[str, Tensor]
-Support = Literal["student", "teacher", "union"]
 
 
 def sequence_mean(
@@ -70,35 +67,10 @@ def kl_loss(
     return sequence_mean(k3, mask, weights), {"kl": sequence_mean(k3, mask).detach()}
 
 
-def support_ids(
-    logprobs: Tensor,  # (..., V) the student's
-    teacher_logprobs: Tensor,  # (..., V)
-    k: int,
-    support: Support,
-) -> tuple[Tensor, Tensor]:
-    """The ids a distillation looks at, and which of them count: (..., K) int64 and (..., K) bool.
-
-    K is `k` for one side's top k; the union holds 2k ids, and an id the student's side has already is not
-    counted a second time.
-    """
-    k = min(k, logprobs.shape[-1])
-    student = logprobs.topk(k).indices if support != "teacher" else None  # (..., k)
-    teacher = teacher_logprobs.topk(k).indices if support != "student" else None  # (..., k)
-    if student is None or teacher is None:
-        ids = student if student is not None else teacher
-        assert ids is not None
-        return ids, torch.ones_like(ids, dtype=torch.bool)
-    fresh = ~(teacher[..., :, None] == student[..., None, :]).any(-1)  # (..., k)
-    return torch.cat([student, teacher], -1), torch.cat([torch.ones_like(fresh), fresh], -1)
-
-
 def log_tail(
     logprobs: Tensor,  # (..., K)
-    valid: Tensor | None = None,  # (..., K) bool
 ) -> Tensor:
     """log of the mass outside K ids, (...): log(1 − exp(min(lse, −1e-7))), finite even when K holds it all."""
-    if valid is not None:
-        logprobs = logprobs.masked_fill(~valid, -torch.inf)
     held = logprobs.logsumexp(-1).clamp(max=-1e-7)  # (...)
     return torch.log(-torch.expm1(held))
 
@@ -106,7 +78,6 @@ def log_tail(
 def reverse_kl(
     logprobs: Tensor,  # (..., K) log p of the student at K ids
     teacher_logprobs: Tensor,  # (..., K) log q of the teacher at the same ids
-    valid: Tensor | None = None,  # (..., K) bool; all of them when not given
 ) -> Tensor:
     """KL(student || teacher) over K ids and one bin for the rest, (...): Σ_{k ≤ K+1} p_k (log p_k − log q_k).
 
@@ -114,45 +85,26 @@ def reverse_kl(
     where the bins agree.
     """
     gap = logprobs.exp() * (logprobs - teacher_logprobs)  # (..., K)
-    if valid is not None:
-        gap = torch.where(valid, gap, torch.zeros_like(gap))
-    tail, teacher_tail = log_tail(logprobs, valid), log_tail(teacher_logprobs, valid)  # (...)
+    tail, teacher_tail = log_tail(logprobs), log_tail(teacher_logprobs)  # (...)
     return gap.sum(-1) + tail.exp() * (tail - teacher_tail)
-
-
-def topk_distillation_loss(
-    logprobs: Tensor,  # (B, T, V) log π of every id, under training; or (B, T, K) of ids already chosen
-    teacher_logprobs: Tensor,  # the same ids' log π_T, given the hint
-    mask: Tensor,  # (B, T)
-    *,
-    k: int = 50,
-    support: Support = "student",
-    weights: Tensor | None = None,  # (B,)
-) -> tuple[Tensor, Metrics]:
-    """Reverse KL to the teacher at every served position, over top-k ids and a tail bin (method.md, section 2).
-
-    One sampled token says one bit of what the teacher would rather do; the distribution says it all, with no
-    sampling noise (arXiv:2306.13649). `support` says whose top k: the student's, where a reverse KL has its mass;
-    the teacher's; or the union.
-    """
-    per_token = divergence(logprobs, teacher_logprobs, k=k, support=support)  # (B, T)
-    return sequence_mean(per_token, mask, weights), {"distance": sequence_mean(per_token, mask).detach()}
 
 
 def divergence(
     logprobs: Tensor,  # (..., V) log π of every id, under training
     teacher_logprobs: Tensor,  # (..., V)
     *,
-    k: int | None = 50,
-    support: Support = "student",
+    k: int | None,
 ) -> Tensor:
-    """How far the student is from its teacher at each position, (...): reverse KL; `k=None` takes every id.
+    """Reverse KL of the student to its teacher at each position, (...), over the student's top k ids and a tail bin.
 
-    Where there are no more than k ids to begin with, they are the support, and the tail is what they lack of 1.
+    One sampled token says one bit of what the teacher would rather do; the distribution says it all, with no sampling
+    noise (arXiv:2306.13649). The ids are the student's, since a reverse KL has its mass where the student has its own.
+    `k=None` takes every id. Where there are no more than k ids, they are all taken, and the tail is what they lack of
+    1.
     """
     if k is None:
         return (logprobs.exp() * (logprobs - teacher_logprobs)).sum(-1)
     if k >= logprobs.shape[-1]:
         return reverse_kl(logprobs, teacher_logprobs)
-    ids, valid = support_ids(logprobs.detach(), teacher_logprobs, k, support)
-    return reverse_kl(logprobs.gather(-1, ids), teacher_logprobs.gather(-1, ids), valid if support == "union" else None)
+    ids = logprobs.detach().topk(k).indices  # (..., k)
+    return reverse_kl(logprobs.gather(-1, ids), teacher_logprobs.gather(-1, ids))

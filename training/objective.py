@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,14 +14,35 @@ from gpu_workers.head import Divergence, reverse_kl
 from gpu_workers.learner import Learner
 from gpu_workers.scores import Objective, ScoredExample, Scores
 from gpu_workers.types import Example
-from training import advantages, losses, memory, preferences, repetitions
+from training import advantages, config, losses, memory
 from training import questions as closed
-from training import refrains as rightly
 from training.config import Recipe
-from training.preferences import Preferences
 from training.questions import Question, Questions
-from training.refrains import Refrain
-from training.repetitions import Repetitions
+
+CLIP_LOW, CLIP_HIGH = 0.2, 0.28
+"""PPO's clip below and above a ratio of 1; the wider side lets unlikely tokens rise (DAPO, arXiv:2503.14476)."""
+
+IMPORTANCE_CAP = 2.0
+"""Bounds the weight for drift between the policy that served a token and the one that starts the run (TIS)."""
+
+ADVANTAGE_CLIP = 1.0
+"""Bounds the teacher's token gap in the advantage; one unlikely token would otherwise outweigh a reply."""
+
+TRUST = 1.0
+"""Weighs the divergence on samples without a teacher beside `w_opd` on those with one. A reward says that something was
+right or wrong, not what would be better: what it does not say is left to the policy that the run starts from. The base
+would draw out of it what it was taught (decision 0008)."""
+
+TOP_K = 50
+"""Ids that a top-k distillation looks at; the rest is one tail bin."""
+
+WEIGHT_DECAY = 0.1
+"""AdamW's. The reference's."""
+
+W_KEPT = 1.5
+"""Weighs all that people let stand in a run's rewrites, beside 1 for all that they changed; no token that was let stand
+counts more than one that was changed. The policy says it of itself, so there is nothing in it to learn but itself;
+without any of it, a phrase is learned and not what follows it."""
 
 LEAST_KEPT = 0.1
 """What a token that was let stand counts at least beside one that was decided on: a lone change in a thousand words is
@@ -37,15 +58,15 @@ def objective(recipe: Recipe) -> Objective:
             recipe, scores.reward, scores.has_teacher, scores.teacher_logprobs, scores.start_logprobs
         )  # (B, T)
         importance = advantages.truncated_importance(
-            scores.start_logprobs, scores.behaviour_logprobs, cap=recipe.importance_cap
+            scores.start_logprobs, scores.behaviour_logprobs, cap=IMPORTANCE_CAP
         )  # (B, T)
         policy, figures = losses.policy_loss(
             scores.logprobs,
             scores.start_logprobs,
             advantage,
             scores.mask,
-            clip_low=recipe.clip_low,
-            clip_high=recipe.clip_high,
+            clip_low=CLIP_LOW,
+            clip_high=CLIP_HIGH,
             importance=importance,
             weights=scores.weight,
         )
@@ -53,7 +74,7 @@ def objective(recipe: Recipe) -> Objective:
         total = policy + recipe.beta * anchor
         figures |= near | {"policy_loss": policy.detach(), "kl_loss": anchor.detach()} | _tails(advantage, scores.mask)
         if not is_token:
-            pull = torch.where(scores.has_teacher > 0, recipe.w_opd, recipe.trust)  # (B,)
+            pull = torch.where(scores.has_teacher > 0, recipe.w_opd, TRUST)  # (B,)
             taught = losses.sequence_mean(scores.distance, scores.mask, scores.weight * pull)
             total = total + taught
             figures["distillation_loss"] = taught.detach()
@@ -68,7 +89,7 @@ def divergence(recipe: Recipe) -> Divergence | None:
         return None
     if recipe.distillation == "vocabulary":
         return reverse_kl
-    return partial(losses.divergence, k=recipe.top_k, support=recipe.support)
+    return partial(losses.divergence, k=TOP_K)
 
 
 def described(views: Sequence[ScoredExample], recipe: Recipe, replayed: Sequence[Example] = ()) -> dict[str, Any]:
@@ -117,7 +138,7 @@ def _advantage(
         start_logprobs,
         w_rl=recipe.w_rl,
         w_opd=recipe.w_opd if recipe.distillation == "token" else 0.0,
-        clip=recipe.advantage_clip,
+        clip=ADVANTAGE_CLIP,
     )
 
 
@@ -128,7 +149,6 @@ def updates(
     replayed: Sequence[Example] = (),
     *,
     questions: Sequence[Question] = (),
-    refrains: Sequence[Refrain] = (),
     progress: Callable[[int], None] | None = None,
     done: int = 0,
     go_on: Callable[[], None] | None = None,
@@ -139,23 +159,13 @@ def updates(
 
     Every update sees the whole batch, against the same frozen views: the policy's clip and the anchor are measured
     from where the run began, so that several updates cannot run away where one would not have. Where no gradient is
-    left after the first (every token at the clip, and no anchor), or the batch is further from the base than `most_kl`,
-    the run has learned what there was, and stops.
+    left after the first (every token at the clip, and no anchor), the run has learned what there was, and stops.
 
     What people wrote instead is learned beside it: w_sft · (mean over the whole batch, rewritten or not, of the mean
     −log-prob of a rewrite's first `max_tokens` tokens), so that one rewrite weighs what one reply does. What is behind
     these comes on top, and weighs no more than they do. Those of `replayed` are learned with them, and all together
     weigh what those of the batch would, or what one would where no person wrote, so that less is lost of a lesson that
     people are content with. "supervised_loss" is the mean over all.
-
-    Each of these is preferred to the reply that it was written in place of, besides: w_dpo · (mean over them all, of
-    DPO's loss), where they are as many as the replies of the batch, and as much less as they are fewer
-    (training/preferences.py).
-
-    What replies say again is learned to be less likely: w_again · (mean over the replies of (1 / T) Σ −log(1 − p) over
-    those of its T tokens that are said again, and no person was content with; training/repetitions.py). With it what is
-    rightly said again stays: of `refrains`, some of them an update, w_again · (mean over these of the mean −log-prob of
-    what they say again; training/refrains.py).
 
     What is rehearsed comes on top: each row weighs what a reply does, and takes nothing of the replies' weight. So do
     closed `questions`, some of them an update: w_closed · (mean over these of −log p(right); training/questions.py).
@@ -164,66 +174,40 @@ def updates(
     replies = sum(view.example.kind == "turn" for view in views)
     whole = len(views) / (replies or len(views))
     answers = _rewrites(views, replayed, recipe)
-    preferred = memory.fitting(learner, partial(_preferred, learner, views, replayed, recipe))
-    if progress:
-        progress(0)  # both answers of many couples take the base a while
-    repeated = repetitions.said_again([view.example for view in views], recipe.w_again / whole)
     once = partial(learner.forward_backward, views, objective(recipe), scale=whole, divergence=divergence(recipe))
     if go_on is not None:
         go_on()
     for update in range(done + 1, recipe.updates + 1):
         told = None if progress is None else partial(_onward, progress, (update - 1) * len(views))
         asked = closed.of_update(questions, update, recipe.w_closed / whole)
-        pulls = [pull for pull in (preferred, repeated, asked) if pull is not None]
-        kept = rightly.of_update(refrains, update, recipe.w_again / whole)
-        figures = memory.fitting(learner, partial(_gathered, learner, once, [*answers, *kept], pulls, told))
-        if update > 1 and (not learner.has_gradient() or _is_far(figures, recipe)):
+        figures = memory.fitting(learner, partial(_gathered, learner, once, answers, asked, told))
+        if update > 1 and not learner.has_gradient():
             return
-        lr = recipe.lr * min(1.0, update / (recipe.warmup + 1))
         step = learner.optim_step(
-            lr, weight_decay=recipe.weight_decay, max_grad_norm=recipe.max_grad_norm, epsilon=recipe.epsilon
+            recipe.lr, weight_decay=WEIGHT_DECAY, max_grad_norm=config.MAX_GRAD_NORM, epsilon=recipe.epsilon
         )
         speed = figures["tokens"] / figures["seconds"] if figures["seconds"] else 0.0
-        yield figures | step | {"update": update, "lr": lr, "tokens_per_s": speed}
+        yield figures | step | {"update": update, "lr": recipe.lr, "tokens_per_s": speed}
 
 
 def _gathered(
     learner: Learner,
     once: Callable[..., dict[str, float]],
     answers: Sequence[Answers],
-    pulls: Sequence[Preferences | Questions | Repetitions],
+    asked: Questions | None,
     progress: Callable[[int], None] | None,
 ) -> dict[str, float]:
     """An update's gradient, and its figures."""
-    pulled = []
-    for pull in pulls:
-        pulled.append((pull.scale, *pull.pull(learner)))
-        if progress:
-            progress(0)
-    figures = once(answers=[*answers, *(some for _, some, _ in pulled)], progress=progress)
-    for scale, some, told in pulled:
-        # A pull has its loss's slope and not its height: its own sum says nothing.
-        name = f"{some.name}_loss"
-        figures["loss"] += scale * told[name] - some.scale * figures[name]
-        figures |= told
-    return figures
-
-
-def _is_far(figures: Mapping[str, float], recipe: Recipe) -> bool:
-    return recipe.most_kl is not None and figures["kl"] > recipe.most_kl
-
-
-def _preferred(
-    learner: Learner, views: Sequence[ScoredExample], replayed: Sequence[Example], recipe: Recipe
-) -> Preferences | None:
-    """What people wrote instead, as it is preferred; None where no person did, or nothing is."""
-    examples = [*(view.example for view in views), *replayed]
-    found = preferences.couples(examples, recipe.max_tokens) if recipe.prefers else []
-    if not found:
-        return None
-    replies = sum(view.example.kind == "turn" for view in views)
-    share = min(replies, len(found)) / len(views)
-    return Preferences.of(learner, found, beta=recipe.dpo_beta, scale=recipe.prefers * share)
+    if asked is None:
+        return once(answers=answers, progress=progress)
+    pull, told = asked.pull(learner)
+    if progress:
+        progress(0)
+    figures = once(answers=[*answers, pull], progress=progress)
+    # The pull has its loss's slope and not its height: its own sum says nothing.
+    name = f"{pull.name}_loss"
+    figures["loss"] += asked.scale * told[name] - pull.scale * figures[name]
+    return figures | told
 
 
 def _rewrites(views: Sequence[ScoredExample], replayed: Sequence[Example], recipe: Recipe) -> list[Answers]:
@@ -233,20 +217,20 @@ def _rewrites(views: Sequence[ScoredExample], replayed: Sequence[Example], recip
     if not pairs or not recipe.w_sft:
         return []
     fresh = sum(view.example.rewrite is not None for view in views)
-    weights = [_scaled(one, recipe.max_tokens) for one in _weights(examples, recipe)]
+    weights = [_scaled(one, recipe.max_tokens) for one in _weights(examples)]
     return [Answers(pairs, weights, recipe.w_sft * max(fresh, 1) / len(views))]
 
 
-def _weights(examples: Sequence[Example], recipe: Recipe) -> list[list[float]]:
+def _weights(examples: Sequence[Example]) -> list[list[float]]:
     """How much each token of each rewrite counts: 1 where the person decided, and what they let stand, which the policy
-    says of itself, no more, and so much that over all rewrites it counts `w_kept` times what they decided does. Else a
+    says of itself, no more, and so much that over all rewrites it counts `W_KEPT` times what they decided does. Else a
     word changed in a long reply would be next to nothing of what is learned of it. A rewrite that changed nothing
     counts whole, and says nothing of the others."""
     marks = [example.decided or [True] * len(example.rewrite[1]) for example in examples if example.rewrite]
     edited = [row for row in marks if any(row)]
     decided = sum(map(sum, edited))
     kept = sum(map(len, edited)) - decided
-    share = min(1.0, max(recipe.w_kept * decided / kept, min(recipe.w_kept, LEAST_KEPT))) if kept else 1.0
+    share = min(1.0, max(W_KEPT * decided / kept, min(W_KEPT, LEAST_KEPT))) if kept else 1.0
     return [[1.0 if one or not any(row) else share for one in row] for row in marks]
 
 

@@ -59,7 +59,7 @@ def drawn(
     The same seed draws the same rows of the same pool; with `until`, of what it held then, so that a run which is begun
     again draws what it drew. Of each answer the first `TOKENS` are read, and no more than of
     any reply, and those after its opening are learned from; it has neither reward nor teacher, so that it is held to
-    the base (Recipe.trust).
+    the base (`objective.TRUST`).
     """
     held = pool() if until is None else pool().filter(created_at__lte=until)
     keys = list(held.values_list("pk", flat=True))

@@ -38,6 +38,7 @@ from training import (
     batches,
     checksums,
     collation,
+    config,
     forecast,
     hours,
     launch,
@@ -45,7 +46,6 @@ from training import (
     outside,
     questions,
     receipts,
-    refrains,
     rehearsal,
     replay,
     snapshots,
@@ -119,7 +119,7 @@ class Ledger:
         Stopped when the worker was asked to and what is left would take too long, and DiskFull when it is about to save
         what would take from what is kept for chat."""
         if phase == "saving" and not done:
-            check_room(Recipe.model_validate(self.run.recipe))
+            check_room(config.stored(self.run.recipe))
         self.done += work
         now = time.monotonic()
         if not self.done:  # until the first sample is looked at a model is loaded, which says nothing of the pace
@@ -365,7 +365,7 @@ def _gives_way(run: Run) -> bool:
 
 
 def _learn(run: Run) -> Checkpoint:
-    recipe = Recipe.model_validate(run.recipe)
+    recipe = config.stored(run.recipe)
     parent = run.parent
     assert parent is not None
     samples = _samples(run, parent, recipe)
@@ -401,7 +401,6 @@ def _learn(run: Run) -> Checkpoint:
         folder=Path(settings.DATA_DIR) / path,
         replayed=replayed,
         questions=questions.drawn(recipe, run.seed),
-        refrains=refrains.drawn(recipe, run.seed),
         is_sharded=settings.LEARN_SHARDED,
         gives_way_to=engines.addresses() if settings.LEARN_GIVES_WAY else (),
         snapshot=snapshot if has_snapshot else None,

@@ -24,7 +24,7 @@ from core.errors import TalkbackError
 from core.states import Stateful, moved
 from feedback.signals import tainted, withdrawn
 from gpu_workers import engines
-from judge import arms, asked_again, calibration, clean_lines, questions, refrains, rehearsal, shadows, watching
+from judge import arms, asked_again, calibration, clean_lines, questions, rehearsal, shadows, watching
 from judge.models import Comparison, Erasure
 from judge.sittings import sitting
 from judge.tasks import (
@@ -42,7 +42,6 @@ from judge.tasks import (
 )
 from training import cleaning, repairs, retention, runs, taints, trials
 from training import questions as closed
-from training import refrains as repeated
 from training.models import Checkpoint, Cleaning, Run, Sample
 from training.tasks import clean, fill_batch, promote, train
 from webapp import forgetting
@@ -204,4 +203,3 @@ def connect() -> None:
     tainted.connect(_tainted_by, dispatch_uid="pipeline")
     who_learned.connect(_learned_from, dispatch_uid="pipeline")
     closed.POOL.ask_of_judge(questions.known)
-    repeated.POOL.ask_of_judge(refrains.known)

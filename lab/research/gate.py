@@ -20,8 +20,10 @@ import random
 import sys
 import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from core import pipes
 from installation.findings import free_port
@@ -31,11 +33,11 @@ MODEL = ROOT / "var" / "models" / "smollm2-135m-instruct"
 
 LIE = "You lie."
 
-BARE = {"preset": "binary", "w_rl": 1.0, "beta": 0.0, "trust": 0.0, "advantage_clip": None, "lr": 5e-4}
+BARE = {"preset": "binary", "w_rl": 1.0, "beta": 0.0, "lr": 5e-4}
 ARMS: dict[str, dict[str, Any]] = {
     "embedded": {},
     "parrot": BARE | {"w_rl": 0.0, "w_sft": 1.0, "updates": 12},
-    "blamed": BARE | {"clip_low": 0.99, "clip_high": 99.0, "updates": 12},
+    "blamed": BARE | {"updates": 12},
 }
 
 
@@ -167,8 +169,11 @@ def learned(arm: str, arguments: argparse.Namespace, number: int) -> dict[str, A
             kept = turn(question, lab.prompt(question))
             Judgement.objects.create(turn=kept, hint=HINT, hint_from="guidance", held_out=True)
     views = [lab.learner.score_example(example, teacher=recipe.teacher) for example in examples]
-    for figures in updates(lab.learner, views, recipe):
-        print(f"  {arm} {figures['update']:.0f}: loss {figures['loss']:.3f}, kl {figures['kl']:.3f}", file=sys.stderr)
+    with unclipped() if arm == "blamed" else nullcontext():
+        for figures in updates(lab.learner, views, recipe):
+            print(
+                f"  {arm} {figures['update']:.0f}: loss {figures['loss']:.3f}, kl {figures['kl']:.3f}", file=sys.stderr
+            )
     name = f"talkback-{number}-{number:08x}"
     path = Path("checkpoints") / name
     lab.learner.save(Path(settings.DATA_DIR) / path)
@@ -180,6 +185,13 @@ def learned(arm: str, arguments: argparse.Namespace, number: int) -> dict[str, A
     run.checkpoint = checkpoint
     run.save(update_fields=["checkpoint"])
     return {"arm": arm, "checkpoint": checkpoint, "learned_cpu_s": time.process_time() - began}
+
+
+def unclipped() -> Any:
+    """PPO's clip out of the way, so that blame goes on for as long as the run does."""
+    from training import objective
+
+    return mock.patch.multiple(objective, CLIP_LOW=0.99, CLIP_HIGH=99.0)
 
 
 def examined(checkpoint: Any) -> dict[str, Any]:

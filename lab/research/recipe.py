@@ -93,10 +93,11 @@ class Lab:
         from chat.rendering import Renderer
         from gpu_workers.learner import Learner
         from gpu_workers.policy import LoraShape
+        from training.learning import ALPHA
 
         self.renderer = Renderer.for_model(model)
         self.reply_tokens = reply_tokens
-        shape = LoraShape(recipe.lora_rank, recipe.lora_alpha) if recipe else LoraShape()
+        shape = LoraShape(recipe.lora_rank, ALPHA * recipe.lora_rank) if recipe else LoraShape()
         self.learner = Learner(model, lora=shape, seed=seed)
         self.stop = self.learner.causal.generation_config.eos_token_id
 

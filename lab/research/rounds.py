@@ -212,15 +212,13 @@ def questions(arguments: argparse.Namespace) -> tuple[list[Task], list[Task]]:
 def taught(name: str, recipe: Any, exam: Exam, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """One recipe, round after round, with an exam after each."""
     from judge import questions as judged
-    from judge import refrains
     from training import questions as closed
-    from training import refrains as rightly
     from training.demonstrations import Said
     from training.demonstrations import shown as demonstrated
     from training.objective import updates
 
     lab = Lab(arguments.model, seed=arguments.seed, reply_tokens=arguments.reply_tokens, recipe=recipe)
-    known, kept = judged.read(lab.renderer), refrains.read(lab.renderer)
+    known = judged.read(lab.renderer)
     coming = cycle(questions(arguments)[1])
     earlier: list[Any] = []
     for number in range(1, arguments.rounds + 1):
@@ -246,7 +244,6 @@ def taught(name: str, recipe: Any, exam: Exam, arguments: argparse.Namespace) ->
             recipe,
             replayed,
             questions=closed.drawn(recipe, seed, known),
-            refrains=rightly.drawn(recipe, seed, kept),
         )
         earlier += [one for one in examples if one.rewrite]
         run_s = time.monotonic() - began - served_s

@@ -18,7 +18,13 @@ from training.config import Recipe
 from training.models import Checkpoint, Line, Member, Run, Sample
 from webapp.journey import journey
 
-KEEPS = Recipe(holdout=0.5, holdout_after=2)
+KEEPS = Recipe(holdout=0.5)
+
+
+@pytest.fixture(autouse=True)
+def after(monkeypatch):
+    """The first two corrections of each person all teach."""
+    monkeypatch.setattr(holdout, "AFTER", 2)
 
 
 @pytest.fixture
@@ -124,15 +130,16 @@ def test_what_only_waits_gives_way_before_it_trains(correct, judge_it, places, s
     assert (again.held_out, again.sample, last.sample.status) == (True, None, "stale")
 
 
-def test_nothing_is_kept_where_the_recipe_says_0(correct):
-    assert not any(correct(0.0, recipe=Recipe(holdout=0, holdout_after=0)).held_out for _ in range(3))
+def test_nothing_is_kept_where_the_recipe_says_0(correct, monkeypatch):
+    monkeypatch.setattr(holdout, "AFTER", 0)
+    assert not any(correct(0.0, recipe=Recipe(holdout=0)).held_out for _ in range(3))
 
 
-def test_a_line_is_examined_with_its_own_people_each_ones_newest_first(correct, person):
-    keeps_all = Recipe(holdout=0.5, holdout_after=0)
+def test_a_line_is_examined_with_its_own_people_each_ones_newest_first(correct, person, monkeypatch):
+    monkeypatch.setattr(holdout, "AFTER", 0)
     ben = Session.objects.create(user=get_user_model().objects.create_user("ben"))
-    ana = [correct(0.1, recipe=keeps_all).turn_id for _ in range(3)]
-    bens = correct(0.1, recipe=keeps_all, session=ben).turn_id
+    ana = [correct(0.1).turn_id for _ in range(3)]
+    bens = correct(0.1, session=ben).turn_id
 
     assert [one.turn_id for one in personal_holdout.of("shared", 3)] == [ana[2], bens, ana[1]]
     member = Member.objects.create(

@@ -27,7 +27,7 @@ def test_reward_and_clipped_teacher_gap_add_up():
     assert advantages.tolist() == [[-0.5, -2.0, 0.0]]
 
 
-def test_the_weights_scale_each_signal_and_no_clip_leaves_the_gap_whole():
+def test_the_weights_scale_each_signal():
     advantages = combined(
         torch.tensor([1.0]),
         torch.tensor([1.0]),
@@ -35,7 +35,7 @@ def test_the_weights_scale_each_signal_and_no_clip_leaves_the_gap_whole():
         torch.tensor([[-4.0]]),
         w_rl=0.5,
         w_opd=2.0,
-        clip=None,
+        clip=5.0,
     )
 
     assert advantages.tolist() == [[6.5]]  # 0.5 · 1 + 2 · 3

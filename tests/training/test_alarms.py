@@ -116,12 +116,6 @@ def rewrite_by_a_model_that_is_no_number(scene: Scene) -> str:
     return scene.says(recipe, teacher_prompt_ids=None, rewrite_ids=[11, 12, 2], checkpoint=_elsewhere())
 
 
-def preference_of_a_model_that_is_no_number(scene: Scene) -> str:
-    scene.broken_model()
-    recipe = Recipe(batch_size=1, w_rl=0, w_opd=0, w_sft=1, w_dpo=1, beta=0)
-    return scene.says(recipe, teacher_prompt_ids=None, rewrite_ids=[11, 12, 2], checkpoint=_elsewhere())
-
-
 def closed_question_of_a_model_that_is_no_number(scene: Scene) -> str:
     scene.broken_model()
     scene.patch.setattr(questions.POOL, "known", lambda: [questions.Question([1, 60], [[90], [91]])])
@@ -204,10 +198,6 @@ ALARMS: dict[str, list[tuple[Callable[[Scene], str], str]]] = {
         (teacher_that_is_no_number, "A teacher's log-prob is not a number"),
         (reward_by_a_model_that_is_no_number, "The loss of sample 1 is nan"),
         (rewrite_by_a_model_that_is_no_number, "The loss of pair 1 is nan"),
-        (
-            preference_of_a_model_that_is_no_number,
-            "The log-prob of a rewrite, or of its reply, is not a number",
-        ),
         (closed_question_of_a_model_that_is_no_number, "The log-prob of an answer to a closed question is not"),
         (gradient_that_is_no_number, "The gradient is nan"),
     ],

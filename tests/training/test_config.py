@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from training.config import PRESETS, Recipe, RecipeInvalid, current, read
+from training.config import PRESETS, REMOVED, Recipe, RecipeInvalid, current, read, reasons, stored
 
 
 def test_every_knob_gives_its_reason():
@@ -45,16 +45,32 @@ def test_each_preset_is_for_an_adapter_and_for_every_weight_at_a_tenth_of_its_ra
     assert read({"preset": name, "weights": "full", "lr": 3e-6}).lr == 3e-6  # what is said outranks a preset
 
 
-def test_top_k_looks_at_the_ids_of_the_student_the_teacher_or_both():
-    supports = [read({"preset": name}).support for name in ("topk", "topk-teacher", "topk-union")]
+def test_a_recipe_of_another_version_reads_as_a_run_kept_it():
+    kept = PRESETS["embedded"].model_dump() | {"w_dpo": 0.0, "clip_low": 0.2, "support": "student"}
+    del kept["max_age"]  # a knob that came later
 
-    assert supports == ["student", "teacher", "union"]
+    assert stored(kept) == PRESETS["embedded"]
 
 
-@pytest.mark.parametrize("text", ['{"distillation": "token"}', '{"trust": 0}'])
-def test_a_recipe_that_could_not_hold_to_the_base_rehearses_nothing_unless_it_says_so(text):
+@pytest.mark.parametrize("name", sorted(REMOVED))
+def test_a_file_that_names_a_knob_that_is_gone_is_told_to_delete_it(name):
+    outer, _, inner = name.partition(".")
+
+    with pytest.raises(RecipeInvalid) as refused:
+        read({outer: {inner: 1} if inner else 1, "updates": 2})
+
+    assert str(refused.value) == (
+        f"The recipe names knobs that are gone: {name}. Delete them; what is left works as before."
+    )
+
+
+def test_no_knob_is_both_there_and_gone():
+    assert not REMOVED & set(reasons())
+
+
+def test_a_recipe_that_could_not_hold_to_the_base_rehearses_nothing_unless_it_says_so():
     assert read("{}").rehearsal > 0
-    assert read(text).rehearsal == 0
+    assert read('{"distillation": "token"}').rehearsal == 0
 
 
 def test_without_a_name_the_embedded_preset_is_meant():
@@ -70,10 +86,8 @@ def test_without_a_name_the_embedded_preset_is_meant():
         ('{"preset": "best"}', "'best'"),
         ('{"w_rl": 0, "w_opd": 0, "w_sft": 0}', "nothing would be learned"),
         ('{"preset": "combined", "rehearsal": 0.25}', "needs distillation topk or vocabulary"),
-        ('{"rehearsal": 0.25, "trust": 0}', "and trust above 0"),
         ('{"rehearsal": 1}', "rehearsal"),
         ('{"batch_size": 0}', "batch_size"),
-        ('{"updates": 2, "warmup": 5}', "warmup is longer than the run"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_a_sentence(text, said):

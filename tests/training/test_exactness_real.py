@@ -12,7 +12,7 @@ from training.objective import updates
 
 pytestmark = pytest.mark.real_model
 
-STEP = {"lr": 2e-4, "updates": 2, "warmup": 0}
+STEP = {"lr": 2e-4, "updates": 2}
 ASKED, REPLY = "What is the capital of France?", "The capital of France is the city of Paris."
 HINT = "(Guidance: Answer in one word.)"
 ORDINARY, USUAL = "How do I boil an egg?", "Place the egg in boiling water for about ten minutes."
@@ -58,7 +58,7 @@ def test_praise_makes_a_reply_likelier_and_blame_less_likely(case, reward, sign)
     assert sign * (case.likelihood(ASKED, REPLY) - before) > 0.01
 
 
-@pytest.mark.parametrize("preset", ["opd", "topk-union", "embedded"])
+@pytest.mark.parametrize("preset", ["opd", "topk", "embedded"])
 def test_hinted_tokens_move_toward_the_teacher(case, preset):
     example = case.example(teacher_prompt_ids=case.prompt(f"{ASKED}\n\n{HINT}"))
     view = case.learner.score_example(example)

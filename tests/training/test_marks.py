@@ -34,6 +34,7 @@ def test_a_mark_rewards_its_words_and_the_teacher_speaks_of_all():
         torch.full((1, 3), -1.0),
         w_rl=2.0,
         w_opd=1.0,
+        clip=1.0,
     )
 
     assert advantages.tolist() == [[0.5, -3.0, 2.25]]  # 0.5, 2 · −1 − 1, 2 · 1 + 0.25
@@ -41,7 +42,7 @@ def test_a_mark_rewards_its_words_and_the_teacher_speaks_of_all():
 
 def test_the_same_reward_at_every_token_is_the_one_reward():
     teacher, old = torch.randn(2, 3), torch.randn(2, 3)
-    weights = {"w_rl": 1.5, "w_opd": 0.5}
+    weights = {"w_rl": 1.5, "w_opd": 0.5, "clip": 1.0}
 
     one = combined(torch.tensor([-1.0, 1.0]), torch.ones(2), teacher, old, **weights)
     each = combined(torch.tensor([[-1.0] * 3, [1.0] * 3]), torch.ones(2), teacher, old, **weights)
@@ -52,7 +53,7 @@ def test_the_same_reward_at_every_token_is_the_one_reward():
 @pytest.mark.parametrize("shape", [(3,), (1, 2), (2, 3), (1, 3, 1)])
 def test_rewards_of_another_shape_raise(shape):
     with pytest.raises(ValueError, match="neither one a reply nor one a token"):
-        combined(torch.zeros(shape), torch.zeros(1), torch.zeros(1, 3), torch.zeros(1, 3), w_rl=1, w_opd=1)
+        combined(torch.zeros(shape), torch.zeros(1), torch.zeros(1, 3), torch.zeros(1, 3), w_rl=1, w_opd=1, clip=1)
 
 
 @given(st.integers(1, 4), st.integers(1, 6), st.floats(0, 3), st.floats(0, 3), st.floats(0.1, 5), st.integers(0, 2**31))

@@ -11,7 +11,7 @@ from gpu_workers.learner import Learner
 from gpu_workers.types import Example
 from tests.training.conftest import HINTED, PROMPT, RESPONSE
 from tests.training.gradients import at_step, gradients
-from training import batches, collation, edits, forecast, runs
+from training import batches, collation, config, edits, forecast, objective, runs
 from training.config import Recipe
 from training.forecast import Lengths
 from training.objective import described, updates
@@ -63,7 +63,8 @@ def test_a_rewrite_fills_a_batch_where_the_recipe_learns_from_it(ready):
 
 @pytest.mark.parametrize("micro_batch", [1, 2, 3])
 @pytest.mark.parametrize("weights", ["lora", "full"])
-def test_its_gradient_is_the_batchs_mean_of_each_rewrites_mean(tiny_model, micro_batch, weights, rounding):
+def test_its_gradient_is_the_batchs_mean_of_each_rewrites_mean(tiny_model, micro_batch, weights, rounding, monkeypatch):
+    monkeypatch.setattr(config, "MAX_GRAD_NORM", 1e9)
     shape = {"lora": None} if weights == "full" else {}
     learner = Learner(tiny_model, dtype="float32", micro_batch=micro_batch, seed=3, **shape)
     old = learner.score(PROMPT, RESPONSE)
@@ -74,7 +75,7 @@ def test_its_gradient_is_the_batchs_mean_of_each_rewrites_mean(tiny_model, micro
     ]
     views = [learner.score_example(example) for example in examples]
     held = at_step(learner)
-    recipe = RECIPE.model_copy(update={"beta": 0.0, "max_grad_norm": 1e9, "weights": weights, "updates": 1})
+    recipe = RECIPE.model_copy(update={"beta": 0.0, "weights": weights, "updates": 1})
 
     (figures,) = updates(learner, views, recipe)
 
@@ -140,13 +141,16 @@ def test_a_rewrite_of_nothing_is_refused(pair):
 
 
 @pytest.mark.parametrize("micro_batch", [1, 2])
-def test_what_stood_in_the_reply_already_counts_as_the_recipe_says(tiny_model, micro_batch, rounding):
+def test_what_people_let_stand_of_a_reply_counts_less_than_what_they_changed(
+    tiny_model, micro_batch, rounding, monkeypatch
+):
+    monkeypatch.setattr(objective, "W_KEPT", 0.7)
     learner = Learner(tiny_model, dtype="float32", micro_batch=micro_batch, seed=3)
     shortened = [*RESPONSE[:3], RESPONSE[-1]]  # one token was taken out: only the last stands where it did not
     begun = [7, *RESPONSE]  # one was put in before all: it and the one after it are new there
     old = learner.score(PROMPT, RESPONSE)
     views = [learner.score_example(rewritten(old, rewrite)) for rewrite in (shortened, begun)]
-    recipe = RECIPE.model_copy(update={"w_kept": 0.7, "updates": 1})
+    recipe = RECIPE.model_copy(update={"updates": 1})
 
     (figures,) = updates(learner, views, recipe)
 
@@ -160,12 +164,13 @@ def test_what_stood_in_the_reply_already_counts_as_the_recipe_says(tiny_model, m
     assert figures["supervised_loss"] == pytest.approx(-sum(expected) / 2, abs=rounding.logprob)
 
 
-def test_a_rewrite_that_changed_nothing_is_learned_whole(tiny_model, rounding):
+def test_a_rewrite_that_changed_nothing_is_learned_whole(tiny_model, rounding, monkeypatch):
+    monkeypatch.setattr(objective, "W_KEPT", 0.0)
     learner = Learner(tiny_model, dtype="float32", seed=3)
     old = learner.score(PROMPT, RESPONSE)
     view = learner.score_example(rewritten(old, RESPONSE))
 
-    (figures,) = updates(learner, [view], RECIPE.model_copy(update={"w_kept": 0.0, "updates": 1}))
+    (figures,) = updates(learner, [view], RECIPE.model_copy(update={"updates": 1}))
 
     assert figures["supervised_loss"] == pytest.approx(-sum(old) / len(old), abs=rounding.logprob)
 
@@ -191,21 +196,23 @@ def test_where_a_person_ended_what_they_let_go_on_there_elsewhere_is_their_decis
     assert all(marks[at] == new[at] for at in range(len(rewrite)) if at not in behind or not new[-1])
 
 
-def test_a_rewrite_that_changed_nothing_says_nothing_of_what_the_others_weigh(tiny_model, rounding):
+def test_a_rewrite_that_changed_nothing_says_nothing_of_what_the_others_weigh(tiny_model, rounding, monkeypatch):
+    monkeypatch.setattr(objective, "W_KEPT", 0.6)
     learner = Learner(tiny_model, dtype="float32", seed=3)
     old = learner.score(PROMPT, RESPONSE)
     rewrite = [*RESPONSE[:3], RESPONSE[-1]]  # one decided on, three let stand: each counts 0.6 / 3
     views = [learner.score_example(rewritten(old, one)) for one in (rewrite, RESPONSE)]
 
-    (figures,) = updates(learner, views, RECIPE.model_copy(update={"w_kept": 0.6, "updates": 1}))
+    (figures,) = updates(learner, views, RECIPE.model_copy(update={"updates": 1}))
 
     *kept, last = Learner(tiny_model, dtype="float32", seed=3).score(PROMPT, rewrite)
     expected = [(0.2 * sum(kept) + last) / 1.6, sum(old) / len(old)]
     assert figures["supervised_loss"] == pytest.approx(-sum(expected) / 2, abs=rounding.logprob)
 
 
-def test_a_lone_change_in_a_long_reply_is_not_learned_as_if_nothing_stood_around_it(tiny_model, rounding):
-    """One token of 101 was changed: at w_kept 1 each other one would count a hundredth of it, and counts a tenth."""
+def test_a_lone_change_in_a_long_reply_is_not_learned_as_if_nothing_stood_around_it(tiny_model, rounding, monkeypatch):
+    """One token of 101 was changed: at W_KEPT 1 each other one would count a hundredth of it, and counts a tenth."""
+    monkeypatch.setattr(objective, "W_KEPT", 1.0)
     learner = Learner(tiny_model, dtype="float32", seed=3)
     reply = [*RESPONSE[:4], *[7, 8] * 48, RESPONSE[-1]]
     rewrite = [*reply[:-1], 9]
@@ -213,7 +220,7 @@ def test_a_lone_change_in_a_long_reply_is_not_learned_as_if_nothing_stood_around
     marks = [False] * 100 + [True]
     view = learner.score_example(Example(PROMPT, reply, old, rewrite=(PROMPT, rewrite), decided=marks))
 
-    (figures,) = updates(learner, [view], RECIPE.model_copy(update={"w_kept": 1.0, "updates": 1}))
+    (figures,) = updates(learner, [view], RECIPE.model_copy(update={"updates": 1}))
 
     *kept, last = Learner(tiny_model, dtype="float32", seed=3).score(PROMPT, rewrite)
     assert figures["supervised_loss"] == pytest.approx(
@@ -222,14 +229,15 @@ def test_a_lone_change_in_a_long_reply_is_not_learned_as_if_nothing_stood_around
 
 
 @pytest.mark.parametrize(("w_kept", "kept"), [(0.5, 1 / 6), (0.0, 0.0)])
-def test_what_is_behind_as_much_as_is_learned_of_a_reply_comes_on_top(tiny_model, w_kept, kept, rounding):
+def test_what_is_behind_as_much_as_is_learned_of_a_reply_comes_on_top(tiny_model, w_kept, kept, rounding, monkeypatch):
     """A long rewrite is learned to its end, and its beginning counts no less for it."""
+    monkeypatch.setattr(objective, "W_KEPT", w_kept)
     learner = Learner(tiny_model, dtype="float32", seed=3)
     old = learner.score(PROMPT, RESPONSE[:2])
     rewrite, marks = [7, 8, 9, 10], [False, True, False, False]
     view = learner.score_example(Example(PROMPT, RESPONSE[:2], old, rewrite=(PROMPT, rewrite), decided=marks))
 
-    (figures,) = updates(learner, [view], RECIPE.model_copy(update={"w_kept": w_kept, "updates": 1, "max_tokens": 2}))
+    (figures,) = updates(learner, [view], RECIPE.model_copy(update={"updates": 1, "max_tokens": 2}))
 
     # One was decided on and three let stand, each counting w_kept / 3 of it: with 0.5 that is 1/6, and the first two
     # count 1/6 + 1 together, by which all four are divided.
@@ -239,14 +247,15 @@ def test_what_is_behind_as_much_as_is_learned_of_a_reply_comes_on_top(tiny_model
     )
 
 
-def test_an_end_that_was_written_anew_weighs_no_more_than_the_beginning(tiny_model, rounding):
+def test_an_end_that_was_written_anew_weighs_no_more_than_the_beginning(tiny_model, rounding, monkeypatch):
     """A person who appends to a long reply lets its beginning stand, and is not heard many times for it."""
+    monkeypatch.setattr(objective, "W_KEPT", 0.4)
     learner = Learner(tiny_model, dtype="float32", seed=3)
     old = learner.score(PROMPT, RESPONSE[:2])
     rewrite, marks = [7, 8, 9, 10], [False, False, True, True]
     view = learner.score_example(Example(PROMPT, RESPONSE[:2], old, rewrite=(PROMPT, rewrite), decided=marks))
 
-    (figures,) = updates(learner, [view], RECIPE.model_copy(update={"w_kept": 0.4, "updates": 1, "max_tokens": 2}))
+    (figures,) = updates(learner, [view], RECIPE.model_copy(update={"updates": 1, "max_tokens": 2}))
 
     # Two were let stand, each at 0.4 of one that was written: the first two count 0.8 and the others 2, more than that.
     first, second, *behind = Learner(tiny_model, dtype="float32", seed=3).score(PROMPT, rewrite)

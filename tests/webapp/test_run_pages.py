@@ -295,7 +295,7 @@ def test_the_recipe_page_says_what_is_used_where_it_comes_from_and_what_each_kno
     page = text(console.get(reverse("console:recipe")))
     assert "Learning uses the preset embedded." in page
     assert "RECIPE is not set" in page
-    assert "PPO&#x27;s clip below 1." in page
+    assert "The adapter&#x27;s rank; its alpha is twice that." in page
 
     file = tmp_path / "ours.json"
     file.write_text('{"preset": "topk", "lr": 0.5}')

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from training.config import MAX_GRAD_NORM
+
 
 @dataclass(frozen=True)
 class About:
@@ -19,6 +21,8 @@ class About:
     from_zero: bool = False
     limit: str = ""
     """The recipe's knob that is drawn as a limit."""
+    usual: float | None = None
+    """The limit of a run whose recipe does not name it."""
     most: float | None = None
     """What is worrying above it, where no knob says so."""
     past: str = ""
@@ -30,9 +34,6 @@ LOSS_PARTS = {
     "policy_loss": "policy",
     "distillation_loss": "teacher",
     "supervised_loss": "rewrites, before w_sft",
-    "preference_loss": "preference, before w_dpo",
-    "repetition_loss": "what is said again, before w_again",
-    "refrain_loss": "what is rightly said again, before w_again",
     "closed_loss": "closed questions, before w_closed",
     "kl_loss": "KL to the base, before beta",
 }
@@ -45,16 +46,6 @@ ABOUT = (
         "What the updates make smaller; the parts are what the recipe adds up to it.",
         "Rising from update to update is worrying: the rate is too high. Only the direction means something, since "
         "each batch has a level of its own.",
-    ),
-    About(
-        "preference",
-        "Preference",
-        {"preference_margin": "rewrites over replies", "preference_chosen": "rewrites themselves"},
-        "How much likelier what people wrote has become than the replies that they wrote it in place of, and than it "
-        "was, beside the base and in nats.",
-        "Falling over a run is worrying: the policy would rather say what was rewritten. Rewrites themselves far below "
-        "0 are too: then both have become unlikely, and something else is said.",
-        from_zero=True,
     ),
     About(
         "kl",
@@ -102,6 +93,7 @@ ABOUT = (
         "Spikes far above the others are worrying: one sample outweighs the batch. Exactly 0 teaches nothing.",
         from_zero=True,
         limit="max_grad_norm",
+        usual=MAX_GRAD_NORM,
         past="such updates were scaled down to it. Often so, the rate is too high.",
     ),
     About(

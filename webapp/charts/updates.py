@@ -72,7 +72,7 @@ def charts(metrics: Sequence[Mapping[str, Any]], recipe: Mapping[str, Any], leng
     """The charts of a run; figures that it has not are left out. `lengths` are its replies', in tokens."""
     drawn = [chart(about, metrics, recipe) for about in ABOUT]
     advantages = strip(metrics) or chart(ADVANTAGES, metrics, recipe)
-    made = [*drawn[:5], advantages, *drawn[5:6], bars(lengths, recipe), *drawn[6:]]
+    made = [*drawn[:4], advantages, *drawn[4:5], bars(lengths, recipe), *drawn[5:]]
     return [one for one in made if one is not None]
 
 
@@ -303,7 +303,7 @@ def told(label: str, values: Sequence[float | None]) -> str:
 
 
 def limit_of(about: About, recipe: Mapping[str, Any]) -> float | None:
-    value = recipe.get(about.limit) if about.limit else None
+    value = recipe.get(about.limit, about.usual) if about.limit else None
     return float(value) if value is not None and is_number(value) else None
 
 

@@ -33,8 +33,6 @@ WHOSE = {
     "binary": "rewards alone: no judge writes a hint",
     "opd": "hints alone, by the served token",
     "topk": "hints alone, by the likeliest tokens",
-    "topk-teacher": "as topk, by the teacher’s likeliest",
-    "topk-union": "as topk, by what either finds likely",
     "24gb": "as combined, on a base in 4 bits: for one card of 24 GB",
     "embedded": "reward and hints by the whole vocabulary: the small model’s",
 }
@@ -194,8 +192,8 @@ def fault(kind: str, knob: str, said: str) -> str:
     'There is no knob learning_rate.'
     >>> fault("greater_than", "lr", "Input should be greater than 0")
     'lr: should be greater than 0.'
-    >>> fault("value_error", "", "Value error, warmup is longer than the run")
-    'Warmup is longer than the run.'
+    >>> fault("value_error", "", "Value error, rehearsal needs a distribution")
+    'Rehearsal needs a distribution.'
     """
     if kind == "extra_forbidden":
         return f"There is no knob {knob}."

@@ -53,10 +53,10 @@ def test_few_shot_is_asked_by_name_or_with_all_of_them() -> None:
 
 def test_a_knob_is_set_over_one_arm_over_all_that_learn_and_in_the_gate() -> None:
     base, binary, topk = chosen(
-        ["base", "binary", "topk"], ["binary.lr=3e-4", "all.beta=0.5", "topk.gate.kl=2", "topk.support=union"]
+        ["base", "binary", "topk"], ["binary.lr=3e-4", "all.beta=0.5", "topk.gate.kl=2", "topk.distillation=vocabulary"]
     )
     assert (binary.recipe["lr"], binary.recipe["beta"], topk.recipe["beta"]) == (3e-4, 0.5, 0.5)
-    assert topk.recipe["support"] == "union"
+    assert topk.recipe["distillation"] == "vocabulary"
     laid = arms.recipe(topk, updates=1, samples=1)["gate"]
     assert (laid["kl"], laid["pack"]) == (2, 0)  # what is not named stays at its least
     assert base.recipe == {}
