@@ -18,6 +18,9 @@ Answer = TypeVar("Answer")
 PRIORITY = 5
 """Before votes, after people."""
 
+TEMPERATURE = 0.7
+"""At which replies are sampled, as chat samples; each prompt has one fixed seed for both sides."""
+
 
 class Unaskable(AdapterInvalid):
     """The weights of one of those who are asked cannot be loaded: `who` says whose."""

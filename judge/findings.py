@@ -19,6 +19,24 @@ WORST = 5
 
 LESSON = "lesson shown"
 
+EMPTY = 0.1
+"""Most rise, beside live's, of the share of replies without a word."""
+
+REPETITION = 0.15
+"""Most rise, beside live's, of the share of repeated 4-grams."""
+
+PREFERENCE = 0.03
+"""Most fall of the hints' pull on the replies beyond the noise of so few prompts, nats a token."""
+
+RATED = 0.02
+"""Most fall of the log-prob of what people rated up, and rise of what they rated down, beyond the noise."""
+
+PACK_NATS = 0.5
+"""Most fall of the mean log-prob a token of the pack's right answers and texts, beyond the noise."""
+
+CERTAINTY = 2.0
+"""Standard errors that count as noise: twelve sampled replies differ by luck, and a person waited for this."""
+
 
 @dataclass(frozen=True)
 class Check:
@@ -48,9 +66,9 @@ def collapsed(pairs: Sequence[dict[str, Any]], limits: Gate) -> list[Check]:
             pairs,
             lambda pair: -float(figures.is_empty(pair["candidate"])),
             "not empty",
-            empty <= empty_before + limits.empty,
+            empty <= empty_before + EMPTY,
             empty,
-            empty_before + limits.empty,
+            empty_before + EMPTY,
             f"{empty:.0%} of its replies have no word in them (live {empty_before:.0%}).",
         ),
         _shown(
@@ -66,9 +84,9 @@ def collapsed(pairs: Sequence[dict[str, Any]], limits: Gate) -> list[Check]:
             pairs,
             lambda pair: pair["live_repeated"] - pair["candidate_repeated"],
             "repetition",
-            again <= again_before + limits.repetition,
+            again <= again_before + REPETITION,
             again,
-            again_before + limits.repetition,
+            again_before + REPETITION,
             f"{again:.0%} of its four-token runs repeat earlier ones (live {again_before:.0%}).",
         ),
         _shown(
@@ -98,7 +116,7 @@ def collapsed(pairs: Sequence[dict[str, Any]], limits: Gate) -> list[Check]:
     return checks
 
 
-def preferred(pairs: Sequence[dict[str, Any]], wishes: Sequence[str], limits: Gate) -> list[Check]:
+def preferred(pairs: Sequence[dict[str, Any]], wishes: Sequence[str]) -> list[Check]:
     """Whether the replies follow the run's own hints no less than live's do, as the base reads them.
 
     The pull of a hint on a reply is log p_base(reply | prompt + hint) − log p_base(reply | prompt), a token.
@@ -108,7 +126,7 @@ def preferred(pairs: Sequence[dict[str, Any]], wishes: Sequence[str], limits: Ga
         return []
     changes = [pair["candidate_pull"] - pair["live_pull"] for pair in both]
     said = "The hints of its run pull on its replies {change:+.3f} nats per token more than on live's"
-    check = no_worse("preference", changes, limits.preference, limits, said)
+    check = no_worse("preference", changes, PREFERENCE, said)
     worst = sorted(both, key=lambda pair: pair["candidate_pull"] - pair["live_pull"])[:WORST]
     return [replace(check, where="pairs", worst=() if check.passed else tuple(pair["id"] for pair in worst))]
 
@@ -121,13 +139,11 @@ def kept_up(rows: Sequence[pack.Row], limits: Gate) -> list[Check]:
     questions = [row for row in rows if row.live.wrong]
     turned = [float(row.is_won) - float(row.is_lost) for row in questions]
     share = found.candidate
-    limit = found.live - limits.pack_share - limits.certainty * statistics.standard_error(turned)
+    limit = found.live - limits.pack_share - CERTAINTY * statistics.standard_error(turned)
     asked = f"{found.asked} general questions"
     said = f"It answers {share:.0%} of {asked} rightly (live {found.live:.0%}, at least {limit:.0%}): "
     said += f"{len(found.lost)} lost, {found.won} won."
-    lowest = -limits.pack_nats - limits.certainty * statistics.standard_error(
-        [row.candidate.right - row.live.right for row in rows]
-    )
+    lowest = -PACK_NATS - CERTAINTY * statistics.standard_error([row.candidate.right - row.live.right for row in rows])
     nats = f"What is right in the general pack is {found.nats:+.2f} nats per token likelier than to live "
     nats += f"(at least {lowest:.2f})."
     # A share of few items comes in steps: rounding is not to decide.
@@ -143,32 +159,32 @@ def pleased(rows: Sequence[own.Row], limits: Gate) -> list[Check]:
 
     Where there are too few to know it passes, and says so.
     """
-    found = own.outcome(rows, limits.own_enough)
+    found = own.outcome(rows)
     number = found.all.number if found.all is not None else 0
     if found.all is None or not found.is_known(found.all):
         said = (
-            f"Not enough to know: {number} of the {limits.own_enough} kept corrections that it takes. A share of what "
+            f"Not enough to know: {number} of the {own.ENOUGH} kept corrections that it takes. A share of what "
             f"people correct is kept by itself; each correction brings the next one nearer."
         )
-        return [Check("kept corrections", True, found.all.mean if found.all else 0.0, -limits.own_fall, said, "own")]
-    worse = found.worse_off(limits.own_fall)
-    shown = found.people[worse[0]] if worse and not found.is_worse(found.all, limits.own_fall) else found.all
+        return [Check("kept corrections", True, found.all.mean if found.all else 0.0, -own.FALL, said, "own")]
+    worse = found.worse_off()
+    shown = found.people[worse[0]] if worse and not found.is_worse(found.all) else found.all
     whose = "one person's corrections" if shown is not found.all else "corrections"
-    passed = not worse and not found.is_worse(found.all, limits.own_fall)
+    passed = not worse and not found.is_worse(found.all)
     said = (
         f"On {shown.number} {whose} that never trained it does {shown.mean:+.3f} nats per token better than live "
         f"(95 % between {shown.low:+.3f} and {shown.high:+.3f}); it fails when all of that is below "
-        f"{-limits.own_fall:g}."
+        f"{-own.FALL:g}."
     )
     if worse:
         said += f" Worse off: {len(worse)} of {len(found.people)} people."
-    if (asked := sum(row.taught and row.change is not None for row in rows)) < limits.own_enough:
+    if (asked := sum(row.taught and row.change is not None for row in rows)) < own.ENOUGH:
         said += (
-            f" {asked} of them are of a kind that it was taught: from {limits.own_enough} on it has to do better "
+            f" {asked} of them are of a kind that it was taught: from {own.ENOUGH} on it has to do better "
             "than live there."
         )
     turns = () if passed else _least(rows)
-    return [Check("kept corrections", passed, shown.high, -limits.own_fall, said, "own", turns), *learned(rows, limits)]
+    return [Check("kept corrections", passed, shown.high, -own.FALL, said, "own", turns), *learned(rows, limits)]
 
 
 def learned(rows: Sequence[own.Row], limits: Gate) -> list[Check]:
@@ -177,7 +193,7 @@ def learned(rows: Sequence[own.Row], limits: Gate) -> list[Check]:
     never taught need not be won.
     """
     taught = [row for row in rows if row.taught]
-    found = own.lesson(rows, limits)
+    found = own.lesson(rows)
     if found is None:
         return []
     is_won = found.is_won(limits.own_gain)
@@ -193,15 +209,15 @@ def learned(rows: Sequence[own.Row], limits: Gate) -> list[Check]:
         ]
     said += (
         f". Live has the lesson already ({found.held.mean:+.3f} over the base, for certain), so it is enough to keep "
-        f"{limits.own_keeps:.0%} of that: it is {found.kept.mean:+.3f} above it (between {found.kept.low:+.3f} and "
+        f"{own.KEEPS:.0%} of that: it is {found.kept.mean:+.3f} above it (between {found.kept.low:+.3f} and "
         f"{found.kept.high:+.3f}; all of it has to be above 0)."
     )
     return [Check(LESSON, found.is_kept, found.kept.low, 0.0, said, "own", () if found.is_kept else _least(taught))]
 
 
-def no_worse(name: str, changes: Sequence[float], margin: float, limits: Gate, said: str) -> Check:
+def no_worse(name: str, changes: Sequence[float], margin: float, said: str) -> Check:
     """Whether the mean change is no fall beyond the margin and the noise of the changes themselves."""
-    change, limit = statistics.mean(changes), -margin - limits.certainty * statistics.standard_error(changes)
+    change, limit = statistics.mean(changes), -margin - CERTAINTY * statistics.standard_error(changes)
     return Check(name, change >= limit, change, limit, f"{said.format(change=change)} (at least {limit:.3f}).")
 
 

@@ -30,6 +30,8 @@ from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, En
 from gpu_workers.types import Completion, Sampling
 from judge import asked_again, asking, exam_questions, figures, hints, meter, own, pack, personal_holdout, pooling
 from judge.findings import Check, collapsed, kept_up, no_worse, pleased, preferred
+from judge import asked_again, asking, figures, heldout, hints, holdout, meter, own, pack, pooling
+from judge.findings import RATED, Check, collapsed, kept_up, no_worse, pleased, preferred
 from judge.models import Examination, Judgement
 from judge.sittings import Seat, sitting
 from training import batches, cleaning, config, holding, notices
@@ -40,6 +42,18 @@ from training.proofs import Proof
 
 SAME = 1e-4
 """Nats a token. Two sets of weights that give the same reply log-probs closer than this are the same."""
+
+HANDFUL = 4
+"""Prompts asked at once, of both checkpoints: eight replies fill the embedded engine's batch."""
+
+WISHES = 2
+"""The run's own hints that preference is measured with; each costs two scores a reply."""
+
+EXAMPLES = 8
+"""The run's own rated replies and rewrites that preference is measured with."""
+
+AGAIN = 6
+"""Corrected questions that are asked again, the newest first. They decide nothing: a person looks at them first."""
 
 SEAT_S = 120
 """How long a dead examiner's seat stays taken; it is kept anew for each handful of prompts."""
@@ -120,26 +134,26 @@ def _examined(exam: Examination, seat: Seat | None, engine: Engine, renderer: Re
         _say(exam, "loading", plan)
         with _timed(exam, "loading and proof"):
             checks = _applied(checkpoint, engine)
-        if not all(check.passed for check in checks):
+        if limits.off or not all(check.passed for check in checks):
             return checks
-        wishes, known = _wishes(run, limits), _known(run)
-        for start in range(0, len(plan.prompts), limits.handful):
+        wishes, known = _wishes(run), _known(run)
+        for start in range(0, len(plan.prompts), HANDFUL):
             _keep(seat)
             with _timed(exam, "replies"):
-                _compare(exam, plan.prompts[start : start + limits.handful], wishes, known, engine, renderer, limits)
+                _compare(exam, plan.prompts[start : start + HANDFUL], wishes, known, engine, renderer, limits)
             _say(exam, "replies", plan)
         _ask_pack(exam, seat, plan, engine, renderer)
         _ask_own(exam, seat, plan, engine, renderer, limits)
-        _ask_again(exam, seat, plan, engine, limits)
+        _ask_again(exam, seat, plan, engine)
         _keep(seat)
         _say(exam, "preference", plan)
         with _timed(exam, "rated replies"):
-            rated = _preferred_examples(exam, _rated(run, renderer, limits), engine, limits)
+            rated = _preferred_examples(exam, _rated(run, renderer), engine)
         with _timed(exam, "meter"):
             metered = _metered(exam, engine, limits)
         checks += collapsed(exam.pairs, limits)
         checks += kept_up([pack.Row.read(row) for row in exam.pack], limits)
-        checks += preferred(exam.pairs, wishes, limits)
+        checks += preferred(exam.pairs, wishes)
         checks += rated
         checks += pleased([own.Row.read(row) for row in exam.personal], limits)
         return checks + metered
@@ -165,7 +179,9 @@ def _waits(checkpoint: Checkpoint, failure: asking.Unaskable) -> EngineUnavailab
 
 def _plan(exam: Examination, renderer: Renderer, limits: Gate) -> Plan:
     """What is asked. An exam that is only looked at asks no corrected questions again: their replies are kept."""
-    checkpoint, again = exam.checkpoint, limits.again if exam.pk else 0
+    checkpoint, again = exam.checkpoint, AGAIN if exam.pk else 0
+    if limits.off:
+        return Plan((), (), (), ())
     return Plan(
         exam_questions.questions()[: limits.prompts],
         pack.items()[: limits.pack],
@@ -297,9 +313,7 @@ def _compare(
         messages = [{"role": "user", "content": question.prompt}]
         prompt_ids = renderer.prompt_ids(messages)
         hinted = [renderer.prompt_ids(hints.placed(messages, wish)) for wish in wishes]
-        sampling = Sampling(
-            max_new_tokens=limits.max_new_tokens, temperature=limits.temperature, seed=seeds[question.id]
-        )
+        sampling = Sampling(max_new_tokens=limits.max_new_tokens, temperature=asking.TEMPERATURE, seed=seeds[question.id])
         replies = await asyncio.gather(
             *(asking.generate(who, engine, prompt_ids, sampling) for who in (against, candidate))
         )
@@ -345,7 +359,7 @@ def _compare(
 # Is it liked no less?
 
 
-def _preferred_examples(exam: Examination, rated: Sequence[Rated], engine: Engine, limits: Gate) -> list[Check]:
+def _preferred_examples(exam: Examination, rated: Sequence[Rated], engine: Engine) -> list[Check]:
     """Whether the candidate likes what people liked, and dislikes what they disliked, no less than live does."""
     if not rated:
         return []
@@ -363,19 +377,19 @@ def _preferred_examples(exam: Examination, rated: Sequence[Rated], engine: Engin
         return list(await asyncio.gather(*map(change, rated)))
 
     said = "What people rated or wrote moves {change:+.3f} nats per token the wanted way"
-    return [no_worse("rated replies", asking.run(engine, changes), limits.rated, limits, said)]
+    return [no_worse("rated replies", asking.run(engine, changes), RATED, said)]
 
 
-def _wishes(run: Run | None, limits: Gate) -> list[str]:
+def _wishes(run: Run | None) -> list[str]:
     """The run's most frequent hints that speak of any reply; a rewrite speaks of one."""
     if run is None:
         return []
     said = pooling.judged(run).filter(hint_from__in=("guidance", "votes"))
     general = [hint for hint in said.values_list("hint", flat=True) if not hints.is_rewrite(hint)]
-    return sorted(dict.fromkeys(general), key=general.count, reverse=True)[: limits.hints]
+    return sorted(dict.fromkeys(general), key=general.count, reverse=True)[:WISHES]
 
 
-def _rated(run: Run | None, renderer: Renderer, limits: Gate) -> list[Rated]:
+def _rated(run: Run | None, renderer: Renderer) -> list[Rated]:
     """What people wrote instead, and the run's rated replies, as far as the exam has time for them."""
     if run is None:
         return []
@@ -393,7 +407,7 @@ def _rated(run: Run | None, renderer: Renderer, limits: Gate) -> list[Rated]:
             found.append(Rated(sample.prompt_ids, ids, 1))
         elif sample.reward and len(sample.response_ids) <= room:
             found.append(Rated(sample.prompt_ids, sample.response_ids, 1 if sample.reward > 0 else -1))
-    return found[: limits.examples]
+    return found[:EXAMPLES]
 
 
 # Can it still do what it could?
@@ -421,10 +435,10 @@ def _ask_own(
     there = {row["turn"] for row in exam.personal}
     todo = [kept for kept in plan.kept if str(kept.turn_id) not in there]
     taught = own.Lessons.of(exam.checkpoint) if todo else own.Lessons()
-    for start in range(0, len(todo), limits.handful):
+    for start in range(0, len(todo), HANDFUL):
         _keep(seat)
         with _timed(exam, "kept corrections"):
-            rows = own.ask(todo[start : start + limits.handful], taught, exam, engine, renderer, limits)
+            rows = own.ask(todo[start : start + HANDFUL], taught, exam, engine, renderer, limits)
         exam.personal = [*exam.personal, *(row.written() for row in rows)]
         _say(exam, "kept corrections", plan)
 
@@ -432,14 +446,14 @@ def _ask_own(
 # What does it say now where a person corrected?
 
 
-def _ask_again(exam: Examination, seat: Seat | None, plan: Plan, engine: Engine, limits: Gate) -> None:
+def _ask_again(exam: Examination, seat: Seat | None, plan: Plan, engine: Engine) -> None:
     """Ask the corrected questions that it learned from, as far as they were not asked."""
     there = set(exam.asked_again.values_list("turn", flat=True)) if plan.again else set()
     todo = [turn for turn in plan.again if turn.pk not in there]
-    for start in range(0, len(todo), limits.handful):
+    for start in range(0, len(todo), HANDFUL):
         _keep(seat)
         with _timed(exam, "corrected questions"):
-            asked_again.ask(todo[start : start + limits.handful], exam, engine)
+            asked_again.ask(todo[start : start + HANDFUL], exam, engine)
         _say(exam, "corrected questions", plan)
 
 

@@ -20,6 +20,15 @@ Pairs = Sequence[Mapping[str, Any]]
 COPIED = 6
 """Tokens in a row that count as copied; of shorter ones every two texts share some."""
 
+GAP = 1.0
+"""Most that it may have moved more on the replies that it trained on than on others, nats a token."""
+
+COPIES = 0.2
+"""Most rise, beside live's, of the share of its replies' runs that stand in what it was trained on."""
+
+ENTROPY = 0.1
+"""Least entropy of its replies over live's: a policy that is sure of everything has stopped choosing."""
+
 
 @dataclass(frozen=True)
 class Gauge:
@@ -44,11 +53,11 @@ class Gauge:
 def gauges(pairs: Pairs, trained: Sequence[float], limits: Gate) -> list[Gauge]:
     """Of the exam's pairs, and of the changes of log-prob a token, from live to the candidate, on the run's own
     replies."""
-    found = [_gap(pairs, trained, limits), _copied(pairs, limits), _entropy(pairs, limits), _kl(pairs, limits)]
+    found = [_gap(pairs, trained), _copied(pairs), _entropy(pairs), _kl(pairs, limits)]
     return [gauge for gauge in (*found, _variety(pairs), _length(pairs)) if gauge is not None]
 
 
-def _gap(pairs: Pairs, trained: Sequence[float], limits: Gate) -> Gauge | None:
+def _gap(pairs: Pairs, trained: Sequence[float]) -> Gauge | None:
     others = [pair["candidate_on_live"] - pair["live_own"] for pair in pairs if _has(pair, "candidate_on_live")]
     if not trained or not others:
         return None
@@ -56,17 +65,17 @@ def _gap(pairs: Pairs, trained: Sequence[float], limits: Gate) -> Gauge | None:
     gap = abs(learned - other)
     said = (
         f"Its log-prob of the replies it trained on moved by {learned:+.2f} nats per token, of others by {other:+.2f}: "
-        f"{gap:.2f} apart (at most {limits.gap:g})."
+        f"{gap:.2f} apart (at most {GAP:g})."
     )
-    return Gauge("gap", (("others", other), ("trained on", learned)), (-1, 1), said, gap, limits.gap, gap <= limits.gap)
+    return Gauge("gap", (("others", other), ("trained on", learned)), (-1, 1), said, gap, GAP, gap <= GAP)
 
 
-def _copied(pairs: Pairs, limits: Gate) -> Gauge | None:
+def _copied(pairs: Pairs) -> Gauge | None:
     both = [pair for pair in pairs if _has(pair, "candidate_copied")]
     if not both:
         return None
     live, candidate = (statistics.mean([pair[f"{side}_copied"] for pair in both]) for side in (LIVE, CANDIDATE))
-    limit = live + limits.copied
+    limit = live + COPIES
     said = f"{candidate:.0%} of its runs of {COPIED} tokens stand in what it was trained on (live {live:.0%})."
     worst = sorted(both, key=lambda pair: pair["live_copied"] - pair["candidate_copied"])
     return Gauge(
@@ -81,12 +90,12 @@ def _copied(pairs: Pairs, limits: Gate) -> Gauge | None:
     )
 
 
-def _entropy(pairs: Pairs, limits: Gate) -> Gauge | None:
+def _entropy(pairs: Pairs) -> Gauge | None:
     both = [pair for pair in pairs if _has(pair, "candidate_own")]
     if not both:
         return None
     live, candidate = (-statistics.mean([pair[f"{side}_own"] for pair in both]) for side in (LIVE, CANDIDATE))
-    limit = live * limits.entropy
+    limit = live * ENTROPY
     said = f"Its replies have {candidate:.2f} nats per token of entropy (live {live:.2f}, at least {limit:.2f})."
     worst = sorted(both, key=lambda pair: -pair["candidate_own"])
     return Gauge(

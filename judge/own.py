@@ -29,6 +29,16 @@ from training import lineage
 from training.config import Gate
 from training.models import Checkpoint, Run
 
+ENOUGH = 5
+"""Held-out corrections from which on an interval is believed; with fewer the exam says how many are missing."""
+
+FALL = 0.03
+"""Most fall on the held-out corrections, nats a token: the whole interval must lie below it to fail."""
+
+KEEPS = 0.5
+"""Share of live's gain over the base that the candidate must keep for certain, where live has the lesson already: what
+is learned cannot be won twice."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -73,18 +83,17 @@ class Outcome:
     all: Interval | None
     """Over everybody; None where nothing was asked."""
     people: Mapping[int, Interval]
-    enough: int
 
     def is_known(self, found: Interval | None) -> bool:
-        return found is not None and found.number >= self.enough
+        return found is not None and found.number >= ENOUGH
 
-    def is_worse(self, found: Interval | None, fall: float) -> bool:
+    def is_worse(self, found: Interval | None) -> bool:
         """True when the whole interval lies below the fall: worse, and not by luck."""
-        return found is not None and self.is_known(found) and found.high < -fall
+        return found is not None and self.is_known(found) and found.high < -FALL
 
-    def worse_off(self, fall: float) -> list[int]:
+    def worse_off(self) -> list[int]:
         """Who is worse off for certain, the worst first."""
-        worse = [person for person, found in self.people.items() if self.is_worse(found, fall)]
+        worse = [person for person, found in self.people.items() if self.is_worse(found)]
         return sorted(worse, key=lambda person: self.people[person].mean)
 
 
@@ -107,19 +116,19 @@ class Lesson:
         return self.held.low > 0 and self.kept.low > 0
 
 
-def lesson(rows: Sequence[Row], limits: Gate) -> Lesson | None:
+def lesson(rows: Sequence[Row]) -> Lesson | None:
     """None while too few corrections of a kind that was taught are kept to know."""
     known = [
         (row.base, row.live, row.candidate)
         for row in rows
         if row.taught and row.base is not None and row.live is not None and row.candidate is not None
     ]
-    if len(known) < limits.own_enough:
+    if len(known) < ENOUGH:
         return None
     return Lesson(
         statistics.bootstrap([candidate - live for _, live, candidate in known]),
         statistics.bootstrap([live - base for base, live, _ in known]),
-        statistics.bootstrap([candidate - base - limits.own_keeps * (live - base) for base, live, candidate in known]),
+        statistics.bootstrap([candidate - base - KEEPS * (live - base) for base, live, candidate in known]),
     )
 
 
@@ -152,14 +161,14 @@ class Lessons:
         return any(likeness.of_a_kind(hint, other) for other in self.hints)
 
 
-def outcome(rows: Sequence[Row], enough: int) -> Outcome:
+def outcome(rows: Sequence[Row]) -> Outcome:
     of: dict[int, list[float]] = defaultdict(list)
     for row in rows:
         if row.change is not None:
             of[row.person].append(row.change)
     together = [change for changes in of.values() for change in changes]
     people = {person: statistics.bootstrap(changes) for person, changes in of.items()}
-    return Outcome(statistics.bootstrap(together) if together else None, people, enough)
+    return Outcome(statistics.bootstrap(together) if together else None, people)
 
 
 def ask(
@@ -190,7 +199,7 @@ def ask(
 
     async def pull(who: Checkpoint | None, turn: Turn, hinted: Sequence[int]) -> float | None:
         seed = int(personal_holdout.place(turn.pk) * 2**31)
-        sampling = Sampling(max_new_tokens=limits.max_new_tokens, temperature=limits.temperature, seed=seed)
+        sampling = Sampling(max_new_tokens=limits.max_new_tokens, temperature=asking.TEMPERATURE, seed=seed)
         reply: Completion = await asking.generate(who, engine, turn.prompt_ids, sampling)
         if not reply.ids:
             return None

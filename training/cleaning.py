@@ -18,8 +18,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from core.errors import IllegalMove, TalkbackError
-from training import batches, runs
-from training import batches, config, promotion, runs
+from training import batches, config, runs
 from training.config import Recipe
 from training.models import Checkpoint, Cleaning, Run, Taint
 from training.taints import Family

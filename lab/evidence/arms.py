@@ -16,16 +16,7 @@ the teacher is."""
 SHOTS = 4
 """What few-shot is shown: as much as a teacher is by the recipe of a small model."""
 
-LEAST_GATE: dict[str, float] = {
-    "prompts": 1, "handful": 1, "max_new_tokens": 8, "hints": 0, "examples": 0, "pack": 0, "own": 0, "meter": 0,
-    "empty": 1e9, "shortest": 0, "longest": 1e9, "repetition": 1e9, "variety": 0, "fluency": 1e9,
-    "worst_fluency": -1e9, "preference": 1e9, "rated": 1e9, "pack_share": 1, "pack_nats": 1e9, "gap": 1e9,
-    "copied": 1, "entropy": 0, "kl": 1e9,
-}  # fmt: skip
-"""The gate at its least: whether the engine answers with the adapter at all. What it would ask besides, the probes ask,
-of many more prompts; and an arm whose worst checkpoints were turned away could not be seen going wrong."""
-
-COMMON: dict[str, Any] = {"holdout": 0, "gate": LEAST_GATE, "micro_batch": 4}
+COMMON: dict[str, Any] = {"holdout": 0, "micro_batch": 4}
 """Of every recipe here. Nothing is kept from training for the gate's sake: the exam has prompts of its own. Of samples
 as short as these a core takes several at once in three quarters of the time, and what they teach is the same."""
 
@@ -90,9 +81,10 @@ def chosen(names: Iterable[str], settings: Iterable[str] = ()) -> tuple[Arm, ...
 
 def recipe(arm: Arm, *, updates: int, samples: int) -> dict[str, Any]:
     """What the arm's line learns by, as training.config.read takes it: what all have in common, under what is its own,
-    and the plan's sizes over both."""
+    and the plan's sizes over both. The gate is off unless the arm sets a knob of it: what it would ask, the probes ask,
+    of many more prompts; and an arm whose worst checkpoints were turned away could not be seen going wrong."""
     own = {**COMMON, **arm.recipe, "updates": updates, "batch_size": samples}
-    return own | {"gate": {**LEAST_GATE, **arm.recipe.get("gate", {})}}
+    return own | {"gate": arm.recipe.get("gate") or {"off": True}}
 
 
 def guided(prompt: str, hints: Sequence[str]) -> str:

@@ -22,7 +22,6 @@ pytestmark = [pytest.mark.sglang, pytest.mark.timeout(3600)]
 BATCH = 3
 EXAM = {
     "prompts": 2,
-    "handful": 2,
     "max_new_tokens": 8,
     "pack": 0,
     "own": 0,

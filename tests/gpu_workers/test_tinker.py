@@ -36,7 +36,6 @@ from gpu_workers.tinker.learner import TinkerLearner
 from gpu_workers.tinker.service import Service, TinkerMissing
 from gpu_workers.types import Example, Sampling
 from tests.doubles.fake_tinker import MODEL, FakeTinker, RateLimitError, RequestFailedError, SamplingClient
-from tests.tiny import write_tiny_model
 from training import objective as objectives
 from training.config import Recipe
 from training.objective import objective, updates

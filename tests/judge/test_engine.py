@@ -102,7 +102,7 @@ def test_the_exam_knows_the_learners_weights_from_others(served, passed, policy,
         },
     )
 
-    limits = Gate(prompts=2, handful=2, max_new_tokens=16, pack=8)
+    limits = Gate(prompts=2, max_new_tokens=16, pack=8)
     gate.examine(str(candidate.pk), engine=policy, renderer=renderer, limits=limits)
 
     exam = Examination.objects.get()

@@ -14,7 +14,7 @@ from training.config import Gate
 from training.models import Checkpoint, Decision, Line, Run, Sample
 
 PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
-LIMITS = Gate(prompts=4, handful=2, pack=0)
+LIMITS = Gate(prompts=4, pack=0)
 ASKED = [question.prompt for question in exam_questions.questions()[:4]]
 REPLIES = [f"Reply number {word} is about something else." for word in ("one", "two", "three", "four")]
 
@@ -42,7 +42,9 @@ def candidate(engine, renderer, db):
 
 
 @pytest.fixture
-def examine(engine, renderer, candidate):
+def examine(engine, renderer, candidate, monkeypatch):
+    monkeypatch.setattr(gate, "HANDFUL", 2)  # so that four prompts are two handfuls
+
     def examine(limits=LIMITS):
         gate.examine(str(candidate.pk), engine=engine, renderer=renderer, limits=limits)
         candidate.refresh_from_db()
@@ -75,6 +77,14 @@ def lesson(serve, candidate, hint="", hint_from="guidance", reward=0):
         reward=reward,
     )
     return Judgement.objects.create(turn=turn, sample=sample, hint=hint, hint_from=hint_from if hint else "")
+
+
+def test_a_gate_that_is_off_asks_only_whether_the_engine_answers_with_the_new_weights(examine, engine, candidate):
+    exam = examine(Gate(off=True))
+
+    assert [one["name"] for one in exam.checks] == ["applied", "new"]
+    assert (candidate.status, exam.passed, exam.progress["total"]) == ("passed", True, 0)
+    assert (exam.pairs, exam.pack, exam.personal, exam.meter) == ([], [], [], {})
 
 
 def test_a_candidate_that_speaks_as_well_passes_with_numbers(engine, examine, candidate):
@@ -228,12 +238,12 @@ def test_replies_that_heed_the_runs_hints_less_are_rejected(engine, examine, can
 def test_luck_is_not_taken_for_a_fall():
     def judged(*changes):
         pairs = [{"id": str(at), "live_pull": 0.0, "candidate_pull": change} for at, change in enumerate(changes)]
-        return findings.preferred(pairs, ["Be brief."], LIMITS)[0]
+        return findings.preferred(pairs, ["Be brief."])[0]
 
     assert judged(-0.3, 0.2, -0.2, 0.1).passed  # -0.05 on average, and 0.12 of noise
     assert not judged(-0.2, -0.25, -0.2, -0.25).passed
     assert judged(-0.02, -0.02).passed  # within the margin
-    assert findings.preferred([], ["Be brief."], LIMITS) == []
+    assert findings.preferred([], ["Be brief."]) == []
 
 
 def test_with_rewards_only_the_margin_on_rated_replies_counts(engine, examine, candidate, serve):
@@ -453,7 +463,7 @@ def test_an_engine_that_talks_nonsense_decides_nothing_of_a_candidate(engine, ex
 def test_a_rewrite_that_does_not_fit_is_not_asked(candidate, serve, say, renderer):
     judgement = lesson(serve, candidate, "The reply that is wanted: Four.", "rewrite")
     say(judgement.turn, "rewrite", "Four. " * renderer.context_length)
-    assert gate._rated(candidate.run, renderer, LIMITS) == []
+    assert gate._rated(candidate.run, renderer) == []
 
 
 def test_the_held_out_prompts_are_many_varied_and_different():

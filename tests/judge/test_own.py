@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge import findings
+from judge import findings, own
 from judge.hints import worded
 from judge.models import Judgement
 from judge.own import Lessons, Row
@@ -14,7 +14,13 @@ from tests.judge.test_gate import both_say, candidate, check, examine, lesson  #
 from training.config import Gate
 from training.models import Checkpoint
 
-LIMITS = Gate(prompts=4, handful=2, pack=0, own_enough=3)
+LIMITS = Gate(prompts=4, pack=0)
+
+
+@pytest.fixture(autouse=True)
+def enough(monkeypatch):
+    """Three corrections are enough to know."""
+    monkeypatch.setattr(own, "ENOUGH", 3)
 
 
 def rows(changes, person=1):

@@ -14,7 +14,7 @@ from tests.judge.test_gate import both_say, candidate, check, examine  # noqa: F
 from training.config import Gate
 from training.models import Checkpoint
 
-LIMITS = Gate(prompts=4, handful=2, pack=10)
+LIMITS = Gate(prompts=4, pack=10)
 
 
 def row(before, after, name="a"):

@@ -24,7 +24,7 @@ KEEPS = Recipe(holdout=0.5)
 @pytest.fixture(autouse=True)
 def after(monkeypatch):
     """The first two corrections of each person all teach."""
-    monkeypatch.setattr(holdout, "AFTER", 2)
+    monkeypatch.setattr(personal_holdout, "AFTER", 2)
 
 
 @pytest.fixture
@@ -131,12 +131,12 @@ def test_what_only_waits_gives_way_before_it_trains(correct, judge_it, places, s
 
 
 def test_nothing_is_kept_where_the_recipe_says_0(correct, monkeypatch):
-    monkeypatch.setattr(holdout, "AFTER", 0)
+    monkeypatch.setattr(personal_holdout, "AFTER", 0)
     assert not any(correct(0.0, recipe=Recipe(holdout=0)).held_out for _ in range(3))
 
 
 def test_a_line_is_examined_with_its_own_people_each_ones_newest_first(correct, person, monkeypatch):
-    monkeypatch.setattr(holdout, "AFTER", 0)
+    monkeypatch.setattr(personal_holdout, "AFTER", 0)
     ben = Session.objects.create(user=get_user_model().objects.create_user("ben"))
     ana = [correct(0.1).turn_id for _ in range(3)]
     bens = correct(0.1, session=ben).turn_id

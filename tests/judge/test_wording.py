@@ -121,7 +121,7 @@ def test_every_check_of_the_exam_has_its_meaning():
     limits = Gate()
     found = [
         *findings.collapsed(pairs, limits), *findings.kept_up(items, limits),
-        *findings.preferred(pairs, ["Be brief."], limits), *findings.pleased(taught, limits),
+        *findings.preferred(pairs, ["Be brief."]), *findings.pleased(taught, limits),
     ]  # fmt: skip
     names = {one.name for one in found} | {"applied", "new", "answered", "rated replies"}
     names |= {"gap", "copied", "entropy", "kl to base"}  # the meter's, where it has a limit

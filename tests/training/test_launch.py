@@ -106,7 +106,7 @@ def test_two_processes_learn_the_adapter_that_one_learns(job, tmp_path, micro_ba
 
     # Three samples on two processes: a sample that weighed 1/2 or 1/4 in place of 1/3 would show in the first digit.
     weights, moments = apart(tmp_path / "one", tmp_path / "two", "adapter_model.safetensors")
-    assert weights < 1e-5
+    assert weights < 1e-4  # a hundredth of a step: Adam divides rounding by gradients that are all but nothing
     assert moments < 1e-7
     assert two.probe["logprobs"] == pytest.approx(one.probe["logprobs"], abs=1e-4)
     assert [phase for phase, _, _ in heard.beats if phase == "saving"] == ["saving", "saving"]
@@ -152,7 +152,7 @@ def test_a_base_in_shards_teaches_its_adapter_the_same(job, tmp_path):
     launch.learn(job(together, "two", is_sharded=True), Heard(), home=tmp_path / "jobs", processes=2)
 
     weights, moments = apart(tmp_path / "one", tmp_path / "two", "adapter_model.safetensors")
-    assert weights < 1e-5
+    assert weights < 1e-4  # a hundredth of a step: Adam divides rounding by gradients that are all but nothing
     assert moments < 1e-7
 
 

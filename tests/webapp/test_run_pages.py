@@ -142,6 +142,16 @@ def test_a_runs_recipe_is_read_as_what_differs_from_a_preset(console, make_run):
     assert "of_another_version" in page
 
 
+def test_a_run_of_an_earlier_version_is_its_preset_and_shows_the_knobs_that_are_gone(console, make_run):
+    recipe = config.PRESETS["embedded"].model_dump() | {"w_dpo": 3.5, "clip_low": 0.2}
+    recipe["gate"] |= {"handful": 4}
+    page = page_of(console, make_run(recipe=recipe))
+    assert "The preset <strong>embedded</strong>, unchanged." in page
+    assert "3 knobs of an earlier version" in page
+    for name, value in (("gate.handful", "4"), ("w_dpo", "3.5"), ("clip_low", "0.2")):
+        assert f'<dt class="mono">{name}</dt><dd class="mono">{value}</dd>' in page
+
+
 def test_its_samples_lead_to_their_turns_with_reward_hint_and_reason(console, make_run, make_lesson):
     run = make_run()
     lesson = make_lesson("trained", run=run)
@@ -325,7 +335,7 @@ def test_presets_stand_side_by_side_with_what_differs_from_here_marked():
     at = list(config.PRESETS).index
     assert rows["w_opd"][at("binary")] == (0.0, False)
     assert rows["w_opd"][at("combined")] == (1.0, True)
-    assert "clip_low" not in rows  # alike in all
+    assert "max_age" not in rows  # alike in all
 
 
 @pytest.mark.parametrize("preset", list(config.PRESETS))

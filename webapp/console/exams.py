@@ -19,6 +19,7 @@ from judge.models import AskedAgain, Examination, Judgement
 from judge.wording import Meaning, Verdict
 from training import config
 from training.models import Checkpoint, Run
+from training.models import Checkpoint
 from webapp.console import differences
 from webapp.console.differences import Piece
 
@@ -146,7 +147,6 @@ def panel(checkpoint: Checkpoint, user: User) -> Mapping[str, Any] | None:
     exam = Examination.objects.filter(checkpoint=checkpoint).select_related("against").first()
     if exam is None or not (exam.pack or exam.personal or exam.meter):
         return None
-    limits = config.gate_of(run.recipe if (run := Run.that_made(checkpoint)) else {})
     rows = [pack.Row.read(row) for row in exam.pack]
     corrections = [own.Row.read(row) for row in exam.personal]
     return {
@@ -154,7 +154,7 @@ def panel(checkpoint: Checkpoint, user: User) -> Mapping[str, Any] | None:
         "checkpoint": checkpoint,
         "pack": pack.outcome(rows),
         "moved": moved(rows),
-        "people": people(own.outcome(corrections, limits.own_enough), limits.own_fall),
+        "people": people(own.outcome(corrections)),
         "kept": kept(corrections),
         "meter": [Gauge(gauge, wording.explain_check(gauge["name"])) for gauge in exam.meter.values()],
     }
@@ -247,7 +247,7 @@ def kept(rows: Sequence[own.Row]) -> list[Kept]:
     ]
 
 
-def people(found: own.Outcome, fall: float) -> list[Standing]:
+def people(found: own.Outcome) -> list[Standing]:
     """Everybody together, then each person, the worst first."""
     if found.all is None:
         return []
@@ -255,6 +255,6 @@ def people(found: own.Outcome, fall: float) -> list[Standing]:
     each = sorted(found.people.items(), key=lambda item: item[1].mean)
     whose = [("everybody", found.all), *((names.get(person, "a person who left"), one) for person, one in each)]
     return [
-        Standing(who, one, found.is_known(one), found.is_worse(one, fall), max(0, found.enough - one.number))
+        Standing(who, one, found.is_known(one), found.is_worse(one), max(0, own.ENOUGH - one.number))
         for who, one in whose
     ]

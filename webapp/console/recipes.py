@@ -20,7 +20,7 @@ from core.errors import TalkbackError
 from judge import recipes
 from judge.models import Ruling
 from training import batches, config, forecast, line_recipes
-from training.config import PRESETS, Recipe, RecipeInvalid
+from training.config import PRESETS, REMOVED, Recipe, RecipeInvalid
 from training.models import SHARED, Line
 from webapp.console.desk import is_fragment
 from webapp.console.doors import for_staff, person, said_aloud
@@ -62,6 +62,8 @@ class Reading:
     knobs: tuple[Knob, ...]
     unknown: tuple[tuple[str, Any], ...] = ()
     """What a recipe of another version says that this one does not know."""
+    gone: tuple[tuple[str, Any], ...] = ()
+    """What a recipe of an earlier version says of knobs that are constants now."""
 
     @property
     def differences(self) -> list[Knob]:
@@ -100,8 +102,9 @@ def read(recipe: Mapping[str, Any]) -> Reading:
 
     nearest = min(presets, key=apart)
     knobs = (Knob(name, value, presets[nearest][name], words(docs[name])) for name, value in values.items())
-    unknown = tuple((name, value) for name, value in kept.items() if name not in docs)
-    return Reading(nearest, tuple(knobs), unknown)
+    unknown = tuple((name, kept[name]) for name in kept if name not in docs and name not in REMOVED)
+    gone = tuple((name, kept[name]) for name in kept if name in REMOVED)
+    return Reading(nearest, tuple(knobs), unknown, gone)
 
 
 def words(description: str | None) -> str:

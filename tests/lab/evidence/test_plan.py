@@ -12,7 +12,7 @@ from environments.errors import Unplayable
 from environments.wishes import WISHES
 from lab.evidence import arms, plan
 from lab.evidence.__main__ import parse, planned, sentences
-from lab.evidence.arms import ARMS, LEAST_GATE, chosen
+from lab.evidence.arms import ARMS, chosen
 from lab.evidence.plan import FULL, Plan, Sizes, made, seed_of, sessions
 from training import config
 
@@ -34,8 +34,7 @@ def a_plan(
 def test_the_recipe_of_every_arm_is_one_that_training_takes(name: str) -> None:
     recipe = config.read(arms.recipe(ARMS[name], updates=4, samples=16))
     assert (recipe.updates, recipe.batch_size, recipe.holdout) == (4, 16, 0)
-    assert recipe.gate.prompts == 1
-    assert recipe.gate.kl == LEAST_GATE["kl"]
+    assert recipe.gate.off
 
 
 def test_arms_learn_from_what_their_names_say() -> None:
@@ -57,8 +56,8 @@ def test_a_knob_is_set_over_one_arm_over_all_that_learn_and_in_the_gate() -> Non
     )
     assert (binary.recipe["lr"], binary.recipe["beta"], topk.recipe["beta"]) == (3e-4, 0.5, 0.5)
     assert topk.recipe["distillation"] == "vocabulary"
-    laid = arms.recipe(topk, updates=1, samples=1)["gate"]
-    assert (laid["kl"], laid["pack"]) == (2, 0)  # what is not named stays at its least
+    gate = config.read(arms.recipe(topk, updates=1, samples=1)).gate
+    assert (gate.off, gate.kl, gate.pack) == (False, 2, 32)  # and what is not named is the preset's
     assert base.recipe == {}
     assert ARMS["binary"].recipe["lr"] != 3e-4  # the table itself stays
 
