@@ -37,7 +37,8 @@ class Gate(BaseModel):
     """Tokens at which replies of both are cut; most of what a collapse looks like shows earlier."""
 
     pack: int = Field(1000, ge=0)
-    """Items of the general pack that are asked, the first of the file, which is varied from the first on."""
+    """Items of the general pack that are asked, the first of the file, which is varied from the first on; 0 asks
+    none."""
 
     own: int = Field(12, ge=0)
     """Held-out corrections of people's own that are asked, each person in turn, the newest first."""
@@ -289,7 +290,9 @@ def read(text: str | Mapping[str, object]) -> Recipe:
     except (json.JSONDecodeError, TypeError, ValueError) as error:
         raise RecipeInvalid(f"The recipe is not a JSON object: {error}.") from error
     if gone := ", ".join(name for name in knobs(fields) if name in REMOVED):
-        raise RecipeInvalid(f"The recipe names knobs that are gone: {gone}. Delete them; what is left works as before.")
+        raise RecipeInvalid(
+            f"The recipe names knobs that are gone: {gone}. Delete them: each is fixed, as in the presets."
+        )
     start = preset(str(fields.pop("preset", "embedded")), str(fields.get("weights", "lora")))
     if "rehearsal" not in fields and fields.get("distillation") == "token":
         fields["rehearsal"] = 0.0  # nothing there could hold to the base

@@ -60,7 +60,7 @@ def test_a_file_that_names_a_knob_that_is_gone_is_told_to_delete_it(name):
         read({outer: {inner: 1} if inner else 1, "updates": 2})
 
     assert str(refused.value) == (
-        f"The recipe names knobs that are gone: {name}. Delete them; what is left works as before."
+        f"The recipe names knobs that are gone: {name}. Delete them: each is fixed, as in the presets."
     )
 
 
