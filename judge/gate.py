@@ -29,8 +29,6 @@ from gpu_workers.engine import Engine
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
 from gpu_workers.types import Completion, Sampling
 from judge import asked_again, asking, exam_questions, figures, hints, meter, own, pack, personal_holdout, pooling
-from judge.findings import Check, collapsed, kept_up, no_worse, pleased, preferred
-from judge import asked_again, asking, figures, heldout, hints, holdout, meter, own, pack, pooling
 from judge.findings import RATED, Check, collapsed, kept_up, no_worse, pleased, preferred
 from judge.models import Examination, Judgement
 from judge.sittings import Seat, sitting
@@ -313,7 +311,9 @@ def _compare(
         messages = [{"role": "user", "content": question.prompt}]
         prompt_ids = renderer.prompt_ids(messages)
         hinted = [renderer.prompt_ids(hints.placed(messages, wish)) for wish in wishes]
-        sampling = Sampling(max_new_tokens=limits.max_new_tokens, temperature=asking.TEMPERATURE, seed=seeds[question.id])
+        sampling = Sampling(
+            max_new_tokens=limits.max_new_tokens, temperature=asking.TEMPERATURE, seed=seeds[question.id]
+        )
         replies = await asyncio.gather(
             *(asking.generate(who, engine, prompt_ids, sampling) for who in (against, candidate))
         )

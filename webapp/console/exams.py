@@ -17,8 +17,6 @@ from feedback.models import Feedback
 from judge import asked_again, figures, own, pack, wording
 from judge.models import AskedAgain, Examination, Judgement
 from judge.wording import Meaning, Verdict
-from training import config
-from training.models import Checkpoint, Run
 from training.models import Checkpoint
 from webapp.console import differences
 from webapp.console.differences import Piece
