@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
+from sys import getsizeof
 from typing import Any
 
 import orjson
@@ -20,6 +21,8 @@ from chat import clients
 from chat.clients.rules import Rules
 from chat.clients.sorting import words
 from chat.requests import Message
+from core.kept import Kept
+
 
 NEXT_STATE = ("user", "tool")
 """Who can answer a reply."""
@@ -27,8 +30,13 @@ NEXT_STATE = ("user", "tool")
 LOOKED_BACK = 8
 """After the last reply in a request, how many of the messages may have had a reply that the client left out."""
 
-SHORT = 2000
-"""Characters of a message whose essence is remembered."""
+ROOM = 32 * 2**20
+"""Bytes that what survives of messages may take: some forty thousand messages of five hundred characters."""
+
+OVERHEAD = 250
+"""Bytes that one of them takes besides its texts."""
+
+_kept: Kept[tuple[Rules, str, str], str] = Kept(ROOM)
 
 
 @dataclass(frozen=True)
@@ -178,19 +186,20 @@ def essence(
 
 
 def surviving(rules: Rules, role: str, text: str) -> str:
-    """What of a user's message or of a reply a client leaves as it is. Histories come again and again: what is short
-    is remembered."""
-    return (_surviving_short if len(text) <= SHORT else _surviving)(rules, role, text)
+    """What of a user's message or of a reply a client leaves as it is. Histories come again and again: it is kept."""
+    said = _kept.get((rules, role, text))
+    if said is None:
+        said = _surviving(rules, role, text)
+        said = text if said == text else said  # most are as they came, and lie in memory once
+        size = getsizeof(text) + (0 if said is text else getsizeof(said)) + OVERHEAD
+        _kept.put((rules, role, text), said, size)
+    return said
 
 
 def _surviving(rules: Rules, role: str, text: str) -> str:
     if role == "user":
         return bare(rules.words(text)) if rules.is_said(text) else ""
     return bare(rules.reply(unthought(text)))
-
-
-_surviving_short = lru_cache(maxsize=2048)(_surviving)
-"""At most 33 MB: 2048 texts of SHORT characters, as they came and as they are left, at four bytes a character."""
 
 
 def dropped_calls(messages: Sequence[Message], rules: Rules) -> frozenset[str]:

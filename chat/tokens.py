@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import re
 from array import array
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from sys import getsizeof
-from threading import Lock
 from typing import Any
 
 from tokenizers import Tokenizer
+
+from core.kept import Kept
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # one text at a time: more threads would only wait
 
@@ -27,7 +27,8 @@ OVERHEAD = 250
 """Bytes that a part takes besides its text and its ids."""
 
 LONG = 4096
-"""Characters from which other threads run meanwhile. What is shorter is done sooner than they would give way again."""
+"""Characters of what is new in a text from which other threads run meanwhile. What is shorter is done sooner than they
+would give way again."""
 
 PROBES = ("Hello there", " two  blanks ", "\n", "\n\nlines\n", "né", "word", "'s", "12", " ", "\t{}", "日本 語")
 """What is put between control tokens to see whether they part a text: beginnings and ends that tokenizers treat."""
@@ -38,10 +39,8 @@ class Tokens:
 
     def __init__(self, tokenizer: Tokenizer, added: Sequence[Mapping[str, Any]] = (), *, room: int = ROOM) -> None:
         """`added` are the tokenizer's added tokens, as tokenizer.json has them."""
-        self._tokenizer, self._room = tokenizer, room
-        self._kept: OrderedDict[str, array[int]] = OrderedDict()
-        self._taken = 0
-        self._lock = Lock()
+        self._tokenizer = tokenizer
+        self._kept: Kept[str, array[int]] = Kept(room)
         self._ids = {token["content"]: int(token["id"]) for token in added if not token.get("normalized")}
         self._cuts = spelling(self._ids)
         bends = any(token.get(flag) for token in added for flag in ("lstrip", "rstrip", "single_word"))
@@ -54,44 +53,37 @@ class Tokens:
     @property
     def taken(self) -> int:
         """Bytes that are in use, about."""
-        return self._taken
+        return self._kept.taken
 
     def ids(self, text: str) -> list[int]:
         """What the tokenizer gives for `text`; control tokens in it count as such."""
         if not self.keeps:
-            return self._encoded(text)
+            return self._encoded([text])[0]
+        parts = list(pieces(text, self._cuts))
+        known = self._known([part for part in parts if part not in self._ids])
         ids: list[int] = []
-        for part in pieces(text, self._cuts):
+        for part in parts:
             control = self._ids.get(part)
             if control is not None:
                 ids.append(control)
             else:
-                ids += self._part(part)
+                ids += known[part]
         return ids
 
-    def _part(self, text: str) -> array[int]:
-        with self._lock:
-            found = self._kept.get(text)
-            if found is not None:
-                self._kept.move_to_end(text)
-                return found
-        ids = array("I", self._encoded(text))  # outside the lock: others need not wait for a long text
-        size = taken(text, ids)
-        if size > self._room // 4:
-            return ids
-        with self._lock:
-            if text not in self._kept:
-                self._kept[text] = ids
-                self._taken += size
-                while self._taken > self._room:
-                    self._taken -= taken(*self._kept.popitem(last=False))
-        return ids
+    def _known(self, parts: Sequence[str]) -> dict[str, array[int]]:
+        """The ids of each part; those that are new are tokenised together."""
+        known = {part: ids for part in parts if (ids := self._kept.get(part)) is not None}
+        new = list(dict.fromkeys(part for part in parts if part not in known))
+        for part, encoded in zip(new, self._encoded(new), strict=True):
+            ids = known[part] = array("I", encoded)
+            self._kept.put(part, ids, taken(part, ids))
+        return known
 
-    def _encoded(self, text: str) -> list[int]:
-        if len(text) < LONG:
-            return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
-        (encoded,) = self._tokenizer.encode_batch_fast([text], add_special_tokens=False)  # lets go of the interpreter
-        return list(encoded.ids)
+    def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
+        if sum(map(len, texts)) < LONG:
+            return [self._tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
+        # Lets go of the interpreter, once for all of them.
+        return [found.ids for found in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
 
     def _is_parted(self) -> bool:
         """Ask the tokenizer itself, for every control token and every probe on either side of it."""
@@ -99,8 +91,8 @@ class Tokens:
             text = control.join(["", *PROBES, "", ""])
             wanted: list[int] = []
             for part in pieces(text, self._cuts):
-                wanted += [id] if part == control else self._encoded(part)
-            if self._encoded(text) != wanted:
+                wanted += [id] if part == control else self._encoded([part])[0]
+            if self._encoded([text]) != [wanted]:
                 return False
         return True
 

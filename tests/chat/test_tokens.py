@@ -80,16 +80,22 @@ def test_parts_give_what_the_whole_gives(make, conversation):
 def test_a_long_text_gives_the_same_while_other_threads_run(make, text, times):
     tokenizer, tokens = with_memory(make)
     text = text * times + "x" * LONG
-    assert tokens._encoded(text) == tokenizer.encode(text, add_special_tokens=False).ids
+    assert tokens._encoded([text]) == [tokenizer.encode(text, add_special_tokens=False).ids]
 
 
-def test_a_long_text_lets_other_threads_run():
+ONE = "word " * 400_000
+MANY = "".join(f"<|im_start|>{n} {'word ' * 400}<|im_end|>" for n in range(1000))
+"""As many words, and no message of 4,096 characters among them: a long history that is new here."""
+
+
+@pytest.mark.parametrize("text", [ONE, MANY], ids=["one", "many"])
+def test_a_long_text_lets_other_threads_run(text):
     tokens = Tokens(tokenizer := byte_level(), added(tokenizer))
     held = sys.getswitchinterval()
     with ThreadPoolExecutor(1) as pool:
         sys.setswitchinterval(1000)  # who does not let go of the interpreter keeps it to the end
         try:
-            going = pool.submit(tokens.ids, "word " * 400_000)
+            going = pool.submit(tokens.ids, text)
             turns = 0
             while not going.done():
                 turns += 1
