@@ -38,7 +38,7 @@ help: ## say what each target does
 	@echo
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' Makefile | expand -t 16
 	@echo
-	@echo "Settings: PORT (8000), DATA_DIR (var), MODEL, PROFILE (embedded or gpu), and those of docs/operations.md"
+	@echo "Settings: PORT (8000), DATA_DIR (var), MODEL, PROFILE (embedded or gpu), and those of docs/reference/settings.md"
 
 up: ## install what is missing and start everything; Ctrl-C stops it
 	@$(INSTALLATION) up

@@ -35,6 +35,38 @@ DEFAULTS = {"PROFILE": "embedded"}
 """Of those, what a start goes by where nothing was said. It is never written down: only what a person said is."""
 
 
+FOR_A_START = {
+    "DATABASE_URL": ("SQLite in DATA_DIR", "As in postgresql://user:password@host/name; its driver is then installed."),
+    "DATA_DIR": ("var", "Everything that this installation keeps."),
+    "HOST": ("127.0.0.1", "The address that web listens on; beyond this machine a proxy belongs in front."),
+    "PROFILE": ("embedded", "gpu: SGLang answers in place of the CPU engine."),
+    "LOG_LEVEL": ("INFO", "How much processes log."),
+    "STOP_S": ("30", "Seconds that a process may take to stop before it is killed, at least 6."),
+    "WEB_PROCESSES": ("one for each four cores, 1 to 4", "Processes that serve pages and the API."),
+    "FORWARDED_ALLOW_IPS": (
+        "127.0.0.1, ::1",
+        "Addresses or networks of the proxy whose X-Forwarded-Proto and X-Forwarded-For count.",
+    ),
+    "ENGINE_COUNT": ("1", "Engines of ours that answer as one (docs/engine.md)."),
+    "ENGINE_MEMORY_MB": ("a sixteenth of the machine's", "MiB that an embedded engine holds when nothing runs."),
+    "SGLANG": ("sglang", "The SGLang program, in an environment of its own."),
+    "SGLANG_ARGS": ("", "Further arguments for it; they have the last word."),
+    "SGLANG_LORA_RANK": ("64", "The largest rank of an adapter (docs/engine.md)."),
+    "SGLANG_LORA_TARGETS": ("all linear layers", "The layers that adapters may change."),
+    "SGLANG_LORA_SLOTS": ("8", "Adapters in one step, the base among them."),
+    "SGLANG_LORA_HELD": ("16", "Adapters that are loaded at once."),
+    "SGLANG_TOOL_PARSER": ("by family", "SGLang's parser of tool calls, or none."),
+    "SGLANG_REASONING_PARSER": ("by family", "SGLang's parser of reasoning, or none."),
+    "NUM_GPUS": ("all", "Cards in all (docs/how-to/use-gpus.md)."),
+    "ACTOR_GPUS": ("the rest", "Cards of the learner."),
+    "ROLLOUT_GPUS": ("1", "Cards of the engine."),
+    "PRM_GPUS": ("0", "Cards of a judge of its own; 0: it is asked at the engine."),
+    "WANDB_API_KEY": ("", "Sends a run's recipe and figures to Weights & Biases, where wandb is installed."),
+    "TINKER_TELEMETRY": ("off", "Whether Tinker's package may report its own errors."),
+}
+"""What is read by a start or by one process, and not by `webapp/settings.py`: its default, and what it is."""
+
+
 def written() -> dict[str, str]:
     """What the last start wrote to DATA_DIR/env, wherever DATA_DIR was then."""
     return read_settings(ENV_FILE, DATA_DIR)

@@ -1,15 +1,30 @@
-"""The pages in docs/: links lead somewhere, and a decision record is a page."""
+"""The pages in docs/: links lead somewhere, no page is lost, reference is what the code says, and all is short."""
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 RECORDS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")), *RECORDS]
+FRONT = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")]
+PAGES = [*FRONT, *sorted((ROOT / "docs").rglob("*.md"))]
+
+KINDS = ("tutorials", "how-to", "reference", "explanation", "decisions")
+TEXTS = ("*.md", "*.py", "*.toml", "*.yml", "*.env", "*.html", "*.sh", "Makefile")
+
+LINE = 120
+"""Characters of a line that is no row of a table, holds no link and no code."""
+
+CELL = 40
+"""Words of a cell of a table, and not a paragraph."""
+
+ALL = 38_500
+"""Words of docs/ as `wc -w` counts them, bars of tables and all."""
 
 PAGE = 400
 """Words, the bars of tables not counted."""
@@ -21,7 +36,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_of_a_page_lead_to_a_file_and_a_heading(page):
     for name, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", page.read_text(encoding="utf-8")):
         if name.startswith("http"):
@@ -34,3 +49,63 @@ def test_links_of_a_page_lead_to_a_file_and_a_heading(page):
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
 def test_a_decision_record_is_at_most_a_page(record):
     assert len(record.read_text(encoding="utf-8").replace("|", " ").split()) <= PAGE
+
+
+def tracked(*patterns: str) -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z", *patterns], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+@pytest.fixture(scope="module")
+def reference():
+    spec = importlib.util.spec_from_file_location("reference", ROOT / ".ci" / "reference.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["settings.md", "recipe.md", "commands.md"])
+def test_a_reference_page_is_what_the_code_says(reference, name):
+    page = ROOT / "docs" / "reference" / name
+    assert page.read_text(encoding="utf-8") == reference.PAGES[name](), "run python .ci/reference.py"
+
+
+def test_a_setting_that_says_nothing_of_itself_has_no_row(reference, monkeypatch):
+    monkeypatch.setattr("installation.settings.KEPT", ("MODEL", "NEW_ONE"))
+    with pytest.raises(SystemExit, match="NEW_ONE"):
+        reference.settings()
+
+
+def test_a_page_that_code_names_is_there():
+    for path in tracked(*TEXTS):
+        if path.is_relative_to(ROOT / "curriculum"):  # what simulated people speak of
+            continue
+        for name in re.findall(r"\bdocs/[\w/-]+\.(?:md|png|svg)", path.read_text(encoding="utf-8")):
+            assert (ROOT / name).exists(), f"{path.relative_to(ROOT)} names {name}"
+
+
+def test_the_index_leads_to_every_page():
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    for page in (ROOT / "docs").rglob("*.md"):
+        if page.name != "README.md" and page not in RECORDS:
+            assert f"]({page.relative_to(ROOT / 'docs')})" in index, page.name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_has_no_long_line_and_no_paragraph_in_a_table(page):
+    fenced = False
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        fenced ^= line.strip().startswith("```")
+        if fenced or line.startswith("    "):
+            continue
+        if line.startswith("|"):
+            for cell in re.split(r"(?<!\\)\|", line):
+                assert len(cell.split()) <= CELL, f"{number}: {cell.strip()[:60]}"
+        elif page.name not in ("CHANGELOG.md", "CONTRIBUTING.md") and "](" not in line:
+            assert len(line) <= LINE, f"{number}: {len(line)} characters"
+
+
+def test_the_docs_are_short():
+    words = {page: len(page.read_text(encoding="utf-8").split()) for page in (ROOT / "docs").rglob("*.md")}
+    assert sum(words.values()) <= ALL
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 900

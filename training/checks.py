@@ -15,5 +15,5 @@ def hours_can_be_read(**kwargs: Any) -> list[CheckMessage]:
     try:
         hours.rules()
     except HoursInvalid as error:
-        return [Error(str(error), hint="See docs/operations.md.", id="training.E001")]
+        return [Error(str(error), hint="See docs/how-to/schedule-learning.md.", id="training.E001")]
     return []

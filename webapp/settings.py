@@ -34,10 +34,13 @@ def yes_or_no(name: str) -> bool | None:
 
 
 PORT = int(env("PORT", "8000"))
+"""Where web listens."""
 FOR_BUILDS = "only-for-tests-and-builds"
 """With this everybody could sign what only we may: links that sign people in, passes to the API. Nothing is served."""
 SECRET_KEY = env("SECRET_KEY", FOR_BUILDS)
+"""Signs sessions and links; `make up` makes one, containers have to be given one."""
 DEBUG = env("DEBUG") == "1"
+"""1: Django's own error pages, for developers."""
 
 
 def allowed_hosts(named: str, listens: str) -> list[str]:
@@ -49,7 +52,9 @@ def allowed_hosts(named: str, listens: str) -> list[str]:
 
 
 ALLOWED_HOSTS = allowed_hosts(env("ALLOWED_HOSTS"), env("HOST"))
+"""Host names by which web is reached, with commas between; this machine always is."""
 CSRF_TRUSTED_ORIGINS = [origin.strip() for origin in env("CSRF_TRUSTED_ORIGINS").split(",") if origin.strip()]
+"""Origins whose forms and WebSockets are taken, as in https://talk.example.org, with commas between."""
 
 
 def speaks_https(said: bool | None, trusted: list[str]) -> bool:
@@ -60,6 +65,7 @@ def speaks_https(said: bool | None, trusted: list[str]) -> bool:
 
 
 HTTPS = speaks_https(yes_or_no("HTTPS"), CSRF_TRUSTED_ORIGINS)
+"""Whether people reach it by https alone; by default where all of CSRF_TRUSTED_ORIGINS are https."""
 HERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104
 ADDRESS = next(
     (origin for origin in CSRF_TRUSTED_ORIGINS if HTTPS and origin.startswith("https://") and "*" not in origin),
@@ -83,40 +89,48 @@ def origins(named: str) -> tuple[str, ...]:
 CORS_ORIGINS = origins(env("CORS_ORIGINS"))
 """Origins whose pages may use the API from a browser, with a key; none by default."""
 
-# What web takes of clients (webapp/server.py, docs/operations.md).
+# What web takes of clients (webapp/server.py, docs/how-to/go-public.md).
 MAX_CONNECTIONS = int(env("MAX_CONNECTIONS", "1000"))
-"""Of each web process, WebSockets included."""
+"""How many connections each web process takes, WebSockets included."""
 REQUEST_HEAD_S = float(env("REQUEST_HEAD_S", "20"))
 """How long a client may take for a request's first line and its headers, from the connection on."""
 REQUEST_BODY_S = float(env("REQUEST_BODY_S", "30"))
-"""In each such time a body brings 32 KB more, or its end."""
+"""Seconds in each of which a request's body brings 32 KB more, or its end."""
 
 # The model, and who answers for it.
 MODEL = model_folder(env("MODEL", str(DATA_DIR / "models" / "smollm2-135m-instruct")), DATA_DIR)
+"""A Hugging Face folder, or a hub name as in Qwen/Qwen3-4B, which is copied to models/ once."""
 MODEL_NAME = env("MODEL_NAME", "talkback")
+"""What clients call it; a reply's model is this name, @ and the checkpoint's number."""
 if fault := name_fault(MODEL_NAME):
     raise ImproperlyConfigured(f"MODEL_NAME: {fault}")
 ENGINE_URL = env("ENGINE_URL", "http://127.0.0.1:8001")
+"""An engine that you run yourself; then none is started here."""
 ENGINE_API_KEY = env("ENGINE_API_KEY")
+"""The key that an engine takes for replies and scores."""
 ENGINE_ADMIN_KEY = env("ENGINE_ADMIN_KEY")
+"""The key that it takes for adapters, weights and pauses."""
 ENGINE_URLS = [url.strip() for url in env("ENGINE_URLS").split(",") if url.strip()]
 """Several servers of the same model, with the same keys, that answer as one (docs/engine.md)."""
 ENGINE_URL = ENGINE_URLS[0] if ENGINE_URLS else ENGINE_URL
 ENGINE_FILL = int(env("ENGINE_FILL", "0"))
-"""How many requests one of them has before the next one gets any; 0: they are spread. Engines that share cores with a
+"""How many requests one engine has before the next one gets any; 0: they are spread. Engines that share cores with a
 learner write more the fewer of them there are that write."""
 ROUTER_URL = env("ROUTER_URL")
-"""SGLang's router in front of them: it then picks who generates. All else goes to each of them."""
+"""SGLang's router in front of several engines: it then picks who generates. All else goes to each of them."""
 SPARE_ENGINE_URL = env("SPARE_ENGINE_URL")
-"""A second server with the same model and keys: it answers for the weights that the first does not serve while full
-weights are live there, or examined. Only with it can a recipe train every weight (docs/swap.md)."""
+"""A second server with the same model and keys, without which no recipe trains every weight (docs/swap.md). It answers
+for the weights that the first does not serve while full weights are live there, or examined."""
 ENGINE_PRIORITIES = env("ENGINE_PRIORITIES", "1") == "1"
+"""Whether a request's priority is sent; 0 for an SGLang without priority scheduling."""
 ENGINE_PATIENCE_S = float(env("ENGINE_PATIENCE_S", "600"))
 """How long a reply waits for an engine that does not answer; only then is it an error. Large models load slowly."""
 LEARNER = env("LEARNER", "local")
 """Who takes gradients: local, or tinker, a service that then also answers (docs/tinker.md): text leaves the machine."""
 TINKER_URL = env("TINKER_URL", "https://tinker.thinkingmachines.dev/services/tinker-prod")
+"""Another server of Tinker's interface."""
 TINKER_API_KEY = env("TINKER_API_KEY")
+"""The key of the service (docs/tinker.md)."""
 TINKER_MODEL = env("TINKER_MODEL")
 """The base by its name there, as in Qwen/Qwen3-8B; MODEL is a folder with the same model's tokenizer and template."""
 if LEARNER not in ("local", "tinker"):
@@ -127,8 +141,11 @@ JUDGES = env("JUDGES")
 """Who judges: the path of a TOML file, or JSON (docs/judging.md). Empty: JUDGE_URL's server, else the policy's own
 base, with the judge's adapter where that fits it."""
 JUDGE_URL = env("JUDGE_URL")
+"""Shorter than JUDGES, for one judge: any OpenAI-compatible server (docs/judging.md)."""
 JUDGE_API_KEY = env("JUDGE_API_KEY")
+"""The key of that server."""
 JUDGE_MODEL = env("JUDGE_MODEL")
+"""What that server calls the model."""
 JUDGE_VOTES = max(3, int(env("JUDGE_VOTES", "3")))
 """m: how many votes a question gets; fewer than three have no majority."""
 JUDGE_MAX_NEW_TOKENS = int(env("JUDGE_MAX_NEW_TOKENS", "0"))
@@ -136,16 +153,17 @@ JUDGE_MAX_NEW_TOKENS = int(env("JUDGE_MAX_NEW_TOKENS", "0"))
 JUDGE_DEADLINE_S = float(env("JUDGE_DEADLINE_S", "60"))
 """A vote that takes longer has failed; it is kept as failed and asked for once more."""
 JUDGE_TEACHES = yes_or_no("JUDGE_TEACHES")
-"""Whether votes alone make a sample. None: unless the base as it comes is among those who vote, which is right on half
-of plain follow-ups only: its votes are cast, kept and shown, and people's words teach."""
+"""Whether votes alone make a sample; by default unless the bare base is among those who vote. It is right on half of
+plain follow-ups only: its votes are cast, kept and shown, and people's words teach."""
 CALIBRATION_VOTES = env("CALIBRATION_VOTES", "1") == "1"
 """Whether the judge also votes on what a person has decided already, afterwards, to be measured against it."""
 SHADOW_SHARE = float(env("SHADOW_SHARE", "0.05"))
 """The share of main-line turns that the base answers too, unseen, while no person waits: the frozen control. 0:
 none."""
 SHADOW_PER_HOUR = int(env("SHADOW_PER_HOUR", "20"))
-"""At most so many of them in an hour."""
+"""How many turns the base answers so in an hour, at most."""
 RECIPE = env("RECIPE")
+"""A JSON file with the knobs that differ from the preset (docs/reference/recipe.md)."""
 
 # When learning may begin (training/hours.py); empty: at any time.
 LEARN_HOURS = env("LEARN_HOURS")
@@ -246,10 +264,12 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
 SQLITE_WEB_PATIENCE_S = 10
 """How long a request waits for its turn to write SQLite before it is told to come again."""
 DATABASE_THREADS = int(env("DATABASE_THREADS", "1" if DATABASES["default"]["ENGINE"].endswith("sqlite3") else "4"))
-"""Threads of the web process that do the API's database work, each with a connection that it keeps; 0: as Django has
-it, a thread and a connection for each request. SQLite has one writer at a time, and a second thread would only wait."""
+"""Threads of a web process that do the API's database work, each with its connection: 1 with SQLite, else 4. 0: as
+Django has it, a thread and a connection for each request. SQLite has one writer at a time, and a second thread would
+only wait."""
 
 REDIS_URL = env("REDIS_URL", "redis://127.0.0.1:6379/0")
+"""A Redis of yours; `make up` starts one otherwise."""
 CHANNEL_LAYERS = {
     "default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}}
 }
@@ -312,7 +332,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 2**20
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = env("TIME_ZONE", "UTC")
-"""Of the hours of learning, and of the times that pages show."""
+"""The time zone of learning hours, and of the times that pages show."""
 USE_TZ = True
 STATIC_URL = "static/"
 STATIC_ROOT = DATA_DIR / "static"

@@ -1,0 +1,221 @@
+"""Write docs/reference/settings.md, recipe.md and commands.md from the code, which alone knows what is true.
+
+python .ci/reference.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+DOCS = ROOT / "docs"
+MADE = "<!-- Made by .ci/reference.py: change the code, then run it. -->"
+
+Row = tuple[str, ...]
+
+
+def table(heading: Row, rows: list[Row]) -> str:
+    lines = [heading, tuple("---" for _ in heading), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of a docstring on one line, without its full stop.
+
+    >>> first_sentence("Adam's rate, constant. Small models\\n    want more.")
+    "Adam's rate, constant"
+    """
+    words = " ".join(text.split())
+    return re.split(r"(?<=[^.])\.(?: |$)", words, maxsplit=1)[0]
+
+
+def path_to(page: str) -> str:
+    """Where a page lies, as seen from docs/reference, whichever folder it is in."""
+    if f"{page}.md" in PAGES:
+        return f"{page}.md"
+    (found,) = DOCS.glob(f"**/{page}.md")
+    return os.path.relpath(found, DOCS / "reference")
+
+
+def link_of(text: str) -> str:
+    """A link to the first page that a docstring names; empty where it names none."""
+    named = re.search(r"docs/(?:[\w-]+/)*([\w-]+)\.md", text)
+    return f" ([{named[1]}]({path_to(named[1])}))" if named else ""
+
+
+def about(text: str) -> str:
+    bare = re.sub(r"\s*\([^()]*docs/[^()]*\)", "", text)
+    return first_sentence(bare) + link_of(text)
+
+
+def code(value: str) -> str:
+    return value if " " in value else f"`{value}`" if value else ""
+
+
+def default_of(call: ast.Call, *, is_flag: bool) -> str:
+    """What an `env("NAME", default)` falls back to; empty where that is worked out from something else."""
+    if len(call.args) < 2:
+        return "0" if is_flag else ""
+    source = compile(ast.Expression(call.args[1]), "default", "eval")
+    try:
+        return str(eval(source, {"DATA_DIR": PurePosixPath("DATA_DIR"), "str": str}))  # noqa: S307  # our own source
+    except NameError:
+        return ""
+
+
+def read_by_django() -> Iterator[tuple[str, str, str]]:
+    """Name, default and docstring of each `NAME = … env("NAME", default) …` of webapp/settings.py."""
+    body = ast.parse((ROOT / "webapp" / "settings.py").read_text(encoding="utf-8")).body
+    for node, after in zip(body, [*body[1:], None], strict=True):
+        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
+            continue
+        name = node.targets[0].id
+        calls = [call for call in ast.walk(node) if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)]
+        for call in calls:
+            first = call.args[0] if call.args else None
+            if isinstance(first, ast.Constant) and first.value == name:
+                is_text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+                if not is_text:
+                    raise SystemExit(f"webapp/settings.py: {name} has no docstring.")
+                yield name, default_of(call, is_flag=isinstance(node.value, ast.Compare)), str(after.value.value)  # type: ignore[union-attr]
+
+
+def settings() -> str:
+    from installation.settings import FOR_A_START, KEPT
+
+    known = {name: (default, text) for name, default, text in read_by_django()} | FOR_A_START
+    if missing := set(KEPT) - set(known):
+        raise SystemExit(f"Nothing says what these settings are: {', '.join(sorted(missing))}.")
+    secret = {"SECRET_KEY"}
+    rows = [
+        (f"`{name}`{'*' if name in KEPT else ''}", "" if name in secret else code(default), about(text))
+        for name, (default, text) in sorted(known.items())
+    ]
+    return f"""# Settings
+
+{MADE}
+
+Give them to `make up` or in the environment. Those marked * are remembered in `DATA_DIR/env` for later starts; an
+empty value (`make up JUDGE_URL=`) forgets one. `1` is yes and `0` is no.
+
+{table(("setting", "default", ""), rows)}
+"""
+
+
+def shown(value: object) -> str:
+    return "null" if value is None else str(value)
+
+
+def recipe() -> str:
+    from training.config import PRESETS, Gate, Recipe, knobs, reasons
+
+    plain, small = knobs(Recipe().model_dump()), knobs(PRESETS["embedded"].model_dump())
+    why = reasons()
+
+    def rows(names: list[str]) -> list[Row]:
+        return [
+            (
+                f"`{name}`",
+                shown(plain[name]),
+                "" if small[name] == plain[name] else shown(small[name]),
+                about(why[name]),
+            )
+            for name in names
+        ]
+
+    def differs(name: str) -> str:
+        values = knobs(PRESETS[name].model_dump())
+        return json.dumps({knob: value for knob, value in values.items() if value != plain[knob]}).strip("{}")
+
+    of_gate = [f"gate.{name}" for name in Gate.model_fields]
+    heading = ("knob", "default", "`embedded`", "")
+    return f"""# The recipe
+
+{MADE}
+
+`RECIPE` names a JSON file with the preset it starts from (left out: `embedded`) and what differs:
+`{{"preset": "combined", "batch_size": 8, "gate": {{"pack": 32}}}}`. The page *Recipe* in the console reads one as a run
+would. How the knobs work together: [algorithms]({path_to("algorithms")}). Whole reasons: `training/config.py`.
+
+{table(heading, rows([name for name in plain if not name.startswith("gate.")]))}
+
+## The gate's
+
+{table(heading, rows(of_gate))}
+
+## Presets
+
+{table(("preset", "differs from the default by"), [(f"`{name}`", code(differs(name))) for name in PRESETS])}
+"""
+
+
+def usage(parser: argparse.ArgumentParser) -> str:
+    """A parser's own arguments on one line, those of every Django command left out."""
+    from django.core.management.base import BaseCommand
+
+    common = {action.dest for action in BaseCommand().create_parser("", "")._actions}
+    parts = []
+    for action in parser._actions:
+        if action.dest in common or isinstance(action, argparse._SubParsersAction | argparse._HelpAction):
+            continue
+        choices = f"{{{','.join(map(str, action.choices))}}}" if action.choices else ""
+        value = str(action.metavar or choices or action.dest.upper())
+        if action.option_strings:
+            text = action.option_strings[-1] + ("" if action.nargs == 0 else f" {value}")
+            parts.append(text if action.required else f"[{text}]")
+        else:
+            parts.append(f"[{value} …]" if action.nargs in ("*", "?") else value)
+    return " ".join(parts)
+
+
+def actions_of(name: str) -> Iterator[Row]:
+    """A row for a command, or for each of its actions."""
+    from django.core.management import load_command_class
+
+    command = load_command_class("webapp", name)
+    parser = command.create_parser("manage.py", name)
+    groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if not groups:
+        yield f"`{' '.join(filter(None, (name, usage(parser))))}`", first_sentence(command.help)
+    for group in groups:
+        helps = {choice.dest: choice.help or "" for choice in group._choices_actions}
+        for action, inner in group.choices.items():
+            words = first_sentence(helps.get(action, ""))
+            yield f"`{' '.join(filter(None, (name, action, usage(inner))))}`", words[:1].upper() + words[1:]
+
+
+def commands() -> str:
+    names = sorted(path.stem for path in (ROOT / "webapp" / "management" / "commands").glob("[a-z]*.py"))
+    return f"""# Commands
+
+{MADE}
+
+`make help` lists what `make` does. These are of `python manage.py`; `--help` says more of each.
+
+{table(("command", ""), [row for name in names for row in actions_of(name)])}
+
+Tools of their own, each with `--help`: `python -m environments` ([people]({path_to("environments")})), `make evidence`
+([evidence]({path_to("evidence")})), `make bench` ([the yardstick]({path_to("benchmarks")})), `python -m curriculum`
+([the judge's training]({path_to("judge-model")})).
+"""
+
+
+PAGES: dict[str, Callable[[], str]] = {"settings.md": settings, "recipe.md": recipe, "commands.md": commands}
+
+
+if __name__ == "__main__":
+    import django
+
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+    django.setup()
+    for name, write in PAGES.items():
+        (DOCS / "reference" / name).write_text(write(), encoding="utf-8")
+        print(f"docs/reference/{name}")
