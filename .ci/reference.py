@@ -203,7 +203,7 @@ def commands() -> str:
 {table(("command", ""), [row for name in names for row in actions_of(name)])}
 
 Tools of their own, each with `--help`: `python -m environments` ([people]({path_to("environments")})), `make evidence`
-([evidence]({path_to("evidence")})), `make bench` ([the yardstick]({path_to("benchmarks")})), `python -m curriculum`
+([evidence]({path_to("evidence")})), `make bench` ([the yardstick]({path_to("benchmarks")})), `python -m lab.curriculum`
 ([the judge's training]({path_to("judge-model")})).
 """
 

@@ -20,7 +20,7 @@ Scene = Literal["talk", "student", "teacher", "assistant"]
 Split = Literal["train", "heldout"]
 
 SELDOM = ("short", "asks-back", "second-person", "plain-words", "example", "as-list")
-"""What a small model seldom does unasked (docs/environments.md has the shares)."""
+"""What a small model seldom does unasked (docs/how-to/environments.md has the shares)."""
 OFTEN = ("long", "no-lists", "no-exclamation", "digits", "no-opening")
 """What it mostly does anyway. A composed persona wants at most one of these, or there would be little to learn."""
 MOST_HELDOUT = 0.3

@@ -1,7 +1,7 @@
 """What a person may want of every reply, and detectors that know exactly whether they got it.
 
 A detector reads the text alone, so it needs no model and no opinion. Where English leaves room (what is a sentence,
-what is a long word) the rule stands in its docstring; docs/environments.md lists them all.
+what is a long word) the rule stands in its docstring; docs/how-to/environments.md lists them all.
 """
 
 from __future__ import annotations

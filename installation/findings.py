@@ -240,7 +240,7 @@ def tinker_service(settings: dict[str, str]) -> Finding:
         return Finding("engine", False, wrong)
     for name in ("TINKER_API_KEY", "TINKER_MODEL"):
         if not settings.get(name):
-            return Finding("engine", False, f"LEARNER=tinker needs {name}: see docs/tinker.md.")
+            return Finding("engine", False, f"LEARNER=tinker needs {name}: see docs/how-to/tinker.md.")
     if uses_default_model(settings):
         wrong = "LEARNER=tinker needs MODEL, a folder with the tokenizer and chat template of TINKER_MODEL."
         return Finding("engine", False, wrong)

@@ -16,7 +16,7 @@ def judges_can_be_made(**kwargs: Any) -> list[CheckMessage]:
     try:
         judges.panel()
     except JudgesInvalid as error:
-        return [Error(str(error), hint="See docs/judging.md.", id="judge.E001")]
+        return [Error(str(error), hint="See docs/explanation/judging.md.", id="judge.E001")]
     return []
 
 
@@ -26,5 +26,5 @@ def removal_can_be_done(**kwargs: Any) -> list[CheckMessage]:
     try:
         redaction.wanted()
     except ImproperlyConfigured as error:
-        return [Error(str(error), hint="See docs/privacy.md.", id="judge.E002")]
+        return [Error(str(error), hint="See docs/explanation/privacy.md.", id="judge.E002")]
     return []

@@ -91,6 +91,12 @@ def test_the_index_leads_to_every_page():
             assert f"]({page.relative_to(ROOT / 'docs')})" in index, page.name
 
 
+def test_every_page_is_of_a_kind():
+    loose = {page.name for page in (ROOT / "docs").glob("*.md")}
+    assert loose == {"README.md", "architecture.md"}
+    assert {page.parent.name for page in (ROOT / "docs").glob("*/*.md")} == set(KINDS)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_has_no_long_line_and_no_paragraph_in_a_table(page):
     fenced = False

@@ -29,7 +29,7 @@ def rows(page: str) -> list[list[str]]:
 
 
 def test_the_life_of_a_message_has_eight_steps_and_each_names_a_function_that_is_there():
-    steps = [row for row in rows("docs/life-of-a-message.md") if row[0].isdigit()]
+    steps = [row for row in rows("docs/explanation/life-of-a-message.md") if row[0].isdigit()]
     assert [row[0] for row in steps] == list("12345678")
     for _, _, file, function, _ in steps:
         tree = ast.parse((ROOT / file.strip("`")).read_text(encoding="utf-8"))
@@ -44,7 +44,7 @@ def test_every_room_has_a_row_in_contributing():
     assert told == folders - {"docs", "clients", "var"}
 
 
-@pytest.mark.parametrize("row", rows("docs/glossary.md"), ids=lambda row: row[0])
+@pytest.mark.parametrize("row", rows("docs/reference/glossary.md"), ids=lambda row: row[0])
 def test_a_word_of_the_glossary_has_a_meaning_and_its_old_names_are_in_the_code(row):
     word, means, avoided, still = row
     assert means

@@ -2,7 +2,7 @@
 
 Adapters lie beside one another. Full weights take each other's place: the engine first ends what it is answering, and
 a request that comes meanwhile waits there. The row says who answers; what an engine has loaded is brought to it,
-never the other way round (docs/swap.md).
+never the other way round (docs/explanation/swap.md).
 """
 
 from __future__ import annotations

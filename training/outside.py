@@ -1,6 +1,6 @@
 """Learning at a service, where LEARNER=tinker says so: which recipes are exact there, and who does a job.
 
-What is learned from leaves this machine: prompts, replies and rewrites, as token ids (docs/tinker.md).
+What is learned from leaves this machine: prompts, replies and rewrites, as token ids (docs/how-to/tinker.md).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Going live: load beside the old weights, probe, switch, let go of what is not in use. The way back is the same way.
 
-What is loaded, proven and exchanged in an engine is `training/holding.py` (docs/swap.md).
+What is loaded, proven and exchanged in an engine is `training/holding.py` (docs/explanation/swap.md).
 """
 
 from __future__ import annotations

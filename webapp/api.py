@@ -20,7 +20,7 @@ from webapp.bodies import Bounded
 
 ABOUT = """\
 OpenAI's chat completions and responses and Anthropic's messages, answered by a model that learns from what is said.
-Each request carries `Authorization: Bearer KEY`. What becomes of every parameter stands in docs/api.md.
+Each request carries `Authorization: Bearer KEY`. What becomes of every parameter stands in docs/reference/api.md.
 """
 
 

@@ -111,7 +111,7 @@ ENGINE_API_KEY = env("ENGINE_API_KEY")
 ENGINE_ADMIN_KEY = env("ENGINE_ADMIN_KEY")
 """The key that it takes for adapters, weights and pauses."""
 ENGINE_URLS = [url.strip() for url in env("ENGINE_URLS").split(",") if url.strip()]
-"""Several servers of the same model, with the same keys, that answer as one (docs/engine.md)."""
+"""Several servers of the same model, with the same keys, that answer as one (docs/explanation/engine.md)."""
 ENGINE_URL = ENGINE_URLS[0] if ENGINE_URLS else ENGINE_URL
 ENGINE_FILL = int(env("ENGINE_FILL", "0"))
 """How many requests one engine has before the next one gets any; 0: they are spread. Engines that share cores with a
@@ -119,18 +119,18 @@ learner write more the fewer of them there are that write."""
 ROUTER_URL = env("ROUTER_URL")
 """SGLang's router in front of several engines: it then picks who generates. All else goes to each of them."""
 SPARE_ENGINE_URL = env("SPARE_ENGINE_URL")
-"""A second server with the same model and keys, without which no recipe trains every weight (docs/swap.md). It answers
+"""A second server with the same model and keys, without which no recipe trains every weight (docs/explanation/swap.md). It answers
 for the weights that the first does not serve while full weights are live there, or examined."""
 ENGINE_PRIORITIES = env("ENGINE_PRIORITIES", "1") == "1"
 """Whether a request's priority is sent; 0 for an SGLang without priority scheduling."""
 ENGINE_PATIENCE_S = float(env("ENGINE_PATIENCE_S", "600"))
 """How long a reply waits for an engine that does not answer; only then is it an error. Large models load slowly."""
 LEARNER = env("LEARNER", "local")
-"""Who takes gradients: local, or tinker, a service that then also answers (docs/tinker.md): text leaves the machine."""
+"""Who takes gradients: local, or tinker, a service that then also answers (docs/how-to/tinker.md): text leaves the machine."""
 TINKER_URL = env("TINKER_URL", "https://tinker.thinkingmachines.dev/services/tinker-prod")
 """Another server of Tinker's interface."""
 TINKER_API_KEY = env("TINKER_API_KEY")
-"""The key of the service (docs/tinker.md)."""
+"""The key of the service (docs/how-to/tinker.md)."""
 TINKER_MODEL = env("TINKER_MODEL")
 """The base by its name there, as in Qwen/Qwen3-8B; MODEL is a folder with the same model's tokenizer and template."""
 if LEARNER not in ("local", "tinker"):
@@ -138,10 +138,10 @@ if LEARNER not in ("local", "tinker"):
 if LEARNER == "tinker":
     ENGINE_URL = TINKER_URL  # adapters that were trained there are served there only
 JUDGES = env("JUDGES")
-"""Who judges: the path of a TOML file, or JSON (docs/judging.md). Empty: JUDGE_URL's server, else the policy's own
+"""Who judges: the path of a TOML file, or JSON (docs/explanation/judging.md). Empty: JUDGE_URL's server, else the policy's own
 base, with the judge's adapter where that fits it."""
 JUDGE_URL = env("JUDGE_URL")
-"""Shorter than JUDGES, for one judge: any OpenAI-compatible server (docs/judging.md)."""
+"""Shorter than JUDGES, for one judge: any OpenAI-compatible server (docs/explanation/judging.md)."""
 JUDGE_API_KEY = env("JUDGE_API_KEY")
 """The key of that server."""
 JUDGE_MODEL = env("JUDGE_MODEL")
@@ -181,7 +181,7 @@ LEARN_SHARDED = env("LEARN_SHARDED") == "1"
 LEARN_GIVES_WAY = env("LEARN_GIVES_WAY", env("LEARNER_SHARES")) == "1"
 """Whether learning waits, between two passes, while the engine answers: by itself on a card that both have."""
 
-# Which weights stay on this disk (docs/lineage.md).
+# Which weights stay on this disk (docs/explanation/lineage.md).
 RETAIN_LAST = int(env("RETAIN_LAST", "10"))
 """How many retired checkpoints of each line keep their weights, however old."""
 RETAIN_DAYS = int(env("RETAIN_DAYS", "30"))
@@ -189,7 +189,7 @@ RETAIN_DAYS = int(env("RETAIN_DAYS", "30"))
 DISK_RESERVE_MB = int(env("DISK_RESERVE_MB", "200"))
 """How much of DATA_DIR's disk learning leaves free, so that what people say can always be kept."""
 
-# What may be learned from, and what is removed from it first (docs/privacy.md).
+# What may be learned from, and what is removed from it first (docs/explanation/privacy.md).
 LEARN_BY_DEFAULT = env("LEARN_BY_DEFAULT", "1") == "1"
 """Whether new conversations and keys may be learned from, where their person has said nothing of it."""
 REMOVE_PERSONAL_DATA = env("REMOVE_PERSONAL_DATA", "1")

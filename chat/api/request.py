@@ -1,4 +1,4 @@
-"""Read and validate a chat completion request; docs/api.md says what becomes of each parameter."""
+"""Read and validate a chat completion request; docs/reference/api.md says what becomes of each parameter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Serve OpenAI's Responses, plain and streaming. docs/protocols.md says what becomes of every parameter."""
+"""Serve OpenAI's Responses, plain and streaming. docs/reference/protocols.md says what becomes of every parameter."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     python -m lab.evidence --out var/evidence [--quick] [--arms base,combined] [--seeds 1,2,3]
 
-The same command goes on with a run that was cut off. docs/evidence.md says what is done.
+The same command goes on with a run that was cut off. docs/explanation/evidence.md says what is done.
 """
 
 from __future__ import annotations

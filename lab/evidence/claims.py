@@ -15,7 +15,7 @@ PROMPT = "prompt-only"
 """An arm that others are held against beside the base."""
 
 WANTED = {"style": 0.90, "kept": 0.95, "behind": 0.05, "pack": 0.02}
-"""What default recipes are to reach (docs/evidence.md)."""
+"""What default recipes are to reach (docs/explanation/evidence.md)."""
 
 AIM = ("combined", "topk")
 """The arms that are to reach it. Where none of them has learned, the report's own is held to it."""

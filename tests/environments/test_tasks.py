@@ -245,7 +245,7 @@ def test_what_is_wrong_with_a_file_of_prompts_is_said_by_line(tmp_path, text, sa
 
 
 def test_the_page_says_how_much_there_is_to_ask():
-    page = (JUDGE.parent / "docs" / "environments.md").read_text(encoding="utf-8")
+    page = (JUDGE.parent / "docs" / "how-to" / "environments.md").read_text(encoding="utf-8")
     questions, problems = ([len(of(split)) for split in SPLITS] for of in (tasks.questions, tasks.read("problems").get))
     assert "{} to train, {} held out".format(*questions) in page
     assert "{} templates, {} held out".format(*problems) in page

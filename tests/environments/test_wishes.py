@@ -317,5 +317,5 @@ def test_praise_of_something_else_is_no_praise_of_the_work(text):
 
 
 def test_the_page_has_a_rule_for_every_wish():
-    page = (Path(__file__).parents[2] / "docs" / "environments.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "environments.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE)[: len(WISHES)] == list(WISHES)

@@ -9,7 +9,7 @@ import pytest
 
 from judge import gold, rules
 
-DOCS = Path(__file__).parents[2] / "docs" / "calibration.md"
+DOCS = Path(__file__).parents[2] / "docs" / "explanation" / "calibration.md"
 
 LEAST = {
     "subject": 40,
@@ -32,7 +32,7 @@ LEAST = {
     "environment": 15,
     "test": 15,
 }
-"""What docs/calibration.md says of the slices."""
+"""What docs/explanation/calibration.md says of the slices."""
 
 SCORES = {
     "subject": {0},

@@ -1,7 +1,7 @@
 """What must never pass silently (method.md, section 2): each alarm, and what sets it off.
 
 The table is the promise. Each row brings one thing about that must not go unnoticed, and the sentence that a person
-reads; docs/algorithms.md names the same ones.
+reads; docs/explanation/algorithms.md names the same ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from training.config import Recipe
 from training.models import Checkpoint, Run, Sample
 
 RECIPE = Recipe(batch_size=1, distillation="vocabulary", lr=1e-2)
-DOCS = Path(__file__).parents[2] / "docs" / "algorithms.md"
+DOCS = Path(__file__).parents[2] / "docs" / "explanation" / "algorithms.md"
 
 
 class Scene:

@@ -129,7 +129,7 @@ def test_five_of_five_after_none_of_five_is_more_than_chance(page, rated, base, 
     for _ in range(5):
         rated(learned, thumb=1)
     shown = html(page.get("/helped/"))
-    # (B(5½, ½)/π)² · 4⁵ = (63/256)² · 1024 = 62 ≥ 20: docs/trials.md works it out
+    # (B(5½, ½)/π)² · 4⁵ = (63/256)² · 1024 = 62 ≥ 20: docs/how-to/trials.md works it out
     assert "It seems so</h2>" in shown
     assert "5 of 5 with what was learned, 0 of 5 with the base: a difference of +" in shown
     assert "Nothing that is known, from 10 first replies rated, 10 thumbs" in shown

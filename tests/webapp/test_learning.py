@@ -338,7 +338,7 @@ def test_every_answer_is_json_that_a_client_can_read_whatever_the_turn_holds(mak
 
 
 def test_the_page_about_it_names_every_reason_and_every_stage():
-    page = (ROOT / "docs" / "feedback.md").read_text()
+    page = (ROOT / "docs" / "reference" / "feedback.md").read_text()
     stages = shapes.Far.model_fields["stage"].annotation.__args__
     for word in (*shapes.CODES, *stages, *shapes.Learning.model_fields, *reasons.KNOWN):
         assert f"`{word}`" in page, word

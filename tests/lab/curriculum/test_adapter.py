@@ -37,7 +37,7 @@ def test_every_weight_of_it_is_a_number():
 @pytest.mark.timeout(900)
 def test_it_scores_and_words_hints_on_wordings_it_never_saw(smol_model):
     """Ten replies with all that may come back after them: about eighty cases with two dozen hints. The bounds lie two
-    standard errors and more below what hundreds of cases show (docs/judge-model.md)."""
+    standard errors and more below what hundreds of cases show (docs/explanation/judge-model.md)."""
     cases = examination.examine(smol_model, ADAPTER, groups=10, swayed=0)
     known = [case for case in cases if not case.lesson.label.is_unseen]
     scored = [case for case in known if "score" in case.said]
