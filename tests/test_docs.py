@@ -84,6 +84,16 @@ def test_a_page_that_code_names_is_there():
             assert (ROOT / name).exists(), f"{path.relative_to(ROOT)} names {name}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_file_that_a_page_names_is_there(page):
+    if page.name == "CHANGELOG.md":
+        return
+    folders = {path.relative_to(ROOT).parts[0] for path in tracked("*/*")} - {"docs"}
+    for name in re.findall(r"`([\w.-]+/[\w./-]*)`", page.read_text(encoding="utf-8")):
+        if name.split("/")[0] in folders:
+            assert (ROOT / name).exists(), name
+
+
 def test_the_index_leads_to_every_page():
     index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
     for page in (ROOT / "docs").rglob("*.md"):
