@@ -23,7 +23,6 @@ from chat.clients.sorting import words
 from chat.requests import Message
 from core.kept import Kept
 
-
 NEXT_STATE = ("user", "tool")
 """Who can answer a reply."""
 

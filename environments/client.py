@@ -132,7 +132,7 @@ class Client:
         await self._asked("POST", "/feedback", body)
 
     async def learning(self, completion_id: str) -> Mapping[str, Any]:
-        """What became of a reply: `stage`, `reason`, `sample`, `run`, `checkpoints` and more (docs/reference/feedback.md)."""
+        """Ask what became of a reply: `stage`, `sample`, `run`, `checkpoints` and more (docs/reference/feedback.md)."""
         return await self._asked("GET", f"/completions/{completion_id}/learning")
 
     async def close(self, session: str) -> Mapping[str, Any]:

@@ -4,8 +4,8 @@
 
 Keys come from ENGINE_API_KEY and ENGINE_ADMIN_KEY (the judge's: JUDGE_API_KEY), so that no file of the supervisor holds
 them. SGLANG names the program of SGLang's own environment, SGLANG_ARGS what it is told besides; SGLANG_LORA_* and
-SGLANG_*_PARSER are in docs/explanation/engine.md. `--cards` are the GPUs that are this engine's: it holds them as long as it lives,
-and its model lies across them; `--shares` says that another process works on them too.
+SGLANG_*_PARSER are in docs/explanation/engine.md. `--cards` are the GPUs that are this engine's: it holds them as long
+as it lives, and its model lies across them; `--shares` says that another process works on them too.
 """
 
 from __future__ import annotations

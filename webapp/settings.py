@@ -119,14 +119,14 @@ learner write more the fewer of them there are that write."""
 ROUTER_URL = env("ROUTER_URL")
 """SGLang's router in front of several engines: it then picks who generates. All else goes to each of them."""
 SPARE_ENGINE_URL = env("SPARE_ENGINE_URL")
-"""A second server with the same model and keys, without which no recipe trains every weight (docs/explanation/swap.md). It answers
-for the weights that the first does not serve while full weights are live there, or examined."""
+"""A second server with the same model and keys, without which no recipe trains every weight (docs/explanation/swap.md).
+It answers for the weights that the first does not serve while full weights are live there, or examined."""
 ENGINE_PRIORITIES = env("ENGINE_PRIORITIES", "1") == "1"
 """Whether a request's priority is sent; 0 for an SGLang without priority scheduling."""
 ENGINE_PATIENCE_S = float(env("ENGINE_PATIENCE_S", "600"))
 """How long a reply waits for an engine that does not answer; only then is it an error. Large models load slowly."""
 LEARNER = env("LEARNER", "local")
-"""Who takes gradients: local, or tinker, a service that then also answers (docs/how-to/tinker.md): text leaves the machine."""
+"""Who takes gradients: local, or tinker, a service that answers too: text leaves here (docs/how-to/tinker.md)."""
 TINKER_URL = env("TINKER_URL", "https://tinker.thinkingmachines.dev/services/tinker-prod")
 """Another server of Tinker's interface."""
 TINKER_API_KEY = env("TINKER_API_KEY")
@@ -138,8 +138,8 @@ if LEARNER not in ("local", "tinker"):
 if LEARNER == "tinker":
     ENGINE_URL = TINKER_URL  # adapters that were trained there are served there only
 JUDGES = env("JUDGES")
-"""Who judges: the path of a TOML file, or JSON (docs/explanation/judging.md). Empty: JUDGE_URL's server, else the policy's own
-base, with the judge's adapter where that fits it."""
+"""Who judges: the path of a TOML file, or JSON (docs/explanation/judging.md). Empty: JUDGE_URL's server, else
+the policy's own base, with the judge's adapter where that fits it."""
 JUDGE_URL = env("JUDGE_URL")
 """Shorter than JUDGES, for one judge: any OpenAI-compatible server (docs/explanation/judging.md)."""
 JUDGE_API_KEY = env("JUDGE_API_KEY")

@@ -52,7 +52,7 @@ def test_a_spoilt_reply_of_the_real_model_loses_most_of_it(kept, kind):
 
 
 def test_half_a_good_reply_is_told_from_a_whole_one(kept):
-    """It has half of its content, so it may keep about as much; seen, it keeps more, which docs/explanation/evidence.md says."""
+    """It has half of its content, so it may keep about as much; seen, it keeps more (docs/explanation/evidence.md)."""
     assert kept["half of it another's"].kept < kept["fresh"].kept
 
 

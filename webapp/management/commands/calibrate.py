@@ -29,7 +29,7 @@ class Command(TerminalCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--judge", help="only this one, by its name, or base or adapter")
         parser.add_argument("--votes", type=int, default=None, help="of judges that vote; at least 3, which is usual")
-        parser.add_argument("--file", type=Path, help="a gold set of your own, JSON lines (docs/explanation/calibration.md)")
+        parser.add_argument("--file", type=Path, help="your own gold set, JSON lines (docs/explanation/calibration.md)")
         parser.add_argument("--anew", action="store_true", help="read again what was read before")
         parser.add_argument("--at-once", type=int, default=4, metavar="N", help="follow-ups under way at a time (4)")
         parser.add_argument("--json", action="store_true", help="print the figures as JSON and nothing else")
