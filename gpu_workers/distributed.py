@@ -212,7 +212,7 @@ class SharedLearner(Learner):
                 most = self._passes(math.ceil(len(items) / self.world))
                 for _ in range(most - self._passes(len(mine))):
                     learned(items[:1], 0.0, None)
-        return merged(self._exchanged((len(mine), sum(heard[self.rank :: self.world]), figures)))
+        return merge_figures(self._exchanged((len(mine), sum(heard[self.rank :: self.world]), figures)))
 
     def _passes(self, count: int) -> int:
         return math.ceil(count / self.micro_batch)
@@ -275,12 +275,12 @@ class SharedLearner(Learner):
         return every
 
 
-def merged(parts: Sequence[tuple[int, int, dict[str, float]]]) -> dict[str, float]:
+def merge_figures(parts: Sequence[tuple[int, int, dict[str, float]]]) -> dict[str, float]:
     """Merge figures of several processes as one would have given them: (how many samples, how many of them replies that
     figures speak of, its figures) of each.
 
     >>> first = {"loss": 1.0, "kl": 0.25, "tokens": 8.0}
-    >>> merged([(2, 1, first), (1, 1, {"loss": 4.0, "kl": 0.75, "tokens": 5.0}), (0, 0, {})])
+    >>> merge_figures([(2, 1, first), (1, 1, {"loss": 4.0, "kl": 0.75, "tokens": 5.0}), (0, 0, {})])
     {'loss': 2.0, 'kl': 0.5, 'tokens': 13.0}
     """
     names = dict.fromkeys(name for _, _, figures in parts for name in figures)

@@ -36,7 +36,7 @@ class Merged:
     """‖rounded − exact‖ / ‖exact − base‖ over all layers that changed: what the base's own dtype would cost."""
 
 
-def adapter(folder: Path, to: Path, *, base: str, card: str, seal: Seal | None = None) -> None:
+def copy_adapter(folder: Path, to: Path, *, base: str, card: str, seal: Seal | None = None) -> None:
     """Copy the adapter in `folder` to `to`, naming `base` as what it belongs on. The optimiser's state stays here.
 
     Raises AdapterInvalid when `folder` holds none, FileExistsError when `to` is there already.
@@ -53,7 +53,7 @@ def adapter(folder: Path, to: Path, *, base: str, card: str, seal: Seal | None =
         (partial / "README.md").write_text(card, encoding="utf-8")
 
 
-def merged(model: Path, folder: Path, to: Path, *, card: str, seal: Seal | None = None) -> Merged:
+def merge_adapter(model: Path, folder: Path, to: Path, *, card: str, seal: Seal | None = None) -> Merged:
     """Write to `to` the model in `model` with the adapter in `folder` merged in, its tokenizer and template beside it.
 
     W + (alpha / r) · B A is summed in float32. It is kept in the base's dtype unless rounding would take more than
@@ -84,7 +84,7 @@ def merged(model: Path, folder: Path, to: Path, *, card: str, seal: Seal | None 
     return Merged(str(dtype).removeprefix("torch."), share)
 
 
-def whole(model: Path, folder: Path, to: Path, *, card: str, seal: Seal | None = None) -> None:
+def copy_weights(model: Path, folder: Path, to: Path, *, card: str, seal: Seal | None = None) -> None:
     """Copy full weights in `folder` to `to`, with the tokenizer and the template of `model`."""
     with _written(to, seal) as partial:
         for file in folder.iterdir():

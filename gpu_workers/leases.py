@@ -58,10 +58,10 @@ def read(settings: Mapping[str, str], cards: Sequence[str]) -> Leases:
     total = asks["NUM_GPUS"]
     if total is not None and total > len(cards):
         raise LeaseInvalid(f"NUM_GPUS is {total}, and this machine shows {len(cards)}: lower it, or see to the driver.")
-    return divided(cards[:total], *(asks[name] for name in ASKS))
+    return divide_cards(cards[:total], *(asks[name] for name in ASKS))
 
 
-def divided(
+def divide_cards(
     cards: Sequence[str], actor: int | None = None, rollout: int | None = None, prm: int | None = None
 ) -> Leases:
     """Give out cards: `actor` to the learner, `rollout` to the engine, `prm` to the judge; None: as many as make sense.
@@ -89,11 +89,11 @@ def divided(
     return Leases(first if actor else (), last if rollout else (), last if prm else ())
 
 
-def shared_out(cards: Sequence[str], count: int) -> tuple[tuple[str, ...], ...]:
+def share_cards(cards: Sequence[str], count: int) -> tuple[tuple[str, ...], ...]:
     """Give equally many cards to each of `count` engines, none where there are none. Raises LeaseInvalid where they do
     not divide.
 
-    >>> shared_out("0123", 2)
+    >>> share_cards("0123", 2)
     (('0', '1'), ('2', '3'))
     """
     each, left = divmod(len(cards), count)
@@ -105,7 +105,7 @@ def shared_out(cards: Sequence[str], count: int) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(cards[n * each : (n + 1) * each]) for n in range(count))
 
 
-def found() -> tuple[str, ...]:
+def find_cards() -> tuple[str, ...]:
     """List the cards that this process may use, by name: those of CUDA_VISIBLE_DEVICES, else all that the driver
     shows."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")

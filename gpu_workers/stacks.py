@@ -13,15 +13,15 @@ NEEDED = {"q_proj": ("v_proj",), "k_proj": ("q_proj", "v_proj"), "v_proj": ("q_p
 """Which other layers of its block have to be adapted where this one is."""
 
 
-def torn(adapted: Collection[str], layers: Collection[str]) -> tuple[str, str] | None:
+def find_torn(adapted: Collection[str], layers: Collection[str]) -> tuple[str, str] | None:
     """Find a layer of `adapted`, and one of `layers` without which SGLang cannot serve it; None: it can serve them all.
 
     What the model itself does not have, as a gate, nothing is stacked with.
 
     >>> block = [f"model.layers.0.self_attn.{part}_proj" for part in "qkvo"]
-    >>> torn([block[1]], block)
+    >>> find_torn([block[1]], block)
     ('model.layers.0.self_attn.k_proj', 'model.layers.0.self_attn.q_proj')
-    >>> torn([block[0], block[2]], block), torn([block[3]], block)
+    >>> find_torn([block[0], block[2]], block), find_torn([block[3]], block)
     (None, None)
     """
     for layer in sorted(adapted):

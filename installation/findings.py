@@ -263,7 +263,7 @@ def gpu_cards(settings: dict[str, str]) -> Finding:
     try:
         given_out = cards(settings)
         if not runs_elsewhere(settings):
-            leases.shared_out(given_out.engine, engine_count(settings))
+            leases.share_cards(given_out.engine, engine_count(settings))
     except (leases.LeaseInvalid, Trouble) as refusal:
         return Finding("cards", False, str(refusal))
     if not given_out.judge:
@@ -281,9 +281,9 @@ def cards(settings: dict[str, str]) -> leases.Leases:
     if settings["PROFILE"] != "gpu":
         return leases.Leases()
     if runs_elsewhere(settings):
-        return leases.read({"ROLLOUT_GPUS": "0"} | settings, leases.found())
+        return leases.read({"ROLLOUT_GPUS": "0"} | settings, leases.find_cards())
     several = {"ROLLOUT_GPUS": settings["ENGINE_COUNT"]} if "ENGINE_COUNT" in settings else {}
-    return leases.read(several | settings, leases.found())
+    return leases.read(several | settings, leases.find_cards())
 
 
 def has_gpu() -> bool:

@@ -56,7 +56,7 @@ def programs(settings: dict[str, str]) -> list[Program]:
     is_divided = settings["PROFILE"] == "gpu"
     if "ENGINE_PORT" in settings:
         ports = settings.get("ENGINE_PORTS", settings["ENGINE_PORT"]).split(",")
-        shares = leases.shared_out(given_out.engine, len(ports)) if is_divided else ((),) * len(ports)
+        shares = leases.share_cards(given_out.engine, len(ports)) if is_divided else ((),) * len(ports)
         for number, (port, own) in enumerate(zip(ports, shares, strict=True), 1):
             engine = [python, "-m", "gpu_workers.serving", settings["PROFILE"], "--model", settings["MODEL"]]
             engine += ["--port", port]

@@ -43,12 +43,12 @@ def export(checkpoint: Checkpoint, to: Path, *, merged: bool = False, base: str 
     written = card(checkpoint, on, merged=merged)
     try:
         if checkpoint.kind == Checkpoint.Kind.FULL:
-            exports.whole(model, checkpoint.folder, to, card=written, seal=seal)
+            exports.copy_weights(model, checkpoint.folder, to, card=written, seal=seal)
             return f"{checkpoint} as a whole model: load it with transformers."
         if not merged:
-            exports.adapter(folder, to, base=on, card=written, seal=seal)
+            exports.copy_adapter(folder, to, base=on, card=written, seal=seal)
             return f"The adapter of {checkpoint}: load {on}, then this folder with PEFT."
-        made = exports.merged(model, folder, to, card=written, seal=seal)
+        made = exports.merge_adapter(model, folder, to, card=written, seal=seal)
     except FileExistsError as error:
         raise NotExportable(str(error)) from error
     kept = f"in {made.dtype}" if made.lost <= exports.MOST_LOST else "in float32"

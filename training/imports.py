@@ -198,7 +198,9 @@ def _fits(told: dict[str, Any], folder: Path) -> None:
         read = read_adapter(parts["checkpoint"].get("name", ""), str(folder), adapted, RANK)
     except AdapterInvalid as error:
         raise AdapterInvalid(str(error).replace(str(folder), "The adapter")) from error
-    if lacks := stacks.torn(read.pairs, adapted):  # whatever answers today: an installation moves to SGLang some day
+    if lacks := stacks.find_torn(
+        read.pairs, adapted
+    ):  # whatever answers today: an installation moves to SGLang some day
         raise AdapterInvalid(
             f"The adapter changes {lacks[0]} and not {lacks[1]}. SGLang keeps the two as one matrix and serves neither "
             "alone: train it on both, or on all linear layers."

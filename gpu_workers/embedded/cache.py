@@ -26,7 +26,7 @@ class KV:
     def __init__(self, shapes: Sequence[Shape], capacity: int, dtype: torch.dtype) -> None:
         self.shapes, self.capacity, self.dtype = shapes, capacity, dtype
         self.length = 0
-        memory = mapped(sum(s.heads * (s.key + s.value) for s in shapes) * capacity, dtype)
+        memory = map_zeros(sum(s.heads * (s.key + s.value) for s in shapes) * capacity, dtype)
         self.layers: list[tuple[Tensor, Tensor]] = []  # (1, heads, capacity, width) each
         self._alike: Tensor | None = None  # (2 layers, heads, capacity, width): keys and values of each layer in turn
         if len({(shape.heads, width) for shape in shapes for width in (shape.key, shape.value)}) == 1:
@@ -64,7 +64,7 @@ class KV:
         self.length = length
 
 
-def mapped(count: int, dtype: torch.dtype) -> Tensor:
+def map_zeros(count: int, dtype: torch.dtype) -> Tensor:
     """Allocate so many zeros in memory that goes back to the system with the last tensor on it. The allocator would
     keep it: buffers of all lengths come and go, and what lies between two of them is of no use to a third."""
     if not count:

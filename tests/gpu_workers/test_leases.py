@@ -24,7 +24,7 @@ def cards(count):
 def test_each_gets_as_many_cards_as_it_asked_for_and_none_has_two_owners_without_need(count, actor, rollout, prm):
     asked = {"learner": actor, "engine": rollout, "judge": prm}
     try:
-        given_out = leases.divided(cards(count), actor, rollout, prm)
+        given_out = leases.divide_cards(cards(count), actor, rollout, prm)
     except LeaseInvalid:
         # Where something is refused, what was asked for (an engine has one card unless told) does not fit singly.
         most = (actor or 0) + (1 if rollout is None else rollout) + (prm or 0) + (actor is None)
@@ -43,7 +43,7 @@ def test_each_gets_as_many_cards_as_it_asked_for_and_none_has_two_owners_without
 
 @given(count=st.integers(0, 9))
 def test_without_a_word_there_is_an_engine_and_the_learner_has_the_rest(count):
-    given_out = leases.divided(cards(count))
+    given_out = leases.divide_cards(cards(count))
     assert (len(given_out.engine), given_out.judge) == (min(1, count), ())
     assert len(given_out.learner) == (count if count < 2 else count - 1)
     assert given_out.learner_shares == (count == 1)
@@ -57,8 +57,8 @@ def test_cards_are_given_out_in_the_references_order():
 
 
 def test_one_card_is_used_in_turns_and_of_two_the_learner_has_one_to_itself():
-    assert leases.divided(cards(1), 1, 1, 1) == Leases(("0",), ("0",), ("0",))
-    two = leases.divided(cards(2), 1, 1, 1)
+    assert leases.divide_cards(cards(1), 1, 1, 1) == Leases(("0",), ("0",), ("0",))
+    two = leases.divide_cards(cards(2), 1, 1, 1)
     assert two == Leases(("0",), ("1",), ("1",))
     assert (two.learner_shares, two.engine_shares) == (False, True)
 
@@ -80,8 +80,8 @@ def test_what_cannot_be_is_said_in_a_sentence(settings, says):
 
 def test_cards_that_this_process_may_use_keep_their_names(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5, GPU-7f")
-    assert leases.found() == ("5", "GPU-7f")
-    assert leases.read({"NUM_GPUS": "1"}, leases.found()) == Leases(("5",), ("5",))
+    assert leases.find_cards() == ("5", "GPU-7f")
+    assert leases.read({"NUM_GPUS": "1"}, leases.find_cards()) == Leases(("5",), ("5",))
 
 
 def test_a_card_has_one_learner_and_beside_it_an_engine(tmp_path):

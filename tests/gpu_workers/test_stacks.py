@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_workers.stacks import torn
+from gpu_workers.stacks import find_torn
 
 PARTS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 BLOCK = tuple(f"layers.0.{part}" for part in PARTS)
@@ -15,7 +15,7 @@ BLOCK = tuple(f"layers.0.{part}" for part in PARTS)
     [PARTS, ("q_proj", "v_proj"), ("gate_proj",), ("o_proj", "down_proj"), ("q_proj", "k_proj", "v_proj"), ()],
 )
 def test_these_can_be_served(adapted):
-    assert torn([f"layers.0.{part}" for part in adapted], BLOCK) is None
+    assert find_torn([f"layers.0.{part}" for part in adapted], BLOCK) is None
 
 
 @pytest.mark.parametrize(
@@ -30,15 +30,15 @@ def test_these_can_be_served(adapted):
     ],
 )
 def test_of_these_it_misses_a_part(adapted, lacks):
-    assert torn([f"layers.0.{part}" for part in adapted], BLOCK) == tuple(f"layers.0.{part}" for part in lacks)
+    assert find_torn([f"layers.0.{part}" for part in adapted], BLOCK) == tuple(f"layers.0.{part}" for part in lacks)
 
 
 def test_another_block_does_not_help():
-    assert torn(["layers.1.v_proj", "layers.0.q_proj"], [*BLOCK, "layers.1.q_proj", "layers.1.v_proj"]) == (
+    assert find_torn(["layers.1.v_proj", "layers.0.q_proj"], [*BLOCK, "layers.1.q_proj", "layers.1.v_proj"]) == (
         "layers.0.q_proj",
         "layers.0.v_proj",
     )
 
 
 def test_a_model_without_a_gate_needs_none():
-    assert torn(["layers.0.up_proj"], ["layers.0.up_proj", "layers.0.down_proj"]) is None
+    assert find_torn(["layers.0.up_proj"], ["layers.0.up_proj", "layers.0.down_proj"]) is None

@@ -167,7 +167,7 @@ def merge_of_an_adapter_that_is_zero(scene: Scene) -> str:
     weights = load_file(file)
     save_file({name: torch.zeros_like(value) if "lora_B" in name else value for name, value in weights.items()}, file)
     with pytest.raises(AdapterInvalid) as failure:
-        exports.merged(Path(scene.settings.MODEL), checkpoint.folder, scene.tmp_path / "merged", card="")
+        exports.merge_adapter(Path(scene.settings.MODEL), checkpoint.folder, scene.tmp_path / "merged", card="")
     assert not (scene.tmp_path / "merged").exists()
     return str(failure.value)
 

@@ -77,7 +77,7 @@ def test_a_change_that_bfloat16_would_swallow_is_kept_in_float32(tiny_model, tmp
     plain = write_tiny_adapter(tmp_path / "plain", seed=3, scale=20.0)
 
     kept, rounded = (
-        exports.merged(coarse, folder, tmp_path / f"{folder.name}-out", card="") for folder in (faint, plain)
+        exports.merge_adapter(coarse, folder, tmp_path / f"{folder.name}-out", card="") for folder in (faint, plain)
     )
 
     # bfloat16 has 8 bits: a change far below 1/256 of a weight is rounded away, one far above it is not.
