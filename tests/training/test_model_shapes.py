@@ -141,7 +141,7 @@ def test_a_model_is_asked_for_trees_only_where_its_layers_keep_branches_apart(mo
     pairs = [(PROMPT, [9, 8, 7]), (PROMPT, [20, 21])]
     alone = [sum(learner.score(*pair)) for pair in pairs]
 
-    monkeypatch.setattr("gpu_workers.learner.takes_trees", lambda config: True)
+    monkeypatch.setattr("gpu_workers.policy.takes_trees", lambda config: True)
     forced = [sum(one) for one in learner.logprobs(pairs)]
 
     is_equal = forced == pytest.approx(alone, abs=rounding.logprob)
