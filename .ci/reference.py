@@ -11,7 +11,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,7 +22,7 @@ MADE = "<!-- Made by .ci/reference.py: change the code, then run it. -->"
 Row = tuple[str, ...]
 
 
-def table(heading: Row, rows: list[Row]) -> str:
+def table(heading: Row, rows: Sequence[Row]) -> str:
     lines = [heading, tuple("---" for _ in heading), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
 
