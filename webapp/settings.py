@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import dj_database_url
+import django
 from django.core.exceptions import ImproperlyConfigured
 
 from core.envfile import model_folder, read_settings
@@ -208,6 +209,7 @@ INSTALLED_APPS = [
     "channels",
     "django_htmx",
     "ninja",
+    "django.contrib.admin.apps.SimpleAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -233,7 +235,7 @@ ASGI_APPLICATION = "webapp.asgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [BASE_DIR / "templates", Path(django.__file__).parent / "contrib/admin/templates"],
         "APP_DIRS": False,
         "OPTIONS": {
             "context_processors": [

@@ -4,6 +4,7 @@ from django.urls import include, path, re_path
 
 from chat.consumers import ChatConsumer
 from webapp.api import api
+from webapp.console import raw
 from webapp.console.consumers import BoardConsumer, RunConsumer
 from webapp.handshakes import refuse
 
@@ -18,6 +19,7 @@ urlpatterns = [
     path("", include("webapp.did_it_help")),
     path("connect/", include("webapp.console.connect")),
     path("", include("webapp.preferences_page")),
+    path("console/raw/", raw.site.urls),
     path("console/", include("webapp.console.urls")),
     path("v1/", api.urls),
 ]

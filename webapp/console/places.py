@@ -62,6 +62,7 @@ GROUPS: tuple[tuple[str, tuple[Place, ...]], ...] = (
             Place("Cleanings", "console:cleanings", ("console:cleaning",)),
             Place("Notices", "console:notices", ("console:notice",)),
             Place("Audit", "console:audit"),
+            Place("Rows", "admin:index", ("admin:",)),
             Place("Clients", "console:clients", ("console:client",)),
             Place("Connect", "connect:home", ("connect:key", "connect:new")),
             Place("Keys", "connect:keys"),
