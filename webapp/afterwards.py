@@ -1,4 +1,4 @@
-"""What no request waits for: pages and workers are told of the rows that the API moved, a moment later and together."""
+"""Tell pages and workers of the rows that the API moved, a moment later and together."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _all: WeakKeyDictionary[asyncio.AbstractEventLoop, Afterwards] = WeakKeyDictiona
 
 
 class Afterwards:
-    """The moves of one event loop that are yet to be told."""
+    """Collect the moves of one event loop that are yet to be told."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

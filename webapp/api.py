@@ -1,4 +1,4 @@
-"""The API, put together: each room's routes under one roof, one shape for every failure, one page that shows it all."""
+"""Assemble the API: every room's routes, one shape for every failure, one page that shows them all."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from django.apps import AppConfig
 
 
 class WebappConfig(AppConfig):
-    """Composition: everything that listens is connected here, once."""
+    """Connect everything that listens, once."""
 
     name = "webapp"
     default_auto_field = "django.db.models.BigAutoField"

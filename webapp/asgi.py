@@ -1,4 +1,4 @@
-"""HTTP and WebSocket, in one ASGI application."""
+"""Serve HTTP and WebSocket from one ASGI application."""
 
 import gc
 import os

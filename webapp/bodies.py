@@ -1,4 +1,4 @@
-"""Bodies of requests to the API, read no further than this process can bear."""
+"""Bound request bodies: the API reads no more of one than this process can bear."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Celery application: two queues, a beat that sweeps, and workers that stop in good order."""
+"""Configure Celery: two queues, a beat that sweeps, and workers that stop in good order."""
 
 import os
 import signal

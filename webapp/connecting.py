@@ -1,4 +1,4 @@
-"""What to paste into a client so that it talks to this Talkback: for the page, for `make up` and for tests."""
+"""Word what to paste into a client so that it talks to this Talkback: for the page, for `make up` and for tests."""
 
 from __future__ import annotations
 

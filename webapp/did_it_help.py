@@ -140,7 +140,7 @@ def told(evidence: Evidence, whose: str = "you") -> dict[str, Any]:
 
 
 def answer(evidence: Evidence, whose: str = "you") -> Answer:
-    """Blind choices are heard first, since nobody knew what they chose; then how first replies were received."""
+    """Blind choices are heard first, since a blind choice is not swayed; then how first replies were received."""
     verb = "You prefer" if whose == "you" else "People prefer"
     if evidence.choices.is_known:
         is_better = evidence.choices.ahead == "first"
@@ -150,12 +150,10 @@ def answer(evidence: Evidence, whose: str = "you") -> Answer:
     if verdict in ("better", "worse"):
         word, tone = ("It seems so", "good") if verdict == "better" else ("It does not seem so", "bad")
         sentence = contrasted(evidence.scores)
-        return Answer(word, tone, f"{sentence} Nobody drew who got which, so other things may have changed as well.")
+        return Answer(word, tone, f"{sentence} Who got which was not drawn, so other things may have changed too.")
     if not evidence.is_learned:
         return Answer("Nothing to compare yet", "", f"Nothing that was learned has answered {whose} so far.")
-    return Answer(
-        "Not known yet", "", "What there is would also come about by chance. Below stands how much is missing."
-    )
+    return Answer("Not known yet", "", "There is not enough data yet to tell. Below stands how much is missing.")
 
 
 def notes(evidence: Evidence, whose: str = "you") -> list[Note]:
@@ -172,14 +170,14 @@ def notes(evidence: Evidence, whose: str = "you") -> list[Note]:
         )
     if not evidence.live.number:
         learned = "" if evidence.is_learned else " Nothing has been learned yet: what people say of replies is learned "
-        then = "" if evidence.is_learned else "batch by batch, and goes live once somebody approves it."
-        found.append(Note(f"The base answers {whose} at the moment, with nothing that was learned.{learned}{then}"))
+        then = "" if evidence.is_learned else "batch by batch, and goes live once a person approves it."
+        found.append(Note(f"The original model answers {whose} at the moment.{learned}{then}"))
     if settings.SHADOW_SHARE <= 0:
         found.append(
             Note(
-                "The frozen control is off, so there are no new pairs of answers to hold against each other. Whoever "
-                "runs this Talkback turns it on with SHADOW_SHARE=0.05 in its settings: the base then answers one turn "
-                "in twenty as well, unseen, while nobody waits."
+                "The frozen control is off, so there are no new pairs of answers to hold against each other. The "
+                "operator turns it on with SHADOW_SHARE=0.05 in its settings: the base then answers one turn "
+                "in twenty as well, unseen, while no person waits."
             )
         )
     elif evidence.live.kind == Checkpoint.Kind.FULL:
@@ -195,9 +193,9 @@ def contrasted(contrast: Contrast) -> str:
     if not base.votes and not learned.votes:
         return "Nothing was rated yet."
     if not base.votes:
-        return f"{_of(learned)} with what was learned. The base’s were never rated here: there is no before."
+        return f"{_of(learned)} with what was learned. The base’s replies were never rated here."
     if not learned.votes:
-        return f"{_of(base)} with the base. Nothing that was learned was rated yet: there is no after."
+        return f"{_of(base)} with the base. No trained version has been rated yet."
     reading = contrast.reading
     said = (
         f"{_of(learned)} with what was learned, {_of(base)} with the base: a difference of {_points(reading.low)} to "

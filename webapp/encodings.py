@@ -1,4 +1,4 @@
-"""Bodies that a client has compressed, as their Content-Encoding says."""
+"""Decompress request bodies, as their Content-Encoding says."""
 
 from __future__ import annotations
 

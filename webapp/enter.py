@@ -1,4 +1,4 @@
-"""The link that signs its person in once: how the administrator of a fresh installation gets in."""
+"""Sign in by a link that works once: how the administrator of a fresh installation gets in."""
 
 from __future__ import annotations
 

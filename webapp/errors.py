@@ -1,4 +1,4 @@
-"""Failures as people and clients see them: OpenAI's shape under /v1, Anthropic's at its doors, a page elsewhere.
+"""Shape failures for their readers: OpenAI's shape under /v1, Anthropic's at its doors, a page elsewhere.
 
 Each once.
 """
@@ -96,7 +96,7 @@ def request_id(request: HttpRequest) -> str:
 
 
 def refused(request: HttpRequest, response: HttpResponse) -> tuple[ApiKey, TalkbackError] | None:
-    """Whose request was refused, and why; None where it was not, or nobody knows whose it was.
+    """Whose request was refused, and why; None where it was not, or it is not known whose it was.
 
     A refusal leaves no turn: the key remembers the last one, for the page that says how connecting goes.
     """

@@ -1,4 +1,4 @@
-"""What is deleted is gone: a conversation takes along what was made of it to learn from."""
+"""Delete what was made of a conversation to learn from, together with the conversation."""
 
 from __future__ import annotations
 

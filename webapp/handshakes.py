@@ -1,4 +1,4 @@
-"""Which WebSockets are opened: those that a page of ours asks for, under a name of ours, at a path that is there."""
+"""Refuse WebSockets but those that a page of ours opens, under a name of ours, at a path that is there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every response tells the browser about itself."""
+"""Send every response with a Content-Security-Policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alive, and ready: two pages for machines, without a login and without secrets."""
+"""Answer /healthz and /readyz for machines, without a login and without secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which workers are alive: each leaves the time in Redis every two seconds, under the queue it serves."""
+"""Tell which workers are alive: each leaves the time in Redis every two seconds, under the queue it serves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers to HTTP/1.0, which knows no chunks (RFC 9112, 6.1): one without a length ends where the connection does.
+"""Answer HTTP/1.0, which knows no chunks (RFC 9112, 6.1): without a length, the body ends with the connection.
 
 uvicorn's quick protocol sends chunks to everybody whose answer has no length, streams above all.
 """

@@ -1,4 +1,4 @@
-"""How far a turn has come: one short label, and the sentence behind it. Read from the rows, thought out pure."""
+"""Tell how far a turn has come: one short label, and the sentence behind it. Reading and thinking are apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of a turn, told to the program that asked for it: the journey, and the rows behind it."""
+"""Answer programs that ask what became of a turn: its journey, and the rows behind it."""
 
 from __future__ import annotations
 

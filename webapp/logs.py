@@ -1,4 +1,4 @@
-"""What the log says, and what it never holds."""
+"""Format the log, and keep sign-in links out of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of other origins that may use the API from a browser: CORS, for the origins that CORS_ORIGINS names.
+"""Allow pages of other origins to use the API (CORS), where CORS_ORIGINS names them.
 
 Keys come in headers and no cookie opens the API, so no answer allows credentials.
 """

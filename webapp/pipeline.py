@@ -1,4 +1,4 @@
-"""What follows what. A row that enters a state sets a task going; the sweep reads the same list a second time."""
+"""Connect what follows what: a row that enters a state starts a task; the sweep reads the same list again."""
 
 from __future__ import annotations
 

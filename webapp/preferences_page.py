@@ -1,4 +1,4 @@
-"""The page of what a person keeps asking for: their own, and for staff any person's."""
+"""Show what a person keeps asking for: their own page, and for staff any person's."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def of(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @login_required
 def forgo(request: HttpRequest) -> HttpResponse:
-    """Not any more: the hints that the page showed in one group."""
+    """Stop teaching the hints that the page showed in one group."""
     named = [int(pk) for pk in request.POST.getlist("hint") if pk.isdecimal() and len(pk) < 19]
     chosen = list(within_reach(request).filter(pk__in=named).select_related("turn__session__user").order_by("pk"))
     if not chosen:
@@ -56,7 +56,7 @@ def forgo(request: HttpRequest) -> HttpResponse:
         return redirect("preferences:own")
     done, refused = preferences.forgo(chosen, by=person(request))
     if done:
-        said = f"Not any more: {counted(len(done), 'reply')} will not teach it. Below you can undo that."
+        said = f"Stopped: {counted(len(done), 'reply')} will not teach it. Below you can undo that."
         messages.success(request, said, extra_tags="good")
     for sentence in refused:
         messages.error(request, sentence, extra_tags="warn")

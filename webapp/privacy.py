@@ -1,4 +1,4 @@
-"""What is stored of a person and what of it teaches; their yes and no; their data in a file, and out of the house."""
+"""Show what is stored of a person and what of it teaches; take their consent; export and delete their data."""
 
 from __future__ import annotations
 

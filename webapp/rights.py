@@ -1,4 +1,4 @@
-"""Open sockets look their rights up again when a person signs out, or an account is changed, closed or removed."""
+"""Have open sockets check their rights again when a person signs out, or an account changes or is removed."""
 
 from __future__ import annotations
 

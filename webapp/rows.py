@@ -1,4 +1,4 @@
-"""The number of a row in a path."""
+"""Convert a row's number in a path."""
 
 from django.urls.converters import IntConverter
 

@@ -1,4 +1,4 @@
-"""The web's server: uvicorn, with an end to requests that are begun and never finished, and a limit of connections.
+"""Run uvicorn with an end to requests that are begun and never finished, and a limit of connections.
 
     python -m webapp.server --host 127.0.0.1 --port 8000
 

@@ -1,4 +1,4 @@
-"""What is told of turns and sessions, for the schema."""
+"""Define the schema of what the API tells of turns and sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signing in with a password, and out: a brake on guessing, a bound on hashing, and a line in the log for each.
+"""Sign in with a password, and out: a brake on guessing, a bound on hashing, a log line for each.
 
 Wrong passwords are counted by name and address together, and more slowly by name and by address alone, since a guesser
 may have many of either. A browser that has signed in as a person before carries a signed cookie: it has a count of its

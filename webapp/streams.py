@@ -1,4 +1,4 @@
-"""Rows that leave in parts, fewer in memory than there are.
+"""Stream rows in parts, fewer in memory than there are.
 
 A response that streams may fetch each of its parts in another of the kept threads (`core.threads`), which have a
 connection each. So nothing is left open between two parts, as an iterator's cursor would be: each asks by keys.

@@ -1,4 +1,4 @@
-"""Tasks of the whole: the sweep."""
+"""Run the sweep as a Celery task."""
 
 from celery import shared_task
 

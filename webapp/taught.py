@@ -1,4 +1,4 @@
-"""What a person taught beside a reply, in their own words: shown under it, put in other words, taken back."""
+"""Show what a person taught beside a reply, reword it, take it back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request through the real door, as a client would send it, from this process to itself."""
+"""Send a test request through the API, as a client would."""
 
 from __future__ import annotations
 

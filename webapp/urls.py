@@ -1,4 +1,4 @@
-"""Where each path leads."""
+"""Route paths and WebSockets."""
 
 from django.urls import include, path, re_path
 

@@ -82,7 +82,7 @@ async def test_a_recipe_is_tried_in_its_place_and_given_to_a_line(open_tab, run)
     own = tab.locator(f"#line-{line.name}")  # the shared line can be given one as well
     await own.get_by_role("combobox", name="Preset").select_option("binary")
     await own.get_by_label("What differs from it").fill('{"updates": 3}')
-    await own.get_by_role("button", name="Learn by this").click()
+    await own.get_by_role("button", name="Save").click()
     await expect(tab.locator(".note.good")).to_contain_text("learns by binary with updates 3")
     assert (await sync_to_async(line_recipes.recipe_of)(line.name)).updates == 3
     await tab.get_by_role("button", name="Undo").click()

@@ -105,7 +105,7 @@ def test_a_persons_own_word_outranks_what_was_read_out_of_what_followed(page, ra
     rated(base)
     shown = html(page.get("/helped/"))
     assert "3 rated, 2 of them by a person’s own word" in shown
-    assert "1 of 3 with the base. Nothing that was learned was rated yet" in shown
+    assert "1 of 3 with the base. No trained version has been rated yet" in shown
 
 
 def test_only_the_first_main_line_reply_of_a_conversation_counts(page, rated, base, talker):
@@ -353,7 +353,7 @@ def test_somebody_new_is_told_what_to_do(page):
     assert "Nothing to compare yet</h2>" in shown
     assert "There are no replies on the record yet." in shown
     assert '<a href="/">Begin a chat</a>' in shown
-    assert "The base answers you at the moment, with nothing that was learned. Nothing has been learned yet" in shown
+    assert "The original model answers you at the moment. Nothing has been learned yet" in shown
     assert "Too few to draw" in shown
 
 

@@ -64,7 +64,7 @@ def test_words_are_shown_as_words(own, ask):
 def test_not_any_more_and_back(own, ask, talker):
     hint, other = ask("Keep it short."), ask("Use fewer words.")
     page = text_of(own.post(reverse("preferences:forgo"), {"hint": [hint.pk, other.pk]}, follow=True))
-    assert "Not any more: 2 replies will not teach it. Below you can undo that." in page
+    assert "Stopped: 2 replies will not teach it. Below you can undo that." in page
     assert set(Hint.objects.values_list("status", "decided_by")) == {("rejected", talker.pk)}
     ruling = Ruling.objects.first()
     page = text_of(own.post(reverse("preferences:undo", args=[ruling.pk]), follow=True))

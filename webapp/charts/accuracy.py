@@ -1,4 +1,4 @@
-"""What was measured of a judge: accuracy over time, how far its confidence holds, and precision against coverage."""
+"""Chart a judge's accuracy over time, the reliability of its confidence, and precision against coverage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""First replies over time: the running share that was received well, and where checkpoints went live."""
+"""Chart first replies over time: the running share that was received well, and where checkpoints went live."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small curves: one metric over the updates of a run and of those that it came from."""
+"""Chart one metric over the updates of a run and of its ancestors."""
 
 from __future__ import annotations
 

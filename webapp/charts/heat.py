@@ -1,4 +1,4 @@
-"""What a hint would do to a reply, token by token."""
+"""Chart what a hint would change in a reply, token by token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shares with their intervals under one another: a trial's two arms, checkpoints, blind choices."""
+"""Chart shares with their intervals: a trial's two arms, checkpoints, blind choices."""
 
 from __future__ import annotations
 

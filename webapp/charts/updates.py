@@ -1,4 +1,4 @@
-"""A run's figures over its updates: each chart says how it is read, and has its numbers beside."""
+"""Chart a run's figures over its updates: each chart says how it is read, and has its numbers beside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person does with a checkpoint: approve, hold, release, reject, roll back. Find, call, show."""
+"""Approve, hold, release, reject or roll back a checkpoint from its page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log of what was decided about hints and rewards, by whom, when and why: to read, to narrow, to take away."""
+"""Show the audit log of hints and rewards: who decided what, when and why; filter it, download it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole loop on one page: what moves, what waits, and because of what. Read from the rows, thought out pure."""
+"""Show the whole loop on one page: what moves, what waits, and why. Reading rows and thinking are apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines that learned what was taken back since: which, what one click would do, how far it is, what came of it."""
+"""Show lines that learned what was taken back since, and retrain them without it."""
 
 from __future__ import annotations
 

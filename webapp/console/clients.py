@@ -1,4 +1,4 @@
-"""How requests are sorted, turn by turn: which rule said so, what other rules would say, and a person's last word."""
+"""Show how requests are sorted into main and side turns, by which rule, and let a person overrule it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two checkpoints side by side: ask, choose without knowing which is which, then see."""
+"""Compare two checkpoints blind: ask both, choose without knowing which is which, then reveal."""
 
 from __future__ import annotations
 

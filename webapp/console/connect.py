@@ -1,4 +1,4 @@
-"""Connecting a client: a key, what to paste, a test, and a light that says whether what comes can teach."""
+"""Connect a client: a key, what to paste, a test, and a light that says whether what comes can teach."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages that move by themselves: the board, and a run while it learns."""
+"""Push changes to pages that are open: the board, and a run while it learns."""
 
 from __future__ import annotations
 

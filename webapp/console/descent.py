@@ -1,4 +1,4 @@
-"""What weights learned: in numbers, and sample by sample, each with its turn, its verdict and its votes."""
+"""Read what weights learned: in numbers, and sample by sample, each with its turn, its verdict and its votes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two replies side by side: which words only one of them has."""
+"""Mark which words only one of two replies has."""
 
 from __future__ import annotations
 

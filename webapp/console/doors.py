@@ -1,4 +1,4 @@
-"""Who gets in, and how views begin and end: what all pages of the console share."""
+"""Let operators in, and begin and end views: what all pages of the console share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engines: how each is, what it holds, what went wrong last, and a repair at once."""
+"""Show the engines: health, loaded adapters, the last failure, and a repair at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An exam on the checkpoint's page: what changed in words, corrected questions asked again, and what it was made of."""
+"""Show an exam on the checkpoint's page: what changed, corrected questions asked again, and how it was decided."""
 
 from __future__ import annotations
 

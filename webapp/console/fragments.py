@@ -1,4 +1,4 @@
-"""The board in parts that can be sent one by one: the page holds them all, the socket sends those that changed."""
+"""Render the board in parts: the page holds them all, the socket sends those that changed."""
 
 from __future__ import annotations
 

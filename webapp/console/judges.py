@@ -1,4 +1,4 @@
-"""Who judges, how well, at what cost, and by which rules and words."""
+"""Show the judges: how well each does, at what cost, and by which rules and prompts."""
 
 from __future__ import annotations
 

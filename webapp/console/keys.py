@@ -1,4 +1,4 @@
-"""Keys on pages: whose they are, what they open, how long. A person sees and makes only their own; staff see all."""
+"""Show and make API keys: a person sees and makes their own, staff see all."""
 
 from __future__ import annotations
 

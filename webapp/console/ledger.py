@@ -1,4 +1,4 @@
-"""Every turn became a sample, or says why not: counted, narrowed, and each reason's turns to read."""
+"""Show why each turn became a sample or did not: counts, filters, and each reason's turns."""
 
 from __future__ import annotations
 

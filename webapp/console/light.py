@@ -1,4 +1,4 @@
-"""How connecting goes: whether what comes through a key can teach, and if not, why. In words."""
+"""Diagnose a connection: whether what comes through a key can teach, and if not, why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of checkpoints: whose model there is beside the shared one, who talks to it, what it learns by. For staff."""
+"""Show and change lines of checkpoints: whose model there is beside the shared one, its people, its recipe."""
 
 from __future__ import annotations
 

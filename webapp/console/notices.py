@@ -1,4 +1,4 @@
-"""What happened without an operator, to be read: on every page of the console, and all of it here."""
+"""Show notices of what happened without an operator: a banner on every page, and the list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a checkpoint's page shows beside its facts: one panel a file of this folder, each with a template of its own."""
+"""Collect the panels of a checkpoint's page: one a file of this folder, each with a template of its own."""
 
 from __future__ import annotations
 

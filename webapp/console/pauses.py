@@ -1,4 +1,4 @@
-"""A person holds learning back, and lets it go on: find, call, show."""
+"""Pause and resume training."""
 
 from __future__ import annotations
 

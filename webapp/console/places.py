@@ -1,4 +1,4 @@
-"""Where one can go in the console: its pages in three groups, and which of them is open."""
+"""List the console's pages in three groups, and which of them is open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A line's policy: who must say yes there, what is decided without a person, in words before it holds."""
+"""Show and change a line's policy: who approves there, and what is decided without a person."""
 
 from __future__ import annotations
 

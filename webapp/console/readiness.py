@@ -1,4 +1,4 @@
-"""How a checkpoint stands between the gate and the swap, as its page tells it."""
+"""Read how a checkpoint stands between the gate and the swap, as its page tells it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recipes for people: what learning uses and where that comes from, what each knob is for, what one would take."""
+"""Show and change recipes: where a recipe comes from, what each knob is for, what a pasted one comes to."""
 
 from __future__ import annotations
 

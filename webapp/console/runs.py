@@ -1,4 +1,4 @@
-"""Every run, and one of them: how far it is while it learns, how it went afterwards, what it learned from and by."""
+"""Show every run, and one of them: its progress, its curves, its samples and its recipe."""
 
 from __future__ import annotations
 

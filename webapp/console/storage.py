@@ -1,4 +1,4 @@
-"""What checkpoints take of the disk, what stays and why, and what goes next."""
+"""Show what checkpoints take of the disk, what stays and why, and what is deleted next."""
 
 from __future__ import annotations
 

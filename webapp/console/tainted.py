@@ -1,4 +1,4 @@
-"""Weights that hold what was taken back, and what was made to replace them, as the console shows them."""
+"""Show tainted weights, which hold what was taken back, and the cleaning that replaces them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A checkpoint's trial: started, and ended. Find, call, show."""
+"""Start and end a checkpoint's trial."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a checkpoint's page shows of its trials, and of the guard."""
+"""Show a checkpoint's trials, and its guard."""
 
 from __future__ import annotations
 

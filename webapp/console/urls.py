@@ -1,4 +1,4 @@
-"""The operator's pages."""
+"""Route the console's pages."""
 
 from django.urls import path
 

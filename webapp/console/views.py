@@ -1,4 +1,4 @@
-"""The operator's pages: find, call, show. For staff only."""
+"""Show the board, checkpoints and turns to operators."""
 
 from __future__ import annotations
 

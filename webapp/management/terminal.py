@@ -1,4 +1,4 @@
-"""What commands write: text of users, clients and tools with marks for what a terminal obeys, JSON with escapes."""
+"""Write to terminals and scripts: marks for what a terminal obeys, JSON with escapes."""
 
 from __future__ import annotations
 

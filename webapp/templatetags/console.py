@@ -1,4 +1,4 @@
-"""How the console says things."""
+"""Format what the console's templates show, and find what stands on each of its pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the review desk says things."""
+"""Format what the review desk shows."""
 
 from __future__ import annotations
 

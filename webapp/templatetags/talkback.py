@@ -1,4 +1,4 @@
-"""What every page says in the same words: how far a turn has come, what was said of it, who answers now."""
+"""Find and format what every page shows of a turn: its journey, its feedback, who answers now."""
 
 from __future__ import annotations
 

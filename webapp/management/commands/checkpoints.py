@@ -1,4 +1,4 @@
-"""The console's decisions, for scripts."""
+"""List and decide on checkpoints from a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to paste into a client, for scripts: the twin of the page /connect/."""
+"""Print what to paste into a client: the twin of the page /connect/."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engines, for a terminal."""
+"""Print how the engines are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate's exam once more, of any checkpoint, without moving it."""
+"""Examine any checkpoint again, without moving it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys from a terminal: which there are, and the end of one."""
+"""List API keys, and revoke one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The "learn now" button, for scripts."""
+"""Start a run now, as the button "learn now" does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A person's pause: no run begins while it lasts. And why learning waits, if it does."""
+"""Pause and resume training, and say why it waits."""
 
 from __future__ import annotations
 

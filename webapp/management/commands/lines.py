@@ -1,4 +1,4 @@
-"""Lines of checkpoints from a terminal: how each stands, and many made at once. The page /console/lines/ makes one."""
+"""List lines of checkpoints, and make many at once. The page /console/lines/ makes one."""
 
 from __future__ import annotations
 

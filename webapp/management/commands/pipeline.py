@@ -1,4 +1,4 @@
-"""The board, for a terminal or a script."""
+"""Print the board."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learning receipts: what weights were made of and who let them through, signed, for any person to check."""
+"""Write and check learning receipts: what weights were made of and who approved them, signed."""
 
 from __future__ import annotations
 

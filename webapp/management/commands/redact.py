@@ -1,4 +1,4 @@
-"""`manage.py redact FILE`: a text as it would be learned from. Nothing is stored."""
+"""Print a text as it would be learned from: `manage.py redact FILE`. Nothing is stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base's answers to what runs rehearse, now instead of whenever no person waits for anything."""
+"""Make the base's answers that runs rehearse, now instead of when no person waits."""
 
 from __future__ import annotations
 

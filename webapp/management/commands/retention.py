@@ -1,4 +1,4 @@
-"""Which weights are kept on this disk and why; lets go of what nothing holds, unless it is a dry run."""
+"""List which weights are kept on this disk and why, and delete those that nothing holds, unless it is a dry run."""
 
 from __future__ import annotations
 

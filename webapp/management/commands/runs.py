@@ -1,4 +1,4 @@
-"""Runs, for scripts and for other tools."""
+"""List runs and print their figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trials, for scripts."""
+"""Start, show and end trials."""
 
 from __future__ import annotations
 
