@@ -262,7 +262,7 @@ def candidates(hint: Hint, search: str) -> Parts:
     or, if the reviewer searches, those with these words. Only the same person's: what one asks for is not the
     other's."""
     chosen = mergeable(hint, search)
-    twins = [other for other in chosen if likeness.alike(hint.text, other.text)] if not search else []
+    twins = [other for other in chosen if likeness.of_a_kind(hint.text, other.text)] if not search else []
     if not search:
         shared = {other.pk: fuzz.token_set_ratio(hint.text, other.text) for other in chosen}
         chosen = sorted(chosen, key=lambda other: (other not in twins, -shared[other.pk]))
