@@ -132,7 +132,7 @@ async def talk(stream: int, streams: int, user: Any, engine: Any, seen: Seen, ov
     """One person who never stops asking."""
     from asgiref.sync import sync_to_async
 
-    from chat import replies, turns
+    from chat import replies
     from chat.models import Session
     from gpu_workers.types import Sampling
 
@@ -144,7 +144,7 @@ async def talk(stream: int, streams: int, user: Any, engine: Any, seen: Seen, ov
         session = await Session.objects.acreate(user=user)
         last: float | None = None
         try:
-            turn = await sync_to_async(turns.open_turn)(session, said, sampling=sampling)
+            turn = await sync_to_async(open_turn)(session, said, sampling)
             async with aclosing(replies.reply(turn, engine)) as deltas:
                 async for delta in deltas:
                     if delta.ids:
@@ -163,17 +163,28 @@ async def talk(stream: int, streams: int, user: Any, engine: Any, seen: Seen, ov
             seen.warm.set()
 
 
+def open_turn(session: Any, messages: list[dict[str, Any]], sampling: Any) -> Any:
+    """The turn that a page opens in this session; the checkpoint that is live now answers it."""
+    from chat import asking
+    from chat.requests import Ask, PageSession
+    from training.models import Checkpoint
+
+    ask = Ask(messages, sampling, Checkpoint.for_user(session.user_id), protocol="")
+    (turn,) = asking.open_turns(PageSession(session.user, session), ask)
+    return turn
+
+
 async def first_token_s(began: float, number: int, user: Any, engine: Any) -> float:
     """Seconds since `began` until a new reply, by checkpoint `number`, shows its first token."""
     from asgiref.sync import sync_to_async
 
-    from chat import replies, turns
+    from chat import replies
     from chat.models import Session
     from gpu_workers.types import Sampling
 
     session = await Session.objects.acreate(user=user)
     said = [{"role": "user", "content": "Hello?"}]
-    turn = await sync_to_async(turns.open_turn)(session, said, sampling=Sampling(max_new_tokens=2, ignore_eos=True))
+    turn = await sync_to_async(open_turn)(session, said, Sampling(max_new_tokens=2, ignore_eos=True))
     writer = await sync_to_async(lambda: turn.checkpoint.number)()
     if writer != number:
         raise RuntimeError(f"checkpoint {writer} answers instead of {number}")
