@@ -25,13 +25,13 @@ def spelled_out(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]])
         for message in row:
             now = dict(message)
             if calls := now.pop("tool_calls", ()):
-                written = (calling.written(call) for call in calls)
+                written = (calling.write_call(call) for call in calls)
                 now["content"] = "\n".join([*filter(None, [now["content"]]), *written])
             spelled.append(now)
     if tools:
         if not spelled or spelled[0]["role"] != "system":
             spelled.insert(0, {"role": "system", "content": ""})
-        spelled[0]["content"] = "\n\n".join(filter(None, [spelled[0]["content"], calling.described(tools)]))
+        spelled[0]["content"] = "\n\n".join(filter(None, [spelled[0]["content"], calling.describe_tools(tools)]))
     return spelled
 
 

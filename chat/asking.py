@@ -29,7 +29,7 @@ def open_turns(asker: ApiKey | PageSession, ask: Ask) -> list[Turn]:
     being written, and stores.DiskFull where a reply could not be kept; nothing is stored then, no empty session either.
     """
     stores.check_room()
-    sorted_ = clients.sort(ask) if isinstance(asker, ApiKey) else UNSORTED
+    sorted_ = clients.sort_request(ask) if isinstance(asker, ApiKey) else UNSORTED
     prompt = lay_out(ask, sorted_)  # before the transaction: tokenising takes long, and others wait for its locks
     story = Story(prompt.messages, sorted_.client)
     try:
@@ -73,7 +73,7 @@ def find_made(asker: ApiKey | PageSession, ask: Ask, sorted_: Sorted, prompt: tu
     """The turns that this request made before; none where it is no retry. Raises retries.KeyReused."""
     if isinstance(asker, PageSession):
         return retries.find_sent(asker)
-    return retries.again(asker, ask, sorted_, prompt, ask.checkpoint)
+    return retries.find_retried(asker, ask, sorted_, prompt, ask.checkpoint)
 
 
 def find_place(asker: ApiKey | PageSession, ask: Ask, sorted_: Sorted, story: Story) -> Place:
@@ -82,7 +82,7 @@ def find_place(asker: ApiKey | PageSession, ask: Ask, sorted_: Sorted, story: St
         place = sessions.place_on_page(asker, story)
         turns.check_answered(place.session)
         return place
-    return sessions.placed(
+    return sessions.place_request(
         asker,
         story,
         external_id=sorted_.session,

@@ -81,7 +81,7 @@ class Beats:
 
     async def _beat(self) -> None:
         # Where no thread is kept, one of its own: the usual one may wait for a view, which waits for this to end.
-        beat = sync_to_async(noted) if threads.kept() else sync_to_async(noted_once, thread_sensitive=False)
+        beat = sync_to_async(note_beats) if threads.kept() else sync_to_async(note_beats_once, thread_sensitive=False)
         while self._writing:
             await asyncio.sleep(min(writing.every_s for writing in self._writing.values()))
             everyone = list(self._writing.values())
@@ -104,7 +104,7 @@ class Beats:
                         one.rouse()
 
 
-def noted(said: dict[UUID, str | None]) -> set[UUID]:
+def note_beats(said: dict[UUID, str | None]) -> set[UUID]:
     """Say that these replies are being written, and keep their text where it has grown. Those still wanted.
 
     These are turns of many sessions, and none of the sessions is locked: a row that another process has locked is left
@@ -124,9 +124,9 @@ def noted(said: dict[UUID, str | None]) -> set[UUID]:
     return free | (set(rows.filter(pk__in=held).values_list("pk", flat=True)) if held else set())
 
 
-def noted_once(said: dict[UUID, str | None]) -> set[UUID]:
-    """`noted`, in a thread that keeps no connection."""
+def note_beats_once(said: dict[UUID, str | None]) -> set[UUID]:
+    """`note_beats`, in a thread that keeps no connection."""
     try:
-        return noted(said)
+        return note_beats(said)
     finally:
         close_old_connections()

@@ -57,7 +57,7 @@ def style_of(template: str) -> str:
     return next((style for style, signs in SIGNS if all(sign in template for sign in signs)), "")
 
 
-def described(tools: Sequence[Mapping[str, Any]]) -> str:
+def describe_tools(tools: Sequence[Mapping[str, Any]]) -> str:
     """What a system message says of the tools where the template has no place for them: Qwen's words."""
     signatures = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
     return (
@@ -70,14 +70,14 @@ def described(tools: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def written(call: Mapping[str, Any]) -> str:
+def write_call(call: Mapping[str, Any]) -> str:
     """An earlier call as it stands in a conversation where the template has no place for it."""
     function = call["function"]
     held = json.dumps({"name": function["name"], "arguments": function["arguments"]}, ensure_ascii=False)
     return f"<tool_call>\n{held}\n</tool_call>"
 
 
-def unthought(opening: str) -> str:
+def end_thinking(opening: str) -> str:
     """What ends the thinking that a template's `opening` of the reply began; a grammar has no place for thoughts."""
     return f"\n{UNTHINK}\n\n" if opening.rfind(THINK) > opening.rfind(UNTHINK) else ""
 
@@ -131,7 +131,7 @@ def form(style: str, opening: str, tools: Sequence[dict[str, Any]], asked: Mappi
         opened, schema = forced(style, shown, choice, opening)
         return Form(shown, style, opening, opened, schema)
     if asked.get("schema") is not None and not shown:
-        return Form(shown, style, opening, unthought(opening), schemas.compile_schema(asked["schema"]).text())
+        return Form(shown, style, opening, end_thinking(opening), schemas.compile_schema(asked["schema"]).text())
     closer = STYLES[style].closer if shown and asked.get("parallel_tool_calls") is False else ""
     return Form(shown, style, opening, stop=(closer,) if closer else ())
 
@@ -166,7 +166,7 @@ def forced(style: str, tools: Sequence[Mapping[str, Any]], choice: str, opening:
     if kind.is_listed:
         schema = {"type": "array", "items": schema, "minItems": 1, "maxItems": 1}
     opened = "" if kind.is_bare else kind.opener if kind.is_listed else kind.opener + "\n"
-    return unthought(opening) + opened, schemas.CompiledSchema(schema, definitions).text()
+    return end_thinking(opening) + opened, schemas.CompiledSchema(schema, definitions).text()
 
 
 def parameters(function: Mapping[str, Any]) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class Call:
 
     def end(self) -> None:
         """Nothing more comes, and it is not whole."""
-        self._arguments.append(quoted(self._ahead) if self._is_said else self._ahead)
+        self._arguments.append(quote(self._ahead) if self._is_said else self._ahead)
 
     def can_flow(self) -> bool:
         """Let the arguments out from now on, if the name is known."""
@@ -127,7 +127,7 @@ class Call:
                     elif c == '"':
                         self._quoted = False
                     elif c < " ":
-                        c = quoted(c)  # models write a line break as it is
+                        c = quote(c)  # models write a line break as it is
                 elif c == '"':
                     self._quoted = True
                 elif c in "{[":
@@ -223,8 +223,8 @@ class Call:
         at = self._ahead.find(END_PARAMETER)
         if at < 0:
             if kind == "string":
-                end = len(self._ahead) - begun("\n" + END_PARAMETER, self._ahead)
-                end -= begun(END_PARAMETER, self._ahead[:end])
+                end = len(self._ahead) - count_begun("\n" + END_PARAMETER, self._ahead)
+                end -= count_begun(END_PARAMETER, self._ahead[:end])
                 self._say(self._ahead[:end])
                 self._ahead = self._ahead[end:]
             return ""
@@ -241,19 +241,19 @@ class Call:
         if text and not self._is_said:
             self._is_said, text = True, text.removeprefix("\n")
             self._arguments.append('"')
-        self._arguments.append(quoted(text))
+        self._arguments.append(quote(text))
 
 
-def begun(tag: str, text: str) -> int:
+def count_begun(tag: str, text: str) -> int:
     """How many characters at the end of `text` may be the beginning of `tag`.
 
-    >>> begun("</think>", "so it is.</th"), begun("</think>", "so it is.")
+    >>> count_begun("</think>", "so it is.</th"), count_begun("</think>", "so it is.")
     (4, 0)
     """
     return next((n for n in range(min(len(tag) - 1, len(text)), 0, -1) if text.endswith(tag[:n])), 0)
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """`text` as it stands within the quotes of a JSON string."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
 

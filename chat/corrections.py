@@ -41,8 +41,8 @@ def resort(turn: Turn, line: str, *, by: User) -> Turn:
 def to_main(turn: Turn) -> None:
     """Find what it continues and what continues it, among the turns of its session."""
     story = Story(turn.messages, turn.client)
-    place = sessions.within(turn.session, story, by_name=False, apart_from=turn.pk)
-    chain = stories.chain([*turn.messages, sessions.replied(turn)], turn.client) if turn.is_whole else ""
+    place = sessions.place_within(turn.session, story, by_name=False, apart_from=turn.pk)
+    chain = stories.chain([*turn.messages, sessions.message_of(turn)], turn.client) if turn.is_whole else ""
     Turn.objects.filter(pk=turn.pk).update(chain=chain, request_chain=story.chain, follows=place.follows)
     if place.follows is not None and (said := story.said_after(place.length)):
         turns.observe(place.follows, said)
@@ -64,9 +64,9 @@ def to_side(turn: Turn) -> None:
     if before is None:
         return
     before = turns.locked(before)
-    if before.next_state != said_to(turn, before):
+    if before.next_state != next_state_of(turn, before):
         return  # another turn's words are its next state
-    next_state = next((said for sibling in followers(before) if (said := said_to(sibling, before))), [])
+    next_state = next((said for sibling in followers(before) if (said := next_state_of(sibling, before))), [])
     Turn.objects.filter(pk=before.pk).update(next_state=next_state)
     judge_again(before)
 
@@ -75,7 +75,7 @@ def followers(turn: Turn) -> list[Turn]:
     return list(turn.followers.filter(line=Turn.Line.MAIN).order_by("position"))
 
 
-def said_to(turn: Turn, before: Turn) -> list[dict[str, object]]:
+def next_state_of(turn: Turn, before: Turn) -> list[dict[str, object]]:
     """What this turn's request said after the reply `before`."""
     story = Story(turn.messages, turn.client)
     return [dict(message) for message in story.said_after(story.histories.get(before.chain, story.end))]

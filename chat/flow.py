@@ -58,7 +58,7 @@ class Flow:
             if self._room is not None and not self._room.done():
                 self._room.set_result(None)
             self._spoke = self._loop.time()
-            return joined(come)
+            return join_deltas(come)
         if self._failure is not None:
             raise self._failure
         if self._over:
@@ -96,10 +96,10 @@ class Flow:
         self._timer = self._loop.call_later(self._silence_s - silent_s, self._look)
 
 
-def joined(deltas: Sequence[Delta]) -> Delta:
+def join_deltas(deltas: Sequence[Delta]) -> Delta:
     """Pieces that follow each other as one.
 
-    >>> both = joined([Delta("a", (1,), (-1.0,)), Delta("b", (2,), (-2.0,), "stop")])
+    >>> both = join_deltas([Delta("a", (1,), (-1.0,)), Delta("b", (2,), (-2.0,), "stop")])
     >>> both.text, both.ids, both.logprobs, both.finish_reason
     ('ab', (1, 2), (-1.0, -2.0), 'stop')
     """

@@ -11,7 +11,7 @@ LONGEST = 20_000
 """Characters of one message; more than the small model's window, so the window's own sentence comes first."""
 
 
-def seen(name: str) -> None:
+def check_name(name: str) -> None:
     """For the names of chats and keys: each character of one is seen. Raises ValidationError."""
     if fault := name_fault(name):
         raise ValidationError(fault)
@@ -45,7 +45,7 @@ class TitleForm(forms.Form):
 
     title = forms.CharField(
         max_length=120,
-        validators=[seen],
+        validators=[check_name],
         error_messages={
             "required": "A chat needs a name.",
             "max_length": "A chat’s name has at most %(limit_value)d characters.",

@@ -61,7 +61,7 @@ def check_rate(key: ApiKey) -> None:
     limit = key.requests_per_minute
     if limit is None:
         return
-    left, wait_s = taken(f"talkback:rate:{key.digest[:32]}", limit)
+    left, wait_s = take_from_bucket(f"talkback:rate:{key.digest[:32]}", limit)
     if left < 0:
         raise RateLimited(
             f"This API key may send {limit} requests a minute, and has: try again in {math.ceil(wait_s)} s.",
@@ -81,7 +81,7 @@ def check_spending(key: ApiKey) -> None:
     if limit is None:
         return
     now = timezone.now()
-    if spent(key, now) >= limit:
+    if tokens_spent(key, now) >= limit:
         midnight = datetime.combine(now.date() + timedelta(days=1), datetime.min.time(), now.tzinfo)
         wait_s = (midnight - now).total_seconds()
         raise RateLimited(
@@ -93,7 +93,7 @@ def check_spending(key: ApiKey) -> None:
         )
 
 
-def spent(key: ApiKey, at: datetime) -> int:
+def tokens_spent(key: ApiKey, at: datetime) -> int:
     """The tokens spent with this key on the day of `at`. They are counted only while the key has a limit."""
     return next(iter(Spending.objects.filter(key=key, day=at.date()).values_list("tokens", flat=True)), 0)
 
@@ -118,7 +118,7 @@ METERED: Prepared[ApiKey] = Prepared(
 _away_until = -math.inf
 
 
-def taken(bucket: str, limit: int) -> tuple[int, float]:
+def take_from_bucket(bucket: str, limit: int) -> tuple[int, float]:
     """What TAKE says, in one call; as if nothing had been taken while Redis is away, which is logged once."""
     global _away_until
     was_away = _away_until > -math.inf

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.common.utils import unescapeAll
 from markdown_it.token import Token
 
-from chat.sources import Places, places, worded
+from chat.sources import Places, places, word_tokens
 
 parser = MarkdownIt("commonmark", {"html": False, "breaks": True, "linkify": False}).enable(["table", "strikethrough"])
 
@@ -32,7 +32,7 @@ MARKS = {1: ("good", "Marked as good"), -1: ("bad", "Marked as bad")}
 
 def render(text: str) -> SafeString:
     """HTML of a reply. Raw HTML in it shows as text; images, scripts and styles never come through."""
-    return cleaned(parser.render(text))
+    return sanitise(parser.render(text))
 
 
 @lru_cache(maxsize=512)
@@ -42,12 +42,12 @@ def render_marked(text: str, spans: tuple[tuple[int, int, int], ...] = ()) -> Sa
     has no such element: a selection ends beside it.
     """
     tokens = parser.parse(text)
-    for token, at in zip(worded(tokens), places(text, tokens, parser), strict=True):
+    for token, at in zip(word_tokens(tokens), places(text, tokens, parser), strict=True):
         token.meta = {"at": at}
     signs = [0] * len(text)
     for start, end, sign in spans:
         signs[start:end] = [sign] * (min(end, len(text)) - start)
-    return cleaned(placing.renderer.render(tokens, placing.options, {"signs": signs}), WORDS)
+    return sanitise(placing.renderer.render(tokens, placing.options, {"signs": signs}), WORDS)
 
 
 def pieces(content: str, at: Places, signs: Sequence[int]) -> str:
@@ -86,20 +86,20 @@ def last_known(at: Places) -> list[int | None]:
     return found
 
 
-def shown(text: str, start: int, end: int) -> str:
+def shown_text(text: str, start: int, end: int) -> str:
     """The characters that `render_marked` shows of `start` to `end`, one behind the other.
 
-    >>> shown("It is **very** nice", 3, 14)
+    >>> shown_text("It is **very** nice", 3, 14)
     'is very'
     """
     found: list[str] = []
     tokens = parser.parse(text)
-    for token, at in zip(worded(tokens), places(text, tokens, parser), strict=True):
+    for token, at in zip(word_tokens(tokens), places(text, tokens, parser), strict=True):
         found += [c for c, place in zip(token.content, at, strict=True) if place is not None and start <= place < end]
     return "".join(found)
 
 
-def cleaned(html: str, more: dict[str, set[str]] | None = None) -> SafeString:
+def sanitise(html: str, more: dict[str, set[str]] | None = None) -> SafeString:
     # Clean by construction (html off), and cleaned once more: a parser's slip must not become a script.
     more = more or {}
     return mark_safe(  # noqa: S308

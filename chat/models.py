@@ -49,13 +49,13 @@ class ApiKeyManager(models.Manager.from_queryset(ApiKeyQuerySet)):  # type: igno
         terms.setdefault("learns", Consent.by_default(user))
         return self.create(user=user, name=name, prefix=secret[:8], digest=digest(secret), **terms), secret
 
-    def made_as(self, secret: str) -> ApiKey | None:
+    def find_by_secret(self, secret: str) -> ApiKey | None:
         """The key with this secret, open or not."""
         return KEYS.first(digest(secret))
 
-    def holder(self, secret: str) -> ApiKey | None:
+    def find_open(self, secret: str) -> ApiKey | None:
         """The key that this secret opens: none once it was revoked or has expired."""
-        key = self.made_as(secret)
+        key = self.find_by_secret(secret)
         return None if key is None or key.why_closed else key
 
 

@@ -31,7 +31,7 @@ class OffsetsLost(TalkbackError):
     code, status = "offsets_lost", 422
 
 
-def of(turn: Turn, renderer: Renderer) -> list[tuple[int, int]]:
+def token_ranges(turn: Turn, renderer: Renderer) -> list[tuple[int, int]]:
     """For each response id the half-open range of the characters of `turn.text` that it wrote, whole or in part.
 
     Tokens that write one character together all have it in their range. Raises OffsetsLost where decoding and
@@ -40,7 +40,7 @@ def of(turn: Turn, renderer: Renderer) -> list[tuple[int, int]]:
     decode = partial(renderer.decode, controls=not turn.sampling.get("skip_special_tokens", True))
     for without_last in (False, True):  # a stop token has a text too, where control tokens are a part of it
         ids = turn.response_ids[:-1] if without_last else turn.response_ids
-        written, ranges = spread(ids, decode)
+        written, ranges = decode_ranges(ids, decode)
         words, places = read(turn, written)
         if words == turn.text and places is not None:
             spans = [narrowed(places, start, end) for start, end in ranges]
@@ -48,7 +48,7 @@ def of(turn: Turn, renderer: Renderer) -> list[tuple[int, int]]:
     raise OffsetsLost("The tokens of this reply, decoded anew, do not give its words.")
 
 
-def spread(ids: Sequence[int], decode: Decode) -> tuple[str, list[tuple[int, int]]]:
+def decode_ranges(ids: Sequence[int], decode: Decode) -> tuple[str, list[tuple[int, int]]]:
     """The text of these ids, and the range of its characters that each of them wrote, whole or in part.
 
     Decoding begins a few tokens back, because the text of a token depends on its neighbours; tokens after which the

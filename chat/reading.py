@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Literal
 
 from chat.calling import FUNCTION, STYLES, THINK, UNTHINK, USUAL, Style, kinds
-from chat.calls import HEAD, Call, begun
+from chat.calls import HEAD, Call, count_begun
 
 LONG = 256
 """Characters of a call that are held back, so that one which comes to nothing can still be returned as the text it
@@ -230,7 +230,7 @@ class Reader:
         if at >= 0:
             text, self._held = self._held[:at], self._held[at + len(tag) :]
             return text, True
-        end = len(self._held) - (0 if is_last else begun(tag, self._held))
+        end = len(self._held) - (0 if is_last else count_begun(tag, self._held))
         text, self._held = self._held[:end], self._held[end:]
         return text, False
 

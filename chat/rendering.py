@@ -20,7 +20,7 @@ from tokenizers import Tokenizer
 
 from chat import calling
 from chat.arrangements import ARRANGEMENTS, Message, holds, orders, spelled_out
-from chat.template import ModelUnreadable, compiled, read, template_of
+from chat.template import ModelUnreadable, compile_template, read, template_of
 from chat.tokens import Tokens, pieces, spelling
 from core.errors import TalkbackError
 from gpu_workers.types import DEEPEST, storable
@@ -74,7 +74,7 @@ class Renderer:
         self._control_ids = {token["id"] for token in added}
         self._specials = spelling(token["content"] for token in added if token.get("special"))
         source = template_of(folder, options)
-        self._template = compiled(source)
+        self._template = compile_template(source)
         self._special_names = {
             name: value["content"] if isinstance(value, dict) else value
             for name in SPECIAL_NAMES
@@ -118,8 +118,8 @@ class Renderer:
         too long this takes no longer than for what is twice too long.
         """
         if most is not None:
-            self._hold(least(messages, self._longest_token), most)
-        mark = unused(messages, tools)
+            self._hold(count_least(messages, self._longest_token), most)
+        mark = pick_unused(messages, tools)
         try:
             shielded = [self._shield(message, mark) for message in messages]
             tools = [self._shielded(tool, self._controls, mark) for tool in tools] if tools else None
@@ -147,7 +147,7 @@ class Renderer:
         messages: what the template wants before it and has not written yet, the words, and the end of a reply, where
         the template has one. Raises MessagesRefused.
         """
-        mark = unused(messages, tools, reply)
+        mark = pick_unused(messages, tools, reply)
         shielded = [self._shield(message, mark) for message in messages]
         tools = [self._shielded(tool, self._controls, mark) for tool in tools] if tools else None
         if not self.takes_tools:
@@ -158,7 +158,7 @@ class Renderer:
         before, found, after = whole.rpartition(mark)
         if not found:
             raise MessagesRefused("The model's chat template leaves out what a reply says.")
-        opened = before[len(prompt) :] if before.startswith(prompt) else calling.unthought(self.opening)
+        opened = before[len(prompt) :] if before.startswith(prompt) else calling.end_thinking(self.opening)
         ends = self._controls.match(after, len(after) - len(after.lstrip())) if self._controls else None
         words = self._shielded(reply.strip(), self._controls, mark)
         return self._ids(opened + words + (after[: ends.end()] if ends else ""), mark)
@@ -219,7 +219,7 @@ class Renderer:
 
     def encode(self, text: str) -> list[int]:
         """Token ids of plain text: what spells a control token stays text."""
-        mark = unused(text)
+        mark = pick_unused(text)
         return self._ids(self._shielded(text, self._controls, mark), mark)
 
     def decode(self, ids: Sequence[int], *, controls: bool = False) -> str:
@@ -247,7 +247,7 @@ class Renderer:
         shielded: dict[str, Any] = {key: self._shielded(value, pattern, mark) for key, value in given.items()}
         shielded["content"] = shielded.get("content") or ""
         if message.get("tool_calls"):  # some templates look whether the key is there
-            calls = [structured(call) for call in message["tool_calls"]]
+            calls = [parse_call(call) for call in message["tool_calls"]]
             shielded["tool_calls"] = self._shielded(calls, self._controls, mark)
         if message["role"] == "developer" and not self.knows_developer:
             shielded["role"] = "system"
@@ -264,7 +264,7 @@ class Renderer:
         return value
 
 
-def structured(call: Any) -> dict[str, Any]:
+def parse_call(call: Any) -> dict[str, Any]:
     """A tool call of a client with its arguments as an object: that is what templates want. Raises MessagesRefused."""
     function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
@@ -272,7 +272,7 @@ def structured(call: Any) -> dict[str, Any]:
     arguments = function.get("arguments") or {}
     if isinstance(arguments, str):
         try:
-            arguments = sound(json.loads(arguments))
+            arguments = make_storable(json.loads(arguments))
         except (ValueError, RecursionError):
             arguments = {"arguments": arguments}  # cut short, or too deep for a template: nothing of it is lost
     if not isinstance(arguments, Mapping):
@@ -284,7 +284,7 @@ def structured(call: Any) -> dict[str, Any]:
     }
 
 
-def sound(value: Any, depth: int = 0) -> Any:
+def make_storable(value: Any, depth: int = 0) -> Any:
     """A JSON value with every text in it storable: an escape may spell what no text of a client holds. Raises
     ValueError for nesting beyond DEEPEST."""
     if depth > DEEPEST:
@@ -292,13 +292,13 @@ def sound(value: Any, depth: int = 0) -> Any:
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, dict):
-        return {storable(key): sound(inner, depth + 1) for key, inner in value.items()}
+        return {storable(key): make_storable(inner, depth + 1) for key, inner in value.items()}
     if isinstance(value, list):
-        return [sound(inner, depth + 1) for inner in value]
+        return [make_storable(inner, depth + 1) for inner in value]
     return value
 
 
-def least(messages: Sequence[Message], longest: int) -> int:
+def count_least(messages: Sequence[Message], longest: int) -> int:
     """Tokens that these messages take at least, where one stands for `longest` characters at most. Blanks around a
     message and thoughts of an earlier reply do not count: templates leave them out."""
     told = (message.get("content") or "" for message in messages if message["role"] != "assistant")
@@ -317,10 +317,10 @@ def renderer(model: str) -> Renderer:
 
 
 FIRST_MARKS = "\ufdd0".encode()[:2]
-"""How the characters begin, in UTF-8, that `unused` chooses from; nearly no text holds even one of their row."""
+"""How the characters begin, in UTF-8, that `pick_unused` chooses from; nearly no text holds even one of their row."""
 
 
-def unused(*values: object) -> str:
+def pick_unused(*values: object) -> str:
     """A character that no text has a use for, and that these values do not hold. Raises MessagesRefused."""
     try:
         if FIRST_MARKS not in orjson.dumps(values):

@@ -91,7 +91,7 @@ class Course:
             ended = self._held + self._rest(ids, end)  # the text, should the next token be the one that ends it
             end += 1
             self._spell(ids, end)
-            at = found(self._held, self._sampling.stop)
+            at = find_stop(self._held, self._sampling.stop)
             if at is not None:
                 self._held, finish_reason = self._held[:at], "stop"
                 break
@@ -100,7 +100,7 @@ class Course:
                 self._held = ended
             elif finish_reason:
                 self._held += self._rest(ids, end)
-        kept = len(self._held) - (0 if finish_reason else begun(self._held, self._sampling.stop))
+        kept = len(self._held) - (0 if finish_reason else count_begun(self._held, self._sampling.stop))
         text, self._held = self._held[:kept], self._held[kept:]
         count = end - len(self._ids)
         return replace(
@@ -133,19 +133,19 @@ def is_exact(sampling: Sampling) -> bool:
     return not is_constrained and penalties == (0.0, 0.0, 1.0)
 
 
-def found(text: str, stop: Sequence[str]) -> int | None:
+def find_stop(text: str, stop: Sequence[str]) -> int | None:
     """Where the first of the stop strings in `text` begins.
 
-    >>> found("so it is. End", ["End", "is."]), found("so", ["End"])
+    >>> find_stop("so it is. End", ["End", "is."]), find_stop("so", ["End"])
     (6, None)
     """
     return min((at for string in stop if (at := text.find(string)) >= 0), default=None)
 
 
-def begun(text: str, stop: Sequence[str]) -> int:
+def count_begun(text: str, stop: Sequence[str]) -> int:
     """How many characters at the end of `text` may be the beginning of a stop string.
 
-    >>> begun("so it is. En", ["End"]), begun("so", ["End"])
+    >>> count_begun("so it is. En", ["End"]), count_begun("so", ["End"])
     (2, 0)
     """
     return max((n for string in stop for n in range(1, len(string)) if text.endswith(string[:n])), default=0)

@@ -100,7 +100,7 @@ def find_sent(page: PageSession) -> list[Turn]:
     return [turn]
 
 
-def again(key: ApiKey, ask: Ask, sorted_: Sorted, prompt: turns.Prompt, checkpoint: Checkpoint) -> list[Turn]:
+def find_retried(key: ApiKey, ask: Ask, sorted_: Sorted, prompt: turns.Prompt, checkpoint: Checkpoint) -> list[Turn]:
     """The turns that this very request made before, one a choice, if it is a retry; else none.
 
     A reply that is not whole is opened anew, on its row; one that is, or that another request is writing now, is
@@ -135,14 +135,14 @@ def again(key: ApiKey, ask: Ask, sorted_: Sorted, prompt: turns.Prompt, checkpoi
         elif writing:
             newest = writing[0]
     with transaction.atomic():  # a savepoint: rows that were locked in vain are free again, this may be no retry
-        made = taken_up(newest, digest, named=named, counted=counted)
+        made = lock_made(newest, digest, named=named, counted=counted)
         transaction.set_rollback(not made)
     for turn in made:
-        turn.repeated = not reopened(turn, prompt, trials.answering(checkpoint, key.user_id, turn.session_id))
+        turn.repeated = not reopen_reply(turn, prompt, trials.answering(checkpoint, key.user_id, turn.session_id))
     return made
 
 
-def taken_up(newest: Turn, digest: str, *, named: bool, counted: bool) -> list[Turn]:
+def lock_made(newest: Turn, digest: str, *, named: bool, counted: bool) -> list[Turn]:
     """The turns of the request that made `newest`, locked with their session; none where this is no retry of it."""
     session = sessions.locked(newest.session_id)
     first = newest.completion_id.partition(".")[0]
@@ -172,7 +172,7 @@ SAME: Prepared[Turn] = Prepared(
 """The newest turns that one request may have made."""
 
 
-def reopened(turn: Turn, prompt: turns.Prompt | None = None, checkpoint: Checkpoint | None = None) -> bool:
+def reopen_reply(turn: Turn, prompt: turns.Prompt | None = None, checkpoint: Checkpoint | None = None) -> bool:
     """Have a reply that ended before it was whole written once more, on its row. False: it is whole, or another
     process writes it already."""
     if turn.status != Turn.Status.CLOSED or turn.is_whole:
@@ -206,7 +206,7 @@ async def replay(turn: Turn) -> AsyncGenerator[ReplyDelta, None]:
             beat = monotonic() + BEAT_S
             yield ReplyDelta()
         await asyncio.sleep(LOOK_S)
-    if not held.is_whole and await taken_over(turn, held):
+    if not held.is_whole and await take_over(turn, held):
         return
     held = await row.aget()
     if held.status == Turn.Status.ANSWERING:  # a third one was quicker
@@ -214,7 +214,7 @@ async def replay(turn: Turn) -> AsyncGenerator[ReplyDelta, None]:
             yield spoken
         return
     yield ReplyDelta(
-        tuple(pieces(held)),
+        tuple(pieces_of(held)),
         tuple(held.response_ids),
         tuple(held.logprobs),
         finish_reason=held.finish_reason or "abort",
@@ -222,10 +222,10 @@ async def replay(turn: Turn) -> AsyncGenerator[ReplyDelta, None]:
     )
 
 
-async def taken_over(turn: Turn, held: Turn) -> bool:
+async def take_over(turn: Turn, held: Turn) -> bool:
     """Have the turn be this caller's to write, or to close; `held` is its row. A caller that is cancelled meanwhile
     leaves it closed."""
-    reopening = asyncio.ensure_future(sync_to_async(reopened)(held))
+    reopening = asyncio.ensure_future(sync_to_async(reopen_reply)(held))
     try:
         taken = await asyncio.shield(reopening)
     except asyncio.CancelledError:
@@ -238,7 +238,7 @@ async def taken_over(turn: Turn, held: Turn) -> bool:
     return taken
 
 
-def pieces(turn: Turn) -> list[Piece]:
+def pieces_of(turn: Turn) -> list[Piece]:
     """A stored reply as a reader would have had it: reasoning, words, calls."""
     message = turn.message or {"content": turn.text}
     said = [Piece("reasoning", message["reasoning_content"])] if message.get("reasoning_content") else []

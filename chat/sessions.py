@@ -57,11 +57,11 @@ def find(
 ) -> tuple[Session, Turn | None]:
     """The session this request belongs to, made if need be, and the turn it continues. Two keys never share one."""
     story = messages if isinstance(messages, Story) else Story(messages, client)
-    place = placed(key, story, external_id=external_id, named_by=named_by, is_main=is_main)
+    place = place_request(key, story, external_id=external_id, named_by=named_by, is_main=is_main)
     return place.session, place.follows
 
 
-def placed(
+def place_request(
     key: ApiKey, story: Story, *, external_id: str = "", named_by: str = "", is_main: bool = True, previous: str = ""
 ) -> Place:
     """Where this request belongs. `previous`, the id of the reply it continues, decides where it is known. The
@@ -74,9 +74,9 @@ def placed(
         is_next = is_main and before.line == Turn.Line.MAIN
         return Place(locked(before.session_id), before if is_next else None, covered)
     if external_id:
-        session = named(key, external_id, client=story.client, named_by=named_by)
-        return within(session, story, by_name=named_by not in SHARED) if is_main else Place(session)
-    if found := continued(story, OF_KEY, key.pk):
+        session = lock_named(key, external_id, client=story.client, named_by=named_by)
+        return place_within(session, story, by_name=named_by not in SHARED) if is_main else Place(session)
+    if found := find_continued(story, OF_KEY, key.pk):
         return Place(locked(found[0].session_id), found[0] if is_main else None, found[1])
     about = {"client": story.client, "named_by": named_by or "history", "learns": teaches(key)}
     return Place(Session.objects.create(user=key.user, key=key, **about))
@@ -90,11 +90,11 @@ def place_on_page(page: PageSession, story: Story) -> Place:
         return Place(Session.objects.create(user=page.user, learns=learns))
     session = locked(page.session.pk)
     if page.follows is None:
-        return within(session, story, by_name=False)
+        return place_within(session, story, by_name=False)
     return Place(session, page.follows, story.histories.get(page.follows.chain, story.end))
 
 
-def named(key: ApiKey, external_id: str, *, client: str, named_by: str) -> Session:
+def lock_named(key: ApiKey, external_id: str, *, client: str, named_by: str) -> Session:
     """The key's session of that name, locked; made if need be. Raises NameRefused for a new one."""
     name = kept_name(external_id)
     held = NAMED.first(key.pk, name)
@@ -126,15 +126,15 @@ def locked(pk: UUID) -> Session:
     return held
 
 
-def within(session: Session, story: Story, *, by_name: bool, apart_from: UUID | None = None) -> Place:
+def place_within(session: Session, story: Story, *, by_name: bool, apart_from: UUID | None = None) -> Place:
     """Which turn of this session the request continues: the one whose history it extends or, where the session's
     name stands for one conversation (`by_name`), the one whose last exchange it still shows."""
     among = (OF_SESSION, session.pk) if apart_from is None else (OF_OTHERS, session.pk, apart_from)
-    if found := continued(story, *among):
+    if found := find_continued(story, *among):
         return Place(session, *found)
     turns = Turn.objects.filter(session=session)
     turns = turns if apart_from is None else turns.exclude(pk=apart_from)
-    if by_name and (resumed := rewritten(turns, story)):
+    if by_name and (resumed := find_rewritten(turns, story)):
         return Place(session, *resumed, is_rewritten=True)
     return Place(session)
 
@@ -172,7 +172,7 @@ def kept_name(name: str) -> str:
     return name if len(name) <= 200 else hashlib.sha256(name.encode()).hexdigest()
 
 
-def continued(story: Story, turns: Prepared[Turn], *among: object) -> tuple[Turn, int] | None:
+def find_continued(story: Story, turns: Prepared[Turn], *among: object) -> tuple[Turn, int] | None:
     """Of these turns the one that the story continues (same history, same reply), and how much of it that is.
 
     The longest history first; then one that no request has continued yet; then the newest.
@@ -184,7 +184,7 @@ def continued(story: Story, turns: Prepared[Turn], *among: object) -> tuple[Turn
     return (best, story.histories[best.chain]) if best else None
 
 
-def rewritten(turns: QuerySet[Turn], story: Story) -> tuple[Turn, int] | None:
+def find_rewritten(turns: QuerySet[Turn], story: Story) -> tuple[Turn, int] | None:
     """Of one conversation's turns the one that a rewritten history still shows: its reply is the last reply there,
     after the same message. Of several the one with the longest common ending; where two have the same, none.
 
@@ -197,7 +197,7 @@ def rewritten(turns: QuerySet[Turn], story: Story) -> tuple[Turn, int] | None:
         newest = narrow.order_by("-position").first()
         if newest is not None and newest.chain and not newest.next_state:
             left = [said for _, said in story.kept[1 : story.end]]
-            if not story.end or left == [said for _, said in Story([replied(newest)], story.client).kept]:
+            if not story.end or left == [said for _, said in Story([message_of(newest)], story.client).kept]:
                 return newest, story.end or min(1, len(story.kept))
     if story.end < 2:
         return None
@@ -206,25 +206,25 @@ def rewritten(turns: QuerySet[Turn], story: Story) -> tuple[Turn, int] | None:
     alike = [turn.pk for turn in recent if reply.endswith(stories.surviving(story.rules, "assistant", turn.text))]
     common: list[tuple[int, Turn]] = []
     for turn in whole.filter(pk__in=alike).only(*NARROW, "messages", "text", "message")[:LOOKED_BACK]:
-        whole_story = Story([*turn.messages, replied(turn)], story.client)
+        whole_story = Story([*turn.messages, message_of(turn)], story.client)
         shown = story.behind(turn.messages).kept[: story.end]
-        common.append((ending([one for _, one in whole_story.kept], [one for _, one in shown]), turn))
+        common.append((count_common_end([one for _, one in whole_story.kept], [one for _, one in shown]), turn))
     longest = max((length for length, _ in common), default=0)
     best = [turn for length, turn in common if length == longest]
     return (best[0], story.end) if longest >= 2 and len(best) == 1 else None
 
 
-def ending(one: Sequence[object], other: Sequence[object]) -> int:
+def count_common_end(one: Sequence[object], other: Sequence[object]) -> int:
     """How many of the last items are the same.
 
-    >>> ending("abcd", "xbcd"), ending("ab", "ba")
+    >>> count_common_end("abcd", "xbcd"), count_common_end("ab", "ba")
     (3, 0)
     """
     pairs = zip(reversed(one), reversed(other), strict=False)
     return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
-def replied(turn: Turn) -> dict[str, Any]:
+def message_of(turn: Turn) -> dict[str, Any]:
     """The reply as a message; a turn from before replies were kept as messages has its text."""
     return dict(turn.message) or {"role": "assistant", "content": turn.text}
 

@@ -39,10 +39,10 @@ BRACKETS = re.compile(rf"\[[^\]]{{0,999}}\]|{SYNTAX.pattern}", re.MULTILINE)
 
 def places(text: str, tokens: Sequence[Token], parser: MarkdownIt) -> list[Places]:
     """For each of the parser's `tokens` of `text` that shows words, in order, the place of each of its characters."""
-    contents = [token.content for token in worded(tokens)]
+    contents = [token.content for token in word_tokens(tokens)]
     readings = (_read(text, tokens, parser, syntax) for syntax in (SYNTAX, BRACKETS))
     known = next((read for read in readings if read is not None), None)
-    found = settled("".join(contents), known or [None] * sum(map(len, contents)), text)
+    found = settle_places("".join(contents), known or [None] * sum(map(len, contents)), text)
     ends = [0, *accumulate(map(len, contents))]
     return [tuple(found[start:end]) for start, end in pairwise(ends)]
 
@@ -60,10 +60,10 @@ def _read(text: str, tokens: Sequence[Token], parser: MarkdownIt, syntax: re.Pat
     read = parser.parse(twin)
     if [shape(token, back) for token in flat(read)] != [shape(token, str) for token in flat(tokens)]:
         return None
-    return [ord(c) - PRIVATE if ord(c) >= PRIVATE else None for token in worded(read) for c in token.content]
+    return [ord(c) - PRIVATE if ord(c) >= PRIVATE else None for token in word_tokens(read) for c in token.content]
 
 
-def settled(shown: str, known: Sequence[int | None], text: str) -> list[int | None]:
+def settle_places(shown: str, known: Sequence[int | None], text: str) -> list[int | None]:
     """The places, with those of other characters where they can stand in one way only between what is known."""
     found = list(known)
     before, start = -1, 0
@@ -101,7 +101,7 @@ def _embedded_back(shown: str, gap: range, text: str, low: int, high: int) -> di
     return at
 
 
-def worded(tokens: Sequence[Token]) -> list[Token]:
+def word_tokens(tokens: Sequence[Token]) -> list[Token]:
     """The tokens that show words, in order."""
     return [token for token in flat(tokens) if token.type in ("text", "code_inline", "code_block", "fence")]
 

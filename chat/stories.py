@@ -68,7 +68,7 @@ class Story:
             if said is None:
                 continue
             if said["role"] == "assistant" and goes_on:
-                said = joined(kept.pop()[1], said)
+                said = join_replies(kept.pop()[1], said)
             kept.append((place, said))
         return kept
 
@@ -82,7 +82,7 @@ class Story:
         """The chain of the first 0, 1, 2 … of `kept`: SHA-256, hex, each over the one before and what was said."""
         digest, digests = b"", [""]
         for _, said in self.kept:
-            digest = hashlib.sha256(digest + written(said)).digest()
+            digest = hashlib.sha256(digest + encode_essence(said)).digest()
             digests.append(digest.hex())
         return digests
 
@@ -172,7 +172,7 @@ def essence(
         answered = stripped_id(message.get("tool_call_id"))
         return {
             "role": role,
-            "content": bare(text),
+            "content": collapse_blanks(text),
             "answers": calls.index(answered) if answered in calls else answered,
         }
     if role != "assistant":
@@ -180,7 +180,7 @@ def essence(
     reply: dict[str, Any] = {"role": role, "content": surviving(rules, role, text)}
     made = [call for call in message.get("tool_calls") or [] if stripped_id(call.get("id")) not in dropped]
     if made:
-        reply["calls"] = [called(call.get("function") or {}) for call in made]
+        reply["calls"] = [essence_of_call(call.get("function") or {}) for call in made]
     return reply if reply["content"] or made else None
 
 
@@ -197,8 +197,8 @@ def surviving(rules: Rules, role: str, text: str) -> str:
 
 def _surviving(rules: Rules, role: str, text: str) -> str:
     if role == "user":
-        return bare(rules.words(text)) if rules.is_said(text) else ""
-    return bare(rules.reply(unthought(text)))
+        return collapse_blanks(rules.words(text)) if rules.is_said(text) else ""
+    return collapse_blanks(rules.reply(strip_thoughts(text)))
 
 
 def dropped_calls(messages: Sequence[Message], rules: Rules) -> frozenset[str]:
@@ -210,14 +210,14 @@ def dropped_calls(messages: Sequence[Message], rules: Rules) -> frozenset[str]:
     return frozenset(stripped_id(result.get("tool_call_id")) for result in results)
 
 
-def joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+def join_replies(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """Two replies in a row as one."""
     calls = [*one.get("calls", []), *other.get("calls", [])]
     content = " ".join(part for part in (one["content"], other["content"]) if part)
     return {"role": "assistant", "content": content} | ({"calls": calls} if calls else {})
 
 
-def called(function: Mapping[str, Any]) -> list[Any]:
+def essence_of_call(function: Mapping[str, Any]) -> list[Any]:
     """A tool call without its id, its arguments as values: clients write both anew, and know one kind of number."""
     arguments = function.get("arguments")
     with suppress(ValueError, RecursionError):  # no JSON: compared as the text it is
@@ -226,7 +226,7 @@ def called(function: Mapping[str, Any]) -> list[Any]:
     return [function.get("name"), arguments]
 
 
-def written(said: Mapping[str, Any]) -> bytes:
+def encode_essence(said: Mapping[str, Any]) -> bytes:
     """What was said as bytes, the same for the same."""
     try:
         return orjson.dumps(said, option=orjson.OPT_SORT_KEYS)
@@ -234,11 +234,11 @@ def written(said: Mapping[str, Any]) -> bytes:
         return json.dumps(said, sort_keys=True).encode("utf-8", "replace")
 
 
-def unthought(text: str) -> str:
+def strip_thoughts(text: str) -> str:
     return re.sub(r"<think>.*?(</think>|\Z)", "", text, flags=re.S) if "<think>" in text else text
 
 
-def bare(text: str) -> str:
+def collapse_blanks(text: str) -> str:
     """Every run of blanks as one blank: clients trim, join and wrap."""
     return " ".join(text.split())
 

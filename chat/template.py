@@ -46,7 +46,7 @@ class Generation(Extension):
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
-def compiled(source: str) -> Any:
+def compile_template(source: str) -> Any:
     """The template in a sandbox, with the same filters and functions that transformers offers."""
 
     def to_json(value: object, ensure_ascii: bool = False, indent: int | None = None, **options: Any) -> str:

@@ -76,7 +76,7 @@ class Tokens:
         new = list(dict.fromkeys(part for part in parts if part not in known))
         for part, encoded in zip(new, self._encoded(new), strict=True):
             ids = known[part] = array("I", encoded)
-            self._kept.put(part, ids, taken(part, ids))
+            self._kept.put(part, ids, bytes_of(part, ids))
         return known
 
     def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
@@ -97,7 +97,7 @@ class Tokens:
         return True
 
 
-def taken(text: str, ids: array[int]) -> int:
+def bytes_of(text: str, ids: array[int]) -> int:
     """Bytes that a part and its ids take, about."""
     return getsizeof(text) + len(ids) * ids.itemsize + OVERHEAD
 

@@ -131,7 +131,7 @@ def store(
     position = newest[0].position + 1 if newest else 0
     asked = prompt.asked
     if line == Turn.Line.MAIN:
-        asked = asked | happening(place, story, [turn for turn in newest if turn.line == Turn.Line.MAIN])
+        asked = asked | describe_event(place, story, [turn for turn in newest if turn.line == Turn.Line.MAIN])
     fields["checkpoint"] = trials.answering(checkpoint, session.user_id, session.pk)
     # Said off the record, it stays so; and the key may serve only since it was let in.
     is_served_only = bool(newest) and newest[0].key_learns is False  # type: ignore[attr-defined]
@@ -161,7 +161,9 @@ def store(
     if follows is not None and line == Turn.Line.MAIN and said:
         observe(follows, said, session=session)
     session.active_at, session.closed_at = timezone.now(), None
-    session.title = session.title or title_of(clients.stripped(said or stories.split(story.messages)[1], story.client))
+    session.title = session.title or title_of(
+        clients.strip_messages(said or stories.split(story.messages)[1], story.client)
+    )
     about = {name: getattr(session, name) for name in ("active_at", "closed_at", "title")}
     update(Session, {"pk": session.pk}, about)
     return opened
@@ -182,7 +184,7 @@ RECENT: Prepared[Turn] = Prepared(
 )
 
 
-def happening(place: Place, story: Story, newest: Sequence[Turn]) -> dict[str, str]:
+def describe_event(place: Place, story: Story, newest: Sequence[Turn]) -> dict[str, str]:
     """What a main-line request is besides a next message, as fields of `Turn.asked`: `event`, and `of` which turn.
 
     regeneration: a reply that was whole is asked for once more, which says "not this one" of it. retry: one that was
@@ -201,7 +203,7 @@ def happening(place: Place, story: Story, newest: Sequence[Turn]) -> dict[str, s
     if twin is not None and twin.status != Turn.Status.ANSWERING:
         if not twin.is_whole:
             return of("retry", twin)
-        Turn.objects.filter(pk=twin.pk).update(marks=marked(twin, "regenerated"))
+        Turn.objects.filter(pk=twin.pk).update(marks=add_mark(twin, "regenerated"))
         return of("regeneration", twin)
     if writing := next((turn for turn in newest if turn.status == Turn.Status.ANSWERING), None):
         return of("parallel", writing)
@@ -219,7 +221,7 @@ def happening(place: Place, story: Story, newest: Sequence[Turn]) -> dict[str, s
     return {} if newest[0].pk == follows.pk else of("branch", follows)
 
 
-def marked(turn: Turn, mark: str) -> list[str]:
+def add_mark(turn: Turn, mark: str) -> list[str]:
     marks = Turn.objects.values_list("marks", flat=True).get(pk=turn.pk)
     return marks if mark in marks else [*marks, mark]
 

@@ -52,21 +52,21 @@ STARTERS = (
 def home(request: HttpRequest) -> HttpResponse:
     """The newest conversation; an empty one, of which nothing is stored yet, when there is none."""
     session = Session.objects.visible_to(request.user).filter(key=None).first()
-    return redirect(session_url(session)) if session else page(request, None)
+    return redirect(session_url(session)) if session else show_page(request, None)
 
 
 @require_GET
 @login_required
 @never_cache
 def new(request: HttpRequest) -> HttpResponse:
-    return page(request, None)
+    return show_page(request, None)
 
 
 @require_GET
 @login_required
 @never_cache
 def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
-    return page(request, get_object_or_404(Session.objects.visible_to(request.user), pk=pk))
+    return show_page(request, get_object_or_404(Session.objects.visible_to(request.user), pk=pk))
 
 
 @require_GET
@@ -74,10 +74,10 @@ def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
 @never_cache
 def more(request: HttpRequest, kind: str) -> HttpResponse:
     """The next conversations of the side list, after the one that `after` names."""
-    chats = listed(request.user, kind, request.GET.get("after", ""))
+    chats = list_sessions(request.user, kind, request.GET.get("after", ""))
     if request.htmx:  # type: ignore[attr-defined]
         return render(request, "chat/_chats.html", {"chats": chats, "is_more": True})
-    return page(request, None, own=chats) if kind == "own" else page(request, None, api=chats)
+    return show_page(request, None, own=chats) if kind == "own" else show_page(request, None, api=chats)
 
 
 @require_POST
@@ -86,9 +86,9 @@ async def start(request: HttpRequest) -> HttpResponse:
     """The first message of a conversation makes it."""
     user, form = await request.auser(), MessageForm(request.POST)
     return (
-        await sync_to_async(refused)(request, None, form)
+        await sync_to_async(show_refusal)(request, None, form)
         if not form.is_valid()
-        else await say_in(request, user, None, form)
+        else await ask_and_show(request, user, None, form)
     )
 
 
@@ -99,21 +99,23 @@ async def say(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     user, form = await request.auser(), MessageForm(request.POST)
     session = await sync_to_async(get_object_or_404)(Session.objects.visible_to(user), pk=pk)
     if not form.is_valid():
-        return await sync_to_async(refused)(request, session, form)
-    return await say_in(request, user, session, form)
+        return await sync_to_async(show_refusal)(request, session, form)
+    return await ask_and_show(request, user, session, form)
 
 
-async def say_in(request: HttpRequest, user: User | AnonymousUser, session: Session | None, form: Form) -> HttpResponse:
+async def ask_and_show(
+    request: HttpRequest, user: User | AnonymousUser, session: Session | None, form: Form
+) -> HttpResponse:
     try:
         turn = await live.open_and_answer(lambda: open_message(user, session, **form.cleaned_data), engines.policy())
     except Exception as error:
         if (failure := stores.name_failure(error)) is None:
             raise
         form.add_error(None, str(failure))
-        return await sync_to_async(refused)(request, session, form, failure.status)
+        return await sync_to_async(show_refusal)(request, session, form, failure.status)
     if session is None or not request.htmx:  # type: ignore[attr-defined]
-        return gone_to(request, session_url(turn.session))
-    return await sync_to_async(sent)(request, turn)
+        return go_to(request, session_url(turn.session))
+    return await sync_to_async(show_sent)(request, turn)
 
 
 @require_POST
@@ -127,8 +129,8 @@ async def again(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     except Exception as error:
         if (failure := stores.name_failure(error)) is None:
             raise
-        return await sync_to_async(complaint)(request, str(failure), failure.status)
-    return gone_to(request, session_url(turn.session), again=True)
+        return await sync_to_async(show_complaint)(request, str(failure), failure.status)
+    return go_to(request, session_url(turn.session), again=True)
 
 
 @require_POST
@@ -231,7 +233,7 @@ class Listed:
     """Where the rest of it is; empty at its end."""
 
 
-def listed(user: User | AnonymousUser, kind: str, after: str = "") -> Listed:
+def list_sessions(user: User | AnonymousUser, kind: str, after: str = "") -> Listed:
     """This person's conversations in the browser ("own") or through keys ("api"), the newest first, after a place in
     that order. Raises Http404 for what is no place."""
     rows = Session.objects.visible_to(user).order_by("-active_at", "-pk")
@@ -260,7 +262,7 @@ def earlier_than(session: Session, shown: Sequence[Turn]) -> int | None:
     return first if session.turns.filter(position__lt=first).exists() else None
 
 
-def page(
+def show_page(
     request: HttpRequest,
     session: Session | None,
     *,
@@ -280,8 +282,8 @@ def page(
         "turns": turns,
         "earlier": earlier_than(session, turns) if session else None,
         "is_earlier": bool(before),
-        "own": own or listed(request.user, "own"),
-        "api": api or listed(request.user, "api"),
+        "own": own or list_sessions(request.user, "own"),
+        "api": api or list_sessions(request.user, "api"),
         "form": form,
         "opened": request.GET.get("open", ""),
         "message_id": uuid.uuid4(),
@@ -290,25 +292,25 @@ def page(
     return render(request, "chat/page.html", context, status=status)
 
 
-def sent(request: HttpRequest, turn: Turn) -> HttpResponse:
+def show_sent(request: HttpRequest, turn: Turn) -> HttpResponse:
     """The new turn, and a fresh id for the next message."""
     turns = conversation(Turn.objects.filter(pk=turn.pk))
     return render(request, "chat/_sent.html", {"turns": turns, "message_id": uuid.uuid4()})
 
 
-def refused(request: HttpRequest, session: Session | None, form: Form, status: int = 422) -> HttpResponse:
+def show_refusal(request: HttpRequest, session: Session | None, form: Form, status: int = 422) -> HttpResponse:
     """What is wrong with the message, which stays in its box."""
     sentence = " ".join(str(error) for errors in form.errors.values() for error in errors)
     if request.htmx:  # type: ignore[attr-defined]
-        return complaint(request, sentence, status)
-    return page(request, session, form=form, status=status)
+        return show_complaint(request, sentence, status)
+    return show_page(request, session, form=form, status=status)
 
 
-def complaint(request: HttpRequest, sentence: str, status: int) -> HttpResponse:
+def show_complaint(request: HttpRequest, sentence: str, status: int) -> HttpResponse:
     return render(request, "chat/_complaint.html", {"sentence": sentence, "pushed": True}, status=status)
 
 
-def gone_to(request: HttpRequest, url: str, *, again: bool = False) -> HttpResponse:
+def go_to(request: HttpRequest, url: str, *, again: bool = False) -> HttpResponse:
     """Show `url` next: in whole, or, where the page is there already and its socket shows the rest, not at all."""
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect(url)

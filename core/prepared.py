@@ -55,14 +55,14 @@ class Prepared(Generic[Row]):
 
     def ask(self, *values: Any) -> list[Row]:
         """The rows for these values, as the queryset would give them."""
-        flat, shape = flattened(values)
+        flat, shape = flatten_values(values)
         alias = router.db_for_read(models.Model)
         connection = connections[alias]
         key = (connection.vendor, *shape)
         written = self._written.get(key)
         if written is None:
             written = self._written[key] = self._compose(values, alias)
-        adapted = [stored(value, connection) for value in flat]
+        adapted = [store_value(value, connection) for value in flat]
         params = [
             constant if place is None else adapted[place]
             for place, constant in zip(written.places, written.params, strict=True)
@@ -83,12 +83,12 @@ class Prepared(Generic[Row]):
             if value is None or isinstance(value, bool):
                 return value
             count += 1
-            return sampled(value, count)
+            return sample_value(value, count)
 
         samples = [sample(value) for value in values]
         compiler = self.build(*samples).using(alias).query.get_compiler(using=alias)
         sql, params = compiler.as_sql()
-        stands = [stored(one, connection) for one in flattened(samples)[0]]
+        stands = [store_value(one, connection) for one in flatten_values(samples)[0]]
         places = tuple(next((n for n, one in enumerate(stands) if same(one, param)), None) for param in params)
         if missing := [n for n in range(len(stands)) if n not in places]:
             raise ValueError(f"values {missing} of a prepared query are not parameters of it: {sql}")
@@ -138,7 +138,7 @@ def insert(row: models.Model) -> None:
     fields: list[Any] = list(model._meta.local_concrete_fields)
     key = (connection.vendor, model)
     if (sql := _statements.get(key)) is None:
-        table, *columns = quoted(connection, model, fields)
+        table, *columns = quote_names(connection, model, fields)
         places = ", ".join(["%s"] * len(columns))
         sql = _statements[key] = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({places})"  # noqa: S608
     written = [field.get_db_prep_save(field.pre_save(row, add=True), connection) for field in fields]
@@ -156,7 +156,7 @@ def update(model: type[models.Model], where: Mapping[str, Any], values: Mapping[
     fields: list[Any] = [model._meta.pk if name == "pk" else model._meta.get_field(name) for name in names]
     key = (connection.vendor, model, len(values), *names)
     if (sql := _statements.get(key)) is None:
-        table, *columns = quoted(connection, model, fields)
+        table, *columns = quote_names(connection, model, fields)
         equal = [f"{column} = %s" for column in columns]
         changes, conditions = ", ".join(equal[: len(values)]), " AND ".join(equal[len(values) :])
         sql = _statements[key] = f"UPDATE {table} SET {changes} WHERE {conditions}"  # noqa: S608
@@ -167,7 +167,7 @@ def update(model: type[models.Model], where: Mapping[str, Any], values: Mapping[
         return int(cursor.rowcount)
 
 
-def quoted(connection: Any, model: type[models.Model], fields: Sequence[Any]) -> list[str]:
+def quote_names(connection: Any, model: type[models.Model], fields: Sequence[Any]) -> list[str]:
     """The names of the table and of these fields' columns, as SQL has them."""
     return [connection.ops.quote_name(name) for name in (model._meta.db_table, *(field.column for field in fields))]
 
@@ -175,17 +175,17 @@ def quoted(connection: Any, model: type[models.Model], fields: Sequence[Any]) ->
 _statements: dict[tuple[Any, ...], str] = {}
 
 
-def flattened(values: Sequence[Any]) -> tuple[list[Any], tuple[Any, ...]]:
+def flatten_values(values: Sequence[Any]) -> tuple[list[Any], tuple[Any, ...]]:
     """The values one behind the other, lists opened; and what the SQL depends on: their kinds.
 
-    >>> flattened(["a", ["b", "c"], None])
+    >>> flatten_values(["a", ["b", "c"], None])
     (['a', 'b', 'c'], (<class 'str'>, (<class 'str'>, <class 'str'>), None))
     """
     flat: list[Any] = []
     shape: list[Any] = []
     for value in values:
         if isinstance(value, (list, tuple)):
-            inner, kinds = flattened(value)
+            inner, kinds = flatten_values(value)
             flat += inner
             shape.append(kinds)
         elif value is None or isinstance(value, bool):
@@ -196,7 +196,7 @@ def flattened(values: Sequence[Any]) -> tuple[list[Any], tuple[Any, ...]]:
     return flat, tuple(shape)
 
 
-def sampled(value: Any, number: int) -> Any:
+def sample_value(value: Any, number: int) -> Any:
     """A value of the same kind that stands nowhere else in the query."""
     if isinstance(value, str):
         return f"\ue000{number}\ue001"
@@ -209,7 +209,7 @@ def sampled(value: Any, number: int) -> Any:
     raise TypeError(f"a prepared query takes text, UUIDs, numbers and moments, not {type(value).__name__}")
 
 
-def stored(value: Any, connection: Any) -> Any:
+def store_value(value: Any, connection: Any) -> Any:
     """A value as this database takes it as a parameter."""
     if isinstance(value, UUID):
         return value if connection.features.has_native_uuid_field else value.hex

@@ -67,7 +67,7 @@ class Threads(ThreadPoolExecutor):
     def submit(  # type: ignore[override]
         self, call: Callable[Arguments, Result], /, *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Future[Result]:
-        return super().submit(tended, partial(call, *args, **kwargs))
+        return super().submit(call_tended, partial(call, *args, **kwargs))
 
     def close(self) -> None:
         """End the threads, and their connections with them."""
@@ -77,7 +77,7 @@ class Threads(ThreadPoolExecutor):
         self.shutdown()
 
 
-def tended(call: Callable[[], Any]) -> Any:
+def call_tended(call: Callable[[], Any]) -> Any:
     """Call with sound connections, and keep them, unless something went wrong with them."""
     open_ = connections.all(initialized_only=True)
     for connection in open_:

@@ -64,10 +64,10 @@ class Marking(Sent):
         """Its range in the reply. Raises ValueError where it has none."""
         sign = 1 if self.good else -1
         if self.text is not None:
-            return (*spans.found(text, self.text, self.occurrence), sign)
+            return (*spans.find_quote(text, self.text, self.occurrence), sign)
         assert self.start is not None
         assert self.end is not None
-        return (*spans.checked(self.start, self.end, len(text)), sign)
+        return (*spans.check_range(self.start, self.end, len(text)), sign)
 
 
 class Saying(Sent):
@@ -109,7 +109,7 @@ class Saying(Sent):
     @field_validator("tags")
     @classmethod
     def _tidy(cls, tags: list[str] | None) -> list[str] | None:
-        return None if tags is None else reasons.tidied(tags)
+        return None if tags is None else reasons.tidy_tags(tags)
 
     @model_validator(mode="after")
     def _says_something(self) -> Saying:
@@ -156,24 +156,24 @@ class Saying(Sent):
             thumb = {"value": 1 if self.thumb == "up" else -1, **self.beside_thumb()}
             said[Feedback.Kind.THUMB] = thumb if self.is_thumb else {}
         if "correction" in given:
-            said[Feedback.Kind.REWRITE] = worded(self.correction)
+            said[Feedback.Kind.REWRITE] = strip_text(self.correction)
         if "guidance" in given:
-            said[Feedback.Kind.GUIDANCE] = worded(self.guidance)
+            said[Feedback.Kind.GUIDANCE] = strip_text(self.guidance)
         if given & {"verdict", "exit_code"}:
-            text = None if self.output is None else ending(self.output)
+            text = None if self.output is None else keep_end(self.output)
             told = {"value": self.tested, "text": text, "exit_code": self.exit_code}
             said[Feedback.Kind.VERDICT] = told if self.tested else {}
         return said
 
 
-def worded(text: str | None) -> dict[str, Any]:
+def strip_text(text: str | None) -> dict[str, Any]:
     return {"text": text.strip()} if text and text.strip() else {}
 
 
-def ending(output: str) -> str:
+def keep_end(output: str) -> str:
     """The last of a test's output.
 
-    >>> ending("one line")
+    >>> keep_end("one line")
     'one line'
     """
     if len(output) <= OUTPUT_KEPT:
@@ -196,7 +196,7 @@ def routes(follows: Callable[[Turn, User], dict[str, Any]]) -> Router:
         key = key_of(request)
         retry = request.headers.get("Idempotency-Key", "")
         turn = await sync_to_async(say)(key, body, retry)
-        return await sync_to_async(answered)(turn, key.user, follows)
+        return await sync_to_async(describe_turn)(turn, key.user, follows)
 
     return router
 
@@ -249,7 +249,7 @@ def explain(turn: Turn, by: User, said: dict[str, Any]) -> None:
         raise ThumbMissing("Tags and comments say why a thumb was given, and none stands: send thumb with them.")
 
 
-def answered(turn: Turn, by: User, follows: Callable[[Turn, User], dict[str, Any]]) -> dict[str, Any]:
+def describe_turn(turn: Turn, by: User, follows: Callable[[Turn, User], dict[str, Any]]) -> dict[str, Any]:
     turn = Turn.objects.select_related("session").get(pk=turn.pk)
     standing = standing_of(Feedback.objects.standing().filter(turn=turn, by=by), turn)
     return {"object": "feedback", "completion_id": turn.completion_id, **standing, "learning": follows(turn, by)}

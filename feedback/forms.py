@@ -23,7 +23,7 @@ class TagsField(forms.Field):
 
     def clean(self, value: list[str] | None) -> list[str] | None:
         try:
-            return reasons.tidied(value) if value else None
+            return reasons.tidy_tags(value) if value else None
         except ValueError as error:
             words = str(error)
             raise forms.ValidationError(f"{words[:1].upper()}{words[1:]}.") from error
@@ -71,10 +71,10 @@ class MarkForm(forms.Form):
     """Counted in the reply as a text box holds it, every line end one character."""
 
 
-def unfolded(text: str, at: int) -> int:
+def unfold(text: str, at: int) -> int:
     """Where character `at` of `text` as a text box holds it stands in `text` itself.
 
-    >>> unfolded("a\\r\\nb", 2), unfolded("ab", 1)
+    >>> unfold("a\\r\\nb", 2), unfold("ab", 1)
     (3, 1)
     """
     place = 0

@@ -68,7 +68,7 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
         reply is whole, and MarksInvalid where a span is no part of it.
         """
         turn = turns.locked(turn)
-        painted = None if spans is None else [list(span) for span in on_reply(turn, spans)]
+        painted = None if spans is None else [list(span) for span in check_spans(turn, spans)]
         before = self.standing().filter(turn=turn, by=by, kind=kind).first()
         kept = before if before is not None and before.value == value else Feedback()
         said = {
@@ -96,7 +96,7 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
         turn = turns.locked(turn)
         before = self.standing().filter(turn=turn, by=by, kind=Feedback.Kind.MARKS).first()
         spans = [] if before is None else before.spans
-        painted = on_reply(turn, [*spans, (start, end, sign)])
+        painted = check_spans(turn, [*spans, (start, end, sign)])
         if not painted:
             return self.withdraw(turn, by=by, kind=Feedback.Kind.MARKS)
         given = self.give(turn, by=by, kind=Feedback.Kind.MARKS, spans=painted)
@@ -118,10 +118,10 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
         return True
 
 
-def on_reply(turn: Turn, spans: Sequence[Sequence[int]]) -> list[Span]:
+def check_spans(turn: Turn, spans: Sequence[Sequence[int]]) -> list[Span]:
     """These marks as they are kept on this reply. Raises MarksInvalid."""
     try:
-        return marked.painted(spans, len(turn.text))
+        return marked.paint(spans, len(turn.text))
     except ValueError as error:
         raise MarksInvalid(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
 

@@ -17,16 +17,16 @@ LONGEST = 40
 """Characters of one tag."""
 
 
-def tidied(tags: Iterable[str]) -> list[str]:
+def tidy_tags(tags: Iterable[str]) -> list[str]:
     """The tags as they are kept: one line each, each once, known ones in their one spelling.
 
     Raises ValueError, with a sentence, for too many or too long ones.
 
-    >>> tidied(["Too_long", "  my own\\nword ", "too long", ""])
+    >>> tidy_tags(["Too_long", "  my own\\nword ", "too long", ""])
     ['too long', 'my own word']
     """
     spelt = (" ".join(tag.split()) for tag in tags)
-    kept = list(dict.fromkeys(known(tag) or tag for tag in spelt if tag))
+    kept = list(dict.fromkeys(known_tag(tag) or tag for tag in spelt if tag))
     if len(kept) > MOST:
         raise ValueError(f"at most {MOST} tags; these are {len(kept)}")
     if long := next((tag for tag in kept if len(tag) > LONGEST), None):
@@ -34,19 +34,19 @@ def tidied(tags: Iterable[str]) -> list[str]:
     return kept
 
 
-def offered(tags: Iterable[str], thumb: int = -1) -> list[str]:
+def list_tags(tags: Iterable[str], thumb: int = -1) -> list[str]:
     """What a page shows to choose from beside a thumb with these tags: the known ones, then those of a person's own.
 
-    >>> offered(["my own word", "tone"])[-2:], offered([], 1)[0]
+    >>> list_tags(["my own word", "tone"])[-2:], list_tags([], 1)[0]
     (['format', 'my own word'], 'right')
     """
     return list(dict.fromkeys((*(PRAISED if thumb > 0 else KNOWN), *tags)))
 
 
-def known(tag: str) -> str:
+def known_tag(tag: str) -> str:
     """The known tag that this is a spelling of; empty when there is none.
 
-    >>> known("Off-Topic"), known("boring")
+    >>> known_tag("Off-Topic"), known_tag("boring")
     ('off topic', '')
     """
     plain = " ".join(tag.lower().replace("_", " ").replace("-", " ").split())

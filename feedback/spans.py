@@ -17,16 +17,16 @@ MOST = 200
 """Marks that one person may set on one reply."""
 
 
-def painted(spans: Iterable[Sequence[int]], length: int) -> list[Span]:
+def paint(spans: Iterable[Sequence[int]], length: int) -> list[Span]:
     """These marks as they are kept, set one after the other on a text of `length` characters: where two overlap the
     newest wins, and one of sign 0 wipes out. Raises ValueError, with a sentence, for what is no part of the text.
 
-    >>> painted([(0, 5, 1), (3, 8, -1)], 10), painted([(0, 5, 1), (5, 8, 1), (2, 4, 0)], 10)
+    >>> paint([(0, 5, 1), (3, 8, -1)], 10), paint([(0, 5, 1), (5, 8, 1), (2, 4, 0)], 10)
     ([(0, 3, 1), (3, 8, -1)], [(0, 2, 1), (4, 8, 1)])
     """
     signs = [0] * length
     for start, end, sign in spans:
-        checked(start, end, length)
+        check_range(start, end, length)
         if sign not in (-1, 0, 1):
             raise ValueError(f"a mark is good (1) or bad (-1); this one is {sign}")
         signs[start:end] = [sign] * (end - start)
@@ -36,11 +36,11 @@ def painted(spans: Iterable[Sequence[int]], length: int) -> list[Span]:
     return kept
 
 
-def agreed(everyones: Iterable[Iterable[Sequence[int]]], length: int) -> list[Span]:
+def agree(everyones: Iterable[Iterable[Sequence[int]]], length: int) -> list[Span]:
     """What the marks of several people come to: each character has the sign that most of them gave it, and none
     where they balance.
 
-    >>> agreed([[(0, 4, 1)], [(2, 6, -1)]], 6)
+    >>> agree([[(0, 4, 1)], [(2, 6, -1)]], 6)
     [(0, 2, 1), (4, 6, -1)]
     """
     total = [0] * length
@@ -67,10 +67,10 @@ def runs(signs: Sequence[int]) -> list[Span]:
     return found
 
 
-def checked(start: int, end: int, length: int) -> tuple[int, int]:
+def check_range(start: int, end: int, length: int) -> tuple[int, int]:
     """The range, if it holds at least one character of the text. Raises ValueError, with a sentence, if not.
 
-    >>> checked(3, 3, 10)
+    >>> check_range(3, 3, 10)
     Traceback (most recent call last):
     ValueError: a mark has at least one character; this one goes from 3 to 3
     """
@@ -81,11 +81,11 @@ def checked(start: int, end: int, length: int) -> tuple[int, int]:
     return start, end
 
 
-def found(text: str, quote: str, occurrence: int = 1) -> tuple[int, int]:
+def find_quote(text: str, quote: str, occurrence: int = 1) -> tuple[int, int]:
     """Where the `occurrence`-th `quote` stands in `text`, counted from 1; overlapping ones count each. Raises
     ValueError, with a sentence.
 
-    >>> found("a rose is a rose", "rose", 2)
+    >>> find_quote("a rose is a rose", "rose", 2)
     (12, 16)
     """
     shown = quote if len(quote) <= 40 else quote[:40] + "…"
@@ -102,10 +102,10 @@ def found(text: str, quote: str, occurrence: int = 1) -> tuple[int, int]:
     raise ValueError(f"the reply says {shown!r} {times}, not {occurrence}")
 
 
-def quoted(text: str, spans: Iterable[Sequence[int]], sign: int) -> list[str]:
+def quote(text: str, spans: Iterable[Sequence[int]], sign: int) -> list[str]:
     """The marked words of one sign.
 
-    >>> quoted("Two and two", [(0, 3, 1), (8, 11, -1)], -1)
+    >>> quote("Two and two", [(0, 3, 1), (8, 11, -1)], -1)
     ['two']
     """
     return [text[start:end] for start, end, one in spans if one == sign]

@@ -19,6 +19,7 @@ from chat.models import Turn
 from chat.turns import TurnUnfinished
 from feedback import signals
 from feedback.forms import LONGEST, FeedbackForm, MarkForm, unfolded
+from feedback.forms import LONGEST, FeedbackForm, MarkForm, unfold
 from feedback.models import Feedback, MarksInvalid
 from training.models import Checkpoint
 
@@ -42,9 +43,9 @@ def give(request: HttpRequest, turn_id: UUID) -> HttpResponse:
     tainted = signals.checkpoints_tainted_by(turn.pk) if taken_back else []
     if not request.htmx:  # type: ignore[attr-defined]
         if tainted:
-            messages.warning(request, f"Taken back. {where(tainted)}", extra_tags="warn")
-        return redirect(f"{reverse('chat:session', args=[turn.session_id])}{asked_on(turn, form)}")
-    context = {"turn": turn, "form": form, "answered": True, "tainted": where(tainted) if tainted else ""}
+            messages.warning(request, f"Taken back. {describe_weights(tainted)}", extra_tags="warn")
+        return redirect(f"{reverse('chat:session', args=[turn.session_id])}{after_thumb(turn, form)}")
+    context = {"turn": turn, "form": form, "answered": True, "tainted": describe_weights(tainted) if tainted else ""}
     return render(request, "feedback/_answered.html", context, status=status)
 
 
@@ -69,7 +70,7 @@ def mark(request: HttpRequest, turn_id: UUID) -> HttpResponse:
         "trouble": trouble,
         "sign": sign,
         "pushed": True,
-        "tainted": where(tainted) if tainted else "",
+        "tainted": describe_weights(tainted) if tainted else "",
     }
     return render(request, "feedback/_marked.html", context, status=422 if trouble else 200)
 
@@ -77,8 +78,8 @@ def mark(request: HttpRequest, turn_id: UUID) -> HttpResponse:
 def set_mark(turn: Turn, by: User, *, start: int, end: int, value: int, words: str, plain: bool) -> None:
     """Set it where the person saw these words. Raises MarksInvalid where they do not stand there, or TurnUnfinished."""
     if plain:
-        start, end = (unfolded(turn.text, min(at, len(turn.text))) for at in (start, end))
-    there = turn.text[start:end].replace("\r\n", "\n") if plain else markdown.shown(turn.text, start, end)
+        start, end = (unfold(turn.text, min(at, len(turn.text))) for at in (start, end))
+    there = turn.text[start:end].replace("\r\n", "\n") if plain else markdown.shown_text(turn.text, start, end)
     if words and words.replace("\r\n", "\n") != there:
         raise MarksInvalid("These are not the words of the reply as it stands: reload the page, and mark them again.")
     Feedback.objects.mark(turn, by=by, start=start, end=end, sign=value)
@@ -93,7 +94,7 @@ def difference(request: HttpRequest, turn_id: UUID) -> HttpResponse:
     return render(request, "feedback/_difference.html", {"turn": turn, "rewrite": rewrite})
 
 
-def asked_on(turn: Turn, form: FeedbackForm) -> str:
+def after_thumb(turn: Turn, form: FeedbackForm) -> str:
     """After a thumb down the page comes back with the box open that asks what to do next time."""
     is_down = form.is_valid() and form.cleaned_data["value"] == -1
     return f"?open=teach-{turn.pk}#turn-{turn.pk}" if is_down else ""
@@ -108,7 +109,7 @@ def is_taken_back(request: HttpRequest, *, value: int, text: str | None, **_: ob
     return "take_back" in request.POST or not (value or text)
 
 
-def where(tainted: Sequence[Checkpoint]) -> str:
+def describe_weights(tainted: Sequence[Checkpoint]) -> str:
     """Which weights hold what was taken back, as its person is told."""
     names = ", ".join(str(one) for one in tainted)
     return f"It was learned already, and is in the weights of {names} still."

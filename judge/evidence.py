@@ -196,7 +196,7 @@ class Evidence:
         if self.comments:
             parts += ["What else the person says of it:", said("\n".join(self.comments), NEXT_LIMIT)]
         for sign, says in ((-1, "does not like"), (1, "likes")):
-            if words := spans.quoted(self.reply, self.marks, sign):
+            if words := spans.quote(self.reply, self.marks, sign):
                 parts += [f"Words of the reply that the person {says}:", said("\n".join(words), NEXT_LIMIT)]
         if self.guidance:
             parts += ["What the person says of the reply (next time, do this):", said(self.guidance, NEXT_LIMIT)]
@@ -220,8 +220,8 @@ def of(turn: Turn) -> Evidence:
     wish, unworded = worded([(f.text, f.wish) for f in standing if f.kind == Feedback.Kind.GUIDANCE])
     tests = [f for f in standing if f.kind == Feedback.Kind.VERDICT]
     disliked = [f for f in standing if f.kind == Feedback.Kind.THUMB and f.value < 0]
-    before = clients.stripped(turn.messages, turn.client)
-    after = clients.stripped(turn.next_state, turn.client)
+    before = clients.strip_messages(turn.messages, turn.client)
+    after = clients.strip_messages(turn.next_state, turn.client)
     return Evidence(
         request=tuple(asked(before)),
         reply=text_of({"content": turn.text, "tool_calls": turn.message.get("tool_calls")}),
@@ -233,7 +233,7 @@ def of(turn: Turn) -> Evidence:
         rewrite=next((f.text for f in reversed(standing) if f.kind == Feedback.Kind.REWRITE), ""),
         reasons=tuple(dict.fromkeys(tag for f in disliked for tag in f.tags)),
         comments=tuple(f.text for f in disliked if f.text),
-        marks=tuple(spans.agreed((f.spans for f in standing if f.kind == Feedback.Kind.MARKS), len(turn.text))),
+        marks=tuple(spans.agree((f.spans for f in standing if f.kind == Feedback.Kind.MARKS), len(turn.text))),
         tested=sign_of(f.value for f in tests),
         exit_codes=tuple(f.exit_code for f in tests if f.exit_code is not None),
         output="\n".join(f.text for f in tests if f.value < 0 and f.text),

@@ -62,7 +62,7 @@ def placed(messages: Sequence[Message], hint: str, said: Collection[int] | None 
 
     In a tool loop (the prompt ended with tool results) it comes after those results, as a message of its own.
     Otherwise it stands at the end of the last user message. `said` are the places of the messages that count, where
-    a client put notes of its own among them (chat.clients.said); left out: all.
+    a client put notes of its own among them (chat.clients.places_of_said); left out: all.
 
     >>> placed([{"role": "user", "content": "Why?"}], "Be brief.")[-1]["content"]
     'Why?\\n\\n(Guidance: Be brief.)'

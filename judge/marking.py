@@ -22,6 +22,6 @@ def token_rewards(turn: Turn, marks: Sequence[Span], renderer: Renderer, thumb: 
     signs = [0] * len(turn.text)
     for start, end, sign in marks:
         signs[start:end] = [sign] * (min(end, len(signs)) - start)
-    sums = (sum(signs[start:end]) for start, end in offsets.of(turn, renderer))
+    sums = (sum(signs[start:end]) for start, end in offsets.token_ranges(turn, renderer))
     rest = 0 if any(sign == thumb for _, _, sign in marks) else thumb
     return [(total > 0) - (total < 0) or rest for total in sums]

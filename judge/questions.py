@@ -45,7 +45,7 @@ def known() -> tuple[Question, ...]:
 @cache
 def read(renderer: Renderer) -> tuple[Question, ...]:
     """The same in a model's tokens. Where its template opens a reply with thinking, that has ended before an answer."""
-    opened = calling.unthought(renderer.opening)
+    opened = calling.end_thinking(renderer.opening)
     return tuple(
         Question(
             renderer.prompt_ids([{"role": "user", "content": row.prompt}], opened=opened),

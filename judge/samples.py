@@ -111,7 +111,7 @@ def unfit(turn: Turn, seen: Evidence | None = None, recipe: Recipe | None = None
 
 def is_held_out(turn: Turn) -> bool:
     """True when what it answers is a prompt of the exam."""
-    last = clients.stripped(turn.messages, turn.client)[-1:]
+    last = clients.strip_messages(turn.messages, turn.client)[-1:]
     return any(message["role"] == "user" and exam_questions.includes(text_of(message)) for message in last)
 
 

@@ -114,7 +114,7 @@ def hinted_prompt(turn: Turn, hint: str, renderer: Renderer) -> tuple[int, ...]:
         if renderer.prompt_ids(turn.messages, tools, opened) != list(turn.prompt_ids):
             raise LaidOutAnew("The model's chat template lays this conversation out differently now.")
         prompt_ids = renderer.prompt_ids(
-            hints.placed(turn.messages, hint, clients.said(turn.messages, turn.client)), tools, opened
+            hints.placed(turn.messages, hint, clients.places_of_said(turn.messages, turn.client)), tools, opened
         )
     except MessagesRefused as error:
         raise LaidOutAnew(str(error)) from error

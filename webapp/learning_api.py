@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from ninja import Router
 
 from chat.api.access import Bearer, key_of
-from chat.api.sessions import described, named
+from chat.api.sessions import describe_session, find_session
 from chat.models import ApiKey, Turn
 from feedback.api import CompletionNotFound, standing_of
 from feedback.models import Feedback
@@ -79,7 +79,7 @@ def told(key: ApiKey, completion_id: str) -> dict[str, Any]:
         "id": turn.completion_id,
         "created": int(turn.created_at.timestamp()),
         "model": str(turn.checkpoint),
-        "session": described(turn.session),
+        "session": describe_session(turn.session),
         **in_brief(far),
         "status": turn.status,
         "finish_reason": turn.finish_reason or None,
@@ -235,11 +235,11 @@ def _learned_in(made: list[int], turn: UUID) -> Iterator[int]:
 
 def shown(key: ApiKey, name: str) -> dict[str, Any]:
     """One session, and how far each of its newest turns has come. Raises SessionNotFound."""
-    session = named(key, name)
+    session = find_session(key, name)
     newest = session.turns.select_related("session", "checkpoint").defer(*HEAVY, "messages", "response_ids")
     turns = list(newest.order_by("-position")[:MOST_TURNS])
     far = journey.journeys(turns)
-    return described(session) | {"turns": [listed(turn, far) for turn in turns]}
+    return describe_session(session) | {"turns": [listed(turn, far) for turn in turns]}
 
 
 def listed(turn: Turn, far: dict[UUID, Journey]) -> dict[str, Any]:

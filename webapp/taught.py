@@ -21,7 +21,7 @@ from chat.turns import TurnUnfinished
 from core.errors import TalkbackError
 from feedback.forms import LONGEST
 from feedback.models import Feedback
-from feedback.views import where
+from feedback.views import describe_weights
 from judge import preferences, wishes
 from judge.models import Hint
 from training import taints
@@ -148,7 +148,7 @@ def undo(request: HttpRequest, turn_id: UUID) -> HttpResponse:
         chosen = [hint for hint in heard([turn]).get(turn.pk, []) if str(hint.pk) == named]
         trouble = " ".join(preferences.forgo(chosen, by=by)[1])
     tainted = taints.tainted_by(turn.pk)
-    kept = where(tainted) if tainted else ""
+    kept = describe_weights(tainted) if tainted else ""
     if not request.htmx:  # type: ignore[attr-defined]
         if trouble or kept:
             messages.warning(request, trouble or f"Taken back. {kept}", extra_tags="warn")

@@ -12,7 +12,7 @@ from typing import Any
 
 from django.conf import settings
 
-from chat.api.access import pass_for
+from chat.api.access import issue_pass
 from chat.models import ApiKey
 from webapp.console.light import ADVICE, TEST_SESSION
 
@@ -37,7 +37,7 @@ async def try_out(key: ApiKey) -> Trial:
     """Ask for one token with this key. It is a side turn in a session of its own: it can never teach."""
     body = {"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 1, "stream": True}
     headers = {
-        "authorization": f"Bearer {pass_for(key)}",
+        "authorization": f"Bearer {issue_pass(key)}",
         "content-type": "application/json",
         "x-session-id": TEST_SESSION,
         "x-turn-type": "side",

@@ -58,7 +58,7 @@ class Bearer(HttpBearer):
         self.scope = scope
 
     async def __call__(self, request: HttpRequest) -> ApiKey:
-        return await self.authenticate(request, *given(request))
+        return await self.authenticate(request, *secrets_of(request))
 
     async def authenticate(self, request: HttpRequest, *secrets: str) -> ApiKey:  # type: ignore[override]
         return await threads.call(partial(self.let_in, request, *secrets))
@@ -69,7 +69,7 @@ class Bearer(HttpBearer):
             raise KeyInvalid("No API key was given: send it as `Authorization: Bearer KEY`.")
         address = request.META.get("REMOTE_ADDR", "")
         guesses.check(address, [secret for secret in secrets if not secret.startswith(PASS)])
-        key = found(secrets)
+        key = find_key(secrets)
         if key is None:
             guesses.note_unknown(address, secrets)
             raise KeyInvalid("There is no such API key. Make one on the page /connect/, or with manage.py create_key.")
@@ -92,18 +92,18 @@ def key_of(request: HttpRequest) -> ApiKey:
     return key
 
 
-def given(request: HttpRequest) -> tuple[str, ...]:
+def secrets_of(request: HttpRequest) -> tuple[str, ...]:
     """The secrets that a request carries, in the order in which they are tried."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     bearer = token.strip() if scheme.lower() == "bearer" else ""
     return tuple(dict.fromkeys(filter(None, (bearer, request.headers.get("x-api-key", "").strip()))))
 
 
-def found(secrets: Iterable[str]) -> ApiKey | None:
+def find_key(secrets: Iterable[str]) -> ApiKey | None:
     """The first key among them that is open; else the first that is known."""
     known: ApiKey | None = None
     for secret in secrets:
-        key = passed(secret) if secret.startswith(PASS) else ApiKey.objects.made_as(secret)
+        key = find_key_of_pass(secret) if secret.startswith(PASS) else ApiKey.objects.find_by_secret(secret)
         if key is not None and not key.why_closed:
             return key
         known = known or key
@@ -138,13 +138,13 @@ def note_refusal(key: ApiKey, refusal: TalkbackError) -> None:
     ApiKey.objects.filter(pk=key.pk).update(refused_at=now, refusal_code=code, refusal=words)
 
 
-def pass_for(key: ApiKey) -> str:
+def issue_pass(key: ApiKey) -> str:
     """What opens the doors as this key for PASS_S seconds, for a request that the site sends to itself: only
     its owner has the key's secret."""
     return PASS + signing.dumps(key.pk, salt=PASS)
 
 
-def passed(secret: str) -> ApiKey | None:
+def find_key_of_pass(secret: str) -> ApiKey | None:
     try:
         pk = signing.loads(secret.removeprefix(PASS), salt=PASS, max_age=PASS_S)
     except signing.BadSignature:

@@ -44,7 +44,7 @@ class Addressed(Sent):
         }
 
 
-def addressed(response: Answer, session: Session) -> Answer:
+def set_session_header(response: Answer, session: Session) -> Answer:
     """The answer, with the name that the client gave its session."""
     if session.external_id:
         response.headers["X-Session-Id"] = quote(session.external_id, safe=" :/@+=,;~!()[]{}|'")

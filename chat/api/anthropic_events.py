@@ -11,7 +11,7 @@ from typing import Any
 from django.conf import settings
 
 from chat import replies
-from chat.api.streaming import named
+from chat.api.streaming import encode_event
 from chat.deltas import ReplyDelta
 from chat.models import Turn
 from chat.reading import Piece
@@ -32,7 +32,7 @@ ERRORS = {
     503: "overloaded_error",
 }
 
-PING = named({"type": "ping"})
+PING = encode_event({"type": "ping"})
 
 BLOCKS: Mapping[str, Mapping[str, Any]] = {
     "content": {"type": "text", "text": ""},
@@ -136,7 +136,7 @@ class MessageEvents:
         self._spoke_at = monotonic()
 
     def start(self) -> bytes:
-        return named({"type": "message_start", "message": opening(self._turn)}) + PING
+        return encode_event({"type": "message_start", "message": opening(self._turn)}) + PING
 
     def piece(self, choice: int, spoken: ReplyDelta) -> bytes:
         self._ids += spoken.ids
@@ -161,17 +161,17 @@ class MessageEvents:
     def end(self) -> bytes:
         why = reason(self._stops, self._finish, self._ids)
         used = usage(len(self._turn.prompt_ids), len(self._ids), self._cached)
-        delta = named({"type": "message_delta", "delta": why, "usage": used})
-        return self._shut() + delta + named({"type": "message_stop"})
+        delta = encode_event({"type": "message_delta", "delta": why, "usage": used})
+        return self._shut() + delta + encode_event({"type": "message_stop"})
 
     def fail(self, failure: TalkbackError) -> bytes:
-        return named(shape(failure))
+        return encode_event(shape(failure))
 
     def _start(self, kind: str, block: Mapping[str, Any]) -> bytes:
         self._open, self._index = kind, self._index + 1
         event = '{"type": "content_block_delta", "index": '
         self._before = f'event: content_block_delta\ndata: {event}{self._index}, "delta": {{"type": {DELTAS[kind]}'
-        return named({"type": "content_block_start", "index": self._index, "content_block": block})
+        return encode_event({"type": "content_block_start", "index": self._index, "content_block": block})
 
     def _more(self, text: str) -> bytes:
         return f"{self._before}{json.dumps(text)}}}}}\n\n".encode()  # what deltas have in common is written once
@@ -182,6 +182,6 @@ class MessageEvents:
         signed = b""
         if self._open == "reasoning":  # clients replay no thinking without one
             delta = {"type": "signature_delta", "signature": self._turn.completion_id}
-            signed = named({"type": "content_block_delta", "index": self._index, "delta": delta})
+            signed = encode_event({"type": "content_block_delta", "index": self._index, "delta": delta})
         self._open = ""
-        return signed + named({"type": "content_block_stop", "index": self._index})
+        return signed + encode_event({"type": "content_block_stop", "index": self._index})

@@ -18,7 +18,7 @@ from django.http.response import HttpResponseBase
 from ninja.operation import AsyncOperation
 
 from chat.api import streaming
-from chat.api.access import Bearer, given
+from chat.api.access import Bearer, secrets_of
 from chat.models import ApiKey, Turn
 from core import memory, threads
 
@@ -74,7 +74,7 @@ class Aside(AsyncOperation):
         (door,) = self.auth_callbacks
         if not isinstance(door, Bearer):
             raise TypeError(f"{self.path} opens turns, and needs a Bearer to let keys in")
-        request.auth = door.let_in(request, *given(request))  # type: ignore[attr-defined]  # as ninja does
+        request.auth = door.let_in(request, *secrets_of(request))  # type: ignore[attr-defined]  # as ninja does
 
 
 class Router(ninja.Router):

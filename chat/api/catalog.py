@@ -33,7 +33,7 @@ BASE = "base"
 """The model as it came, by a name that can be read: talkback@base."""
 
 
-def chosen(model: str, key: ApiKey) -> Checkpoint:
+def choose_checkpoint(model: str, key: ApiKey) -> Checkpoint:
     """The checkpoint a request asks for: by the plain name the one that its key is pinned to, else the live one of its
     person's line; by name@number (or name@base, number 0) another that may answer them. A pinned key has no other.
     Raises ModelNotFound."""
@@ -42,35 +42,35 @@ def chosen(model: str, key: ApiKey) -> Checkpoint:
         return key.checkpoint or Checkpoint.for_user(key.user_id)
     number = "0" if number == BASE else number
     numbered = name == settings.MODEL_NAME and re.fullmatch("[0-9]{1,9}", number)
-    found = answering(key.user).filter(number=int(number)).first() if numbered else None
+    found = list_checkpoints(key.user).filter(number=int(number)).first() if numbered else None
     if found is not None and key.checkpoint and found != key.checkpoint:
         raise ModelNotFound(f"This API key is answered by {key.checkpoint} alone: ask for {settings.MODEL_NAME!r}.")
     if found is not None:
         return found
-    raise ModelNotFound(f"There is no model {shortened(model)!r} here. GET /v1/models lists those that answer.")
+    raise ModelNotFound(f"There is no model {shorten(model)!r} here. GET /v1/models lists those that answer.")
 
 
-def shortened(name: str) -> str:
+def shorten(name: str) -> str:
     return name if len(name) <= 100 else name[:100] + "…"
 
 
-def answering(user: User) -> QuerySet[Checkpoint]:
+def list_checkpoints(user: User) -> QuerySet[Checkpoint]:
     """What may answer this person: the shared line's checkpoints and those of their own."""
     status = Checkpoint.Status
     return Checkpoint.objects.visible_to(user).filter(status__in=(status.LIVE, status.RETIRED))
 
 
-def named(key: ApiKey) -> dict[str, Checkpoint]:
+def list_names(key: ApiKey) -> dict[str, Checkpoint]:
     """Every name that may be asked for, and who answers to it."""
-    offered = answering(key.user)
+    offered = list_checkpoints(key.user)
     if key.checkpoint_id:
         offered = offered.filter(pk=key.checkpoint_id)
     numbered = {str(checkpoint): checkpoint for checkpoint in offered}
     base = {f"{settings.MODEL_NAME}@{BASE}": found for found in numbered.values() if found.number == 0}
-    return {settings.MODEL_NAME: chosen("", key), **numbered, **base}
+    return {settings.MODEL_NAME: choose_checkpoint("", key), **numbered, **base}
 
 
-def described(name: str, checkpoint: Checkpoint) -> dict[str, Any]:
+def describe_model(name: str, checkpoint: Checkpoint) -> dict[str, Any]:
     """A model in OpenAI's words and in Anthropic's, whose clients ask at the same path."""
     window = Renderer.for_model(settings.MODEL).context_length
     return {
@@ -96,7 +96,7 @@ async def models(request: HttpRequest) -> dict[str, Any]:
     the base."""
 
     def listed() -> list[dict[str, Any]]:
-        return [described(name, checkpoint) for name, checkpoint in named(key_of(request)).items()]
+        return [describe_model(name, checkpoint) for name, checkpoint in list_names(key_of(request)).items()]
 
     data = await sync_to_async(listed)()
     return {
@@ -113,6 +113,6 @@ async def model(request: HttpRequest, name: str) -> dict[str, Any]:
     """The same of one name; 404 where no model has that name."""
 
     def found() -> dict[str, Any]:
-        return described(name, chosen(name, key_of(request)))
+        return describe_model(name, choose_checkpoint(name, key_of(request)))
 
     return await sync_to_async(found)()

@@ -20,7 +20,7 @@ from core.textfiles import escape_separators
 written = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def quoted(value: Any) -> str:
+def encode_value(value: Any) -> str:
     """A value as JSON on one line of an event, whatever a reader takes for the end of a line."""
     return escape_separators(written(value))
 
@@ -50,7 +50,7 @@ class Count:
         return {"content": told, "refusal": None} if self.renderer is not None else None
 
 
-def counts(turns: Sequence[Turn], *, logprobs: bool = False) -> list[Count]:
+def start_counts(turns: Sequence[Turn], *, logprobs: bool = False) -> list[Count]:
     """One a choice. Reads the model's tokenizer, where log-probs are asked for."""
     renderer = Renderer.for_model(settings.MODEL) if logprobs else None
     return [Count(renderer) for _ in turns]
@@ -64,7 +64,7 @@ class Chunks:
     def __init__(self, turns: Sequence[Turn], counts: Sequence[Count], *, usage: bool = False) -> None:
         self.turns, self.counts, self.usage = turns, counts, usage
         self.head = head(turns[0], "chat.completion.chunk") | ({"usage": None} if usage else {})
-        opened = quoted(self.head)[:-1]
+        opened = encode_value(self.head)[:-1]
         self._openings = [f'data: {opened},"choices":[{{"index":{choice},"delta":' for choice in range(len(turns))]
 
     def start(self) -> bytes:
@@ -76,7 +76,7 @@ class Chunks:
         deltas = [delta(piece) for piece in spoken.pieces]
         logprobs = "null"
         if count.logprobs:
-            logprobs = quoted(count.taken())
+            logprobs = encode_value(count.taken())
             deltas = deltas or ["{}"]  # the words themselves are held back
         if not (deltas or spoken.ids or spoken.finish_reason):
             deltas = ["{}"]  # the engine is still writing
@@ -86,7 +86,7 @@ class Chunks:
         return b"".join(said)
 
     def end(self) -> bytes:
-        told = event(self.head | {"choices": [], "usage": used(self.turns, self.counts)}) if self.usage else b""
+        told = event(self.head | {"choices": [], "usage": sum_usage(self.turns, self.counts)}) if self.usage else b""
         return told + event("[DONE]")
 
     def fail(self, failure: TalkbackError) -> bytes:
@@ -104,13 +104,15 @@ def delta(piece: Piece) -> str:
     ('{"content":"Say \\\\"hi\\\\"."}', '{"tool_calls":[{"index":1,"function":{"arguments":"{\\\\"x"}}]}')
     """
     if piece.kind == "content":
-        return f'{{"content":{quoted(piece.text)}}}'
+        return f'{{"content":{encode_value(piece.text)}}}'
     if piece.kind == "reasoning":
-        return f'{{"reasoning_content":{quoted(piece.text)}}}'
+        return f'{{"reasoning_content":{encode_value(piece.text)}}}'
     if piece.kind == "arguments":
-        return f'{{"tool_calls":[{{"index":{piece.index},"function":{{"arguments":{quoted(piece.text)}}}}}]}}'
+        return f'{{"tool_calls":[{{"index":{piece.index},"function":{{"arguments":{encode_value(piece.text)}}}}}]}}'
     function = {"name": piece.name, "arguments": piece.text}
-    return quoted({"tool_calls": [{"index": piece.index, "id": piece.id, "type": "function", "function": function}]})
+    return encode_value(
+        {"tool_calls": [{"index": piece.index, "id": piece.id, "type": "function", "function": function}]}
+    )
 
 
 def answer(turns: Sequence[Turn], counts: Sequence[Count]) -> dict[str, Any]:
@@ -124,7 +126,7 @@ def answer(turns: Sequence[Turn], counts: Sequence[Count]) -> dict[str, Any]:
         }
         for number, (turn, count) in enumerate(zip(turns, counts, strict=True))
     ]
-    said = head(turns[0], "chat.completion") | {"choices": choices, "usage": used(turns, counts)}
+    said = head(turns[0], "chat.completion") | {"choices": choices, "usage": sum_usage(turns, counts)}
     name = turns[0].session.external_id
     return said | ({"session_id": name} if name else {})
 
@@ -140,7 +142,7 @@ def head(turn: Turn, kind: str) -> dict[str, Any]:
     }
 
 
-def used(turns: Sequence[Turn], counts: Sequence[Count]) -> dict[str, Any]:
+def sum_usage(turns: Sequence[Turn], counts: Sequence[Count]) -> dict[str, Any]:
     """All choices have one prompt, which counts once."""
     prompt, reply = len(turns[0].prompt_ids), sum(count.tokens for count in counts)
     return {

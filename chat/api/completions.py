@@ -8,10 +8,10 @@ from django.http.response import HttpResponseBase
 from chat import asking
 from chat.api import streaming
 from chat.api.access import Bearer, key_of
-from chat.api.addressing import addressed
+from chat.api.addressing import set_session_header
 from chat.api.aside import Router, opens, turns_of
-from chat.api.catalog import chosen
-from chat.api.chunks import Chunks, answer, counts
+from chat.api.catalog import choose_checkpoint
+from chat.api.chunks import Chunks, answer, start_counts
 from chat.api.request import ChatRequest
 from chat.api.shapes import STREAMED, Answer
 from chat.models import Turn
@@ -22,7 +22,7 @@ router = Router(auth=Bearer(), tags=["chat"])
 def open_turns(request: HttpRequest, body: ChatRequest) -> list[Turn]:
     """Store the request as turns of the session it belongs to."""
     key = key_of(request)
-    return asking.open_turns(key, body.ask(request, chosen(body.model or "", key)))
+    return asking.open_turns(key, body.ask(request, choose_checkpoint(body.model or "", key)))
 
 
 @router.post(
@@ -39,13 +39,13 @@ async def complete(request: HttpRequest, body: ChatRequest) -> HttpResponseBase:
     A reader that leaves stops the engine, whether it waits for a stream or for the whole.
     """
     turns = turns_of(request)
-    counted = counts(turns, logprobs=bool(body.logprobs or body.top_logprobs))
+    counted = start_counts(turns, logprobs=bool(body.logprobs or body.top_logprobs))
     done = body.address(request)["session_done"]
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)
         chunks = Chunks(turns, counted, usage=usage)
         response: HttpResponseBase = await streaming.stream(turns, chunks, done=done)
     else:
-        kept = await streaming.whole(turns, done=done, heard=lambda choice, spoken: counted[choice].add(spoken))
+        kept = await streaming.answer_whole(turns, done=done, heard=lambda choice, spoken: counted[choice].add(spoken))
         response = JsonResponse(answer(kept, counted))
-    return addressed(response, turns[0].session)
+    return set_session_header(response, turns[0].session)

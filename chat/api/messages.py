@@ -17,13 +17,13 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_v
 from chat import asking, calling
 from chat.api import streaming
 from chat.api.access import Bearer, key_of
-from chat.api.addressing import Addressed, addressed
+from chat.api.addressing import Addressed, set_session_header
 from chat.api.anthropic_events import PING, MessageEvents, answer
 from chat.api.aside import Router, opens, turns_of
-from chat.api.catalog import chosen
+from chat.api.catalog import choose_checkpoint
 from chat.api.protocol_shapes import MessageAnswer, TokensCounted, events_of
 from chat.api.request import MOST_TOOLS, Schema, as_text
-from chat.api.sent import NotOffered, Sent, check_not_begun, told
+from chat.api.sent import NotOffered, Sent, check_not_begun, require_words
 from chat.api.wire import Quick
 from chat.models import ApiKey, Turn
 from chat.rendering import Overlong, Renderer
@@ -77,7 +77,7 @@ class AnthropicBlock(Sent):
     @field_validator("text")
     @classmethod
     def _is_told(cls, words: str | None, field: ValidationInfo) -> str | None:
-        return told(words, field, ("text",))
+        return require_words(words, field, ("text",))
 
     def words(self, at: str) -> str:
         """The text of a text block. Raises NotOffered for images and documents."""
@@ -114,7 +114,7 @@ class AnthropicMessage(Sent):
         if self.content is None or isinstance(self.content, str):
             return [{"role": self.role, "content": self.content or ""}]
         at = f"{at}.content"
-        return [reply(self.content, at)] if self.role == "assistant" else heard(self.role, self.content, at)
+        return [reply(self.content, at)] if self.role == "assistant" else split_messages(self.role, self.content, at)
 
 
 def reply(blocks: Sequence[AnthropicBlock], at: str) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def reply(blocks: Sequence[AnthropicBlock], at: str) -> dict[str, Any]:
     return said | ({"tool_calls": calls} if calls else {})
 
 
-def heard(role: str, blocks: Sequence[AnthropicBlock], at: str) -> list[dict[str, Any]]:
+def split_messages(role: str, blocks: Sequence[AnthropicBlock], at: str) -> list[dict[str, Any]]:
     """What a user and the tools said, in its order; texts side by side are one message."""
     messages: list[dict[str, Any]] = []
     for n, block in enumerate(blocks):
@@ -286,7 +286,7 @@ class AnthropicRequest(AnthropicPrompt):
         return Ask(
             messages=self.plain(),
             sampling=self.sampling(),
-            checkpoint=chosen(self.model, key),
+            checkpoint=choose_checkpoint(self.model, key),
             protocol="messages",
             prefix="msg_",
             tools=self.functions(),
@@ -342,9 +342,9 @@ async def create(request: HttpRequest, body: AnthropicRequest) -> HttpResponseBa
     if body.stream:
         response: HttpResponseBase = await streaming.stream(turns, MessageEvents(turns[0], stops), done=done)
     else:
-        (kept,) = await streaming.whole(turns, done=done)
+        (kept,) = await streaming.answer_whole(turns, done=done)
         response = JsonResponse(answer(kept, stops))
-    return addressed(response, turns[0].session)
+    return set_session_header(response, turns[0].session)
 
 
 @router.post("/messages/count_tokens", summary="How long a prompt is", response=TokensCounted)
@@ -365,5 +365,5 @@ async def count(request: HttpRequest, body: AnthropicPrompt) -> dict[str, int]:
         except Overlong as much:
             raise ContextTooLong(window, much.tokens) from None
 
-    await threads.call(partial(chosen, body.model, key_of(request)))
+    await threads.call(partial(choose_checkpoint, body.model, key_of(request)))
     return {"input_tokens": await asyncio.to_thread(counted)}

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_v
 
 from chat import turns
 from chat.api.addressing import Addressed
-from chat.api.sent import NotOffered, Sent, check_not_begun, told
+from chat.api.sent import NotOffered, Sent, check_not_begun, require_words
 from chat.api.wire import Notes, Quick
 from chat.requests import Ask
 from gpu_workers.types import Sampling
@@ -41,7 +41,7 @@ class ChatPart(Sent):
     @field_validator("text", "refusal")
     @classmethod
     def _is_told(cls, words: str | None, field: ValidationInfo) -> str | None:
-        return told(words, field, TEXTS if field.field_name == "text" else ("refusal",))
+        return require_words(words, field, TEXTS if field.field_name == "text" else ("refusal",))
 
     @property
     def words(self) -> str | None:

@@ -8,7 +8,7 @@ from time import time
 from typing import Any
 
 from chat.api import response_items as made
-from chat.api.streaming import named
+from chat.api.streaming import encode_event
 from chat.deltas import ReplyDelta
 from chat.models import Turn
 from chat.reading import Piece
@@ -187,4 +187,4 @@ class ResponseEvents:
 
     def _event(self, type: str, **content: Any) -> bytes:
         self._number += 1
-        return named({"type": type, "sequence_number": self._number} | content)
+        return encode_event({"type": type, "sequence_number": self._number} | content)

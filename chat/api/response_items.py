@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from chat.api.request import as_text
-from chat.api.sent import NotOffered, Sent, told
+from chat.api.sent import NotOffered, Sent, require_words
 from chat.api.wire import Quick
 from chat.models import Turn
 
@@ -31,7 +31,7 @@ class ResponsesPart(Sent):
     @field_validator("text", "refusal")
     @classmethod
     def _is_told(cls, words: str | None, field: ValidationInfo) -> str | None:
-        return told(words, field, TEXTS if field.field_name == "text" else ("refusal",))
+        return require_words(words, field, TEXTS if field.field_name == "text" else ("refusal",))
 
     def words(self, at: str) -> str:
         """Raises NotOffered for images, files and sound."""

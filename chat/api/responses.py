@@ -13,15 +13,15 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_
 from chat import asking, replies, turns
 from chat.api import response_items, streaming
 from chat.api.access import Bearer, key_of
-from chat.api.addressing import Addressed, addressed
+from chat.api.addressing import Addressed, set_session_header
 from chat.api.aside import Router, opens, turns_of
-from chat.api.catalog import chosen
+from chat.api.catalog import choose_checkpoint
 from chat.api.protocol_shapes import ResponseAnswer, events_of
 from chat.api.request import MOST_TOOLS, NAME, Schema
 from chat.api.response_events import ResponseEvents, ending, response, usage
 from chat.api.response_items import ResponsesItem
 from chat.api.sent import NotOffered, Sent, check_not_begun
-from chat.api.streaming import named
+from chat.api.streaming import encode_event
 from chat.api.wire import Quick, few
 from chat.models import ApiKey, Turn
 from chat.requests import Ask
@@ -206,12 +206,12 @@ class ResponsesRequest(Addressed):
         self.check_offered()
         items = [ResponsesItem(role="user", content=self.input)] if isinstance(self.input, str) else self.input
         before = [{"role": "system", "content": self.instructions}] if self.instructions else []
-        told = response_items.messages(items, partial(referred, key))
+        told = response_items.messages(items, partial(find_item, key))
         tools = {f"tool {tool.name}": f"tools.{n}.parameters" for n, tool in enumerate(self.tools or ())}
         return Ask(
             messages=[*before, *history(key, self.previous_response_id), *told],
             sampling=self.sampling(),
-            checkpoint=chosen(self.model or "", key),
+            checkpoint=choose_checkpoint(self.model or "", key),
             protocol="responses",
             prefix="resp_",
             tools=self.functions(),
@@ -266,7 +266,7 @@ NOT_OFFERED = {
 }
 
 
-EXAMPLE = named({"type": "response.output_text.delta", "item_id": "msg_…", "delta": "A rainbow"})
+EXAMPLE = encode_event({"type": "response.output_text.delta", "item_id": "msg_…", "delta": "A rainbow"})
 
 
 def history(key: ApiKey, previous: str | None) -> list[dict[str, Any]]:
@@ -284,7 +284,7 @@ def history(key: ApiKey, previous: str | None) -> list[dict[str, Any]]:
     return [*said, turn.message or {"role": "assistant", "content": turn.text}]
 
 
-def referred(key: ApiKey, item_id: str) -> list[ResponsesItem]:
+def find_item(key: ApiKey, item_id: str) -> list[ResponsesItem]:
     """The item of an earlier reply to this key that goes by this id. Raises ResponseNotFound.
 
     Words that a stream gave in two items, with a call between them, are kept as the first of them.
@@ -301,7 +301,7 @@ def referred(key: ApiKey, item_id: str) -> list[ResponsesItem]:
     raise ResponseNotFound(f"There is no item {item_id!r} of this key. Send the item itself.")
 
 
-def remembered(turn: Turn) -> dict[str, Any]:
+def echo_of(turn: Turn) -> dict[str, Any]:
     """What a kept answer repeats of its request, as far as that was kept."""
     asked: Mapping[str, Any] = turn.asked
     first: Iterable[Mapping[str, Any]] = turn.messages[:1]
@@ -367,27 +367,27 @@ async def create(request: HttpRequest, body: ResponsesRequest) -> HttpResponseBa
     if body.stream:
         given: HttpResponseBase = await streaming.stream(turns, events, done=done)
     else:
-        (kept,) = await streaming.whole(turns, done=done, heard=events.heard)
+        (kept,) = await streaming.answer_whole(turns, done=done, heard=events.heard)
         given = JsonResponse(answer(kept, events.echo, summed_up=body.summed_up, thinking=events.thinking))
-    return addressed(given, turns[0].session)
+    return set_session_header(given, turns[0].session)
 
 
 @router.get("/responses/{response_id}", summary="An answer that was given before", response=ResponseAnswer)
 async def stored(request: HttpRequest, response_id: str) -> JsonResponse:
     """Of this key's own turns."""
-    turn = await found(request, response_id)
-    return JsonResponse(answer(turn, remembered(turn)))
+    turn = await find_turn(request, response_id)
+    return JsonResponse(answer(turn, echo_of(turn)))
 
 
 @router.post("/responses/{response_id}/cancel", summary="Stop an answer that is being written", response=ResponseAnswer)
 async def cancel(request: HttpRequest, response_id: str) -> JsonResponse:
     """It keeps what was said, and never teaches. One that is whole stays as it is."""
-    await replies.stop(await found(request, response_id), engines.policy())
-    turn = await found(request, response_id)
-    return JsonResponse(answer(turn, remembered(turn)))
+    await replies.stop(await find_turn(request, response_id), engines.policy())
+    turn = await find_turn(request, response_id)
+    return JsonResponse(answer(turn, echo_of(turn)))
 
 
-async def found(request: HttpRequest, response_id: str) -> Turn:
+async def find_turn(request: HttpRequest, response_id: str) -> Turn:
     """Raises ResponseNotFound for an unknown id, or one that belongs to another key."""
     own = Turn.objects.filter(session__key=key_of(request))
     named = own.filter(protocol="responses", completion_id=storable(response_id))

@@ -51,7 +51,7 @@ class Sent(BaseModel):
         return shape
 
 
-def told(words: str | None, field: ValidationInfo, kinds: Collection[str]) -> str | None:
+def require_words(words: str | None, field: ValidationInfo, kinds: Collection[str]) -> str | None:
     """The words of a part; one of these kinds needs them. Raises ValueError."""
     kind = field.data.get("type")
     if words is None and kind in kinds:

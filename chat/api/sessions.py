@@ -35,7 +35,7 @@ class Described(BaseModel):
 
 class Closed(Described):
     turns: int
-    closed: int = Field(description="Replies that nothing had come back to, closed by this very request.")
+    close_named: int = Field(description="Replies that nothing had come back to, closed by this very request.")
     still_writing: int
 
 
@@ -48,19 +48,19 @@ async def close(request: HttpRequest, session: str) -> dict[str, Any]:
     or another message, opens them again. Closing a closed session changes nothing."""
     key = key_of(request)
     check_scope(key, "chat")  # a key that has spent its tokens may still say that it is done
-    return await sync_to_async(closed)(key, session)
+    return await sync_to_async(close_named)(key, session)
 
 
-def closed(key: ApiKey, name: str) -> dict[str, Any]:
+def close_named(key: ApiKey, name: str) -> dict[str, Any]:
     """Close the session; how many of its replies that closed, and how many are still being written."""
-    session = named(key, name)
+    session = find_session(key, name)
     count = sessions.close(session)
     session.refresh_from_db()
     writing = session.turns.filter(status=Turn.Status.ANSWERING).count()
-    return described(session) | {"turns": session.turns.count(), "closed": count, "still_writing": writing}
+    return describe_session(session) | {"turns": session.turns.count(), "closed": count, "still_writing": writing}
 
 
-def named(key: ApiKey, name: str) -> Session:
+def find_session(key: ApiKey, name: str) -> Session:
     """This key's session of that id, or of that name of the client's own. Raises SessionNotFound."""
     name = storable(name)
     of_key = Session.objects.visible_to(key.user).filter(key=key)
@@ -79,7 +79,7 @@ def as_uuid(name: str) -> uuid.UUID | None:
         return None
 
 
-def described(session: Session) -> dict[str, Any]:
+def describe_session(session: Session) -> dict[str, Any]:
     return {
         "object": "session",
         "id": str(session.pk),

@@ -43,7 +43,7 @@ class Encoder(Protocol):
         """The status went out long ago, so a failure is an event too."""
 
 
-def named(content: Mapping[str, Any]) -> bytes:
+def encode_event(content: Mapping[str, Any]) -> bytes:
     """One server-sent event that goes by the name of its type."""
     return f"event: {content['type']}\ndata: {json.dumps(content)}\n\n".encode()
 
@@ -59,7 +59,7 @@ async def open_or_close(open_turns: Callable[[], list[Turn]]) -> list[Turn]:
         raise
 
 
-async def leave(turns: Sequence[Turn]) -> None:
+async def abandon_turns(turns: Sequence[Turn]) -> None:
     """`close_unanswered`, off the event loop; what no database takes now is closed later."""
     try:
         await asyncio.shield(threads.call(partial(close_unanswered, turns)))
@@ -120,11 +120,11 @@ async def events(turns: Sequence[Turn], encoder: Encoder, *, done: bool = False)
         last = encoder.fail(named or TalkbackError("Something went wrong here; the log has the details."))
     finally:
         if not ended:
-            await leave(turns)
+            await abandon_turns(turns)
     yield last
 
 
-async def whole(
+async def answer_whole(
     turns: Sequence[Turn], *, done: bool = False, heard: Callable[[int, ReplyDelta], None] | None = None
 ) -> list[Turn]:
     """The turns, answered to the end, as they were kept; each piece is `heard` as it comes. Raises what the reply
@@ -138,13 +138,13 @@ async def whole(
         ended = True
     finally:
         if not ended:
-            await leave(turns)
+            await abandon_turns(turns)
     if done:
         await threads.call(partial(sessions.close, turns[0].session))
-    return await kept(turns)
+    return await reload_turns(turns)
 
 
-async def kept(turns: Sequence[Turn]) -> list[Turn]:
+async def reload_turns(turns: Sequence[Turn]) -> list[Turn]:
     """The turns as their rows are now. Those that know that they have ended are not looked up."""
     unsure = [turn.pk for turn in turns if turn.status == Turn.Status.ANSWERING]
     rows = Turn.objects.select_related("checkpoint", "session").filter(pk__in=unsure) if unsure else Turn.objects.none()

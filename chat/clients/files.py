@@ -46,7 +46,7 @@ def current() -> tuple[Rules, ...]:
         return held.rules
     stamp = ClientRules.objects.aggregate(Count("pk"), Max("changed_at"))
     if held is None or held.stamp != stamp:
-        held = Shelf(monotonic(), stamp, stacked(own(dict(ClientRules.objects.values_list("name", "source")))))
+        held = Shelf(monotonic(), stamp, stack(read_own(dict(ClientRules.objects.values_list("name", "source")))))
     else:
         held = Shelf(monotonic(), stamp, held.rules)
     _shelf = held
@@ -72,13 +72,13 @@ def headers() -> set[str]:
     return set().union(*(rules.headers for rules in current())) | {"user-agent"}
 
 
-def stacked(own: dict[str, Rules]) -> tuple[Rules, ...]:
+def stack(own: dict[str, Rules]) -> tuple[Rules, ...]:
     """Own files before shipped ones, of which they replace those of the same name; generic comes last."""
-    every = dict(sorted(own.items())) | {name: rules for name, rules in shipped().items() if name not in own}
+    every = dict(sorted(own.items())) | {name: rules for name, rules in read_shipped().items() if name not in own}
     return tuple(sorted(every.values(), key=lambda rules: rules.client == GENERIC))
 
 
-def own(sources: dict[str, str]) -> dict[str, Rules]:
+def read_own(sources: dict[str, str]) -> dict[str, Rules]:
     """Operators' files, read. One that cannot be read any more is left out and logged: sorting goes on."""
     readable = {}
     for name, source in sorted(sources.items()):
@@ -90,11 +90,11 @@ def own(sources: dict[str, str]) -> dict[str, Rules]:
 
 
 @cache
-def shipped() -> dict[str, Rules]:
+def read_shipped() -> dict[str, Rules]:
     return {file.stem: read(file.stem, file.read_text()) for file in sorted(FOLDER.glob("*.toml"))}
 
 
 def source_of(name: str) -> str:
     """The text of a file that comes with Talkback; empty when there is none of that name."""
     file = FOLDER / f"{name}.toml"
-    return file.read_text() if name in shipped() and file.is_file() else ""
+    return file.read_text() if name in read_shipped() and file.is_file() else ""

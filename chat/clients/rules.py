@@ -58,7 +58,7 @@ def lead(pattern: str) -> str:
     return found[1][:-1] if found and not has_choices else ""  # what follows may be about the last letter
 
 
-def searched(pattern: str, text: str) -> Any:
+def search(pattern: str, text: str) -> Any:
     """The first match, or None. A long text is not read by the pattern where its lead is not even there."""
     if word := lead(pattern):
         start = text.find(word)
@@ -68,7 +68,7 @@ def searched(pattern: str, text: str) -> Any:
     return compiled(pattern).search(text)
 
 
-def linear(pattern: str) -> str:
+def check_pattern(pattern: str) -> str:
     if len(pattern) > LONGEST_PATTERN:
         raise ValueError(f"a pattern may have {LONGEST_PATTERN} characters, this one has {len(pattern)}")
     try:
@@ -80,7 +80,7 @@ def linear(pattern: str) -> str:
     return pattern
 
 
-def finding(pattern: str) -> str:
+def check_session_group(pattern: str) -> str:
     if "session" not in compiled(pattern).groupindex:
         raise ValueError(f"{pattern!r} names no group (?P<session>…), and that is what it is to find")
     return pattern
@@ -93,22 +93,22 @@ def place(where: str) -> str:
     raise ValueError(f"{where!r} is no place: system, first_user, last_user, last, header:NAME or field:NAME")
 
 
-def listed(value: Any) -> Any:
+def as_list(value: Any) -> Any:
     """One text may stand for a list of one."""
     return [value] if isinstance(value, str) else value
 
 
-def seen(name: str) -> str:
+def check_name(name: str) -> str:
     if fault := name_fault(name):
         raise ValueError(fault)
     return name
 
 
 Word = Annotated[str, Field(min_length=1, max_length=1000)]
-Pattern = Annotated[str, Field(min_length=1), AfterValidator(linear)]
-Words = Annotated[tuple[Word, ...], BeforeValidator(listed)]
-Patterns = Annotated[tuple[Pattern, ...], BeforeValidator(listed)]
-Places = Annotated[tuple[Annotated[str, AfterValidator(place)], ...], BeforeValidator(listed)]
+Pattern = Annotated[str, Field(min_length=1), AfterValidator(check_pattern)]
+Words = Annotated[tuple[Word, ...], BeforeValidator(as_list)]
+Patterns = Annotated[tuple[Pattern, ...], BeforeValidator(as_list)]
+Places = Annotated[tuple[Annotated[str, AfterValidator(place)], ...], BeforeValidator(as_list)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9 _-]{0,38}$")]
 
 
@@ -130,7 +130,7 @@ class Phrases(Part):
         return (
             (bool(self.starts) and text.lstrip().startswith(self.starts))
             or any(word in text for word in self.contains)
-            or any(searched(pattern, text) for pattern in self.matches)
+            or any(search(pattern, text) for pattern in self.matches)
         )
 
     @property
@@ -180,14 +180,14 @@ class Finder(Part):
 
     name: Name
     where: Places = Field(min_length=1)
-    matches: Annotated[Pattern, AfterValidator(finding)] = r"(?s)^\s*(?P<session>.+?)\s*$"
+    matches: Annotated[Pattern, AfterValidator(check_session_group)] = r"(?s)^\s*(?P<session>.+?)\s*$"
     """A pattern with a group named session."""
     cut: Pattern | None = None
     """What of the name is cut off: a counter at its end."""
 
     def found(self, seen: Readable) -> str:
         for place in self.where:
-            if (text := seen.text_at(place)) and (match := searched(self.matches, text)):
+            if (text := seen.text_at(place)) and (match := search(self.matches, text)):
                 return self.trimmed(match.group("session") or "")
         return ""
 
@@ -225,7 +225,7 @@ class Rules(Part):
 
     client: str = ""
     """The file's name."""
-    title: Annotated[str, AfterValidator(seen)] = Field(min_length=1, max_length=80)
+    title: Annotated[str, AfterValidator(check_name)] = Field(min_length=1, max_length=80)
     known: tuple[Condition, ...] = Field((), max_length=MOST_RULES)
     """By any of these the client is known; none: every request is its own."""
     session: tuple[Finder, ...] = Field((), max_length=MOST_RULES)
@@ -312,13 +312,13 @@ def read(client: str, source: str) -> Rules:
     except ValidationError as error:
         first = error.errors()[0]
         reason = str(first["msg"]).removeprefix("Value error, ")
-        raise RulesInvalid(f"{client}.toml, {located(first['loc'], content)}: {reason}") from error
+        raise RulesInvalid(f"{client}.toml, {describe_place(first['loc'], content)}: {reason}") from error
 
 
-def located(path: Sequence[int | str], content: Mapping[str, Any]) -> str:
+def describe_place(path: Sequence[int | str], content: Mapping[str, Any]) -> str:
     """Where in a file an error is: its table, the rule's name or place, the field.
 
-    >>> located(("side", 1, "where", 0), {"side": [{"name": "title"}, {"name": "recap"}]})
+    >>> describe_place(("side", 1, "where", 0), {"side": [{"name": "title"}, {"name": "recap"}]})
     'side rule "recap", where'
     """
     table, *rest = path or ("the whole file",)

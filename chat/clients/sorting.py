@@ -108,12 +108,12 @@ class Seen:
         return str(self.metadata.get(inner, "")) if outer == "metadata" else ""
 
 
-def sort(ask: Ask) -> Sorted:
+def sort_request(ask: Ask) -> Sorted:
     """Sort a request by the rules that stand now."""
-    return sorted_by(files.current(), Seen.of(ask))
+    return sort_by(files.current(), Seen.of(ask))
 
 
-def sorted_by(shelf: Sequence[Rules], seen: Seen) -> Sorted:
+def sort_by(shelf: Sequence[Rules], seen: Seen) -> Sorted:
     """Sort by these rule files, of which the first that knows the client counts.
 
     What the client says outright (X-Session-Id, X-Turn-Type, or the body's session_id and turn_type) decides. A

@@ -334,7 +334,7 @@ async def test_a_key_that_is_refused_at_the_door_remembers_it_too(site, key):
 
 
 async def test_a_pass_opens_the_doors_as_its_key_for_a_short_while(knock, key, monkeypatch):
-    ticket = access.pass_for(key)
+    ticket = access.issue_pass(key)
     assert (await knock(Authorization=f"Bearer {ticket}")).status_code == 200
     assert (await knock(Authorization=f"Bearer {ticket}x")).status_code == 401
     monkeypatch.setattr(access, "PASS_S", -1)
@@ -342,7 +342,7 @@ async def test_a_pass_opens_the_doors_as_its_key_for_a_short_while(knock, key, m
 
 
 async def test_a_pass_opens_no_more_than_its_key(knock, key):
-    ticket = access.pass_for(key)
+    ticket = access.issue_pass(key)
     await sync_to_async(key.revoke)()
     assert (await knock(Authorization=f"Bearer {ticket}")).status_code == 401
     forged = access.PASS + signing.dumps(key.pk, key="another secret", salt=access.PASS)
@@ -453,7 +453,7 @@ async def test_a_key_without_limits_asks_no_store(key, monkeypatch, django_asser
     def asked(*args):
         raise AssertionError("Redis was asked")
 
-    monkeypatch.setattr(limits, "taken", asked)
+    monkeypatch.setattr(limits, "take_from_bucket", asked)
 
     def check():
         with django_assert_num_queries(0):
@@ -510,7 +510,7 @@ async def test_a_client_that_keeps_sending_one_wrong_key_locks_nothing(key):
 async def test_the_sites_own_requests_pass_whatever_their_address_guessed(key):
     for number in range(25):
         await guess(f"tb-guess-{number}")
-    assert (await guess(access.pass_for(key))).status_code == 200
+    assert (await guess(access.issue_pass(key))).status_code == 200
 
 
 async def test_tokens_a_day_are_prompt_and_reply_and_end_at_midnight(knock, key, engine):

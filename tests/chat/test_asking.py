@@ -267,7 +267,7 @@ async def test_a_retry_waits_for_a_writer_that_is_still_at_it_and_takes_over_whe
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 async def test_a_retry_whose_reader_leaves_while_it_takes_over_leaves_nothing_open(key, monkeypatch):
     taken, gate = threading.Event(), threading.Event()
-    real = retries.reopened
+    real = retries.reopen_reply
 
     def slow(*args):
         try:
@@ -281,8 +281,8 @@ async def test_a_retry_whose_reader_leaves_while_it_takes_over_leaves_nothing_op
     again = await sync_to_async(begin)(key, headers=named)
     assert again.repeated
     await sync_to_async(ended)(first, "Half a", "abort")
-    monkeypatch.setattr(retries, "reopened", slow)
-    reading = asyncio.create_task(streaming.whole([again]))
+    monkeypatch.setattr(retries, "reopen_reply", slow)
+    reading = asyncio.create_task(streaming.answer_whole([again]))
     await asyncio.to_thread(taken.wait, 10)
     reading.cancel()
     gate.set()

@@ -94,8 +94,8 @@ async def test_a_beat_that_fails_is_made_up_for_by_the_next(two, monkeypatch):
             raise DatabaseError("locked")
         return real(said)
 
-    real = beats.noted
-    monkeypatch.setattr(beats, "noted", noted)
+    real = beats.note_beats
+    monkeypatch.setattr(beats, "note_beats", noted)
     async with Writing(two[0], 0.01, lambda: None) as writing:
 
         async def known() -> bool:

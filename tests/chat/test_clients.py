@@ -104,7 +104,7 @@ SIDE = {
 
 @pytest.mark.parametrize("name", MAIN)
 def test_what_a_person_typed_into_openclaw_is_the_main_line(name):
-    found = clients.sort(MAIN[name])
+    found = clients.sort_request(MAIN[name])
     assert (found.client, found.kind, found.is_main) == ("openclaw", "main", True)
     assert (found.session, found.named_by, found.rule) == ("s1", "runtime line", "openclaw/main")
 
@@ -133,7 +133,7 @@ def test_a_runtime_line_without_a_session_is_a_main_turn_like_any_other(about, s
         [UNNAMED, first, CALL, RESULT],
         [UNNAMED, first, assistant("Light."), said("Why?")],
     ):
-        found = clients.sort(ask(*messages, **about))
+        found = clients.sort_request(ask(*messages, **about))
         assert (found.client, found.rule, found.is_main) == ("openclaw", "openclaw/main", True)
         assert (found.session, found.named_by) == (session, named_by)
 
@@ -152,19 +152,19 @@ def test_a_runtime_line_without_a_session_is_a_main_turn_like_any_other(about, s
     ],
 )
 def test_what_that_version_sends_by_itself_is_side_too(kind, messages):
-    assert clients.sort(ask(*messages)).rule == f"openclaw/{kind}"
+    assert clients.sort_request(ask(*messages)).rule == f"openclaw/{kind}"
 
 
 @pytest.mark.parametrize("kind", SIDE)
 def test_what_openclaw_sends_by_itself_is_side(kind):
-    found = clients.sort(SIDE[kind])
+    found = clients.sort_request(SIDE[kind])
     assert (found.client, found.kind, found.is_main) == ("openclaw", kind, False)
     assert found.rule == f"openclaw/{kind}"
 
 
 @pytest.mark.parametrize("kind", ["title", "recap", "compaction"])
 def test_side_requests_that_name_no_session_share_one(kind):
-    found = clients.sort(SIDE[kind])
+    found = clients.sort_request(SIDE[kind])
     assert (found.session, found.named_by) == ("side:openclaw", "side")
 
 
@@ -180,49 +180,52 @@ def test_side_requests_that_name_no_session_share_one(kind):
 )
 def test_the_counter_of_compactions_is_no_part_of_a_sessions_name(about, session):
     unnamed = ask(SYSTEM, said("Hi"), **about)
-    assert clients.sort(unnamed).session == session
+    assert clients.sort_request(unnamed).session == session
 
 
 def test_a_compaction_by_its_bare_id_belongs_to_the_main_session():
     about = {"session_id": "s1", "headers": {"x-session-id": "s1"}}
-    assert clients.sort(replace(SIDE["compaction"], **about)).session == clients.sort(MAIN["a later turn"]).session
+    assert (
+        clients.sort_request(replace(SIDE["compaction"], **about)).session
+        == clients.sort_request(MAIN["a later turn"]).session
+    )
 
 
 def test_a_job_without_a_session_id_goes_by_its_key():
-    found = clients.sort(SIDE["cron"])
+    found = clients.sort_request(SIDE["cron"])
     assert (found.session, found.named_by) == ("agent:main:cron:7f", "runtime key")
 
 
 def test_the_turn_type_that_is_said_decides():
-    assert not clients.sort(replace(MAIN["a later turn"], turn_type="side")).is_main
-    assert not clients.sort(replace(MAIN["a later turn"], turn_type="anything")).is_main
-    main = clients.sort(replace(SIDE["heartbeat"], turn_type=" Main "))
+    assert not clients.sort_request(replace(MAIN["a later turn"], turn_type="side")).is_main
+    assert not clients.sort_request(replace(MAIN["a later turn"], turn_type="anything")).is_main
+    main = clients.sort_request(replace(SIDE["heartbeat"], turn_type=" Main "))
     assert (main.is_main, main.kind, main.rule) == (True, "main", "openclaw/x-turn-type")
-    side = clients.sort(replace(SIDE["heartbeat"], turn_type="side"))
+    side = clients.sort_request(replace(SIDE["heartbeat"], turn_type="side"))
     assert (side.is_main, side.kind) == (False, "heartbeat")
 
 
 def test_a_counter_belongs_to_openclaw_alone():
-    other = clients.sort(ask(user("Hi"), session_id="room:7"))
+    other = clients.sort_request(ask(user("Hi"), session_id="room:7"))
     assert (other.client, other.session, other.named_by, other.is_main) == ("generic", "room:7", "header", True)
 
 
 def test_a_missing_header_is_never_side():
-    found = clients.sort(ask(user("Hi"), tools=()))
+    found = clients.sort_request(ask(user("Hi"), tools=()))
     assert (found.session, found.kind, found.is_main) == ("", "main", True)
 
 
 def test_a_user_names_a_session_where_nothing_else_does():
-    assert clients.sort(ask(user("Hi"), user="u7")).session == "user:u7"
-    assert clients.sort(ask(user("Hi"), user="u7", session_id="s2")).session == "s2"
-    assert clients.sort(ask(SYSTEM, FIRST, user="u7")).session == "s1"
+    assert clients.sort_request(ask(user("Hi"), user="u7")).session == "user:u7"
+    assert clients.sort_request(ask(user("Hi"), user="u7", session_id="s2")).session == "s2"
+    assert clients.sort_request(ask(SYSTEM, FIRST, user="u7")).session == "s1"
 
 
 def test_chat_programs_housekeeping_is_side():
     title = user("### Task:\nGenerate a concise, 3-5 word title with an emoji summarizing the chat history.")
-    found = clients.sort(ask(title, tools=()))
+    found = clients.sort_request(ask(title, tools=()))
     assert (found.kind, found.session) == ("title", "side:generic")
-    assert clients.sort(ask(user("Generate a concise, 3-5 word title for my book."), tools=())).is_main
+    assert clients.sort_request(ask(user("Generate a concise, 3-5 word title for my book."), tools=())).is_main
 
 
 def test_judges_read_what_people_said():
@@ -235,16 +238,16 @@ def test_judges_read_what_people_said():
         RESULT,
         INTERNAL,
     ]
-    bare = clients.stripped(messages, "openclaw")
+    bare = clients.strip_messages(messages, "openclaw")
     assert [m["content"] for m in bare] == [SYSTEM["content"], "Hello there, say hi", "Hi!", "Again", "ok"]
     assert messages[1] == FIRST
-    assert clients.said(messages, "openclaw") == [0, 1, 2, 3, 5]
+    assert clients.places_of_said(messages, "openclaw") == [0, 1, 2, 3, 5]
 
 
 def test_nothing_is_stripped_from_other_clients_words():
     messages = [user(f"{TIME}Hi\n{runtime()}")]
-    assert clients.stripped(messages, "generic") == messages
-    assert clients.stripped(messages, "") == messages
+    assert clients.strip_messages(messages, "generic") == messages
+    assert clients.strip_messages(messages, "") == messages
 
 
 OWN = """
@@ -266,29 +269,29 @@ MINE = {"user-agent": "my-agent/1.0", "x-task": "t1"}
 def test_an_operators_own_file_comes_before_the_shipped_ones():
     ClientRules.objects.create(name="mine", source=OWN)
     files.forget()
-    found = clients.sort(ask(SYSTEM, FIRST, headers=MINE))
+    found = clients.sort_request(ask(SYSTEM, FIRST, headers=MINE))
     assert (found.client, found.session, found.named_by, found.kind) == ("mine", "t1", "task", "main")
-    assert clients.sort(ask(user("Sum up."), headers=MINE)).rule == "mine/summary"
-    assert clients.sort(ask(SYSTEM, FIRST)).client == "openclaw"
+    assert clients.sort_request(ask(user("Sum up."), headers=MINE)).rule == "mine/summary"
+    assert clients.sort_request(ask(SYSTEM, FIRST)).client == "openclaw"
 
 
 def test_an_own_file_replaces_the_shipped_one_of_its_name():
     ClientRules.objects.create(name="openclaw", source=OWN)
     files.forget()
-    assert clients.sort(ask(SYSTEM, FIRST)).client == "generic"
+    assert clients.sort_request(ask(SYSTEM, FIRST)).client == "generic"
 
 
 def test_rules_that_cannot_be_read_any_more_stop_nothing(caplog):
     ClientRules.objects.create(name="mine", source="title = ")
     files.forget()
-    assert clients.sort(ask(SYSTEM, FIRST)).client == "openclaw"
+    assert clients.sort_request(ask(SYSTEM, FIRST)).client == "openclaw"
     assert "mine.toml is no TOML" in caplog.text
 
 
 def test_rules_are_looked_for_every_few_seconds_only(django_assert_num_queries):
-    clients.sort(MAIN["a later turn"])
+    clients.sort_request(MAIN["a later turn"])
     with django_assert_num_queries(0):
-        clients.sort(MAIN["a later turn"])
+        clients.sort_request(MAIN["a later turn"])
 
 
 @pytest.mark.parametrize(
@@ -337,8 +340,8 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_costs_no_more_than_its_length(text):
     began = thread_time()
-    found = clients.sort(ask({"role": "system", "content": text}, user(text), assistant(text), user(text)))
-    clients.stripped([user(text)], found.client)
+    found = clients.sort_request(ask({"role": "system", "content": text}, user(text), assistant(text), user(text)))
+    clients.strip_messages([user(text)], found.client)
     clients.of("openclaw").reply(text)
     assert thread_time() - began < 2  # seconds of work; a pattern that backtracks takes hours
 
@@ -346,7 +349,7 @@ def test_hostile_text_costs_no_more_than_its_length(text):
 @given(st.lists(st.tuples(st.sampled_from(["system", "user", "assistant", "tool"]), st.text()), max_size=5), st.text())
 def test_every_request_is_sorted(conversation, name):
     messages = [{"role": role, "content": text} for role, text in conversation]
-    found = sorting.sorted_by(files.stacked({}), sorting.Seen(messages, session_id=name, headers={"x": name}))
+    found = sorting.sort_by(files.stack({}), sorting.Seen(messages, session_id=name, headers={"x": name}))
     assert found.client
     assert found.kind
     assert len(found.rule) <= 80
@@ -369,5 +372,5 @@ def test_a_long_text_is_read_only_where_the_lead_is(pattern, lead):
 @given(st.text(alphabet="Run time:\n", max_size=60))
 def test_looking_for_the_lead_first_changes_no_match(text):
     pattern = r"(?m)^Run(?P<rest>[^\n]*)$"
-    found, plain = rules.searched(pattern, text), rules.compiled(pattern).search(text)
+    found, plain = rules.search(pattern, text), rules.compiled(pattern).search(text)
     assert (found and found.group("rest")) == (plain and plain.group("rest"))

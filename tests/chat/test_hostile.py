@@ -134,7 +134,7 @@ def test_where_no_text_is_it_is_not_looked_for_again(place, monkeypatch):
 
 
 def test_notes_of_a_client_are_looked_through_once(monkeypatch):
-    shelf = files.stacked({})
+    shelf = files.stack({})
     monkeypatch.setattr(files, "current", lambda: shelf)
     read: list[str] = []
     is_real = sorting.is_real
@@ -145,7 +145,7 @@ def test_notes_of_a_client_are_looked_through_once(monkeypatch):
 
     monkeypatch.setattr(sorting, "is_real", noted)
     note = user("<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\n<<<END_OPENCLAW_INTERNAL_CONTEXT>>>")
-    sorting.sorted_by(shelf, sorting.Seen([note] * 100))
+    sorting.sort_by(shelf, sorting.Seen([note] * 100))
     assert len(read) <= 200  # once for each of the places that mean the last words
 
 

@@ -127,11 +127,11 @@ def test_a_beat_waits_for_no_row_that_another_transaction_holds(turns, beside):
     Turn.objects.update(text="")
     with transaction.atomic():
         Turn.objects.filter(pk=second.pk).update(learns=False)
-        wanted = beside(beats.noted, {first.pk: "One.", second.pk: "Two."}).result(10)
+        wanted = beside(beats.note_beats, {first.pk: "One.", second.pk: "Two."}).result(10)
         Turn.objects.filter(pk=first.pk).update(learns=False)
     assert wanted == {first.pk, second.pk}
     assert list(Turn.objects.order_by("pk").values_list("text", flat=True)) == ["One.", ""]
-    assert beats.noted({second.pk: "Two."}) == {second.pk}
+    assert beats.note_beats({second.pk: "Two."}) == {second.pk}
     assert Turn.objects.get(pk=second.pk).text == "Two."
 
 
@@ -140,7 +140,7 @@ def test_a_beat_waits_for_no_transaction_that_holds_the_session(turns, beside):
     first, second = turns
     with transaction.atomic():
         sessions.locked(first.session_id)
-        assert beside(beats.noted, {first.pk: "One.", second.pk: None}).result(10) == {first.pk, second.pk}
+        assert beside(beats.note_beats, {first.pk: "One.", second.pk: None}).result(10) == {first.pk, second.pk}
     assert Turn.objects.get(pk=first.pk).text == "One."
 
 
@@ -161,8 +161,8 @@ def test_what_is_no_retry_after_all_holds_no_session_but_its_own(key, beside, mo
         free.append(beside(lock_now, before.session_id).result(10))
         return real(*values, **named)
 
-    real = sessions.placed
-    monkeypatch.setattr(sessions, "placed", placed)
+    real = sessions.place_request
+    monkeypatch.setattr(sessions, "place_request", placed)
     (anew,) = asking.open_turns(key, ask)
     assert anew.pk != before.pk
     assert free == [True]

@@ -51,7 +51,7 @@ def by_hand(ids, byte_of, text: str) -> list[tuple[int, int]]:
 
 
 def words(turn: Turn, renderer) -> list[str]:
-    return [turn.text[start:end] for start, end in offsets.of(turn, renderer)]
+    return [turn.text[start:end] for start, end in offsets.token_ranges(turn, renderer)]
 
 
 @given(text=TEXTS)
@@ -61,7 +61,7 @@ def words(turn: Turn, renderer) -> list[str]:
 def test_every_token_has_the_characters_that_its_bytes_belong_to(renderer, byte_of, text):
     turn = served(renderer, text)
 
-    *ranges, stop = offsets.of(turn, renderer)
+    *ranges, stop = offsets.token_ranges(turn, renderer)
 
     assert ranges == by_hand(turn.response_ids[:-1], byte_of, text)
     assert stop == NOTHING
@@ -80,7 +80,7 @@ def test_whatever_is_drawn_no_token_is_without_its_characters(renderer, byte_of,
     ids = [known[pick % len(known)] for pick in picks]
     turn = served(renderer, "", text=renderer.decode(ids), ids=ids)
 
-    ranges = offsets.of(turn, renderer)
+    ranges = offsets.token_ranges(turn, renderer)
 
     assert len(ranges) == len(ids)
     covered = [at for start, end in ranges for at in range(start, end)]
@@ -95,7 +95,7 @@ def test_thoughts_and_calls_wrote_no_words(renderer):
     )
     turn = served(renderer, written, text="I will look.", tools=TOOLS, style="hermes")
 
-    ranges = offsets.of(turn, renderer)
+    ranges = offsets.token_ranges(turn, renderer)
 
     assert "".join(words(turn, renderer)) == "I will look."
     first = next(at for at, one in enumerate(ranges) if one != NOTHING)
@@ -128,7 +128,7 @@ def test_control_tokens_that_are_a_part_of_the_text_are_no_words(renderer):
 
 def test_words_that_the_tokens_do_not_give_are_not_guessed(renderer):
     with pytest.raises(OffsetsLost, match="do not give its words"):
-        offsets.of(served(renderer, "Two and two are five.", text="Two and two are four."), renderer)
+        offsets.token_ranges(served(renderer, "Two and two are five.", text="Two and two are four."), renderer)
 
 
 @given(text=TEXTS, cut=st.integers(0, 40), end=st.integers(0, 40))
@@ -150,7 +150,7 @@ def test_with_the_real_tokenizer_the_words_are_all_there(smol_model, written):
     renderer = Renderer.for_model(smol_model)
     turn = served(renderer, written)
 
-    ranges = offsets.of(turn, renderer)
+    ranges = offsets.token_ranges(turn, renderer)
 
     assert {at for start, end in ranges for at in range(start, end)} == set(range(len(written)))
     assert written[slice(*ranges[0])] == renderer.decode(turn.response_ids[:1]).strip("\ufffd") or ranges[0][1] > 0

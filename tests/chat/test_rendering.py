@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from chat.rendering import MessagesRefused, Overlong, Renderer, structured, unused
+from chat.rendering import MessagesRefused, Overlong, Renderer, parse_call, pick_unused
 from chat.template import ModelUnreadable
 from chat.tokens import pieces, spelling
 from gpu_workers.types import DEEPEST
@@ -168,7 +168,7 @@ def test_cutting_loses_nothing():
 
 
 def test_the_mark_is_a_character_no_person_wrote():
-    assert unused("\ufdd0", [{"content": "\ufdd1"}]) == "\ufdd2"
+    assert pick_unused("\ufdd0", [{"content": "\ufdd1"}]) == "\ufdd2"
 
 
 def called(arguments):
@@ -180,20 +180,20 @@ def called(arguments):
 def test_arguments_that_are_nested_too_deeply_are_text(tiny_model, depth):
     text = '{"a":' * depth + "1" + "}" * depth
     (call,) = called(text)[1]["tool_calls"]
-    assert structured(call)["function"]["arguments"] == {"arguments": text}
+    assert parse_call(call)["function"]["arguments"] == {"arguments": text}
     assert Renderer(tiny_model).prompt_ids(called(text))
 
 
 def test_arguments_may_be_nested_as_deeply_as_requests(tiny_model):
     text = '{"a":' * DEEPEST + "1" + "}" * DEEPEST
     (call,) = called(text)[1]["tool_calls"]
-    assert structured(call)["function"]["arguments"] == json.loads(text)
+    assert parse_call(call)["function"]["arguments"] == json.loads(text)
     assert Renderer(tiny_model).prompt_ids(called(text))
 
 
 def test_escapes_in_arguments_cannot_spell_what_is_no_character(tiny_model):
     (call,) = called('{"a\\u0000": ["\\ud800", "\\ufdd0"]}')[1]["tool_calls"]
-    assert structured(call)["function"]["arguments"] == {"a\ufffd": ["\ufffd", "\ufffd"]}
+    assert parse_call(call)["function"]["arguments"] == {"a\ufffd": ["\ufffd", "\ufffd"]}
     assert Renderer(tiny_model).prompt_ids(called('{"a": "\\ud800"}'))
 
 

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from chat import markdown, sources
-from chat.sources import settled
+from chat.sources import settle_places
 
 PART = st.sampled_from(
     [
@@ -81,7 +81,7 @@ def test_no_word_is_given_the_place_of_another(parts):
 
 def test_of_an_ordinary_reply_every_letter_has_its_place():
     tokens = markdown.parser.parse(REPLY)
-    contents = "".join(token.content for token in sources.worded(tokens))
+    contents = "".join(token.content for token in sources.word_tokens(tokens))
     at = [place for one in sources.places(REPLY, tokens, markdown.parser) for place in one]
 
     without = [c for c, place in zip(contents, at, strict=True) if place is None]
@@ -101,7 +101,7 @@ def test_of_an_ordinary_reply_every_letter_has_its_place():
     ],
 )
 def test_what_stands_between_is_placed_where_it_can_only_be(shown, known, text, places):
-    assert settled(shown, known, text) == places
+    assert settle_places(shown, known, text) == places
 
 
 def test_a_mark_is_drawn_over_markup_and_over_nothing_else():
@@ -138,7 +138,7 @@ def test_what_is_drawn_as_marked_is_what_is_marked(text, start, length):
     start = min(start, len(text))
     end = min(len(text), start + length)
     drawn = "".join(words for _, words, kind in placed(text, [(start, end, 1)]) if kind)
-    assert drawn == markdown.shown(text, start, end)
+    assert drawn == markdown.shown_text(text, start, end)
 
 
 def test_marks_bring_no_markup_of_a_reply_to_life():

@@ -167,16 +167,16 @@ def test_painted_marks_are_what_a_brush_leaves(strokes):
     for start, end, sign in strokes:
         for at in range(start, end):
             paper[at] = sign
-    kept = spans.painted(strokes, 12)
+    kept = spans.paint(strokes, 12)
     left = [0] * 12
     for start, end, sign in kept:
         left[start:end] = [sign] * (end - start)
     assert left == paper
     assert kept == sorted(kept)
     assert all(one[1] < two[0] or one[2] != two[2] for one, two in itertools.pairwise(kept))
-    assert spans.painted(kept, 12) == kept
+    assert spans.paint(kept, 12) == kept
 
 
 def test_more_marks_than_a_person_sets_are_refused(turn):
     with pytest.raises(ValueError, match="at most 200 marks; these are 201"):
-        spans.painted([(2 * n, 2 * n + 1, 1) for n in range(201)], 500)
+        spans.paint([(2 * n, 2 * n + 1, 1) for n in range(201)], 500)

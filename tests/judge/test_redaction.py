@@ -300,7 +300,7 @@ def test_a_judge_outside_this_machine_is_quoted_the_words_that_were_marked(serve
     read = redaction.evidence_without(evidence.of(turn))
 
     assert read.reply == "Ask [email 1] first. That is quite wrong."
-    assert spans.quoted(read.reply, read.marks, -1) == [shown]
+    assert spans.quote(read.reply, read.marks, -1) == [shown]
     assert f"does not like:\n| {shown.replace('[email', '(email')}" in read.text
 
 

@@ -46,7 +46,7 @@ def mine(make_turn):
 
 
 def sorted_now(*messages):
-    return clients.sort(Ask(messages, Sampling(), Checkpoint(number=0)))
+    return clients.sort_request(Ask(messages, Sampling(), Checkpoint(number=0)))
 
 
 @pytest.mark.parametrize("page", ["clients", "client_new"])

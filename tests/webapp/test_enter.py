@@ -141,7 +141,7 @@ def test_a_link_for_a_stranger_is_refused_by_name():
 def test_a_key_opens_the_door_and_only_its_hash_is_kept():
     secret = printed("create_key", "--name", "laptop")
 
-    key = ApiKey.objects.holder(secret)
+    key = ApiKey.objects.find_open(secret)
     assert key is not None
     assert (key.name, key.user.username) == ("laptop", "admin")
     assert secret not in str(ApiKey.objects.values())

@@ -46,7 +46,7 @@ def test_a_page_that_breaks_tells_nothing_of_the_inside(operator, monkeypatch):
     def broken(*args, **kwargs):
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr(views, "page", broken)
+    monkeypatch.setattr(views, "show_page", broken)
     client = Client(raise_request_exception=False)
     client.force_login(operator)
     answer = client.get("/chats/new/")
@@ -114,7 +114,7 @@ def test_a_fault_of_ours_is_logged_with_its_traceback(operator, monkeypatch, log
     def broken(*args, **kwargs):
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr(views, "page", broken)
+    monkeypatch.setattr(views, "show_page", broken)
     client = Client(raise_request_exception=False)
     client.force_login(operator)
     assert client.get("/chats/new/").status_code == 500

@@ -112,8 +112,8 @@ async def test_requests_share_a_few_connections(kept, http, secret, monkeypatch)
         seen.add((threading.current_thread().name, id(connection.connection)))
         return real(self, secret)
 
-    real = type(ApiKey.objects).made_as
-    monkeypatch.setattr(type(ApiKey.objects), "made_as", noting)
+    real = type(ApiKey.objects).find_by_secret
+    monkeypatch.setattr(type(ApiKey.objects), "find_by_secret", noting)
     headers = {"Authorization": f"Bearer {secret}"}
     answers = await asyncio.gather(*(http.get("/v1/models", headers=headers) for _ in range(12)))
 

@@ -39,7 +39,7 @@ def secret_on(response) -> str:
 
 def made(capsys, *words) -> ApiKey:
     call_command("create_key", *words)
-    return ApiKey.objects.made_as(capsys.readouterr().out.strip())
+    return ApiKey.objects.find_by_secret(capsys.readouterr().out.strip())
 
 
 @pytest.mark.parametrize("page", ["connect:home", "connect:new", "connect:keys"])
@@ -53,7 +53,7 @@ def test_a_new_key_is_shown_once_and_kept_as_a_digest(ben, talker):
     response = ben.post(reverse("connect:new"), FORM)
     secret = secret_on(response)
     key = ApiKey.objects.get()
-    assert ApiKey.objects.holder(secret) == key
+    assert ApiKey.objects.find_open(secret) == key
     assert (key.user, key.name, key.scopes, key.learns) == (talker, "laptop", ["chat", "feedback"], True)
     assert secret not in str(ApiKey.objects.values().get())
     assert "no-store" in response["Cache-Control"]
@@ -133,7 +133,7 @@ def test_revoking_says_what_it_means_and_ends_the_key_for_good(ben, talker):
     page = text(ben.post(reverse("connect:revoke", args=[key.pk]), follow=True))
     assert "“phone” is revoked" in page
     assert "This API key was revoked on" in page
-    assert ApiKey.objects.holder(secret) is None
+    assert ApiKey.objects.find_open(secret) is None
     first = ApiKey.objects.get().revoked_at
     ben.post(reverse("connect:revoke", args=[key.pk]))
     assert ApiKey.objects.get().revoked_at == first
@@ -190,7 +190,7 @@ def test_create_key_keeps_a_key_that_still_opens_the_door(db, capsys, monkeypatc
     _, secret = ApiKey.objects.issue(key.user, "kept")
     monkeypatch.setenv("API_KEY", secret)
     assert made(capsys, "--name", "make up", "--keep").name == "kept"
-    ApiKey.objects.made_as(secret).revoke()
+    ApiKey.objects.find_by_secret(secret).revoke()
     assert made(capsys, "--name", "make up", "--keep").name == "make up"
 
 
@@ -202,7 +202,7 @@ def test_keys_are_listed_and_revoked_from_a_terminal(talker, capsys):
     assert "chat, feedback; serve-only; never used" in line
     call_command("keys", "revoke", str(key.pk))
     assert "opens nothing any more" in capsys.readouterr().out
-    assert ApiKey.objects.holder(secret) is None
+    assert ApiKey.objects.find_open(secret) is None
     call_command("keys", "list")
     assert "was revoked on" in capsys.readouterr().out
     with pytest.raises(CommandError, match="There is no key 999"):

@@ -44,7 +44,7 @@ def test_a_line_is_made_with_its_person_recipe_and_keys(make) -> None:
     person = User.objects.get(username="brief-1")
     assert Line.of(person) == "brief-1"
     assert not person.has_usable_password()
-    talk, probe = (ApiKey.objects.holder(said["keys"][name]) for name in ("talk", "probe"))
+    talk, probe = (ApiKey.objects.find_open(said["keys"][name]) for name in ("talk", "probe"))
     assert (talk.user, talk.learns) == (person, True)
     assert (probe.user, probe.learns) == (person, False)
 
@@ -54,7 +54,7 @@ def test_twice_makes_nothing_twice_and_issues_the_keys_anew(make) -> None:
     assert Line.objects.count() == 2  # with the shared one
     assert Member.objects.count() == 1
     assert first["keys"]["talk"] != second["keys"]["talk"]
-    assert all(ApiKey.objects.holder(said["keys"]["talk"]) for said in (first, second))
+    assert all(ApiKey.objects.find_open(said["keys"]["talk"]) for said in (first, second))
 
 
 def test_another_recipe_is_set(make) -> None:

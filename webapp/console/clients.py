@@ -88,7 +88,7 @@ def new(request: HttpRequest) -> HttpResponse:
 @require_GET
 def edit(request: HttpRequest, name: str) -> HttpResponse:
     own = ClientRules.objects.filter(name=name).first()
-    if own is None and name not in files.shipped():
+    if own is None and name not in files.read_shipped():
         return redirect("console:clients")
     return editor(request, name, own.source if own else files.source_of(name), own=own)
 
@@ -131,7 +131,7 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
     remember(request, name, own.source)
     own.delete()
     files.forget()
-    stands = " The file that comes with Talkback stands again." if name in files.shipped() else ""
+    stands = " The file that comes with Talkback stands again." if name in files.read_shipped() else ""
     messages.success(request, f"{name} is deleted.{stands}", extra_tags="good")
     return redirect("console:clients")
 
@@ -192,7 +192,7 @@ def editor(
         "named": named or name,
         "source": source,
         "own": own,
-        "is_shipped": name in files.shipped(),
+        "is_shipped": name in files.read_shipped(),
         "can_undo": name in request.session.get("rules_before", {}),
         "error": error,
     }
@@ -232,7 +232,7 @@ def every() -> list[Client]:
         client, _, _ = rule.partition("/")
         counts.setdefault(client, []).append((rule, count))
     return [
-        Client(rules, own.get(rules.client), rules.client in files.shipped(), counts.get(rules.client, []))
+        Client(rules, own.get(rules.client), rules.client in files.read_shipped(), counts.get(rules.client, []))
         for rules in files.current()
     ]
 
@@ -240,12 +240,12 @@ def every() -> list[Client]:
 def trial(rules: Rules) -> dict[str, object]:
     """How the newest turns are sorted now, and how they would be with these rules."""
     standing = files.current()
-    own = files.own(dict(ClientRules.objects.values_list("name", "source")))
-    would = files.stacked(own | {rules.client: rules})
+    own = files.read_own(dict(ClientRules.objects.values_list("name", "source")))
+    would = files.stack(own | {rules.client: rules})
     tried = []
     for turn in newest()[:TRIED]:
         seen = Seen.again(turn)
-        tried.append(Tried(turn, sorting.sorted_by(standing, seen), sorting.sorted_by(would, seen)))
+        tried.append(Tried(turn, sorting.sort_by(standing, seen), sorting.sort_by(would, seen)))
     changed = [one for one in tried if one.now != one.then]
     return {
         "tried": counted(len(tried), "turn"),

@@ -17,8 +17,8 @@ from django.views.decorators.http import require_GET, require_POST
 
 from chat import limits
 from chat.api.access import SCOPES
-from chat.api.catalog import answering
-from chat.forms import seen
+from chat.api.catalog import list_checkpoints
+from chat.forms import check_name
 from chat.models import ApiKey, Consent, usual_scopes
 from training.models import Checkpoint
 from webapp.console.board import counted
@@ -36,7 +36,7 @@ class KeyForm(forms.Form):
 
     name = forms.CharField(
         max_length=80,
-        validators=[seen],
+        validators=[check_name],
         label="Name",
         error_messages=dict.fromkeys(("required", "max_length"), "A key's name has 1 to 80 characters."),
     )
@@ -68,7 +68,7 @@ class KeyForm(forms.Form):
         self.initial.setdefault("learns", Consent.by_default(user))
         offered = [scope for scope in SCOPES if scope != "admin" or user.is_staff]
         self.fields["scopes"].choices = [(scope, f"{scope}: {ABOUT_SCOPES[scope]}") for scope in offered]  # type: ignore[attr-defined]
-        self.fields["checkpoint"].queryset = answering(user).order_by("-number")  # type: ignore[attr-defined]
+        self.fields["checkpoint"].queryset = list_checkpoints(user).order_by("-number")  # type: ignore[attr-defined]
 
     def issue(self) -> tuple[ApiKey, str]:
         """The new key and its secret, which is known now and never again. The form must be valid."""
@@ -109,5 +109,5 @@ def limits_in_words(key: ApiKey) -> str:
     if key.requests_per_minute:
         said.append(f"{counted(key.requests_per_minute, 'request')} a minute")
     if key.tokens_per_day:
-        said.append(f"{limits.spent(key, timezone.now()):,} of {key.tokens_per_day:,} tokens today")
+        said.append(f"{limits.tokens_spent(key, timezone.now()):,} of {key.tokens_per_day:,} tokens today")
     return ", ".join(said)

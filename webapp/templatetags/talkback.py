@@ -89,7 +89,7 @@ def opinions_on(context: Context, turn: Turn) -> dict[str, Feedback]:
 @register.simple_tag
 def reason_tags(thumb: Feedback) -> list[str]:
     """What may be said to be wrong, or right: what everybody knows, and what this person added."""
-    return reasons.offered(thumb.tags, thumb.value)
+    return reasons.list_tags(thumb.tags, thumb.value)
 
 
 @register.simple_tag(takes_context=True)

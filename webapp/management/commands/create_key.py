@@ -37,7 +37,7 @@ class Command(TerminalCommand):
         if person is None:
             raise CommandError(f"There is no user named {user}.")
         kept = os.environ.get("API_KEY", "") if keep else ""
-        if kept and ApiKey.objects.holder(kept):
+        if kept and ApiKey.objects.find_open(kept):
             self.stdout.write(kept)
             return
         given = {
