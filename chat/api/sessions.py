@@ -35,7 +35,7 @@ class Described(BaseModel):
 
 class Closed(Described):
     turns: int
-    close_named: int = Field(description="Replies that nothing had come back to, closed by this very request.")
+    closed: int = Field(description="Replies that nothing had come back to, closed by this very request.")
     still_writing: int
 
 
