@@ -18,7 +18,6 @@ from chat import markdown
 from chat.models import Turn
 from chat.turns import TurnUnfinished
 from feedback import signals
-from feedback.forms import LONGEST, FeedbackForm, MarkForm, unfolded
 from feedback.forms import LONGEST, FeedbackForm, MarkForm, unfold
 from feedback.models import Feedback, MarksInvalid
 from training.models import Checkpoint
