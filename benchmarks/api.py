@@ -28,7 +28,7 @@ from benchmarks.readers import Answer, Failed, Reader
 from benchmarks.scripted_stack import ENDLESS, ScriptedStack, scripted_stack
 from benchmarks.talks import Talk, words
 from core import pipes
-from gpu_workers.processes import ONE_THREAD
+from gpu_workers.servers.processes import ONE_THREAD
 
 ROOT = Path(__file__).parents[1]
 PARTS = ("first", "long", "throughput", "leaving", "streams", "growth", "slow")
@@ -44,7 +44,7 @@ class Bench:
     def __init__(self, running: ScriptedStack) -> None:
         from tokenizers import Tokenizer
 
-        from chat.rendering import Renderer
+        from chat.rendering.renderer import Renderer
 
         self.stack = running
         self.renderer = Renderer.for_model(running.model)

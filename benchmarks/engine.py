@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from core import pipes
-from gpu_workers.client import EngineClient
-from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
+from gpu_workers.engine.engine_client import EngineClient
+from gpu_workers.servers.processes import ONE_THREAD, EngineProcess, embedded_command
 from gpu_workers.types import Sampling
 from installation.findings import free_port
 

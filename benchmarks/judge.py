@@ -61,7 +61,7 @@ class Rate:
 
 def follow_ups(count: int) -> list[Any]:
     """Gold follow-ups of all roles in turn, as evidence."""
-    from judge import items
+    from judge.calibration import items
 
     by_role: dict[str, list[Any]] = {}
     for number, line in enumerate(read_lines(GOLD), 1):
@@ -73,7 +73,7 @@ def follow_ups(count: int) -> list[Any]:
 
 
 async def one_cost(who: Any, m: int, found: list[Any], engine: Any) -> Cost:
-    from judge import polling
+    from judge.votes import polling
 
     await engine.flush()
     bench = polling.Bench((who,) * m, {who.name: 1.0})
@@ -98,7 +98,8 @@ async def one_cost(who: Any, m: int, found: list[Any], engine: Any) -> Cost:
 
 
 async def one_rate(who: Any, at_once: int, found: list[Any], engine: Any) -> Rate:
-    from judge import items, polling
+    from judge.calibration import items
+    from judge.votes import polling
 
     await engine.flush()
     bench = polling.Bench((who,) * 3, {who.name: 1.0})
@@ -110,7 +111,7 @@ async def one_rate(who: Any, at_once: int, found: list[Any], engine: Any) -> Rat
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """Costs and rates against an engine of our own."""
-    from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
+    from gpu_workers.servers.processes import ONE_THREAD, EngineProcess, embedded_command
     from installation.findings import free_port
 
     with tempfile.TemporaryDirectory() as folder:
@@ -126,7 +127,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
         django.setup()
         from gpu_workers import engines
-        from judge import judges
+        from judge.votes import judges
 
         found = follow_ups(arguments.items + 1)
         command = embedded_command(

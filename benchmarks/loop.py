@@ -49,7 +49,7 @@ def first_token_s(client: httpx.Client, path: str, body: dict[str, Any], has_tex
 
 def time_first_tokens(stack: Stack, client: httpx.Client, rounds: int) -> dict[str, float]:
     """Median seconds to the first token, through the web and from the engine, asked in turn."""
-    from chat.rendering import Renderer
+    from chat.rendering.renderer import Renderer
 
     renderer = Renderer.for_model(stack.model)
     direct, through = [], []

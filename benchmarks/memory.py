@@ -24,9 +24,9 @@ from typing import Any
 
 from benchmarks.engine import write_adapter
 from core import pipes
-from gpu_workers.client import EngineClient
-from gpu_workers.engine import Engine
-from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
+from gpu_workers.engine.engine_client import EngineClient
+from gpu_workers.engine.interface import Engine
+from gpu_workers.servers.processes import ONE_THREAD, EngineProcess, embedded_command
 from gpu_workers.types import Sampling
 from installation.findings import free_port
 

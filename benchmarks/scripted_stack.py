@@ -17,7 +17,7 @@ import httpx
 from benchmarks.scripted.command import scripted_command
 from benchmarks.stack import Stack, wait_for
 from benchmarks.talks import words
-from gpu_workers.processes import ONE_THREAD
+from gpu_workers.servers.processes import ONE_THREAD
 
 ENDLESS = 30_000
 """Words of a reply that a slow reader does not take: more than the buffers between the processes hold."""

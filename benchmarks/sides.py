@@ -68,8 +68,8 @@ class Beginning:
 
 
 def learner_side(arguments: argparse.Namespace) -> Step:
-    from gpu_workers.learner import Learner
-    from training.objective import updates
+    from gpu_workers.learner.learner import Learner
+    from training.objective.updates import updates
 
     policy = Learner(arguments.model, dtype=arguments.dtype, device=arguments.device, micro_batch=arguments.micro_batch)
     batch, rules = examples(arguments), recipe(arguments)
@@ -99,7 +99,7 @@ def adapted(arguments: argparse.Namespace) -> tuple[Any, Any]:
     from peft import LoraConfig
     from transformers import AutoModelForCausalLM
 
-    from gpu_workers.policy import chosen_dtype
+    from gpu_workers.learner.policy import chosen_dtype
 
     torch.manual_seed(0)
     dtype = chosen_dtype(arguments.dtype, torch.device(arguments.device))
@@ -111,8 +111,8 @@ def plain_side(arguments: argparse.Namespace) -> Step:
     import torch
     from peft import get_peft_model
 
-    from gpu_workers.scores import Scores
-    from training.objective import objective
+    from gpu_workers.learner.scores import Scores
+    from training.objective.updates import objective
 
     model: Any = get_peft_model(*adapted(arguments)).to(arguments.device)
     weights = [weight for weight in model.parameters() if weight.requires_grad]
@@ -176,7 +176,8 @@ def trl_side(arguments: argparse.Namespace) -> Step:
     from transformers import AutoTokenizer
     from trl import GRPOConfig, GRPOTrainer  # type: ignore[import-not-found]
 
-    from training import advantages, objective
+    from training.objective import advantages
+    from training.objective import updates as objective
 
     class Fed(GRPOTrainer):  # type: ignore[misc]
         """GRPOTrainer whose replies, teachers and rewards are given to it."""

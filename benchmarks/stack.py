@@ -83,7 +83,7 @@ class Stack:
         return {
             "redis": [str(get_binary_path()), "--port", str(self.redis_port), "--bind", "127.0.0.1", "--save", ""],
             "engine": [PYTHON, "-m", "gpu_workers.embedded", "--model", str(self.model), *at, str(self.engine_port)],
-            "web": [PYTHON, "-m", "webapp.server", *at, str(self.port)],
+            "web": [PYTHON, "-m", "webapp.serving.web_server", *at, str(self.port)],
             "judge": [*celery, "worker", "-Q", "judge", "--pool", "threads", "-c", "2", "-n", "judge@%h"],
             "learn": [*celery, "worker", "-Q", "learn", "--pool", "solo", "-n", "learn@%h"],
             "beat": [*celery, "beat", "-s", str(self.data_dir / "beat"), "--pidfile="],

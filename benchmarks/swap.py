@@ -66,9 +66,9 @@ def make_adapters(model: Path, folder: Path, count: int) -> list[dict[str, Any]]
     """Random adapters, each with the learner's word on a fixed probe: weights that differ as trained ones would."""
     import torch
 
-    from chat.rendering import Renderer
-    from gpu_workers.learner import Learner
-    from gpu_workers.policy import LoraShape
+    from chat.rendering.renderer import Renderer
+    from gpu_workers.learner.learner import Learner
+    from gpu_workers.learner.policy import LoraShape
 
     torch.set_num_threads(1)
     renderer = Renderer.for_model(model)
@@ -98,9 +98,9 @@ def make_full(model: Path, folder: Path, number: int) -> dict[str, Any]:
     """Full weights that differ from the base's, with the learner's word on the probe."""
     import torch
 
-    from chat.rendering import Renderer
-    from gpu_workers.learner import Learner
-    from gpu_workers.stamps import FULL
+    from chat.rendering.renderer import Renderer
+    from gpu_workers.engine.stamps import FULL
+    from gpu_workers.learner.learner import Learner
 
     renderer = Renderer.for_model(model)
     prompt_ids = renderer.prompt_ids([{"role": "user", "content": "What is a rainbow?"}])
@@ -167,7 +167,7 @@ def open_turn(session: Any, messages: list[dict[str, Any]], sampling: Any) -> An
     """The turn that a page opens in this session; the checkpoint that is live now answers it."""
     from chat import asking
     from chat.requests import Ask, PageSession
-    from training.models import Checkpoint
+    from checkpoints.models import Checkpoint
 
     ask = Ask(messages, sampling, Checkpoint.for_user(session.user_id), protocol="")
     (turn,) = asking.open_turns(PageSession(session.user, session), ask)
@@ -208,9 +208,9 @@ async def measure(
     from asgiref.sync import sync_to_async
     from django.contrib.auth.models import User
 
+    from checkpoints import promotion
+    from checkpoints.models import Checkpoint
     from gpu_workers import engines
-    from training import promotion
-    from training.models import Checkpoint
 
     user = await User.objects.acreate(username="bench")
     engine, seen, over = engines.policy(), Seen(), asyncio.Event()
@@ -273,8 +273,8 @@ async def time_restart(process: Any, user: Any, engine: Any) -> dict[str, float]
     """Kill the engine, start it again, have it hold what it held, and ask it something."""
     from asgiref.sync import sync_to_async
 
-    from training import repairs
-    from training.models import Checkpoint
+    from checkpoints import repairs
+    from checkpoints.models import Checkpoint
 
     live = await sync_to_async(Checkpoint.live)()
     await asyncio.to_thread(process.stop)
@@ -293,8 +293,8 @@ async def time_exchange(
     """Full weights go live under streams, and the way back; each reply is scored while what signed it is served."""
     from asgiref.sync import sync_to_async
 
-    from training import promotion
-    from training.models import Checkpoint
+    from checkpoints import promotion
+    from checkpoints.models import Checkpoint
 
     await promotion.roll_back(to=await Checkpoint.objects.aget(number=0), by=user)
     seen, over = Seen(), asyncio.Event()
@@ -368,8 +368,8 @@ async def count_mixed(replies: list[Any], engine: Any) -> tuple[int, float]:
 
     Each half of a reply is scored by itself, so that one that changed hands midway cannot hide behind its start.
     """
-    from training import holding
-    from training.models import Checkpoint
+    from checkpoints import loading
+    from checkpoints.models import Checkpoint
 
     known = {checkpoint.pk: checkpoint async for checkpoint in Checkpoint.objects.all()}
     info = await engine.server_info()
@@ -380,8 +380,8 @@ async def count_mixed(replies: list[Any], engine: Any) -> tuple[int, float]:
             continue
         checkpoint = known[turn.checkpoint_id]
         if checkpoint.adapter not in (await engine.adapters()):
-            await holding.tidy(engine)  # the engine holds only so many: let go of the one before
-            await holding.ensure_loaded(checkpoint, engine)
+            await loading.tidy(engine)  # the engine holds only so many: let go of the one before
+            await loading.ensure_loaded(checkpoint, engine)
         scored = await engine.score(turn.prompt_ids, turn.response_ids, adapter=checkpoint.adapter or None)
         apart = [abs(a - b) for a, b in zip(scored.logprobs, turn.logprobs, strict=True)]
         half = len(apart) // 2
@@ -420,7 +420,7 @@ def run(arguments: argparse.Namespace, folder: Path, port: int) -> dict[str, Any
         from benchmarks.tiny import write_tiny_model
 
         model = write_tiny_model(folder / "model")
-    from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
+    from gpu_workers.servers.processes import ONE_THREAD, EngineProcess, embedded_command
 
     keys = {"ENGINE_API_KEY": "key", "ENGINE_ADMIN_KEY": "admin"}
     os.environ.update(

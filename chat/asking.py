@@ -15,7 +15,7 @@ from chat.requests import Ask, PageSession
 from chat.sessions import Place
 from chat.stories import Story
 from core import stores
-from gpu_workers.schema_keywords import SchemaRefused
+from gpu_workers.schemas.keywords import SchemaRefused
 
 UNSORTED = Sorted(kind="")
 """A page's message: no client dressed it, so no rule file reads it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from chat.reading import Piece
+from chat.rendering.model_output import Piece
 
 
 @dataclass(frozen=True)

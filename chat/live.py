@@ -13,11 +13,12 @@ from channels.layers import get_channel_layer
 from django.db import close_old_connections
 from django.utils.html import format_html
 
-from chat import markdown, replies
+from chat import replies
 from chat.models import Turn
+from chat.rendering import markdown
 from core import stores
 from core.errors import TalkbackError
-from gpu_workers.engine import Engine
+from gpu_workers.engine.interface import Engine
 
 log = logging.getLogger(__name__)
 

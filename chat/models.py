@@ -14,11 +14,11 @@ from django.db import models, transaction
 from django.dispatch import Signal
 from django.utils import timezone
 
+from checkpoints.models import Checkpoint
 from core.columns import LongJSON
 from core.prepared import Prepared
 from core.states import Stateful
 from gpu_workers.types import Sampling
-from training.models import Checkpoint
 
 deleting = Signal()
 """The session with the number `pk` is about to be deleted, in a transaction that has locked nothing yet."""
@@ -348,7 +348,7 @@ class Turn(Stateful):
     @property
     def is_trainable(self) -> bool:
         """A whole main-line reply in a session that may teach. One that was stopped is not, nor one that was cut: that
-        teaches what a person asks for (judge.samples.unfit), and no reward."""
+        teaches what a person asks for (judge.samples.sample_rows.unfit), and no reward."""
         return (
             self.line == self.Line.MAIN
             and self.learns

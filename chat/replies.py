@@ -23,16 +23,16 @@ from chat.beats import Writing
 from chat.deltas import ReplyDelta
 from chat.flow import Flow
 from chat.models import Session, Turn
-from chat.reading import Reader
-from chat.rendering import Renderer
+from chat.rendering.model_output import Reader
+from chat.rendering.renderer import Renderer
 from chat.resuming import Course
+from checkpoints.loading import ensure_loaded
+from checkpoints.models import Checkpoint
 from core import stores, threads
 from core.errors import IllegalMove, TalkbackError
-from gpu_workers.engine import Engine
+from gpu_workers.engine.interface import Engine
 from gpu_workers.errors import AdapterMissing, EngineGarbled, EngineUnavailable, KeyRefused, WeightsExchanged
 from gpu_workers.types import Delta, Sampling
-from training.holding import ensure_loaded
-from training.models import Checkpoint
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from chat.models import Session, Turn
+from checkpoints.models import Checkpoint
 from gpu_workers.types import Sampling
-from training.models import Checkpoint
 
 Message = Mapping[str, Any]
 """OpenAI's chat shape: role, content, and where there are any tool_calls or tool_call_id."""

@@ -19,13 +19,13 @@ from chat import sessions, turns, writers
 from chat.clients.sorting import Sorted
 from chat.deltas import ReplyDelta
 from chat.models import ApiKey, Turn
-from chat.reading import Piece
+from chat.rendering.model_output import Piece
 from chat.requests import Ask, PageSession
 from chat.sessions import NARROW
+from checkpoints import trials
+from checkpoints.models import Checkpoint
 from core.errors import IllegalMove, TalkbackError
 from core.prepared import Prepared
-from training import trials
-from training.models import Checkpoint
 
 KEPT_S = 24 * 3600
 """How long an Idempotency-Key stands for its request."""

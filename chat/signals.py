@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from django.dispatch import Signal
 
 from chat.models import Turn
-from training.models import Checkpoint
+from checkpoints.models import Checkpoint
 
 who_learned = Signal()
 """Asks which checkpoints learned from `turns`, a query of their keys. Each receiver returns a list of checkpoints."""

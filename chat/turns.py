@@ -11,19 +11,20 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from chat import calling, clients, sessions, stories, writers
+from chat import clients, sessions, stories, writers
 from chat.clients.sorting import SHARED
 from chat.models import Session, Turn
-from chat.rendering import Overlong, Renderer
+from chat.rendering import calling
+from chat.rendering.renderer import Overlong, Renderer
 from chat.requests import Message
 from chat.sessions import Place
 from chat.stories import Story
+from checkpoints import trials
+from checkpoints.models import Checkpoint
 from core.errors import TalkbackError
 from core.prepared import Prepared, insert, update
 from core.visible import visible
 from gpu_workers.types import Sampling
-from training import trials
-from training.models import Checkpoint
 
 MAX_NEW_TOKENS = 512
 """The longest reply, unless the client asks for another length."""

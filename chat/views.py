@@ -25,10 +25,10 @@ from chat import asking, live, replies, signals, stories, turns
 from chat.forms import MessageForm, TitleForm
 from chat.models import Consent, Session, Turn
 from chat.requests import Ask, Message, PageSession
+from checkpoints.models import Checkpoint
 from core import stores
 from gpu_workers import engines
 from gpu_workers.types import Sampling
-from training.models import Checkpoint
 
 LISTED = 100
 """How many conversations the side list shows at once; the others are asked for."""

@@ -132,7 +132,7 @@ class Feedback(models.Model):
     class Kind(models.TextChoices):
         THUMB = "thumb"  # value 1 or -1
         REWRITE = "rewrite"  # "it should have said …"
-        GUIDANCE = "guidance"  # "next time, do …": a wish, as the person or judge.wishes words it
+        GUIDANCE = "guidance"  # "next time, do …": a wish, as the person or judge.hints.wish_words words it
         VERDICT = "verdict"  # a test's: value 1 passed, -1 failed; its text is the test's output
         MARKS = "marks"  # words of the reply that were good or bad
 
@@ -144,7 +144,8 @@ class Feedback(models.Model):
     tags = models.JSONField(default=list, blank=True)
     """Why, in single words: wrong, too long, tone … They go with a thumb, and so does `text`: anything else."""
     wish = models.TextField(blank=True)
-    """Of guidance: how it holds for every reply, where the person worded that themselves. Empty: judge.wishes does."""
+    """Of guidance: how it holds for every reply, where the person worded that themselves. Empty: judge.hints.wish_words
+    does."""
     exit_code = models.BigIntegerField(null=True, blank=True)
     """What the test ended with; null: it did not say."""
     spans = models.JSONField(default=list, blank=True)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.dispatch import Signal
 
-from training.models import Checkpoint
+from checkpoints.models import Checkpoint
 
 withdrawn = Signal()
 """Feedback on the turn `turn_id` was taken back; it had stood for `spans` [(since, until or None)]. It is sent inside

@@ -14,13 +14,13 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from chat import markdown
 from chat.models import Turn
+from chat.rendering import markdown
 from chat.turns import TurnUnfinished
+from checkpoints.models import Checkpoint
 from feedback import signals
 from feedback.forms import LONGEST, FeedbackForm, MarkForm, unfold
 from feedback.models import Feedback, MarksInvalid
-from training.models import Checkpoint
 
 
 @require_POST

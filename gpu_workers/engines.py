@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
-from gpu_workers.client import EngineClient
-from gpu_workers.engine import Engine
-from gpu_workers.fleet import Fleet
-from gpu_workers.openai_chat import OpenAIChat
-from gpu_workers.router import Router
-from gpu_workers.spare import Spare
+from gpu_workers.engine.engine_client import EngineClient
+from gpu_workers.engine.fleet import Fleet
+from gpu_workers.engine.interface import Engine
+from gpu_workers.engine.openai_chat import OpenAIChat
+from gpu_workers.engine.router import Router
+from gpu_workers.engine.spare import Spare
 
 if TYPE_CHECKING:
     from gpu_workers.tinker.service import Service

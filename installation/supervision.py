@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from core import stops
-from gpu_workers import leases
+from gpu_workers.servers import leases
 from installation.findings import cards, redis_binary
 from installation.places import DATA_DIR, LOGS, PYTHON, ROOT
 from installation.settings import address, asked_for, write_private
@@ -58,14 +58,14 @@ def programs(settings: dict[str, str]) -> list[Program]:
         ports = settings.get("ENGINE_PORTS", settings["ENGINE_PORT"]).split(",")
         shares = leases.share_cards(given_out.engine, len(ports)) if is_divided else ((),) * len(ports)
         for number, (port, own) in enumerate(zip(ports, shares, strict=True), 1):
-            engine = [python, "-m", "gpu_workers.serving", settings["PROFILE"], "--model", settings["MODEL"]]
+            engine = [python, "-m", "gpu_workers.servers.serving", settings["PROFILE"], "--model", settings["MODEL"]]
             engine += ["--port", port]
             if is_divided:
                 engine += ["--cards", ",".join(own), *(["--shares"] if given_out.engine_shares else [])]
             name = "engine" if number == 1 else f"engine-{number}"
             processes.append(Program(name, engine, "engines", cards=own if is_divided else None))
     if "JUDGE_PORT" in settings:
-        answers = [python, "-m", "gpu_workers.serving", "judge", "--model", settings["JUDGE_MODEL"]]
+        answers = [python, "-m", "gpu_workers.servers.serving", "judge", "--model", settings["JUDGE_MODEL"]]
         answers += ["--port", settings["JUDGE_PORT"], "--cards", ",".join(given_out.judge)]
         answers += ["--shares"] if set(given_out.judge) & {*given_out.engine, *given_out.learner} else []
         processes.append(Program("judge-engine", answers, "engines", cards=given_out.judge))
@@ -80,7 +80,7 @@ def programs(settings: dict[str, str]) -> list[Program]:
     beat = ["beat", "--scheduler", "celery.beat:Scheduler", "--pidfile", "", "--loglevel", "INFO"]
     return [
         *processes,
-        *(Program(name, [python, "-m", "webapp.server", *serve]) for name in web),
+        *(Program(name, [python, "-m", "webapp.serving.web_server", *serve]) for name in web),
         Program("judge", [*celery, *judge]),
         Program("learn", [*after_all, *celery, *learn], cards=given_out.learner if is_divided else None),
         Program("beat", [*celery, *beat]),

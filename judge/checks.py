@@ -7,8 +7,9 @@ from typing import Any
 from django.core.checks import CheckMessage, Error
 from django.core.exceptions import ImproperlyConfigured
 
-from judge import judges, redaction
-from judge.naming import JudgesInvalid
+from judge.samples import redaction
+from judge.votes import judges
+from judge.votes.naming import JudgesInvalid
 
 
 def judges_can_be_made(**kwargs: Any) -> list[CheckMessage]:

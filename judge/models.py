@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 from django.conf import settings
-from django.contrib.auth.models import AnonymousUser, User
 from django.db import models
 from django.utils import timezone
 
 from chat.models import Turn
 from core.states import Stateful
-from training.models import Checkpoint, Sample
+from training.models import Sample
 
 
 class Judgement(models.Model):
@@ -24,7 +23,7 @@ class Judgement(models.Model):
     """reviewer | thumb | test | rule | votes"""
     confidence = models.FloatField(null=True, blank=True)
     """How likely the reward is right, or, where there is none because the judge is not sure enough, what it leans to:
-    measured on gold follow-ups (judge.scales), else the share of the votes that agree."""
+    measured on gold follow-ups (judge.calibration.scales), else the share of the votes that agree."""
     topic = models.CharField(max_length=8, blank=True)
     """`new`: votes say that the next message turns to another subject, and nothing of the reply."""
     hint = models.TextField(blank=True)
@@ -36,9 +35,9 @@ class Judgement(models.Model):
     reason = models.CharField(max_length=200, blank=True)
     """Why there is no sample, or what of the evidence was not used."""
     reason_code = models.CharField(max_length=24, blank=True, db_index=True)
-    """The name of that reason in `judge.samples.Reason`, lower case: what the ledger counts."""
+    """The name of that reason in `judge.samples.sample_rows.Reason`, lower case: what the ledger counts."""
     rule = models.CharField(max_length=40, blank=True)
-    """The visible rule (judge.rules) that decided the reward without a model; empty where none did."""
+    """The visible rule (judge.votes.visible_rules) that decided the reward without a model; empty where none did."""
     learned = models.OneToOneField(Sample, models.SET_NULL, null=True, blank=True, related_name="first_judgement")
     """The sample of an earlier verdict, learned before late feedback re-opened it; that happens once."""
     evidence = models.TextField(blank=True)
@@ -66,7 +65,8 @@ class Vote(models.Model):
     role = models.CharField(max_length=12, blank=True)
     """Whose next state it read: user | tool | environment | test | person."""
     weight = models.FloatField(default=1.0)
-    """What it counts in the majority: less for a judge whose calibration is below its floor (judge.standing)."""
+    """What it counts in the majority: less for a judge whose calibration is below its floor
+    (judge.calibration.standing)."""
     evidence = models.CharField(max_length=16, blank=True)
     """Digest of what the judge read; a vote on other evidence is kept and does not count."""
     raw = models.TextField(blank=True)
@@ -103,72 +103,6 @@ class Sitting(models.Model):
 
     def __str__(self) -> str:
         return self.matter
-
-
-class Examination(models.Model):
-    """The gate's exam of one candidate against the live checkpoint of that moment."""
-
-    checkpoint = models.OneToOneField(Checkpoint, models.CASCADE, related_name="examination")
-    against = models.ForeignKey(Checkpoint, models.PROTECT, related_name="+")
-    progress = models.JSONField(default=dict, blank=True)
-    pairs = models.JSONField(default=list, blank=True)
-    """[{"prompt", "live", "candidate", …numbers}]: the same held-out prompts, side by side."""
-    checks = models.JSONField(default=list, blank=True)
-    """[{"name", "passed", "value", "limit", "sentence"}]"""
-    pack = models.JSONField(default=list, blank=True)
-    """The general regression pack, item by item, as both answered it: judge/gate's `pack` says of what form."""
-    personal = models.JSONField(default=list, blank=True)
-    """The held-out turns of people's own, as both did on them."""
-    meter = models.JSONField(default=dict, blank=True)
-    """The overfitting meter's figures by name, of both."""
-    passed = models.BooleanField(null=True)
-    started_at = models.DateTimeField(default=timezone.now)
-    finished_at = models.DateTimeField(null=True, blank=True)
-
-    def __str__(self) -> str:
-        return f"examination of {self.checkpoint}"
-
-    @property
-    def seconds(self) -> dict[str, float]:
-        """What each part of it took, the longest first; empty for exams of earlier versions."""
-        return dict(sorted(self.progress.get("seconds", {}).items(), key=lambda part: -part[1]))
-
-    @property
-    def took_s(self) -> float:
-        return sum(self.seconds.values())
-
-
-class AskedAgainQuerySet(models.QuerySet["AskedAgain"]):
-    def visible_to(self, user: User | AnonymousUser) -> AskedAgainQuerySet:
-        """The only door to them: a person's own, and all of them for reviewers; never one off the record."""
-        if not user.is_authenticated:
-            return self.none()
-        on_record = self.filter(turn__learns=True, turn__session__learns=True)
-        return on_record if user.is_staff else on_record.filter(turn__session__user=user)
-
-
-class AskedAgain(models.Model):
-    """A question whose reply a person corrected, asked again of what answers and of a candidate that learned from it.
-
-    It goes with its turn: both replies are about that person's own words.
-    """
-
-    examination = models.ForeignKey(Examination, models.CASCADE, related_name="asked_again")
-    turn = models.ForeignKey(Turn, models.CASCADE, related_name="asked_again")
-    live = models.TextField(blank=True)
-    candidate = models.TextField(blank=True)
-    cut = models.JSONField(default=list, blank=True)
-    """Which of the two came to the length limit: live, candidate."""
-    at = models.DateTimeField(default=timezone.now)
-
-    objects = AskedAgainQuerySet.as_manager()
-
-    class Meta:
-        ordering = ("-turn__created_at", "-pk")
-        constraints = (models.UniqueConstraint(fields=("examination", "turn"), name="asked_again_once"),)
-
-    def __str__(self) -> str:
-        return f"{self.turn_id} asked again in {self.examination_id}"
 
 
 class Hint(Stateful):
@@ -253,7 +187,7 @@ class Overruling(models.Model):
 
 
 class Acceptance(models.Model):
-    """When a voted hint of this source is accepted without a person. No row: the default in judge.reviews."""
+    """When a voted hint of this source is accepted without a person. No row: the default in judge.hints.reviews."""
 
     source = models.CharField(max_length=12, choices=Hint.Source, unique=True)
     above = models.FloatField(null=True, blank=True)
@@ -300,7 +234,7 @@ class Ruling(models.Model):
 
 
 class GoldReading(models.Model):
-    """What one judge made of one gold follow-up (judge/gold.jsonl, or a file of the operator's)."""
+    """What one judge made of one gold follow-up (judge/calibration/gold.jsonl, or a file of the operator's)."""
 
     item = models.CharField(max_length=80)
     gold = models.CharField(max_length=16)
@@ -356,136 +290,3 @@ class Measuring(models.Model):
 
     def __str__(self) -> str:
         return f"measuring of {self.judge}"
-
-
-class Shadow(models.Model):
-    """What a frozen checkpoint would have replied where another answered: the control that nothing teaches. It is not
-    shown in the chat."""
-
-    turn = models.ForeignKey(Turn, models.CASCADE, related_name="shadows")
-    checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, related_name="shadows")
-    text = models.TextField(blank=True)
-    response_ids = models.JSONField(default=list, blank=True)
-    finish_reason = models.CharField(max_length=16, blank=True)
-    figures = models.JSONField(default=dict, blank=True)
-    """What is measured of it, and of the reply that was given, by name."""
-    at = models.DateTimeField(default=timezone.now)
-
-    class Meta:
-        ordering = ("-at", "-pk")
-        constraints = (models.UniqueConstraint(fields=("turn", "checkpoint"), name="one_shadow_a_checkpoint"),)
-
-    def __str__(self) -> str:
-        return f"{self.checkpoint} beside {self.turn_id}"
-
-
-class BlindChoice(models.Model):
-    """Which of two answers to their own question a person would rather have had, the reply or its shadow, while they
-    were not told which was which. Goes with its shadow, and so with its turn."""
-
-    class Picked(models.TextChoices):
-        REPLY = "reply"
-        SHADOW = "shadow"
-        SKIPPED = "skipped"  # they could not say, or did not want to
-
-    shadow = models.ForeignKey(Shadow, models.CASCADE, related_name="choices")
-    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="blind_choices")
-    picked = models.CharField(max_length=8, choices=Picked)
-    at = models.DateTimeField(default=timezone.now)
-
-    class Meta:
-        ordering = ("-at", "-pk")
-        constraints = (models.UniqueConstraint(fields=("shadow", "by"), name="one_blind_choice_a_person"),)
-
-    def __str__(self) -> str:
-        return f"{self.picked} of {self.shadow_id}"
-
-
-class Comparison(Stateful):
-    """Two checkpoints on the same prompts, for people to choose between without knowing which is which."""
-
-    class Status(models.TextChoices):
-        QUEUED = "queued"
-        ANSWERED = "answered"
-        FAILED = "failed"
-
-    MOVES: ClassVar = {
-        Status.QUEUED: {Status.ANSWERED, Status.FAILED},
-        Status.ANSWERED: set(),
-        Status.FAILED: {Status.QUEUED},
-    }
-
-    status = models.CharField(max_length=12, choices=Status, default=Status.QUEUED, db_index=True)
-    first = models.ForeignKey(Checkpoint, models.PROTECT, related_name="compared_first")
-    second = models.ForeignKey(Checkpoint, models.PROTECT, related_name="compared_second")
-    prompts = models.JSONField(default=list)
-    """[str]"""
-    replies = models.JSONField(default=list, blank=True)
-    """[{"prompt", "first", "second", "is_swapped"}]: swapped ones show the second on the left."""
-    distances = models.JSONField(default=list, blank=True)
-    """How far the weights are apart, by layer, as `gpu_workers.distances` measures it."""
-    revealed_to = models.JSONField(default=list, blank=True)
-    """Numbers of the people who know which is which, and choose no more."""
-    error = models.TextField(blank=True)
-    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
-    created_at = models.DateTimeField(default=timezone.now)
-
-    class Meta:
-        ordering = ("-pk",)
-
-    def __str__(self) -> str:
-        return f"{self.first} or {self.second}"
-
-
-class Choice(models.Model):
-    """One person's pick between two replies."""
-
-    class Picked(models.TextChoices):
-        FIRST = "first"
-        SECOND = "second"
-        SAME = "same"
-
-    comparison = models.ForeignKey(Comparison, models.CASCADE, related_name="choices")
-    place = models.PositiveSmallIntegerField()
-    """Which of its replies."""
-    picked = models.CharField(max_length=8, choices=Picked)
-    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
-    at = models.DateTimeField(default=timezone.now)
-
-    class Meta:
-        ordering = ("pk",)
-        constraints = (models.UniqueConstraint(fields=("comparison", "place", "by"), name="one_pick_a_person"),)
-
-    def __str__(self) -> str:
-        return f"{self.picked} of {self.comparison_id}:{self.place}"
-
-
-class Erasure(Stateful):
-    """A person asked that everything of theirs goes. Their conversations are deleted in slices, and counted here: not a
-    word of them is."""
-
-    class Status(models.TextChoices):
-        ASKED = "asked"
-        DONE = "done"
-
-    MOVES: ClassVar = {Status.ASKED: {Status.DONE}, Status.DONE: set()}
-
-    status = models.CharField(max_length=8, choices=Status, default=Status.ASKED, db_index=True)
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="erasures")
-    total = models.PositiveIntegerField()
-    """Conversations there were when it was asked for; what is begun afterwards stays."""
-    gone = models.JSONField(default=dict, blank=True)
-    """{"conversations", "replies", "feedback", "samples", "learned", "keys"}: how many went so far."""
-    checkpoints = models.JSONField(default=list, blank=True)
-    """Numbers of those whose weights learned from what went."""
-    asked_at = models.DateTimeField(default=timezone.now)
-    done_at = models.DateTimeField(null=True, blank=True)
-
-    class Meta:
-        ordering = ("-pk",)
-        constraints = (
-            models.UniqueConstraint(fields=("user",), condition=models.Q(status="asked"), name="one_erasure_at_a_time"),
-        )
-
-    def __str__(self) -> str:
-        return f"erasure {self.pk}"

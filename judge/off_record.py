@@ -1,6 +1,6 @@
 """Delete what was made of a turn that is off the record: its votes, hints and samples, and what its verdict says.
 
-Both a verdict that finds learning off and a person who takes something back (judge.consent) end here.
+Both a verdict that finds learning off and a person who takes something back (privacy.consent) end here.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Any
 from django.db.models import Q, QuerySet
 
 from chat.models import Turn
-from judge import samples
 from judge.models import Judgement, Ruling
-from judge.samples import Reason
-from training import taints
+from judge.samples import sample_rows
+from judge.samples.sample_rows import Reason
 from training.models import Sample
+from training.provenance import taints
 
 OFF_RECORD = "its person took it off the record"
 """The mark, as drop_reason, of a sample that goes as soon as no run holds it."""
@@ -46,7 +46,7 @@ def emptied(rows: QuerySet[Sample]) -> None:
     """Of these samples, which have a drop_reason, delete those that wait, and empty those that were learned: the
     checkpoints that did are tainted. One that a run holds stays."""
     rows.filter(status__in=(Sample.Status.READY, Sample.Status.STALE)).delete()
-    if rows.filter(status=Sample.Status.TRAINED).update(**samples.NOTHING):
+    if rows.filter(status=Sample.Status.TRAINED).update(**sample_rows.NOTHING):
         taints.mark(rows)
 
 

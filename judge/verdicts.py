@@ -11,32 +11,22 @@ from django.db import transaction
 from django.utils import timezone
 
 from chat.models import Session, Turn
-from chat.rendering import Renderer
+from chat.rendering.renderer import Renderer
 from core.errors import IllegalMove
 from feedback.models import Feedback
-from gpu_workers.engine import Engine
-from judge import (
-    composing,
-    deciding,
-    evidence,
-    judges,
-    off_record,
-    personal_holdout,
-    polling,
-    proposals,
-    reviews,
-    samples,
-    teacher,
-    teaching,
-)
-from judge.evidence import Evidence
-from judge.judges import Panel
+from gpu_workers.engine.interface import Engine
+from judge import off_record
+from judge.hints import proposals, reviews
+from judge.hints.proposals import Offer, Plan
 from judge.models import Judgement
-from judge.opinions import Opinion, Silence
-from judge.proposals import Offer, Plan
-from judge.samples import Reason
+from judge.samples import composing, personal_holdout, sample_rows, teacher, teaching
+from judge.samples.sample_rows import Reason
+from judge.samples.teaching import Lesson
 from judge.sittings import sitting
-from judge.teaching import Lesson
+from judge.votes import deciding, evidence, judges, polling
+from judge.votes.evidence import Evidence
+from judge.votes.judges import Panel
+from judge.votes.opinions import Opinion, Silence
 from training.config import Recipe
 from training.models import Sample
 
@@ -108,7 +98,7 @@ def judge(turn_id: str, *, who: Panel, engine: Engine, renderer: Renderer, recip
             if turn is None or turn.status != Turn.Status.OBSERVED:  # deleted meanwhile, or judged
                 return False
             standing = Judgement.objects.select_related("sample__run").filter(turn=turn).first()
-            if samples.is_claimed(standing):
+            if sample_rows.is_claimed(standing):
                 _mark_late(turn, standing)
                 return False
             seen = evidence.of(turn)
@@ -120,7 +110,7 @@ def judge(turn_id: str, *, who: Panel, engine: Engine, renderer: Renderer, recip
 
 def reach(turn: Turn, seen: Evidence, *, who: Panel, engine: Engine, renderer: Renderer, recipe: Recipe) -> Verdict:
     """The verdict on this evidence: decide, teach, compose. Nothing is written but votes."""
-    if unfit := samples.unfit(turn, seen, recipe):
+    if unfit := sample_rows.unfit(turn, seen, recipe):
         # What was said of a turn that cannot teach is kept with its verdict, but for one off the record.
         said = Opinion() if unfit == Reason.OFF else deciding.without_votes(turn, seen, renderer)
         return Verdict(said, silence=Silence.of(unfit))
@@ -151,7 +141,7 @@ def _write(turn: Turn, seen: Evidence, verdict: Verdict, renderer: Renderer, rec
                 return False
             judgement = Judgement.objects.select_related("sample", "learned").filter(turn=turn).first()
             judgement = judgement or Judgement(turn=turn)
-            if samples.is_claimed(judgement):
+            if sample_rows.is_claimed(judgement):
                 return False
             if verdict.is_off:
                 off_record.forget(current, judgement)
@@ -176,7 +166,7 @@ def _is_current(turn: Turn, current: Turn, seen: Evidence, verdict: Verdict, rec
     return (
         current.status == Turn.Status.OBSERVED
         and evidence.of(current) == seen
-        and samples.unfit(current, seen, recipe) == samples.unfit(turn, seen, recipe)
+        and sample_rows.unfit(current, seen, recipe) == sample_rows.unfit(turn, seen, recipe)
         and current.observed_at == turn.observed_at
         and (verdict.plan is None or proposals.is_current(verdict.plan, current))
     )
@@ -189,7 +179,7 @@ def _enter(judgement: Judgement, turn: Turn, verdict: Verdict, recipe: Recipe) -
         verdict.is_corrected and personal_holdout.takes(turn, judgement, recipe)
     )
     is_kept = judgement.held_out and verdict.sample is not None
-    kept_out = samples.entered(judgement, None if is_kept else verdict.sample)
+    kept_out = sample_rows.entered(judgement, None if is_kept else verdict.sample)
     silence = Silence.of(Reason.KEPT) if is_kept else verdict.silence
     judgement.reason = kept_out or (silence.reason if silence else "")
     judgement.reason_code = Reason.code_of(kept_out) or (silence.code if silence else "")

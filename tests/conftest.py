@@ -17,9 +17,9 @@ import redis
 from benchmarks.tiny import write_tiny_model
 from core.brake import Brake
 from gpu_workers import engines
-from gpu_workers.client import EngineClient
-from gpu_workers.engine import Engine
-from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
+from gpu_workers.engine.engine_client import EngineClient
+from gpu_workers.engine.interface import Engine
+from gpu_workers.servers.processes import ONE_THREAD, EngineProcess, embedded_command
 from installation.findings import free_port
 from tests.doubles.fake_engine import FakeEngine
 
@@ -92,7 +92,7 @@ def store() -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def no_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests of one process all come from one address: what one of them guessed counts for no other."""
-    for name in ("chat.guesses", "webapp.signin"):
+    for name in ("chat.guesses", "webapp.people.signin"):
         if module := sys.modules.get(name):
             monkeypatch.setattr(module, "brake", Brake(name))
     if module := sys.modules.get("chat.guesses"):

@@ -3,8 +3,8 @@
 Processors add in orders of their own, so a tolerance that one of them keeps another misses. What any of them shows is
 how far an answer moves when each weight moves by its last bit: rounding at each operation does as much to it, and that
 depends on the model and not on the machine. Two ways may differ by APART of such moves. Both ways of
-`gpu_workers.layers` differ by 0.4 to 1.8 of them on all shapes of model; one norm that is off by a thousandth, by more.
-"""
+`gpu_workers.learner.layers` differ by 0.4 to 1.8 of them on all shapes of model; one norm that is off by a thousandth,
+by more."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ PAIRS = [([1, 5, 6, 40], [7, 8, 9, 10, 2]), ([1, 5, 6, 40, 77, 78, 79], [7, 8, 9
 @cache
 def rounding_of(folder: Path) -> Rounding:
     """Measure it with an adapter that has taken two steps, so that no half of it has a gradient of zero."""
-    from gpu_workers.learner import Learner
+    from gpu_workers.learner.learner import Learner
 
     learner = Learner(folder, dtype="float32", seed=1)
     for _ in range(2):

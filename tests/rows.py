@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from training.models import Checkpoint, Run
+from checkpoints.models import Checkpoint
+from training.models import Run
 
 
 def made_by(run: Run, checkpoint: Checkpoint) -> Checkpoint:

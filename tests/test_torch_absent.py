@@ -14,7 +14,7 @@ HEAVY = ("torch", "transformers", "peft", "llguidance")
 IMPORTS = {
     "web": "import webapp.asgi, webapp.urls; from django.urls import get_resolver; get_resolver().url_patterns",
     "judge worker": "from webapp.celery import app; app.loader.import_default_modules(); "
-    "assert {'judge.tasks.judge_turn', 'judge.tasks.examine', 'webapp.tasks.sweep'} <= set(app.tasks)",
+    "assert {'judge.tasks.judge_turn', 'gate.tasks.examine', 'webapp.tasks.sweep'} <= set(app.tasks)",
 }
 
 

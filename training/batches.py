@@ -9,9 +9,10 @@ from django.db import transaction
 from django.db.models import Case, Count, F, Q, QuerySet, Subquery, When
 from django.db.models.functions import Coalesce
 
+from checkpoints.models import SHARED, Checkpoint, Line
 from core.errors import IllegalMove, TalkbackError
 from training.config import PATIENCE, Recipe
-from training.models import SHARED, Checkpoint, Line, Run, Sample
+from training.models import Run, Sample
 
 WRITTEN = Q(rewrite_ids__isnull=False)
 """A person wrote in the reply's place."""

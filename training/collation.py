@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from gpu_workers.types import Example
-from training import edits
 from training.config import written
 from training.demonstrations import Said, shown
 from training.models import Sample
+from training.objective import edits
 
 
 def examples(

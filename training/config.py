@@ -21,7 +21,7 @@ class RecipeInvalid(TalkbackError):
 class Gate(BaseModel):
     """A gate sets what a run's candidate is asked, and the limits it must keep. Measured on SmolLM2-135M
     (docs/explanation/gate.md, decision 1); generous enough for any model. The other numbers are constants of
-    judge/findings.py, judge/own.py and judge/meter.py."""
+    gate/findings.py, gate/personal_part.py and gate/meter.py."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 

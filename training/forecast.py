@@ -11,10 +11,12 @@ from typing import NamedTuple
 
 from django.conf import settings
 
+from checkpoints.models import SHARED, Checkpoint
 from core import stores
-from training import batches, config, demonstrations, questions, rehearsal, replay
+from training import batches, config, demonstrations, rehearsals, replay
 from training.config import Recipe
-from training.models import SHARED, Checkpoint, Run, Sample
+from training.models import Run, Sample
+from training.objective import closed_questions
 
 THERE_AND_BACK = 3
 """What an update on a token costs in reads of it: once forward, and backward about twice that."""
@@ -96,8 +98,8 @@ def forecast(recipe: Recipe, samples: Sequence[Lengths], line: str = SHARED) -> 
     live = Checkpoint.live(line)
     is_fresh = live.kind == Checkpoint.Kind.BASE
     again = lengths(replay.drawn(live, recipe, seed=0))  # which ones a run draws is seen when it begins
-    beside = rehearsed(rehearsal.count(recipe, len(samples), sum(one.rewrite > 0 for one in samples), len(again)))
-    asked = questions.tokens(recipe)
+    beside = rehearsed(rehearsals.count(recipe, len(samples), sum(one.rewrite > 0 for one in samples), len(again)))
+    asked = closed_questions.tokens(recipe)
     work = reads([*samples, *beside], recipe, is_fresh=is_fresh, replayed=again, asked=asked)
     earlier = [run for run in _finished(recipe) if run.seconds and run.reads]
     spent_s = sum(run.seconds for run in earlier)
@@ -133,8 +135,8 @@ def lengths(samples: Iterable[Sample]) -> list[Lengths]:
 def rehearsed(rows: int) -> list[Lengths]:
     """So many rehearsals, as far as the pool holds them: which ones a run draws is seen when it begins, and the first
     are about as long as any."""
-    pool = rehearsal.pool()[:rows]
-    return [Lengths(len(row.prompt_ids), min(rehearsal.TOKENS, len(row.response_ids))) for row in pool]
+    pool = rehearsals.pool()[:rows]
+    return [Lengths(len(row.prompt_ids), min(rehearsals.TOKENS, len(row.response_ids))) for row in pool]
 
 
 def learned(sample: Lengths, recipe: Recipe) -> int:
@@ -243,5 +245,5 @@ def _read(run: Run) -> int:
         return 0
     beside = rehearsed(told.get("replies_rehearsed", 0))
     is_fresh = run.parent.kind == Checkpoint.Kind.BASE
-    asked = questions.tokens(recipe)
+    asked = closed_questions.tokens(recipe)
     return reads([*taught, *beside], recipe, is_fresh=is_fresh, replayed=again, asked=asked)

@@ -23,9 +23,10 @@ from django.utils import timezone
 
 from chat import quiet
 from chat.models import Turn
+from checkpoints.models import Checkpoint
 from core import stores
 from core.errors import TalkbackError
-from training.models import Checkpoint, Pause, Run
+from training.models import Pause, Run
 
 DAY_MIN = 24 * 60
 

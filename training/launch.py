@@ -38,13 +38,13 @@ from django.conf import settings
 
 from core import stops
 from core.errors import TalkbackError
-from gpu_workers import leases
 from gpu_workers.errors import AdapterInvalid, NothingLearned, OutOfMemory
+from gpu_workers.servers import leases
 from gpu_workers.types import Example
 from training import learning
 from training.config import Recipe
 from training.learning import Job, Learned, Listener
-from training.questions import Question
+from training.objective.closed_questions import Question
 
 log = logging.getLogger(__name__)
 

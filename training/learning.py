@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from core.stops import Stopped
 from gpu_workers.errors import NothingLearned
 from gpu_workers.types import Example
-from training import memory, snapshots
+from training import snapshots
 from training.config import Recipe
-from training.questions import Question
+from training.objective import out_of_memory
+from training.objective.closed_questions import Question
 
 if TYPE_CHECKING:
-    from gpu_workers.learner import Learner
-    from gpu_workers.scores import ScoredExample
+    from gpu_workers.learner.learner import Learner
+    from gpu_workers.learner.scores import ScoredExample
 
 log = logging.getLogger(__name__)
 
@@ -146,8 +147,8 @@ def _learner(job: Job) -> Learner:
     """The starting weights with their optimiser; on the base, a fresh adapter."""
     import torch
 
-    from gpu_workers.learner import Learner
-    from gpu_workers.policy import LoraShape
+    from gpu_workers.learner.learner import Learner
+    from gpu_workers.learner.policy import LoraShape
 
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)  # two threads on a core that the engine also uses are many times slower than one
@@ -155,7 +156,7 @@ def _learner(job: Job) -> Learner:
     shared: dict[str, Any] = {}
     kind: type[Learner] = Learner
     if _is_shared():
-        from gpu_workers.distributed import SharedLearner
+        from gpu_workers.learner.distributed import SharedLearner
 
         kind, shared = SharedLearner, {"is_sharded": job.is_sharded}
     return kind(
@@ -212,9 +213,9 @@ def _each(
     if not _is_shared():
         at_once = getattr(learner, "micro_batch", 1)  # Tinker has no such number
         for first in range(0, len(examples), at_once):
-            yield memory.fitting(learner, partial(look, examples[first : first + at_once]))
+            yield out_of_memory.fitting(learner, partial(look, examples[first : first + at_once]))
         return
-    from gpu_workers.distributed import SharedLearner
+    from gpu_workers.learner.distributed import SharedLearner
 
     assert isinstance(learner, SharedLearner)
     yield from learner.each(look, examples)
@@ -238,7 +239,7 @@ def _gap(samples: list[ScoredExample], job: Job) -> Gap | None:
 
 
 def _update(learner: Learner, samples: list[ScoredExample], job: Job, ledger: Listener, gap: Gap | None) -> None:
-    from training.objective import described, updates
+    from training.objective.updates import described, updates
 
     recipe = job.recipe
     batch = described(samples, recipe, job.replayed) | (

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
+from checkpoints.models import SHARED, Line
 from training import config, outside
 from training.config import Recipe, RecipeInvalid
-from training.models import SHARED, Line, Sample
+from training.models import Sample
 
 
 def recipe_of(line: str) -> Recipe:

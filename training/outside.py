@@ -13,7 +13,7 @@ from django.conf import settings
 from training.config import Recipe, RecipeInvalid
 
 if TYPE_CHECKING:
-    from gpu_workers.learner import Learner
+    from gpu_workers.learner.learner import Learner
     from training.learning import Job
 
 

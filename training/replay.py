@@ -10,9 +10,10 @@ import random
 
 from django.db.models import QuerySet
 
+from checkpoints.models import Checkpoint
 from training import batches
 from training.config import Recipe
-from training.models import Checkpoint, Sample
+from training.models import Sample
 
 RECENT = 4
 """Out of how many times as many as are learned again these are drawn, the newest: who changes their mind is not held to

@@ -28,15 +28,16 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import F, Max
 from django.utils import timezone
 
+from checkpoints import checksums
+from checkpoints.models import Checkpoint
 from core import stops, stores
 from core.errors import IllegalMove, TalkbackError
 from core.stores import DiskFull
 from gpu_workers import engines
+from gpu_workers.engine.stamps import FULL
 from gpu_workers.errors import NothingLearned, OutOfMemory
-from gpu_workers.stamps import FULL
 from training import (
     batches,
-    checksums,
     collation,
     config,
     forecast,
@@ -44,17 +45,16 @@ from training import (
     launch,
     learning,
     outside,
-    questions,
-    receipts,
-    rehearsal,
+    rehearsals,
     replay,
     snapshots,
-    taints,
     versions,
 )
 from training.config import Recipe
 from training.learning import Learned
-from training.models import Checkpoint, Run, Sample
+from training.models import Run, Sample
+from training.objective import closed_questions
+from training.provenance import receipts, taints
 
 log = logging.getLogger(__name__)
 
@@ -378,7 +378,7 @@ def _learn(run: Run) -> Checkpoint:
     )
     replayed = collation.examples(again, max_tokens=recipe.max_tokens)
     written = sum(one.rewrite is not None for one in taught)
-    rehearsed = rehearsal.drawn(recipe, len(samples), run.seed, written, len(replayed), until=run.created_at)
+    rehearsed = rehearsals.drawn(recipe, len(samples), run.seed, written, len(replayed), until=run.created_at)
     # Looking at a sample is one unit of work, an update on it about three: there and back again.
     ledger = Ledger(run, (len(samples) + len(rehearsed)) * (1 + 3 * recipe.updates))
     ledger.beat("loading", 0, 1, force=True)
@@ -400,7 +400,7 @@ def _learn(run: Run) -> Checkpoint:
         is_own=[*(sample.checkpoint_id == parent.pk for sample in samples), *[False] * len(rehearsed)],
         folder=Path(settings.DATA_DIR) / path,
         replayed=replayed,
-        questions=questions.drawn(recipe, run.seed),
+        questions=closed_questions.drawn(recipe, run.seed),
         is_sharded=settings.LEARN_SHARDED,
         gives_way_to=engines.addresses() if settings.LEARN_GIVES_WAY else (),
         snapshot=snapshot if has_snapshot else None,

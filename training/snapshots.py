@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpu_workers.learner import Learner
+    from gpu_workers.learner.learner import Learner
     from training.learning import Job
 
 log = logging.getLogger(__name__)

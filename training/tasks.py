@@ -3,12 +3,15 @@ import logging
 from asgiref.sync import async_to_sync
 from celery import shared_task
 
+from checkpoints import promotion
+from checkpoints.loading import Unproven
+from checkpoints.models import Checkpoint
 from core.errors import IllegalMove
 from gpu_workers.errors import EngineUnavailable
-from training import batches, cleaning, hours, journals, line_recipes, promotion, runs
+from training import batches, hours, journals, line_recipes, runs
 from training.config import RecipeInvalid
-from training.holding import Unproven
-from training.models import Checkpoint, Run
+from training.models import Run
+from training.provenance import cleaning
 
 log = logging.getLogger(__name__)
 

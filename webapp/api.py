@@ -16,7 +16,7 @@ from chat.api import router as chat
 from chat.api.shapes import AnthropicError, Error
 from feedback import api as feedback
 from webapp import errors, learning_api
-from webapp.bodies import Bounded
+from webapp.serving.bodies import Bounded
 
 ABOUT = """\
 OpenAI's chat completions and responses and Anthropic's messages, answered by a model that learns from what is said.

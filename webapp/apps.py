@@ -12,11 +12,14 @@ class WebappConfig(AppConfig):
     def ready(self) -> None:
         from django.urls import register_converter
 
-        from webapp import forgetting, live, logs, pipeline, rights, rows, signin
+        from privacy import forgetting
+        from webapp import live_pages, logs, pipeline
+        from webapp.people import rights, signin
+        from webapp.serving import rows
 
         register_converter(rows.RowConverter, "row")
         pipeline.connect()
-        live.connect()
+        live_pages.connect()
         forgetting.connect()
         rights.connect()
         signin.connect()

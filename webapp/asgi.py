@@ -24,10 +24,10 @@ if settings.SECRET_KEY == settings.FOR_BUILDS:
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 
-from webapp.handler import ApiHandler, Receive, Scope, Send
-from webapp.handshakes import OwnPages
-from webapp.http10 import unchunked
-from webapp.paths import is_under, tidy
+from webapp.serving.handler import ApiHandler, Receive, Scope, Send
+from webapp.serving.handshakes import OwnPages
+from webapp.serving.http10 import unchunked
+from webapp.serving.paths import is_under, tidy
 from webapp.urls import websocket_urlpatterns
 
 if settings.DATABASE_THREADS and "timeout" in settings.DATABASES["default"].get("OPTIONS", {}):

@@ -24,7 +24,7 @@ from chat.api.wire import shape
 from chat.models import ApiKey
 from core import stores
 from core.errors import TalkbackError
-from webapp.paths import guide, is_programs
+from webapp.serving.paths import guide, is_programs
 
 log = logging.getLogger(__name__)
 

@@ -12,13 +12,15 @@ from django.conf import settings
 from django.db.models import BooleanField, ExpressionWrapper, Q
 
 from chat.models import Turn
-from judge import ledger, precedence, redaction, samples
-from judge.ledger import Stands
+from checkpoints.models import SHARED, Checkpoint
 from judge.models import Hint, Judgement, Vote
-from judge.samples import Reason
+from judge.samples import ledger, redaction, sample_rows
+from judge.samples.ledger import Stands
+from judge.samples.sample_rows import Reason
+from judge.votes import precedence
 from training import batches, line_recipes
 from training.batches import Filling
-from training.models import SHARED, Checkpoint, Run, Sample
+from training.models import Run, Sample
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Journey:
     total: int = 0
     """A part of a whole, where the stage has one: samples of a batch, steps of a run, votes of a verdict."""
     beside: str = ""
-    """What stands beside the verdict: whose word it was, and whose outranks it (judge.precedence)."""
+    """What stands beside the verdict: whose word it was, and whose outranks it (judge.votes.precedence)."""
     removed: int = 0
     """How many personal details were taken out of what is learned."""
     filling: Filling | None = None
@@ -326,7 +328,7 @@ def barred(turn: Turn, *, spent: str = "", is_erased: bool = False) -> str:
         return f"{what}{KEPT}"
     if turn.line != Turn.Line.MAIN:
         return f"A side request never teaches{KEPT}"
-    if samples.is_held_out(turn):
+    if sample_rows.is_held_out(turn):
         return f"This question belongs to the exam of candidates{KEPT}"
     return f"{spent} What you write is kept." if spent else ""
 

@@ -15,15 +15,17 @@ from ninja import Router
 from chat.api.access import Bearer, key_of
 from chat.api.sessions import describe_session, find_session
 from chat.models import ApiKey, Turn
+from checkpoints.models import Checkpoint
 from feedback.api import CompletionNotFound, standing_of
 from feedback.models import Feedback
 from gpu_workers.types import storable
-from judge import ledger
 from judge.models import Judgement
-from judge.samples import Reason
-from training.models import Checkpoint, Run, Sample
-from webapp import journey, shapes, taught
+from judge.samples import ledger
+from judge.samples.sample_rows import Reason
+from training.models import Run, Sample
+from webapp import api_shapes, journey
 from webapp.journey import Ballot, Batch, Journey
+from webapp.people import taught
 
 MOST_TURNS = 100
 """How many of a session's turns are told of, newest first."""
@@ -34,14 +36,16 @@ HEAVY = ("prompt_ids", "logprobs", "tools", "text", "message")
 router = Router(auth=Bearer("feedback"), tags=["feedback"])
 
 
-@router.get("/completions/{completion_id}/learning", summary="What became of one completion", response=shapes.Learning)
+@router.get(
+    "/completions/{completion_id}/learning", summary="What became of one completion", response=api_shapes.Learning
+)
 async def learning(request: HttpRequest, completion_id: str) -> dict[str, Any]:
     """Where it stands on its way into a checkpoint, what decided it, and which checkpoints it has reached."""
     key = key_of(request)
     return await sync_to_async(told)(key, completion_id)
 
 
-@router.get("/sessions/{path:session}", summary="One session and its turns", response=shapes.Session)
+@router.get("/sessions/{path:session}", summary="One session and its turns", response=api_shapes.Session)
 async def session(request: HttpRequest, session: str) -> dict[str, Any]:
     """By our id, or by the client's own name for it. The newest turns, at most a hundred."""
     key = key_of(request)

@@ -20,31 +20,29 @@ from kombu.exceptions import OperationalError
 from chat import sessions, writers
 from chat.models import Turn
 from chat.signals import who_learned
+from checkpoints import repairs, trials
+from checkpoints.models import Checkpoint, Cleaning
 from core.errors import TalkbackError
 from core.states import Stateful, moved
+from evaluation import arms, clean_lines, shadows, watching
+from evaluation.models import Comparison
+from evaluation.tasks import compare, compare_clean_later, shadow
 from feedback.signals import tainted, withdrawn
+from gate import asked_again
+from gate.tasks import consider, examine
 from gpu_workers import engines
-from judge import arms, asked_again, calibration, clean_lines, questions, rehearsal, shadows, watching
-from judge.models import Comparison, Erasure
+from judge.calibration import measuring
+from judge.samples import base_answers, question_bank
 from judge.sittings import sitting
-from judge.tasks import (
-    cast_votes,
-    compare,
-    compare_clean_later,
-    consider,
-    erase,
-    examine,
-    idly,
-    judge_turn,
-    measure,
-    rehearse,
-    shadow,
-)
-from training import cleaning, repairs, retention, runs, taints, trials
-from training import questions as closed
-from training.models import Checkpoint, Cleaning, Run, Sample
+from judge.tasks import cast_votes, idly, judge_turn, measure, rehearse
+from privacy import forgetting
+from privacy.models import Erasure
+from privacy.tasks import erase
+from training import runs
+from training.models import Run, Sample
+from training.objective import closed_questions as closed
+from training.provenance import cleaning, retention, taints
 from training.tasks import clean, fill_batch, promote, train
-from webapp import forgetting
 
 log = logging.getLogger(__name__)
 
@@ -153,7 +151,7 @@ def _close_idle() -> None:
 
 def _vote() -> None:
     """Have the judge measured, while no person waits for anything."""
-    if calibration.is_due():
+    if measuring.is_due():
         idly(cast_votes)
 
 
@@ -168,13 +166,13 @@ def _clean() -> None:
 
 def _measure() -> None:
     """Go on with measurings that no worker has in hand."""
-    for pk in calibration.unfinished():
+    for pk in measuring.unfinished():
         idly(measure, str(pk))
 
 
 def _rehearse() -> None:
     """Have the base answer what runs will rehearse, while no person waits for anything."""
-    if rehearsal.is_due():
+    if base_answers.is_due():
         idly(rehearse)
 
 
@@ -202,4 +200,4 @@ def connect() -> None:
     withdrawn.connect(_mark_withdrawn, dispatch_uid="pipeline")
     tainted.connect(_tainted_by, dispatch_uid="pipeline")
     who_learned.connect(_learned_from, dispatch_uid="pipeline")
-    closed.POOL.ask_of_judge(questions.known)
+    closed.POOL.ask_of_judge(question_bank.known)

@@ -90,7 +90,7 @@ def origins(named: str) -> tuple[str, ...]:
 CORS_ORIGINS = origins(env("CORS_ORIGINS"))
 """Origins whose pages may use the API from a browser, with a key; none by default."""
 
-# What web takes of clients (webapp/server.py, docs/how-to/go-public.md).
+# What web takes of clients (webapp/serving/web_server.py, docs/how-to/go-public.md).
 MAX_CONNECTIONS = int(env("MAX_CONNECTIONS", "1000"))
 """How many connections each web process takes, WebSockets included."""
 REQUEST_HEAD_S = float(env("REQUEST_HEAD_S", "20"))
@@ -174,7 +174,7 @@ LEARN_IDLE_S = env("LEARN_IDLE_S")
 LEARN_BUDGET_MIN = env("LEARN_BUDGET_MIN")
 """After so many minutes of runs in a day none begins."""
 
-# Where it learns. Which cards are the learner's is said to the processes themselves (gpu_workers/leases.py).
+# Where it learns. Which cards are the learner's is said to the processes themselves (gpu_workers/servers/leases.py).
 LEARN_PROCESSES = int(env("LEARN_PROCESSES", "0"))
 """Processes that learn together, by torchrun; 0: one for each card that the learner has."""
 LEARN_SHARDED = env("LEARN_SHARDED") == "1"
@@ -194,7 +194,8 @@ DISK_RESERVE_MB = int(env("DISK_RESERVE_MB", "200"))
 LEARN_BY_DEFAULT = env("LEARN_BY_DEFAULT", "1") == "1"
 """Whether new conversations and keys may be learned from, where their person has said nothing of it."""
 REMOVE_PERSONAL_DATA = env("REMOVE_PERSONAL_DATA", "1")
-"""What is removed before anything is learned: 1, the usual; 0, nothing; or kinds of judge.personal, commas between."""
+"""What is removed before anything is learned: 1, the usual; 0, nothing; or kinds of judge.samples.personal, commas
+between."""
 PHONE_REGIONS = env("PHONE_REGIONS", "US,GB,DE,FR,IT,NL,AU,IN")
 """Whose telephone numbers are known without the code of their country."""
 PERSONAL_PATTERNS = env("PERSONAL_PATTERNS")
@@ -202,10 +203,14 @@ PERSONAL_PATTERNS = env("PERSONAL_PATTERNS")
 
 INSTALLED_APPS = [
     "webapp",
+    "evaluation",
+    "gate",
+    "privacy",
     "judge",
+    "training",
     "feedback",
     "chat",
-    "training",
+    "checkpoints",
     "channels",
     "django_htmx",
     "ninja",
@@ -219,7 +224,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
-    "webapp.headers.ContentSecurityPolicy",
+    "webapp.serving.headers.ContentSecurityPolicy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -295,6 +300,9 @@ CELERY_TASK_ROUTES = {
     "training.tasks.promote": {"queue": "judge", "priority": 0},  # and a swap needs no learner
     "training.tasks.*": {"queue": "learn"},
     "judge.tasks.*": {"queue": "judge"},
+    "gate.tasks.*": {"queue": "judge"},
+    "evaluation.tasks.*": {"queue": "judge"},
+    "privacy.tasks.*": {"queue": "judge"},
 }
 SESSION_IDLE_S = float(env("SESSION_IDLE_S", str(6 * 3600)))
 """A conversation through the API that no request continues for so long is closed. A message opens it again."""

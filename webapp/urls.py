@@ -2,23 +2,23 @@
 
 from django.urls import include, path, re_path
 
-from chat.consumers import ChatConsumer
+from chat.session_sockets import ChatConsumer
 from webapp.api import api
 from webapp.console import raw
-from webapp.console.consumers import BoardConsumer, RunConsumer
-from webapp.handshakes import refuse
+from webapp.console.board_sockets import BoardConsumer, RunConsumer
+from webapp.serving.handshakes import refuse
 
 urlpatterns = [
-    path("", include("webapp.signin")),
-    path("", include("webapp.enter")),
+    path("", include("webapp.people.signin")),
+    path("", include("webapp.people.enter")),
     path("", include("webapp.health")),
     path("", include("chat.urls")),
     path("", include("feedback.urls")),
-    path("", include("webapp.taught")),
-    path("", include("webapp.privacy")),
-    path("", include("webapp.did_it_help")),
-    path("connect/", include("webapp.console.connect")),
-    path("", include("webapp.preferences_page")),
+    path("", include("webapp.people.taught")),
+    path("", include("webapp.people.privacy_page")),
+    path("", include("webapp.people.did_it_help")),
+    path("connect/", include("webapp.console.connect_page")),
+    path("", include("webapp.people.preferences_page")),
     path("console/raw/", raw.site.urls),
     path("console/", include("webapp.console.urls")),
     path("v1/", api.urls),

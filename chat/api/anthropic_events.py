@@ -14,8 +14,8 @@ from chat import replies
 from chat.api.streaming import encode_event
 from chat.deltas import ReplyDelta
 from chat.models import Turn
-from chat.reading import Piece
-from chat.rendering import Renderer
+from chat.rendering.model_output import Piece
+from chat.rendering.renderer import Renderer
 from chat.turns import ContextTooLong
 from core.errors import TalkbackError
 

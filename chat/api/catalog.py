@@ -16,9 +16,9 @@ from ninja import Router
 from chat.api.access import Bearer, key_of
 from chat.api.shapes import Model, Models
 from chat.models import ApiKey
-from chat.rendering import Renderer
+from chat.rendering.renderer import Renderer
+from checkpoints.models import Checkpoint
 from core.errors import TalkbackError
-from training.models import Checkpoint
 
 
 class ModelNotFound(TalkbackError):

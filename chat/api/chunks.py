@@ -12,8 +12,8 @@ from chat.api.likelihoods import likelihoods
 from chat.api.wire import event, shape
 from chat.deltas import ReplyDelta
 from chat.models import Turn
-from chat.reading import Piece
-from chat.rendering import Renderer
+from chat.rendering.model_output import Piece
+from chat.rendering.renderer import Renderer
 from core.errors import TalkbackError
 from core.textfiles import escape_separators
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from chat.deltas import ReplyDelta
-from chat.rendering import Renderer
+from chat.rendering.renderer import Renderer
 
 
 def likelihoods(renderer: Renderer, spoken: ReplyDelta) -> list[dict[str, Any]]:

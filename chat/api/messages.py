@@ -14,7 +14,7 @@ from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from chat import asking, calling
+from chat import asking
 from chat.api import streaming
 from chat.api.access import Bearer, key_of
 from chat.api.addressing import Addressed, set_session_header
@@ -26,7 +26,8 @@ from chat.api.request import MOST_TOOLS, Schema, as_text
 from chat.api.sent import NotOffered, Sent, check_not_begun, require_words
 from chat.api.wire import Quick
 from chat.models import ApiKey, Turn
-from chat.rendering import Overlong, Renderer
+from chat.rendering import calling
+from chat.rendering.renderer import Overlong, Renderer
 from chat.requests import Ask
 from chat.turns import ContextTooLong
 from core import threads

@@ -14,8 +14,8 @@ from chat.api.addressing import Addressed
 from chat.api.sent import NotOffered, Sent, check_not_begun, require_words
 from chat.api.wire import Notes, Quick
 from chat.requests import Ask
+from checkpoints.models import Checkpoint
 from gpu_workers.types import Sampling
-from training.models import Checkpoint
 
 MOST_TOOLS = 256
 MOST_CHOICES = 8

@@ -11,7 +11,7 @@ from chat.api import response_items as made
 from chat.api.streaming import encode_event
 from chat.deltas import ReplyDelta
 from chat.models import Turn
-from chat.reading import Piece
+from chat.rendering.model_output import Piece
 from core.errors import TalkbackError
 
 

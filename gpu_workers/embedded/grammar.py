@@ -12,7 +12,7 @@ import torch
 from llguidance import LLMatcher, LLTokenizer
 from torch import Tensor
 
-from gpu_workers.schemas import BLANKS
+from gpu_workers.schemas.compiler import BLANKS
 
 KEPT = 64
 """Grammars that are kept compiled."""

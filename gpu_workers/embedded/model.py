@@ -19,9 +19,9 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM
 
-from gpu_workers import products
 from gpu_workers.embedded.adapters import Adapter
 from gpu_workers.embedded.cache import KV, Shape
+from gpu_workers.learner import products
 
 log = logging.getLogger(__name__)
 

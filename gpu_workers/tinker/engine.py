@@ -19,7 +19,7 @@ from uuid import uuid4
 from tokenizers import Tokenizer
 
 from core.errors import TalkbackError
-from gpu_workers.engine import PauseMode
+from gpu_workers.engine.interface import PauseMode
 from gpu_workers.errors import (
     AdapterInvalid,
     AdapterMissing,

@@ -1,4 +1,4 @@
-"""The Tinker learner takes its gradients at Tinker: the calls of gpu_workers.learner.Learner, the same numbers.
+"""The Tinker learner takes its gradients at Tinker: the calls of gpu_workers.learner.learner.Learner, the same numbers.
 
 Tinker gives log-probs of chosen tokens and takes any loss of them, by its gradient: forward_backward_custom asks for
 the log-probs, has our own objective differentiated here, and sends the derivatives back as weights of a cross entropy.
@@ -23,12 +23,12 @@ import torch
 from torch import Tensor
 
 from core.errors import TalkbackError
-from gpu_workers.answers import Answers
-from gpu_workers.branching import Pair
 from gpu_workers.errors import AdapterInvalid, EngineRefused, NothingLearned
-from gpu_workers.head import Divergence
-from gpu_workers.learner import EPSILON
-from gpu_workers.scores import Objective, ScoredExample, Scores
+from gpu_workers.learner.answers import Answers
+from gpu_workers.learner.branching import Pair
+from gpu_workers.learner.head import Divergence
+from gpu_workers.learner.learner import EPSILON
+from gpu_workers.learner.scores import Objective, ScoredExample, Scores
 from gpu_workers.tinker import files
 from gpu_workers.tinker.service import Service, scored
 from gpu_workers.types import Example

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from chat.rendering import Renderer
-from gpu_workers.branching import Pair
-from gpu_workers.learner import Learner
+from chat.rendering.renderer import Renderer
+from gpu_workers.learner.branching import Pair
+from gpu_workers.learner.learner import Learner
 from lab.curriculum import lessons
 from lab.curriculum.lessons import Lesson
 from lab.curriculum.phrasings import Split

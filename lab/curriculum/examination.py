@@ -1,7 +1,7 @@
 """How well the judge's adapter does on phrasings that it never saw, asked as it is served.
 
 The embedded engine serves the adapter by name beside the base. Each question gets its votes at the judge's
-temperature, held to its grammar; what they come to is what `judge.voting` says.
+temperature, held to its grammar; what they come to is what `judge.votes.voting` says.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from chat.rendering import Renderer
-from gpu_workers.client import EngineClient
-from gpu_workers.engine import Engine
-from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
+from chat.rendering.renderer import Renderer
+from gpu_workers.engine.engine_client import EngineClient
+from gpu_workers.engine.interface import Engine
+from gpu_workers.servers.processes import ONE_THREAD, EngineProcess, embedded_command
 from gpu_workers.types import Sampling
-from judge import hints, prompts, voting
-from judge.judges import TEMPERATURE
+from judge.hints import hint_words
+from judge.votes import prompts, voting
+from judge.votes.judges import TEMPERATURE
 from lab.curriculum import lessons
 from lab.curriculum.coverage import kind_of
 from lab.curriculum.lessons import FAMILY, Lesson
@@ -56,7 +57,7 @@ class Case:
         worded = [
             voting.hint_of(text) if said == 1 else "" for text, said in zip(self.said["hint"], decisions, strict=True)
         ]
-        usable = [bool(hint) and not hints.fault(hint, self.lesson.evidence.reply) for hint in worded]
+        usable = [bool(hint) and not hint_words.fault(hint, self.lesson.evidence.reply) for hint in worded]
         if not voting.is_accepted(decisions, usable):
             return ""
         return Counter(hint for hint, is_usable in zip(worded, usable, strict=True) if is_usable).most_common(1)[0][0]

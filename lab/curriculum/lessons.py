@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from judge import prompts
-from judge.evidence import Evidence
+from judge.votes import prompts
+from judge.votes.evidence import Evidence
 from lab.curriculum import followups, tasks
 from lab.curriculum.followups import INJECTED, Followup
 from lab.curriculum.phrasings import Split
@@ -79,7 +79,7 @@ class Lesson:
     def answer(self, asked: prompts.Asked) -> str:
         """The answer that is wanted.
 
-        >>> from judge.evidence import Evidence
+        >>> from judge.votes.evidence import Evidence
         >>> Lesson(Evidence((), "a"), Followup("b", "user", -1, "change", hint="Be brief, please."), 0).answer("hint")
         '\\\\boxed{1} [HINT_START] Be brief, please. [HINT_END]'
         """

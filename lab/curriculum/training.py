@@ -15,12 +15,12 @@ import torch
 import torch.distributed
 from safetensors.torch import load_file, save_file
 
-from chat.rendering import Renderer
-from gpu_workers.branching import Pair
-from gpu_workers.learner import Learner
-from gpu_workers.policy import LoraShape
-from gpu_workers.processes import LORA_TARGETS
-from judge import prompts
+from chat.rendering.renderer import Renderer
+from gpu_workers.learner.branching import Pair
+from gpu_workers.learner.learner import Learner
+from gpu_workers.learner.policy import LoraShape
+from gpu_workers.servers.processes import LORA_TARGETS
+from judge.votes import prompts
 from lab.curriculum import lessons
 from lab.curriculum.lessons import Lesson
 

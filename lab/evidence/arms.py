@@ -10,8 +10,8 @@ from typing import Any, Literal
 from environments.errors import Unplayable
 
 GUIDANCE = "(Guidance: {hint})"
-"""How a wish is told beforehand: as Talkback words a hint to its teacher (judge/hints.py), so that prompt-only is what
-the teacher is."""
+"""How a wish is told beforehand: as Talkback words a hint to its teacher (judge/hints/hint_words.py), so that
+prompt-only is what the teacher is."""
 
 SHOTS = 4
 """What few-shot is shown: as much as a teacher is by the recipe of a small model."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from environments.errors import StackFailed
-from gpu_workers.engine import Engine
+from gpu_workers.engine.fleet import loaded_adapters
+from gpu_workers.engine.interface import Engine
 from gpu_workers.errors import AdapterMissing, EngineUnavailable, NoRoom
-from gpu_workers.fleet import loaded_adapters
 from lab.evidence.probes import BASE, NAME
 
 TRIES = 5

@@ -23,10 +23,10 @@ import httpx
 from core.textfiles import split_lines
 from environments.client import Client
 from environments.errors import StackFailed
-from gpu_workers.client import EngineClient
-from gpu_workers.engine import Engine
-from gpu_workers.fleet import Fleet
-from gpu_workers.processes import embedded_command
+from gpu_workers.engine.engine_client import EngineClient
+from gpu_workers.engine.fleet import Fleet
+from gpu_workers.engine.interface import Engine
+from gpu_workers.servers.processes import embedded_command
 from lab.evidence.machine import MARK, STOP_S, cores, cpu_s, free_ports, stop_left, tail
 from lab.evidence.probes import NAME
 from lab.evidence.reader import EngineReader
@@ -160,7 +160,7 @@ class Stack:
                 )
                 for number, port in enumerate(self._engines, 1)
             },
-            "web": [sys.executable, "-m", "webapp.server", *at, str(self._web)],
+            "web": [sys.executable, "-m", "webapp.serving.web_server", *at, str(self._web)],
             "judge": [*celery, "worker", "-Q", "judge", "--pool", "threads", "-c", str(self._voters), "-n", "judge@%h"],
             "learn": [*celery, "worker", "-Q", "learn", "--pool", "solo", "-n", "learn@%h"],
             "beat": [*celery, "beat", "-s", str(self.folder / "beat"), "--pidfile="],

@@ -70,7 +70,7 @@ def told(row: dict[str, Any]) -> str:
 
 def run(arguments: argparse.Namespace, folder: Path) -> Any:
     """Everything in a folder of its own: a database, an engine, adapters. Yields a row an arm."""
-    from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
+    from gpu_workers.servers.processes import ONE_THREAD, EngineProcess, embedded_command
 
     port = free_port()
     keys = {"ENGINE_API_KEY": "key", "ENGINE_ADMIN_KEY": "admin"}
@@ -111,15 +111,18 @@ def learned(arm: str, arguments: argparse.Namespace, number: int) -> dict[str, A
     from django.contrib.auth import get_user_model
 
     from chat.models import Session, Turn
+    from checkpoints import checksums
+    from checkpoints.models import Checkpoint
     from environments.editing import edited
     from environments.personas import Persona
     from gpu_workers.types import Example
-    from judge.hints import worded
+    from judge.hints.hint_words import worded
     from judge.models import Judgement
     from lab.research.recipe import HELD_OUT, HINT, TAUGHT, Lab
-    from training import checksums, config, edits, learning
-    from training.models import Checkpoint, Run, Sample
-    from training.objective import updates
+    from training import config, learning
+    from training.models import Run, Sample
+    from training.objective import edits
+    from training.objective.updates import updates
 
     gate = {"prompts": arguments.prompts, "pack": arguments.items, "own": arguments.kept, "meter": 3}
     recipe = config.read(ARMS[arm] | {"gate": gate | {"max_new_tokens": arguments.reply_tokens}})
@@ -189,7 +192,7 @@ def learned(arm: str, arguments: argparse.Namespace, number: int) -> dict[str, A
 
 def unclipped() -> Any:
     """PPO's clip out of the way, so that blame goes on for as long as the run does."""
-    from training import objective
+    from training.objective import updates as objective
 
     return mock.patch.multiple(objective, CLIP_LOW=0.99, CLIP_HIGH=99.0)
 
@@ -198,10 +201,10 @@ def examined(checkpoint: Any) -> dict[str, Any]:
     """The gate's word on it, with its figures."""
     from django.conf import settings
 
-    from chat.rendering import Renderer
+    from chat.rendering.renderer import Renderer
+    from gate import exam as gate
+    from gate.models import Examination
     from gpu_workers import engines
-    from judge import gate
-    from judge.models import Examination
 
     gate.examine(str(checkpoint.pk), engine=engines.policy(), renderer=Renderer.for_model(Path(settings.MODEL)))
     checkpoint.refresh_from_db()

@@ -25,7 +25,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", type=Path, default=Path("var/models/smollm2-135m-instruct"))
     parser.add_argument("--adapter", type=Path, help="a folder of adapter weights; left out: the base")
-    parser.add_argument("--pack", type=Path, default=Path("judge/pack.jsonl"), help="a file of items; the gate's else")
+    parser.add_argument(
+        "--pack", type=Path, default=Path("gate/general_pack.jsonl"), help="a file of items; the gate's else"
+    )
     parser.add_argument("--items", type=int, default=1000, help="the first so many")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
@@ -35,23 +37,23 @@ def main() -> None:
 
     django.setup()
     torch.set_num_threads(1)
-    from chat.rendering import Renderer
-    from gpu_workers.learner import Learner
-    from gpu_workers.policy import LoraShape
-    from judge import pack
+    from chat.rendering.renderer import Renderer
+    from gate import general_pack
+    from gpu_workers.learner.learner import Learner
+    from gpu_workers.learner.policy import LoraShape
 
     renderer = Renderer.for_model(arguments.model)
     learner = Learner(arguments.model, adapter_dir=arguments.adapter, lora=LoraShape())
     began = time.process_time()
     kinds: dict[str, list[bool]] = defaultdict(list)
     margins, nats = [], []
-    for item in pack.items(arguments.pack)[: arguments.items]:
+    for item in general_pack.items(arguments.pack)[: arguments.items]:
         prompt_ids = renderer.prompt_ids([{"role": "user", "content": item.prompt}])
         right, *wrong = (
             sum(logprobs) / len(logprobs)
             for logprobs in (learner.score(prompt_ids, renderer.encode(one)) for one in (item.right, *item.wrong))
         )
-        scores = pack.Scores(right, tuple(wrong))
+        scores = general_pack.Scores(right, tuple(wrong))
         nats.append(right)
         if scores.margin is not None:
             margins.append(scores.margin)

@@ -90,9 +90,9 @@ class Lab:
     """One policy, taught and questioned. Replies are drawn by transformers' own generate, all questions at once."""
 
     def __init__(self, model: Path, *, seed: int, reply_tokens: int, recipe: Any = None) -> None:
-        from chat.rendering import Renderer
-        from gpu_workers.learner import Learner
-        from gpu_workers.policy import LoraShape
+        from chat.rendering.renderer import Renderer
+        from gpu_workers.learner.learner import Learner
+        from gpu_workers.learner.policy import LoraShape
         from training.learning import ALPHA
 
         self.renderer = Renderer.for_model(model)
@@ -102,7 +102,7 @@ class Lab:
         self.stop = self.learner.causal.generation_config.eos_token_id
 
     def prompt(self, question: str, *, hint: str = "") -> list[int]:
-        from judge.hints import placed
+        from judge.hints.hint_words import placed
 
         messages: Sequence[Any] = [{"role": "user", "content": question}]
         return self.renderer.prompt_ids(placed(messages, hint) if hint else messages)
@@ -133,7 +133,7 @@ class Lab:
     def teach(self, recipe: Any, *, samples: int, seed: int, reward: float) -> dict[str, float]:
         """Serve, correct every reply in the same words, and do one run. Returns seconds and the last figures."""
         from gpu_workers.types import Example
-        from training.objective import updates
+        from training.objective.updates import updates
 
         prompts = [self.prompt(question) for question in TAUGHT[:samples]]
         began = time.monotonic()

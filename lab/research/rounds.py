@@ -78,8 +78,8 @@ def asked(
 def batch(lab: Lab, person: Persona, coming: Iterator[Task], recipe: Any, *, writes: float, seed: int) -> list[Any]:
     """Examples of as many replies as a run takes."""
     from gpu_workers.types import Example
-    from judge.hints import worded
-    from training import edits
+    from judge.hints.hint_words import worded
+    from training.objective import edits
 
     made: list[Any] = []
     while len(made) < recipe.batch_size:
@@ -109,8 +109,8 @@ def batch(lab: Lab, person: Persona, coming: Iterator[Task], recipe: Any, *, wri
 
 def rehearsed(lab: Lab, recipe: Any, written: int, replayed: int, *, seed: int) -> list[Any]:
     """Talkback's ordinary prompts with the base's own answers, as many as a run takes that learns so many rewrites."""
-    from judge.rehearsal import prompts
-    from training.rehearsal import TOKENS, count, example
+    from judge.samples.base_answers import prompts
+    from training.rehearsals import TOKENS, count, example
 
     number = count(recipe, recipe.batch_size, written, replayed)
     if not number:
@@ -211,11 +211,11 @@ def questions(arguments: argparse.Namespace) -> tuple[list[Task], list[Task]]:
 
 def taught(name: str, recipe: Any, exam: Exam, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """One recipe, round after round, with an exam after each."""
-    from judge import questions as judged
-    from training import questions as closed
+    from judge.samples import question_bank as judged
     from training.demonstrations import Said
     from training.demonstrations import shown as demonstrated
-    from training.objective import updates
+    from training.objective import closed_questions as closed
+    from training.objective.updates import updates
 
     lab = Lab(arguments.model, seed=arguments.seed, reply_tokens=arguments.reply_tokens, recipe=recipe)
     known = judged.read(lab.renderer)

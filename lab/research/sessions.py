@@ -52,9 +52,9 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
 
-    from gpu_workers.learner import Learner
+    from gpu_workers.learner.learner import Learner
     from training.config import PRESETS
-    from training.objective import updates
+    from training.objective.updates import updates
 
     learner = Learner(arguments.model)
     views = [learner.score_example(example) for example in examples(arguments.sessions, arguments.reply)]

@@ -1,10 +1,9 @@
 """Measure guidance that speaks of the reply before it: `python -m lab.research.wishes --arms base,said,wishes --json`.
 
 A person says of replies, twelve ways, that they want one paragraph ("Merge the paragraphs into one and send it again").
-`said` teaches these words as they stand, `wishes` what judge.wishes makes of them. Then the policy answers held-out
-questions, each the first of a chat. Counted are first replies that speak of a revision or of an earlier version, those
-that are one paragraph, and the content that is kept, by the measure of lab/evidence.
-"""
+`said` teaches these words as they stand, `wishes` what judge.hints.wish_words makes of them. Then the policy answers
+held-out questions, each the first of a chat. Counted are first replies that speak of a revision or of an earlier
+version, those that are one paragraph, and the content that is kept, by the measure of lab/evidence."""
 
 from __future__ import annotations
 
@@ -57,7 +56,7 @@ def is_one_paragraph(reply: str) -> bool:
 
 def sayings(arm: str, count: int) -> list[str]:
     """What is taught of each reply: the words as they stand, or the wish; those without a wish teach nothing."""
-    from judge.wishes import word_wish
+    from judge.hints.wish_words import word_wish
 
     said: list[str] = tomllib.loads(SAID.read_text("utf-8"))["one paragraph"]["said"]
     if arm == "said":
@@ -83,7 +82,7 @@ def read(lab: Lab, question: str, answer: Answer) -> Reading | None:
 def teach(lab: Lab, recipe: Any, hints: Sequence[str], *, seed: int) -> float:
     """One run on a reply to each question with its own words for a hint. Returns its KL."""
     from gpu_workers.types import Example
-    from training.objective import updates
+    from training.objective.updates import updates
 
     prompts = [lab.prompt(question) for question in TAUGHT[: len(hints)]]
     replies = lab.replies(prompts, seed=seed)

@@ -17,9 +17,9 @@ import pytest
 from tokenizers import Tokenizer
 
 from benchmarks.scripted.command import scripted_command
-from gpu_workers.engine import Engine
+from gpu_workers.engine.interface import Engine
 from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused
-from gpu_workers.processes import EngineProcess
+from gpu_workers.servers.processes import EngineProcess
 from gpu_workers.types import Sampling
 from installation.findings import free_port
 

@@ -11,14 +11,17 @@ from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from chat.models import Session, Turn
+from checkpoints.models import Checkpoint, Decision
+from evaluation.models import Comparison
 from feedback.models import Feedback
-from judge import pack
-from judge.models import AskedAgain, Comparison, Examination, Judgement
+from gate import general_pack
+from gate.models import AskedAgain, Examination
+from judge.models import Judgement
 from tests.chat.conftest import ana, site, small_and_quick  # noqa: F401  fixtures
 from tests.chat.test_browser import open_tab  # noqa: F401  a fixture
 from tests.rows import made_by
 from training import config
-from training.models import Checkpoint, Decision, Run, Sample
+from training.models import Run, Sample
 
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Page, expect
@@ -85,7 +88,7 @@ def candidate(ana) -> Checkpoint:  # noqa: F811
         number=1, adapter="talkback-1-9f8e7d6c5b4a", path="checkpoints/1", parent=base, status="passed",
         moved_at=timezone.now() - timedelta(minutes=3),
     ))  # fmt: skip
-    items = [item for item in pack.items() if item.wrong][:29]
+    items = [item for item in general_pack.items() if item.wrong][:29]
     rows = [
         {"id": item.id, "mark": item.mark, "live": [-1.0, *(-2.0 for _ in item.wrong)],
          "candidate": [-2.5 if at == 3 else -1.1, *(-2.0 for _ in item.wrong)]}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from chat.models import Session, Turn
-from judge import blind
-from judge.models import BlindChoice, Shadow
+from checkpoints.models import Checkpoint
+from evaluation import blind
+from evaluation.models import BlindChoice, Shadow
 from tests.chat.conftest import ana, site, small_and_quick  # noqa: F401  fixtures
 from tests.chat.test_browser import open_tab  # noqa: F401  a fixture
-from training.models import Checkpoint
 
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import expect

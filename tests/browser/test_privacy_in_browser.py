@@ -6,10 +6,11 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from chat.models import Consent, Session, Turn
+from checkpoints.models import Checkpoint
 from judge.models import Judgement
 from tests.chat.conftest import ana, site, small_and_quick  # noqa: F401  fixtures
 from tests.chat.test_browser import open_tab  # noqa: F401  a fixture
-from training.models import Checkpoint, Sample
+from training.models import Sample
 
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import expect

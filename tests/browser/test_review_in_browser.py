@@ -11,7 +11,7 @@ from django.contrib.auth import get_user_model
 from django.db.models import F
 
 from chat.models import Turn
-from judge import reviews, undecided
+from judge.hints import reviews, undecided
 from judge.models import Hint, Overruling, Ruling
 from tests.chat.conftest import ana, ben, site, small_and_quick  # noqa: F401  fixtures
 from tests.chat.test_browser import open_tab  # noqa: F401  a fixture

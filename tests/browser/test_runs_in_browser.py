@@ -6,10 +6,12 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user_model
 
+from checkpoints import lines
+from checkpoints.models import Checkpoint
 from tests.chat.conftest import ana, site, small_and_quick  # noqa: F401  fixtures
 from tests.chat.test_browser import open_tab  # noqa: F401  a fixture
-from training import config, line_recipes, lines, runs
-from training.models import Checkpoint, Run
+from training import config, line_recipes, runs
+from training.models import Run
 
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import expect

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from chat.models import Session, Turn
+from checkpoints.models import Checkpoint
 from feedback.models import Feedback
 from judge.models import Hint, Judgement
 from tests.chat.conftest import ana, ben, site, small_and_quick  # noqa: F401  fixtures
 from tests.chat.test_browser import open_tab  # noqa: F401  a fixture
-from training.models import Checkpoint, Sample
+from training.models import Sample
 
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Locator, Page, expect

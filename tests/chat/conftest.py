@@ -18,8 +18,8 @@ from django.test import AsyncClient
 from chat import asking, replies, turns
 from chat.models import ApiKey, Session, Turn
 from chat.requests import Ask, Message, PageSession
+from checkpoints.models import Checkpoint
 from gpu_workers.types import Sampling
-from training.models import Checkpoint
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +68,7 @@ def htmx() -> dict[str, str]:
 def site(transactional_db, engine) -> Iterator[str]:
     """The application itself behind a real socket, answered by the scripted engine."""
     from webapp.asgi import application
-    from webapp.server import Connection, Server
+    from webapp.serving.web_server import Connection, Server
 
     listener = socket.create_server(("127.0.0.1", 0))
     server = Server(uvicorn.Config(application, http=Connection, log_level="warning", lifespan="off"))

@@ -23,10 +23,10 @@ from ninja.testing import TestAsyncClient
 from chat import asking, guesses, limits
 from chat.api import access, aside
 from chat.models import ApiKey, Spending, Turn
+from checkpoints.models import Checkpoint
 from core import threads
 from installation.findings import free_port
 from tests.chat.conftest import open_turn, reply_to, user
-from training.models import Checkpoint
 from webapp import errors
 from webapp.asgi import application
 

@@ -10,10 +10,10 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from chat.models import ApiKey, Session, Turn
-from chat.reading import LONG
+from chat.rendering.model_output import LONG
+from checkpoints.models import Checkpoint
 from gpu_workers.errors import EngineRefused, EngineUnavailable
 from tests.chat.conftest import assistant, user
-from training.models import Checkpoint
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 

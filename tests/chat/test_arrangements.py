@@ -2,7 +2,7 @@
 
 import pytest
 
-from chat.arrangements import alternating, holds, spelled_out
+from chat.rendering.arrangements import alternating, holds, spelled_out
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,9 @@ from chat.api import streaming
 from chat.models import ApiKey, Session, Turn
 from chat.requests import Ask, PageSession
 from chat.retries import KeyReused
+from checkpoints.models import Checkpoint
 from gpu_workers.types import Sampling
 from tests.chat.conftest import assistant, reply_to, until, user
-from training.models import Checkpoint
 
 pytestmark = pytest.mark.django_db
 

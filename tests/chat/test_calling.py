@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.tiny import TEMPLATE, write_tiny_model
-from chat.calling import STYLES, ToolMissing, forced, form, style_of
-from chat.reading import Reader
-from chat.rendering import MessagesRefused, Renderer
-from gpu_workers.schema_keywords import SchemaRefused
+from chat.rendering.calling import STYLES, ToolMissing, forced, form, style_of
+from chat.rendering.model_output import Reader
+from chat.rendering.renderer import MessagesRefused, Renderer
+from gpu_workers.schemas.keywords import SchemaRefused
 from tests.chat.templates import DEEPSEEK, GEMMA, LLAMA3, MISTRAL, QWEN3, QWEN35
 
 TEMPLATES = {

@@ -14,9 +14,9 @@ from chat.clients import files, rules, sorting
 from chat.clients.rules import RulesInvalid
 from chat.models import ClientRules
 from chat.requests import Ask
+from checkpoints.models import Checkpoint
 from gpu_workers.types import Sampling
 from tests.chat.conftest import assistant, user
-from training.models import Checkpoint
 
 pytestmark = pytest.mark.django_db
 

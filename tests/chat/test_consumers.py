@@ -7,12 +7,12 @@ import asyncio
 import pytest
 from asgiref.sync import sync_to_async
 
-from chat import consumers, live, turns, views
+from chat import live, session_sockets, turns, views
 from chat.models import Session, Turn
+from checkpoints.models import Checkpoint
 from feedback.models import Feedback
 from tests import sockets
 from tests.chat.conftest import assistant, open_turn, reply_to, user
-from training.models import Checkpoint
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
@@ -118,7 +118,7 @@ async def test_a_thumb_shows_in_the_other_tab(session, ana, engine):
 
 
 async def test_a_chip_that_grows_by_itself_is_drawn_again(session, ana, engine, monkeypatch):
-    monkeypatch.setattr(consumers, "RECHECK_S", 0.01)
+    monkeypatch.setattr(session_sockets, "RECHECK_S", 0.01)
     turn = await reply_to(await open_turn(session, HI), engine)
     await sync_to_async(turns.reopen)(turn)
     async with Tab(session, ana) as tab:
@@ -127,7 +127,7 @@ async def test_a_chip_that_grows_by_itself_is_drawn_again(session, ana, engine, 
 
 
 async def test_chips_that_stand_still_are_not_drawn_again(session, ana, engine, monkeypatch):
-    monkeypatch.setattr(consumers, "RECHECK_S", 0.01)
+    monkeypatch.setattr(session_sockets, "RECHECK_S", 0.01)
     still = await reply_to(await open_turn(session, HI), engine)
     moving = await reply_to(await open_turn(session, [user("Say more")]), engine)
     await sync_to_async(turns.reopen)(moving)

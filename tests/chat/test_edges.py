@@ -16,7 +16,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from chat.models import Turn
 from tests.chat.conftest import user
-from webapp import paths
+from webapp.serving import paths
 from webapp.settings import origins
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from chat.calling import form
-from chat.reading import Reader
-from chat.rendering import Renderer
-from gpu_workers.client import EngineClient
-from gpu_workers.engine import Engine
-from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
+from chat.rendering.calling import form
+from chat.rendering.model_output import Reader
+from chat.rendering.renderer import Renderer
+from gpu_workers.engine.engine_client import EngineClient
+from gpu_workers.engine.interface import Engine
+from gpu_workers.servers.processes import ONE_THREAD, EngineProcess, embedded_command
 from gpu_workers.types import Sampling
 from installation.findings import free_port
 

@@ -13,11 +13,11 @@ from chat import turns
 from chat.api.wire import storable as storable_body
 from chat.clients import files, sorting
 from chat.models import Turn
-from chat.rendering import Renderer
+from chat.rendering.renderer import Renderer
 from gpu_workers.types import Sampling, storable
 from tests.chat.conftest import assistant, user
-from webapp.bodies import MOST_VALUES, check_count
 from webapp.errors import RequestTooLarge
+from webapp.serving.bodies import MOST_VALUES, check_count
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 

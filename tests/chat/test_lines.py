@@ -9,9 +9,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from chat.models import ApiKey, Session
+from checkpoints.models import SHARED, Checkpoint, Line, Member
 from tests.chat.conftest import ask_in
-from training.models import SHARED, Checkpoint, Line, Member
-from webapp.console.keys import KeyForm
+from webapp.console.key_pages import KeyForm
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 HI = {"messages": [{"role": "user", "content": "Hello"}]}

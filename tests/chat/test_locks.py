@@ -18,8 +18,8 @@ from benchmarks.stack import wait_for
 from chat import asking, beats, replies, sessions
 from chat.models import ApiKey, Session, Turn
 from chat.requests import Ask
+from checkpoints.models import Checkpoint
 from gpu_workers.types import Sampling
-from training.models import Checkpoint
 
 pytestmark = [
     pytest.mark.django_db(transaction=True, serialized_rollback=True),

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from chat import markdown
+from chat.rendering import markdown
 
 
 @pytest.mark.parametrize(

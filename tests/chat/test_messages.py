@@ -17,12 +17,12 @@ from chat.api.messages import AnthropicRequest, conversation
 from chat.api.sent import NotOffered
 from chat.deltas import ReplyDelta
 from chat.models import Session, Turn
-from chat.reading import Piece
-from chat.rendering import Renderer
+from chat.rendering.model_output import Piece
+from chat.rendering.renderer import Renderer
 from chat.turns import ContextTooLong
+from checkpoints.models import Checkpoint
 from core.errors import TalkbackError
 from tests.chat.conftest import until
-from training.models import Checkpoint
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 

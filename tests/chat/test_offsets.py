@@ -9,10 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
-from chat import offsets
 from chat.models import Turn
-from chat.offsets import NOTHING, OffsetsLost
-from chat.rendering import Renderer
+from chat.rendering import offsets
+from chat.rendering.offsets import NOTHING, OffsetsLost
+from chat.rendering.renderer import Renderer
 
 TOOLS = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}]
 TEXTS = st.lists(st.sampled_from([*"ab .,\n*_`é日\u0301", "🙂", "👩‍🚀", " the", "hello"]), max_size=40).map("".join)

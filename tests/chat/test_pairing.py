@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from chat import asking, clients, replies
 from chat.models import ApiKey, Turn
 from chat.requests import Ask
+from checkpoints.models import Checkpoint
 from gpu_workers.types import Sampling
 from tests.chat.conftest import user
-from training.models import Checkpoint
 
 pytestmark = pytest.mark.django_db
 

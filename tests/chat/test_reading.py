@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chat.calls import refuse
-from chat.reading import LONG, MOST_BROKEN, Reader
+from chat.rendering.calls import refuse
+from chat.rendering.model_output import LONG, MOST_BROKEN, Reader
 
 
 def tool(name, **properties):

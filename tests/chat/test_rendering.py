@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from chat.rendering import MessagesRefused, Overlong, Renderer, parse_call, pick_unused
-from chat.template import ModelUnreadable
-from chat.tokens import pieces, spelling
+from chat.rendering.renderer import MessagesRefused, Overlong, Renderer, parse_call, pick_unused
+from chat.rendering.template import ModelUnreadable
+from chat.rendering.tokens import pieces, spelling
 from gpu_workers.types import DEEPEST
 from tests.chat import templates
 
@@ -244,7 +244,7 @@ def test_rendering_needs_no_torch():
     import subprocess
     import sys
 
-    program = "import sys, chat.rendering; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    program = "import sys, chat.rendering.renderer; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0
 
 

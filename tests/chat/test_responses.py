@@ -16,9 +16,9 @@ from chat.api.responses import ResponsesRequest, answer
 from chat.api.sent import NotOffered
 from chat.deltas import ReplyDelta
 from chat.models import ApiKey, Session, Turn
+from checkpoints.models import Checkpoint
 from core.errors import TalkbackError
 from tests.chat.test_messages import MESSAGE, REPLY, told
-from training.models import Checkpoint
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from chat import markdown, sources
-from chat.sources import settle_places
+from chat.rendering import markdown, sources
+from chat.rendering.sources import settle_places
 
 PART = st.sampled_from(
     [

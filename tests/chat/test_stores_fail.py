@@ -16,10 +16,10 @@ from django.db.backends.signals import connection_created
 from django.db.utils import OperationalError
 
 from chat.models import ApiKey, Session, Turn
+from checkpoints.checksums import WeightsChanged
 from core import stores
 from gpu_workers.errors import EngineGarbled
 from tests.chat.conftest import ask_in
-from training.checksums import WeightsChanged
 from webapp.asgi import application
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from benchmarks.tiny import TEXT
-from chat.tokens import LONG, Tokens
+from chat.rendering.tokens import LONG, Tokens
 
 CONTROLS = ("<|im_start|>", "<|im_end|>", "<|im_end|><|im_start|>", "<think>", "[A]")
 
@@ -173,7 +173,7 @@ def test_threads_share_it():
 
 @pytest.mark.real_model
 def test_the_real_small_model_is_parted(smol_model):
-    from chat.rendering import Renderer
+    from chat.rendering.renderer import Renderer
 
     renderer = Renderer(smol_model)
     said = [

@@ -14,14 +14,14 @@ from django.utils import timezone
 
 from chat import asking, replies, turns, writers
 from chat.models import Session, Turn
-from chat.rendering import Renderer
+from chat.rendering.renderer import Renderer
 from chat.requests import Ask
+from checkpoints.loading import ensure_loaded
+from checkpoints.models import Checkpoint
 from core import threads
 from gpu_workers.errors import EngineGarbled, EngineUnavailable, KeyRefused
 from gpu_workers.types import Delta, Sampling
 from tests.chat.conftest import ask_in, assistant, open_turn, reply_to, until, user
-from training.holding import ensure_loaded
-from training.models import Checkpoint
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 

@@ -16,9 +16,9 @@ import pytest
 
 from benchmarks.stack import wait_for
 from benchmarks.tiny import write_tiny_adapter, write_tiny_model
-from gpu_workers.client import EngineClient
-from gpu_workers.engine import Engine
-from gpu_workers.processes import LORA_TARGETS, ONE_THREAD, EngineProcess, embedded_command, router_command
+from gpu_workers.engine.engine_client import EngineClient
+from gpu_workers.engine.interface import Engine
+from gpu_workers.servers.processes import LORA_TARGETS, ONE_THREAD, EngineProcess, embedded_command, router_command
 from installation.findings import free_port
 from tests.conftest import ROOT
 from tests.contract.reference import Reference

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from benchmarks.tiny import write_tiny_adapter
-from gpu_workers.engine import Engine
+from gpu_workers.engine.interface import Engine
 from gpu_workers.errors import AdapterInvalid, AdapterMissing
 from gpu_workers.types import Sampling
 from tests.contract.conftest import Server, generate_body

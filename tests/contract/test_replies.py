@@ -13,8 +13,8 @@ import httpx
 import pytest
 import torch
 
-from gpu_workers.client import EngineClient
-from gpu_workers.engine import Engine
+from gpu_workers.engine.engine_client import EngineClient
+from gpu_workers.engine.interface import Engine
 from gpu_workers.errors import EngineRefused, KeyRefused
 from gpu_workers.types import Sampling
 from tests.contract.conftest import Server, generate_body

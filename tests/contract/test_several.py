@@ -12,12 +12,12 @@ import httpx
 import pytest
 
 from benchmarks.tiny import write_tiny_adapter
-from gpu_workers.client import EngineClient
+from gpu_workers.engine.engine_client import EngineClient
+from gpu_workers.engine.fleet import Fleet, Router
+from gpu_workers.engine.stamps import FULL
+from gpu_workers.engine.workers import State
 from gpu_workers.errors import AdapterMissing, EngineUnavailable, KeyRefused
-from gpu_workers.fleet import Fleet, Router
-from gpu_workers.stamps import FULL
 from gpu_workers.types import Sampling
-from gpu_workers.workers import State
 from tests.contract.conftest import Server, Servers, emptied, running_router
 from tests.contract.reference import Reference
 from tests.contract.test_replies import CLOSE, PROMPT

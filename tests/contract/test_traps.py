@@ -30,7 +30,7 @@ import httpx
 import pytest
 
 from benchmarks.tiny import VOCABULARY, write_tiny_adapter
-from gpu_workers.engine import Engine
+from gpu_workers.engine.interface import Engine
 from gpu_workers.errors import AdapterInvalid, NoRoom
 from gpu_workers.types import Sampling
 from tests.contract.conftest import Server, generate_body
@@ -181,7 +181,7 @@ async def test_11_the_client_reads_both_kinds_of_stream(wire: httpx.AsyncClient)
 
 
 async def test_12_the_server_says_how_exact_it_is(client: Engine) -> None:
-    assert (await client.server_info())["dtype"] == "float32"  # which training.proofs.LIMITS is chosen by
+    assert (await client.server_info())["dtype"] == "float32"  # which checkpoints.proofs.LIMITS is chosen by
 
 
 async def test_13_sampling_and_scoring_give_the_same_numbers(client: Engine, adapters: dict[str, Path]) -> None:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat.models import Session, Turn
+from checkpoints.models import Checkpoint
 from core.columns import LongJSON, Quick
-from training.models import Checkpoint
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

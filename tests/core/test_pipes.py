@@ -12,8 +12,8 @@ import pytest
 from benchmarks.stack import ROOT
 
 LASTS = (
-    *("gpu_workers/embedded/__main__.py", "benchmarks/scripted/__main__.py", "gpu_workers/serving.py"),
-    *("webapp/server.py", "installation/supervisor.py"),
+    *("gpu_workers/embedded/__main__.py", "benchmarks/scripted/__main__.py", "gpu_workers/servers/serving.py"),
+    *("webapp/serving/web_server.py", "installation/supervisor.py"),
 )
 """Servers and the supervisor: they go on whether or not anything reads what they say."""
 

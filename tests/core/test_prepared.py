@@ -14,8 +14,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from chat.models import ApiKey, Session, Turn
+from checkpoints.models import Checkpoint
 from core.prepared import Prepared, insert, update
-from training.models import Checkpoint
 
 pytestmark = pytest.mark.django_db
 

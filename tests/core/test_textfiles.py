@@ -19,15 +19,15 @@ PLAIN = {
     "lab/evidence/machine.py": "/proc",
     "lab/evidence/writing.py": "/proc/cpuinfo",
     "environments/prose.py": "a reply",
-    "gpu_workers/processes.py": "a log",
-    "gpu_workers/leases.py": "a command's output",
+    "gpu_workers/servers/processes.py": "a log",
+    "gpu_workers/servers/leases.py": "a command's output",
     "gpu_workers/weights.py": "a command's output",
-    "gpu_workers/wire.py": "figures of Prometheus",
+    "gpu_workers/engine/native_wire.py": "figures of Prometheus",
     "installation/installers.py": "a command's output",
     "installation/packages.py": "a command's output",
     "installation/speech.py": "a log",
-    "judge/rules.py": "a tool's output",
-    "webapp/console/compare.py": "a box of a form",
+    "judge/votes/visible_rules.py": "a tool's output",
+    "webapp/console/review/compare_pages.py": "a box of a form",
 }
 """Where text that is no JSON is split at whatever ends a line, and what it is."""
 

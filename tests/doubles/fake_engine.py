@@ -1,4 +1,4 @@
-"""Stand in for gpu_workers.engine.Engine: the same calls, no model, answers that a test can predict."""
+"""Stand in for gpu_workers.engine.interface.Engine: the same calls, no model, answers that a test can predict."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from tokenizers import Tokenizer
 from benchmarks.scripted.boxes import choice_logprobs
 from benchmarks.scripted.logprobs import adapter_shift, logprob
 from benchmarks.scripted.script import Line, Script
-from gpu_workers.engine import PauseMode
+from gpu_workers.engine.interface import PauseMode
+from gpu_workers.engine.spare import Spare
+from gpu_workers.engine.stamps import weights_in
 from gpu_workers.errors import (
     AdapterInvalid,
     AdapterMissing,
@@ -26,8 +28,6 @@ from gpu_workers.errors import (
     NoRoom,
     WeightsExchanged,
 )
-from gpu_workers.spare import Spare
-from gpu_workers.stamps import weights_in
 from gpu_workers.types import Choices, Completion, Delta, Sampling, Scored, Top
 
 Logprobs = Callable[[Sequence[int], Sequence[int], str | None], Sequence[float]]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_workers.engine import Engine
+from gpu_workers.engine.interface import Engine
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineUnavailable
 from gpu_workers.types import Sampling
 from tests.doubles.fake_engine import FakeEngine

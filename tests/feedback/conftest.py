@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth import get_user_model
 
 from chat.models import ApiKey, Session, Turn
-from training.models import Checkpoint
+from checkpoints.models import Checkpoint
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chat.models import ApiKey, Session, Turn
+from checkpoints.models import Checkpoint
 from feedback.models import Feedback
-from training.models import Checkpoint
 
 PEOPLE = ("ana", "ben")
 TAGS = st.lists(st.sampled_from(["wrong", "too long", "mine"]), unique=True, max_size=3)

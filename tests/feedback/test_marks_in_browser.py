@@ -36,7 +36,7 @@ It never *never* lies."""
 def site(transactional_db) -> Iterator[str]:
     """The application behind a real socket."""
     from webapp.asgi import application
-    from webapp.server import Connection, Server
+    from webapp.serving.web_server import Connection, Server
 
     listener = socket.create_server(("127.0.0.1", 0))
     server = Server(uvicorn.Config(application, http=Connection, log_level="warning", lifespan="off"))

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_workers.branching import LONGEST, Tree, together
+from gpu_workers.learner.branching import LONGEST, Tree, together
 
 IDS = st.lists(st.integers(0, 2), min_size=1, max_size=12)
 PAIRS = st.lists(st.tuples(IDS, IDS), max_size=10)

@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from gpu_workers.distances import by_layer
 from gpu_workers.errors import AdapterInvalid
+from gpu_workers.learner.distances import by_layer
 
 NAME = "model.layers.{layer}.self_attn.q_proj.weight"
 

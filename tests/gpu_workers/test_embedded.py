@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from benchmarks.tiny import write_tiny_adapter, write_tiny_model
-from gpu_workers.client import EngineClient
-from gpu_workers.engine import Engine
+from gpu_workers.engine.engine_client import EngineClient
+from gpu_workers.engine.interface import Engine
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
 from gpu_workers.types import Sampling
 

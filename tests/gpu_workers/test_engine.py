@@ -12,10 +12,10 @@ import pytest
 from aiohttp import web
 
 from gpu_workers import engines
-from gpu_workers.client import EngineClient
-from gpu_workers.engine import Engine
+from gpu_workers.engine.engine_client import EngineClient
+from gpu_workers.engine.interface import Engine
+from gpu_workers.engine.openai_chat import OpenAIChat
 from gpu_workers.errors import AdapterMissing, EngineGarbled, EngineRefused, EngineUnavailable, KeyRefused, NoRoom
-from gpu_workers.openai_chat import OpenAIChat
 from gpu_workers.types import Sampling
 from installation.findings import free_port
 

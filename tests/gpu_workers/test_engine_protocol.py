@@ -6,10 +6,10 @@ import inspect
 
 import pytest
 
-from gpu_workers.client import EngineClient
-from gpu_workers.engine import Engine
-from gpu_workers.fleet import Fleet
-from gpu_workers.router import Router
+from gpu_workers.engine.engine_client import EngineClient
+from gpu_workers.engine.fleet import Fleet
+from gpu_workers.engine.interface import Engine
+from gpu_workers.engine.router import Router
 from gpu_workers.tinker.engine import TinkerEngine
 from tests.doubles.fake_engine import FakeEngine
 

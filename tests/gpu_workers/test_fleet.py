@@ -11,9 +11,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from gpu_workers import fleet as fleets
-from gpu_workers.client import EngineClient
-from gpu_workers.engine import Engine
+from gpu_workers.engine import fleet as fleets
+from gpu_workers.engine.engine_client import EngineClient
+from gpu_workers.engine.fleet import MIXED, Fleet
+from gpu_workers.engine.interface import Engine
+from gpu_workers.engine.stamps import weights_in
+from gpu_workers.engine.workers import LOOK_S, MOST_AHEAD, Prefixes, State
 from gpu_workers.errors import (
     AdapterInvalid,
     AdapterMissing,
@@ -22,10 +25,7 @@ from gpu_workers.errors import (
     NoRoom,
     WeightsExchanged,
 )
-from gpu_workers.fleet import MIXED, Fleet
-from gpu_workers.stamps import weights_in
 from gpu_workers.types import Completion, Delta, Sampling, Scored
-from gpu_workers.workers import LOOK_S, MOST_AHEAD, Prefixes, State
 
 PROMPT = tuple(range(100, 164))
 SAMPLING = Sampling(max_new_tokens=2)

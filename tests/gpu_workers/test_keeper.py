@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gpu_workers import keeper
-from gpu_workers.keeper import Keeper
+from gpu_workers.servers import keeper
+from gpu_workers.servers.keeper import Keeper
 from installation.findings import free_port
 from tests.conftest import ROOT
 
@@ -109,7 +109,7 @@ def test_a_keeper_that_is_killed_takes_the_server_with_it(tmp_path: Path) -> Non
     listens = SITS.replace("int(sys.argv[1])", "int(sys.argv[sys.argv.index('--port') + 1])")
     program.write_text(f"#!{sys.executable}\n{listens}\n")
     program.chmod(0o700)
-    ours = [sys.executable, "-m", "gpu_workers.serving", "gpu", "--model", "m", "--port", str(port)]
+    ours = [sys.executable, "-m", "gpu_workers.servers.serving", "gpu", "--model", "m", "--port", str(port)]
     process = subprocess.Popen(ours, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
     try:
         while keeper.read(tmp_path, port).get("state") != "ready":

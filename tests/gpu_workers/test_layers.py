@@ -11,9 +11,9 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from gpu_workers import layers
-from gpu_workers.head import Head, logprobs_of, reverse_kl
-from gpu_workers.layers import Attended, slim
+from gpu_workers.learner import layers
+from gpu_workers.learner.head import Head, logprobs_of, reverse_kl
+from gpu_workers.learner.layers import Attended, slim
 from tests.rounding import Numbers, assert_as_exact, assert_same, spread
 
 SMALL: dict[str, Any] = {

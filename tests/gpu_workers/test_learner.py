@@ -12,17 +12,17 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
-from gpu_workers import checkpoints, policy
-from gpu_workers import learner as room
 from gpu_workers.errors import AdapterInvalid, NothingLearned, OutOfMemory
-from gpu_workers.learner import Learner
-from gpu_workers.policy import LoraShape
-from gpu_workers.scores import Scores
+from gpu_workers.learner import learner as room
+from gpu_workers.learner import policy, policy_files
+from gpu_workers.learner.learner import Learner
+from gpu_workers.learner.policy import LoraShape
+from gpu_workers.learner.scores import Scores
 from gpu_workers.types import Example
-from training import losses, memory
-from training import objective as objectives
 from training.config import Recipe
-from training.objective import TOP_K, divergence, objective, updates
+from training.objective import losses, out_of_memory
+from training.objective import updates as objectives
+from training.objective.updates import TOP_K, divergence, objective, updates
 
 PROMPT, HINTED, RESPONSE = [1, 5, 6, 40], [1, 5, 6, 40, 77, 78, 79], [7, 8, 9, 10, 2]
 RECIPE = Recipe(distillation="vocabulary", lr=1e-2)
@@ -353,7 +353,7 @@ def test_where_one_at_a_time_is_too_much_nothing_goes_together(learner):
             raise OutOfMemory("No room.")
         return learner.forward_backward(views, objective(RECIPE))
 
-    figures = memory.fitting(learner, full)
+    figures = out_of_memory.fitting(learner, full)
 
     assert tried == [(2, True), (1, True), (1, False)]
     assert figures["computed"] == 12 + 9  # though the second row begins the first
@@ -364,8 +364,8 @@ def test_the_machines_own_error_is_known(tiny_model):
     program = f"""
 import resource, torch
 from gpu_workers.errors import OutOfMemory
-from gpu_workers.learner import Learner
-from gpu_workers.policy import AT_ONCE
+from gpu_workers.learner.learner import Learner
+from gpu_workers.learner.policy import AT_ONCE
 AT_ONCE[torch.float32] = 1 << 30  # as where a device wants many at once
 learner = Learner({str(tiny_model)!r}, dtype="float32", micro_batch=512)
 pairs = [([1, 5], [7 + n % 64] * 1000) for n in range(512)]
@@ -627,7 +627,7 @@ def test_a_save_that_fails_leaves_nothing_behind(learner, tmp_path, monkeypatch)
     def full(path):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoints, "_flush", full)
+    monkeypatch.setattr(policy_files, "_flush", full)
 
     with pytest.raises(OSError, match="No space left"):
         learner.save(tmp_path / "adapter")
@@ -647,8 +647,8 @@ def test_an_adapter_without_its_optimiser_state_is_not_half_resumed(learner, tin
 
     list(updates(learner, batch(learner), RECIPE))
     learner.save(tmp_path / "adapter")
-    state = load_file(tmp_path / "adapter" / checkpoints.OPTIMIZER_FILE)
-    save_file(dict(list(state.items())[1:]), tmp_path / "adapter" / checkpoints.OPTIMIZER_FILE)
+    state = load_file(tmp_path / "adapter" / policy_files.OPTIMIZER_FILE)
+    save_file(dict(list(state.items())[1:]), tmp_path / "adapter" / policy_files.OPTIMIZER_FILE)
 
     with pytest.raises(AdapterInvalid, match="optimiser state"):
         Learner(tiny_model, adapter_dir=tmp_path / "adapter")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_workers import leases
-from gpu_workers.leases import LeaseInvalid, Leases
+from gpu_workers.servers import leases
+from gpu_workers.servers.leases import LeaseInvalid, Leases
 
 COUNTS = st.one_of(st.none(), st.integers(0, 9))
 

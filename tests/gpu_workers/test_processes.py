@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from gpu_workers.errors import EngineUnavailable
-from gpu_workers.processes import EngineProcess, sglang_command
+from gpu_workers.servers.processes import EngineProcess, sglang_command
 from installation.findings import free_port
 
 SERVER = """

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gpu_workers import products
+from gpu_workers.learner import products
 
 ULP = 2**-7
 """A rounding to bfloat16 errs by half of this, relative to the number."""

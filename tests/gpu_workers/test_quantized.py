@@ -9,12 +9,12 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
-from gpu_workers import quantized
-from gpu_workers.learner import Learner
-from gpu_workers.quantized import NotQuantizable
+from gpu_workers.learner import quantized
+from gpu_workers.learner.learner import Learner
+from gpu_workers.learner.quantized import NotQuantizable
 from gpu_workers.types import Example
 from training.config import Recipe
-from training.objective import objective, updates
+from training.objective.updates import objective, updates
 
 PROMPT, HINTED, RESPONSE = [1, 5, 6, 40], [1, 5, 6, 40, 77, 78, 79], [7, 8, 9, 10, 2]
 RECIPE = Recipe(lr=1e-2, updates=2)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gpu_workers.embedded.requests import Limits, UnknownParameter, read_body
+from gpu_workers.engine.native_wire import request
 from gpu_workers.types import Sampling
-from gpu_workers.wire import request
 
 LIMITS = Limits(vocabulary=10, context_length=1000, max_tokens=1000)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpu_workers.schema_keywords import SchemaRefused
-from gpu_workers.schemas import MOST_CHARACTERS, MOST_NAMED, MOST_NESTED, MOST_PATTERNS, compile_schema
+from gpu_workers.schemas.compiler import MOST_CHARACTERS, MOST_NAMED, MOST_NESTED, MOST_PATTERNS, compile_schema
+from gpu_workers.schemas.keywords import SchemaRefused
 from tests.gpu_workers.test_grammar import Words
 
 

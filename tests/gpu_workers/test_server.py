@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 from gpu_workers.embedded.batching import Batcher
 from gpu_workers.embedded.model import Model
 from gpu_workers.embedded.server import Server, Settings
-from gpu_workers.wire import samples
+from gpu_workers.engine.native_wire import samples
 
 
 @pytest.fixture(scope="module")

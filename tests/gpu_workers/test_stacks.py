@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_workers.stacks import find_torn
+from gpu_workers.servers.stacks import find_torn
 
 PARTS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 BLOCK = tuple(f"layers.0.{part}" for part in PARTS)

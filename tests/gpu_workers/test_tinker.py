@@ -28,18 +28,18 @@ from gpu_workers.errors import (
     KeyRefused,
     NothingLearned,
 )
-from gpu_workers.learner import Learner
-from gpu_workers.scores import Scores
+from gpu_workers.learner.learner import Learner
+from gpu_workers.learner.scores import Scores
 from gpu_workers.tinker import files
 from gpu_workers.tinker.engine import TinkerEngine
 from gpu_workers.tinker.learner import TinkerLearner
 from gpu_workers.tinker.service import Service, TinkerMissing
 from gpu_workers.types import Example, Sampling
 from tests.doubles.fake_tinker import MODEL, FakeTinker, RateLimitError, RequestFailedError, SamplingClient
-from training import objective as objectives
 from training.config import Recipe
-from training.objective import objective, updates
-from training.questions import Question, Questions
+from training.objective import updates as objectives
+from training.objective.closed_questions import Question, Questions
+from training.objective.updates import objective, updates
 
 PROMPT, HINTED, RESPONSE = [1, 5, 6, 40], [1, 5, 6, 40, 47, 48, 49], [7, 8, 9, 10, 2]
 RECIPE = Recipe(lr=1e-2, updates=3)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_workers import leases, serving
+from gpu_workers.servers import leases, serving
 
 
 @pytest.fixture(autouse=True)

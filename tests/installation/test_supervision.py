@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_workers import leases
+from gpu_workers.servers import leases
 from installation import supervision
 from installation.speech import Trouble
 

@@ -152,7 +152,9 @@ def test_what_it_prints_works_and_ctrl_c_stops_all_of_it_and_nothing_else(
     assert command("doctor").returncode == 0
 
     # a process that is killed comes back
-    web = next(pid for pid in terminal.marked() if b"webapp.server" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    web = next(
+        pid for pid in terminal.marked() if b"webapp.serving.web_server" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    )
     os.kill(web, signal.SIGKILL)
     eventually("web came back", lambda: answers(f"{address}/healthz") and web not in terminal.marked())
 

@@ -9,13 +9,16 @@ import pytest
 from django.contrib.auth import get_user_model
 
 from chat.models import Session, Turn
-from chat.rendering import Renderer
+from chat.rendering.renderer import Renderer
+from checkpoints.models import Checkpoint
 from feedback.models import Feedback
-from judge import judges, reviews, scales, standing, verdicts
+from judge import verdicts
+from judge.calibration import scales, standing
+from judge.hints import reviews
 from judge.models import Hint
+from judge.votes import judges
 from tests.doubles.fake_engine import FakeEngine
 from training.config import Recipe
-from training.models import Checkpoint
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge import agreement
-from judge.agreement import ANSWERS, SCORES, Reading
+from judge.calibration import agreement
+from judge.calibration.agreement import ANSWERS, SCORES, Reading
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)  # a Friday
 

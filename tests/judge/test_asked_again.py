@@ -7,9 +7,13 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser
 
 from chat.models import Session, Turn
+from checkpoints.models import Checkpoint
+from gate import asked_again
+from gate import exam as gate
+from gate.models import AskedAgain, Examination
 from gpu_workers.errors import EngineRefused, EngineUnavailable
-from judge import asked_again, consent, erasures, gate
-from judge.models import AskedAgain, Examination, Judgement, Sitting
+from judge.models import Judgement, Sitting
+from privacy import consent, erasures
 from tests.judge.test_gate import (  # noqa: F401  fixtures
     ASKED,
     LIMITS,
@@ -19,7 +23,6 @@ from tests.judge.test_gate import (  # noqa: F401  fixtures
     lesson,
 )
 from tests.judge.test_killed import Fate, Killed
-from training.models import Checkpoint
 
 BRIEF = "Answer in one short sentence."
 

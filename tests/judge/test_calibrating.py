@@ -9,13 +9,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from judge import calibrating, fitting, gold, own_words, polling, prompts, reviews, scales, shipped, standing, verdicts
-from judge.calibrating import SCORES, Case, Verdict
-from judge.evidence import Evidence
-from judge.judges import EngineJudge, Reply
+from judge import verdicts
+from judge.calibration import calibrating, gold, scales, standing
+from judge.calibration.calibrating import SCORES, Case, Verdict
+from judge.hints import reviews
 from judge.models import Judgement, Vote
-from judge.samples import Reason
-from judge.shipped import Shipped
+from judge.samples.sample_rows import Reason
+from judge.votes import fitting, own_words, polling, prompts, shipped
+from judge.votes.evidence import Evidence
+from judge.votes.judges import EngineJudge, Reply
+from judge.votes.shipped import Shipped
 from training.config import Recipe
 
 BINARY = Recipe(w_opd=0)

@@ -11,9 +11,11 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from gpu_workers.errors import EngineUnavailable
-from judge import calibration, gold, judges, standing
-from judge.calibration import MeasuringRefused
+from judge.calibration import gold, standing
+from judge.calibration import measuring as calibration
+from judge.calibration.measuring import MeasuringRefused
 from judge.models import GoldReading, Judgement, Measuring, Sitting, Vote
+from judge.votes import judges
 from training.models import Run
 
 

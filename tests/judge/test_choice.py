@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from judge import choice, evidence
-from judge.choice import Measured
+from judge.hints import choice
+from judge.hints.choice import Measured
 from judge.models import Judgement
+from judge.votes import evidence
 from training.config import Recipe
 
 OPD = Recipe(w_rl=0)

@@ -11,16 +11,16 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
+from checkpoints.models import Checkpoint
 from core.errors import IllegalMove
 from core.statistics import Tally
-from gpu_workers import distances
+from evaluation import comparing
+from evaluation.comparing import ComparisonRefused
+from evaluation.models import Choice, Comparison
 from gpu_workers.errors import EngineUnavailable
-from judge import comparing
-from judge.comparing import ComparisonRefused
-from judge.models import Choice, Comparison
+from gpu_workers.learner import distances
 from tests.training.test_promotion_races import at_once
-from training import retention
-from training.models import Checkpoint
+from training.provenance import retention
 
 pytestmark = pytest.mark.django_db
 

@@ -6,9 +6,10 @@ import pytest
 
 from chat import turns
 from chat.models import ApiKey, Session, Turn
-from judge import consent, reviews
+from judge.hints import reviews
 from judge.models import Hint, Judgement, Vote
-from judge.samples import Reason
+from judge.samples.sample_rows import Reason
+from privacy import consent
 from training.models import Sample
 
 PRAISE = r"\boxed{1}"

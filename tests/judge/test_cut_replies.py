@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from chat.models import Turn
-from judge import reviews
+from judge.hints import reviews
 from judge.models import Hint, Judgement
-from judge.samples import Reason
+from judge.samples.sample_rows import Reason
 from tests.judge.test_verdicts import TELL, YES
 from training.config import Recipe
 

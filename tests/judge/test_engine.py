@@ -6,16 +6,19 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from benchmarks.tiny import write_tiny_adapter
+from checkpoints import checksums
+from checkpoints.models import Checkpoint
 from feedback.models import Feedback
+from gate import exam as gate
+from gate.models import Examination
 from gpu_workers import engines
-from gpu_workers.learner import Learner
+from gpu_workers.learner.learner import Learner
 from gpu_workers.types import Sampling
-from judge import fitting, gate, judges, polling, prompts, verdicts, voting
-from judge.evidence import Evidence
-from judge.models import Examination, Judgement, Vote
-from training import checksums
+from judge import verdicts
+from judge.models import Judgement, Vote
+from judge.votes import fitting, judges, polling, prompts, voting
+from judge.votes.evidence import Evidence
 from training.config import Gate, Recipe
-from training.models import Checkpoint
 
 PROMPT, RESPONSE = [1, 40, 41, 42, 43], [60, 61, 62, 63, 64, 65, 66, 67]
 

@@ -6,9 +6,9 @@ import pytest
 from django.utils import timezone
 
 from chat.models import Session, Turn
-from judge import erasures
-from judge.models import Erasure
-from training.models import Checkpoint
+from checkpoints.models import Checkpoint
+from privacy import erasures
+from privacy.models import Erasure
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge import evidence, prompts, quoting, voting
-from judge.evidence import Evidence
 from judge.models import Hint
+from judge.votes import evidence, prompts, quoting, voting
+from judge.votes.evidence import Evidence
 
 INJECTIONS = [json.loads(line) for line in (Path(__file__).parent / "injections.jsonl").read_text().splitlines()]
 PIECES = (
@@ -120,7 +120,7 @@ def test_quoting_what_is_quoted_changes_only_the_bars(text):
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("text", INJECTIONS)
 def test_no_injection_adds_a_control_token_or_a_message_to_the_judges_prompt(text, family, tiny_model):
-    from chat.rendering import Renderer
+    from chat.rendering.renderer import Renderer
 
     renderer = Renderer.for_model(tiny_model)
 
@@ -144,9 +144,9 @@ def test_no_injection_changes_the_shape_of_what_a_server_is_asked(text):
 @pytest.mark.parametrize("role", KINDS)
 def test_a_whole_poll_of_parrots_comes_to_nothing(role, engine, tiny_model, monkeypatch):
     """A judge that answers with the evidence itself, for each injection: no vote can be read."""
-    from chat.rendering import Renderer
+    from chat.rendering.renderer import Renderer
     from gpu_workers.types import Completion
-    from judge import judges, polling
+    from judge.votes import judges, polling
 
     who = judges.EngineJudge(engine, Renderer.for_model(tiny_model), family="cases")
     shown = {}

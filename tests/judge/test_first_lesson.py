@@ -12,17 +12,18 @@ from django.urls import reverse
 
 from chat import replies
 from chat.models import Session, Turn
-from chat.rendering import Renderer
+from chat.rendering.renderer import Renderer
 from feedback.models import Feedback
 from gpu_workers import engines
-from gpu_workers.client import EngineClient
-from gpu_workers.engine import Engine
-from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
+from gpu_workers.engine.engine_client import EngineClient
+from gpu_workers.engine.interface import Engine
+from gpu_workers.servers.processes import ONE_THREAD, EngineProcess, embedded_command
 from gpu_workers.types import Sampling
 from installation.findings import free_port
-from judge import judges, verdicts
+from judge import verdicts
 from judge.models import Judgement
-from judge.samples import Reason
+from judge.samples.sample_rows import Reason
+from judge.votes import judges
 from tests.chat.conftest import ask_in
 from training.config import Recipe
 from training.models import Sample

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from checkpoints import notices
+from checkpoints.models import Checkpoint, Decision, Line
+from gate import exam as gate
+from gate import findings
+from gate.models import Examination
 from gpu_workers.errors import AdapterMissing, EngineGarbled, EngineRefused, EngineUnavailable
-from judge import exam_questions, findings, gate
-from judge.hints import GUIDANCE
-from judge.models import Examination, Judgement, Sitting
+from judge.hints.hint_words import GUIDANCE
+from judge.models import Judgement, Sitting
+from judge.samples import exam_questions
 from tests.rows import made_by
-from training import notices
 from training.config import Gate
-from training.models import Checkpoint, Decision, Line, Run, Sample
+from training.models import Run, Sample
 
 PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
 LIMITS = Gate(prompts=4, pack=0)

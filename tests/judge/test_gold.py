@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from judge import gold, hints, prompts, rules
-from judge.gold import GoldInvalid
+from judge.calibration import gold
+from judge.calibration.gold import GoldInvalid
+from judge.hints import hint_words
+from judge.votes import prompts, visible_rules
 
 
 def test_there_are_enough_of_every_kind():
@@ -42,7 +44,7 @@ def test_every_item_reads_as_the_role_it_has_and_no_rule_decides_it():
     for item in gold.items():
         seen = item.evidence
         assert seen.next_role == item.role, item.id
-        assert rules.decided(seen) is None, item.id
+        assert visible_rules.decided(seen) is None, item.id
         assert "characters left out" not in seen.text, item.id
 
 
@@ -138,4 +140,4 @@ def test_the_commands_own_spelling_of_the_role_is_read_too(tmp_path):
 def test_no_hint_word_is_so_long_that_only_one_wording_names_it():
     for item in gold.items():
         assert all(len(word) <= 24 for word in item.hint_about), item.id
-        assert not any(hints.is_rewrite(word) for word in item.hint_about)
+        assert not any(hint_words.is_rewrite(word) for word in item.hint_about)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from judge import gold, rules
+from judge.calibration import gold
+from judge.votes import visible_rules
 
 DOCS = Path(__file__).parents[2] / "docs" / "explanation" / "calibration.md"
 
@@ -153,12 +154,12 @@ def test_gold_hint_words_stand_in_what_the_person_said():
 
 
 def test_gold_follow_ups_of_tools_are_decided_by_no_rule_so_that_judges_are_measured():
-    assert all(rules.decided(item.evidence) is None for item in gold.items() if item.slice == "exit")
+    assert all(visible_rules.decided(item.evidence) is None for item in gold.items() if item.slice == "exit")
 
 
 def test_gold_is_described_in_the_docs_as_it_is():
     text, items = DOCS.read_text(encoding="utf-8"), gold.items()
-    assert f"`judge/gold.jsonl`: {len(items)} follow-ups" in text
+    assert f"`judge/calibration/gold.jsonl`: {len(items)} follow-ups" in text
     assert (len({item.slice for item in items}), len({item.language for item in items})) == (19, 14)
     assert "nineteen slices and fourteen languages" in text
     assert all(f"`{name}`" in text for name in LEAST)

@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 
 from gpu_workers import engines
-from gpu_workers.client import EngineClient
-from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
+from gpu_workers.engine.engine_client import EngineClient
+from gpu_workers.servers.processes import ONE_THREAD, EngineProcess, embedded_command
 from installation.findings import free_port
-from judge import fitting, judges, polling
-from judge.evidence import Evidence
+from judge.votes import fitting, judges, polling
+from judge.votes.evidence import Evidence
 
 pytestmark = [
     pytest.mark.real_model,
     pytest.mark.timeout(1800),
-    pytest.mark.skipif(fitting.adapter() is None, reason="there is no judge/adapter"),
+    pytest.mark.skipif(fitting.adapter() is None, reason="there is no judge/votes/adapter"),
 ]
 
 INJECTIONS = [json.loads(line) for line in (Path(__file__).parent / "injections.jsonl").read_text().splitlines()]

@@ -11,8 +11,8 @@ from django.core.management.base import CommandError
 from django.db.utils import OperationalError
 
 from gpu_workers.errors import EngineUnavailable
-from judge import items, scales
-from judge.items import Bad, Item
+from judge.calibration import items, scales
+from judge.calibration.items import Bad, Item
 
 ITEM = {"id": "a", "request": "What is 2 and 2?", "reply": "Five.", "next_role": "user", "next_state": "No, four."}
 HINT = "Add the numbers before you reply."

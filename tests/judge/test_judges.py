@@ -14,13 +14,14 @@ from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 
 from benchmarks.tiny import write_tiny_adapter
+from checkpoints import repairs
+from gpu_workers.engine.openai_chat import OpenAIChat
 from gpu_workers.errors import EngineRefused
-from gpu_workers.openai_chat import OpenAIChat
-from judge import fitting, judges, naming, polling, prompts, standing
-from judge.evidence import Evidence
-from judge.judges import Ask, ChatJudge, EngineJudge
-from judge.naming import JudgesInvalid
-from training import repairs
+from judge.calibration import standing
+from judge.votes import fitting, judges, naming, polling, prompts
+from judge.votes.evidence import Evidence
+from judge.votes.judges import Ask, ChatJudge, EngineJudge
+from judge.votes.naming import JudgesInvalid
 
 USUAL = prompts.version()
 SEEN = Evidence((("user", "What is 2 and 2?"),), "Five.", (("user", "No, four."),))
@@ -244,7 +245,7 @@ def test_votes_are_dealt_in_turn(settings):
 
 @pytest.mark.django_db
 def test_a_judge_that_has_stopped_is_left_out_as_long_as_another_judges(monkeypatch):
-    monkeypatch.setattr("judge.standing.weight", lambda name, version: 0.0 if name == "a" else 0.4)
+    monkeypatch.setattr("judge.calibration.standing.weight", lambda name, version: 0.0 if name == "a" else 0.4)
     a, b = Silent("a"), Silent("b")
     seated = polling.bench([a, b])
     assert [who.name for who in seated.deal] == ["b"] * 3

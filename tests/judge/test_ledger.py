@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
 from chat.models import Session, Turn
-from judge import exam_questions, ledger, samples
-from judge.ledger import Stands
+from checkpoints.models import Checkpoint
 from judge.models import Judgement
-from judge.samples import Reason
-from training.models import Checkpoint, Sample
+from judge.samples import exam_questions, ledger, sample_rows
+from judge.samples.ledger import Stands
+from judge.samples.sample_rows import Reason
+from training.models import Sample
 
 TURNS = st.fixed_dictionaries(
     {
@@ -156,7 +157,7 @@ def test_a_reply_that_was_cut_is_open_until_the_verdict_on_what_was_said(serve, 
 
 def test_a_held_out_prompt_says_so_with_its_verdict(serve, judge_it):
     turn = serve(request=exam_questions.questions()[0].prompt, next_state="Thanks")
-    assert samples.unfit(turn) == Reason.HELD_OUT
+    assert sample_rows.unfit(turn) == Reason.HELD_OUT
     assert ledger.why(turn).code == "judging"
     judge_it(turn)
     assert ledger.why(Turn.objects.get(pk=turn.pk)).code == "held_out"

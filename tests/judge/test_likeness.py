@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge import hints
-from judge.likeness import alike, conflicts, groups, of_a_kind, opposed
+from judge.hints import hint_words
+from judge.hints.likeness import alike, conflicts, groups, of_a_kind, opposed
 
 SAID = {
     ("length", "short"): (
@@ -154,7 +154,7 @@ def test_equal_words_are_alike_whatever_their_case_blanks_and_end_marks(one, oth
         ("Use at most 20 words.", "Use at most 200 words."),
         ("Round to 1.5.", "Round to 15."),
         ("Kurz, bitte.", "Lang, bitte."),
-        (hints.worded(rewrite="Paris."), hints.worded(rewrite="Lyon.")),
+        (hint_words.worded(rewrite="Paris."), hint_words.worded(rewrite="Lyon.")),
         ("?", "!"),
         ("", "!"),
     ],
@@ -166,7 +166,7 @@ def test_what_is_not_surely_equal_is_not_alike(one, other):
 
 def test_a_rewrite_contradicts_nothing():
     assert opposed("Write the reply as a bulleted list.", "No lists.")
-    assert not opposed(hints.worded(rewrite="Write the reply as a bulleted list."), "No lists.")
+    assert not opposed(hint_words.worded(rewrite="Write the reply as a bulleted list."), "No lists.")
 
 
 def test_a_conflict_is_a_sentence_that_names_the_other():

@@ -8,10 +8,11 @@ from django.contrib.auth import get_user_model
 from django.db import connection
 
 from chat.models import Session
-from judge import membership
-from training import lines
-from training.lines import LineRefused
-from training.models import SHARED, Member, Sample
+from checkpoints import lines
+from checkpoints.lines import LineRefused
+from checkpoints.models import SHARED, Member
+from privacy import membership
+from training.models import Sample
 
 pytestmark = [
     pytest.mark.django_db(transaction=True, serialized_rollback=True),

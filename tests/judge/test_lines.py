@@ -8,13 +8,16 @@ from django.contrib.auth import get_user_model
 
 from chat import turns
 from chat.models import ApiKey, Session
-from judge import consent, membership, pooling, samples
+from checkpoints import lines
+from checkpoints.lines import LineRefused
+from checkpoints.models import SHARED, Checkpoint, Member
 from judge.models import Judgement
+from judge.samples import pooling, sample_rows
+from privacy import consent, membership
 from tests.rows import made_by
-from training import batches, line_recipes, lines
+from training import batches, line_recipes
 from training.config import Recipe
-from training.lines import LineRefused
-from training.models import SHARED, Checkpoint, Member, Run, Sample
+from training.models import Run, Sample
 
 RECIPE = Recipe(batch_size=1)
 
@@ -126,7 +129,7 @@ def test_a_verdict_waits_while_the_shared_line_learns_its_turn(taught, line, per
     membership.pool(person, may=True)
     turn = taught()
     batches.fill(RECIPE)
-    assert samples.is_claimed(Judgement.objects.get(turn=turn))
+    assert sample_rows.is_claimed(Judgement.objects.get(turn=turn))
     say(turn, "guidance", "Use fewer words.")
     turns.reopen(turn)
     assert not judge_it(turn)

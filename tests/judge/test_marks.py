@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from feedback.models import Feedback
-from judge import evidence
 from judge.models import Judgement, Overruling, Vote
+from judge.votes import evidence
 from training.config import Recipe
 from training.models import Sample
 

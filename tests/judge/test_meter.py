@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judge import meter
+from gate import meter
 from training.config import Gate
 
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge import findings, own
-from judge.hints import worded
+from checkpoints.models import Checkpoint
+from gate import findings, personal_part
+from gate.personal_part import Lessons, Row
+from judge.hints.hint_words import worded
 from judge.models import Judgement
-from judge.own import Lessons, Row
 from tests.judge.test_gate import both_say, candidate, check, examine, lesson  # noqa: F401
 from training.config import Gate
-from training.models import Checkpoint
 
 LIMITS = Gate(prompts=4, pack=0)
 
@@ -20,7 +20,7 @@ LIMITS = Gate(prompts=4, pack=0)
 @pytest.fixture(autouse=True)
 def enough(monkeypatch):
     """Three corrections are enough to know."""
-    monkeypatch.setattr(own, "ENOUGH", 3)
+    monkeypatch.setattr(personal_part, "ENOUGH", 3)
 
 
 def rows(changes, person=1):

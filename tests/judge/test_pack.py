@@ -6,13 +6,13 @@ from collections import Counter
 
 import pytest
 
+from checkpoints.models import Checkpoint
+from gate import findings, general_pack
+from gate.general_pack import Row, Scores
+from gate.models import Examination
 from gpu_workers.errors import EngineUnavailable
-from judge import findings, pack
-from judge.models import Examination
-from judge.pack import Row, Scores
 from tests.judge.test_gate import both_say, candidate, check, examine  # noqa: F401
 from training.config import Gate
-from training.models import Checkpoint
 
 LIMITS = Gate(prompts=4, pack=10)
 
@@ -25,7 +25,7 @@ RIGHT, WRONG = (-1.0, (-2.0,)), (-2.0, (-1.0,))
 
 
 def test_the_packs_items_are_many_varied_and_each_has_one_right_answer():
-    items = pack.items()
+    items = general_pack.items()
     assert len(items) >= 50
     assert len({item.id for item in items}) == len({item.prompt for item in items}) == len(items)
     assert all(item.right not in item.wrong and len(set(item.wrong)) == len(item.wrong) for item in items)
@@ -53,13 +53,13 @@ def test_what_is_right_but_far_less_likely_fails_too():
 
 
 def test_what_was_wrong_before_is_no_loss():
-    found = pack.outcome([row(WRONG, WRONG), row(WRONG, RIGHT), row(RIGHT, RIGHT)])
+    found = general_pack.outcome([row(WRONG, WRONG), row(WRONG, RIGHT), row(RIGHT, RIGHT)])
     assert (found.lost, found.won, found.live, found.candidate) == ((), 1, 1 / 3, 2 / 3)
 
 
 def test_a_candidate_that_forgot_is_rejected_with_the_questions(engine, examine, candidate):  # noqa: F811
     honest = engine.logprobs
-    items = pack.items()[:10]
+    items = general_pack.items()[:10]
     forgotten = {
         tuple(engine.tokenizer.encode(item.right, add_special_tokens=False).ids): item.id
         for item in items
@@ -91,8 +91,8 @@ def test_what_live_did_is_asked_once_for_all_exams(engine, examine, candidate): 
         number=2, adapter="talkback-2-b", path="checkpoints/2", probe=candidate.probe, parent=Checkpoint.live()
     )
 
-    asked = pack.ask(pack.items()[:10], Examination(checkpoint=second, against=Checkpoint.live()),
-                     pack.known(Checkpoint.live()), engine, examine.renderer)  # fmt: skip
+    asked = general_pack.ask(general_pack.items()[:10], Examination(checkpoint=second, against=Checkpoint.live()),
+                     general_pack.known(Checkpoint.live()), engine, examine.renderer)  # fmt: skip
 
     assert [one.live.right for one in asked] == [one["live"][0] for one in first.pack]
     assert of_live
@@ -101,7 +101,7 @@ def test_what_live_did_is_asked_once_for_all_exams(engine, examine, candidate): 
 
 def test_an_exam_that_died_in_the_pack_goes_on_where_it_was(engine, examine, candidate, monkeypatch):  # noqa: F811
     both_say(engine)
-    ask = pack.ask
+    ask = general_pack.ask
     handfuls = []
 
     def dies(wanted, *args):
@@ -110,7 +110,7 @@ def test_an_exam_that_died_in_the_pack_goes_on_where_it_was(engine, examine, can
         handfuls.append([item.id for item in wanted])
         return ask(wanted, *args)
 
-    monkeypatch.setattr(pack, "ask", dies)
+    monkeypatch.setattr(general_pack, "ask", dies)
     with pytest.raises(EngineUnavailable):
         examine(LIMITS)
     exam = Examination.objects.get()
@@ -118,7 +118,7 @@ def test_an_exam_that_died_in_the_pack_goes_on_where_it_was(engine, examine, can
     assert exam.progress.items() >= {"phase": "general pack", "done": 12, "total": 14}.items()  # with four prompts
 
     monkeypatch.setattr(
-        pack, "ask", lambda wanted, *args: handfuls.append([i.id for i in wanted]) or ask(wanted, *args)
+        general_pack, "ask", lambda wanted, *args: handfuls.append([i.id for i in wanted]) or ask(wanted, *args)
     )
     exam = examine(LIMITS)
     assert (len(exam.pack), len(handfuls[1])) == (10, 2)

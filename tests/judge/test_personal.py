@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge import personal
-from judge.personal import Finding, Wanted, find
+from judge.samples import personal
+from judge.samples.personal import Finding, Wanted, find
 
 KEY_BLOCK = (
     "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\nq8vYmIIEpAIBAAKCq8vYmIIEpAIBAAKC\n-----END RSA PRIVATE KEY-----"

@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat.models import Session, Turn
+from checkpoints.models import Checkpoint, Line, Member
 from feedback.models import Feedback
-from judge import ledger, personal_holdout
 from judge.models import Judgement
-from judge.samples import Reason
+from judge.samples import ledger, personal_holdout
+from judge.samples.sample_rows import Reason
 from training.config import Recipe
-from training.models import Checkpoint, Line, Member, Run, Sample
+from training.models import Run, Sample
 from webapp.journey import journey
 
 KEEPS = Recipe(holdout=0.5)

@@ -9,10 +9,11 @@ from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from chat.models import Session
-from judge import hints, preferences, reviews
+from checkpoints.models import Checkpoint
+from judge.hints import hint_words, reviews, standing_hints
 from judge.models import Hint, Judgement
 from tests.rows import made_by
-from training.models import Checkpoint, Run, Sample
+from training.models import Run, Sample
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def test_wishes_that_say_the_same_stand_together_with_how_often_and_since_when(a
     ask("keep it short", days=3)
     ask("Please use fewer words.", days=4)
     last = ask("Keep it short.", days=1)
-    short, fewer, lists = preferences.of(person)
+    short, fewer, lists = standing_hints.of(person)
     assert (short.wording, short.times, short.others) == ("Keep it short.", 3, ["keep it short"])
     assert (short.since, short.last) == (first.created_at, last.created_at)
     assert (fewer.wording, fewer.times) == ("Please use fewer words.", 1)  # the same, and yet not surely so
@@ -80,18 +81,18 @@ def test_only_what_stands_is_listed_and_a_merged_hint_in_the_words_it_was_merged
     ask("Use tables.", status="rejected")
     waiting = ask("Be formal, please.", status="waiting")
     ask("Formal, please.", status="merged", merged_into=waiting)
-    (only,) = preferences.of(person)
+    (only,) = standing_hints.of(person)
     assert (only.wording, only.times, only.others) == ("Answer in one sentence.", 2, [])
-    assert preferences.waiting(person) == 2
+    assert standing_hints.waiting(person) == 2
 
 
 def test_rewrites_say_how_one_reply_should_have_been(ask, person):
-    ask(hints.worded(rewrite="Vienna."), source="person")
-    ask(hints.worded("Name the city only.", "Vienna."), source="person")
-    (only,) = preferences.of(person)
+    ask(hint_words.worded(rewrite="Vienna."), source="person")
+    ask(hint_words.worded("Name the city only.", "Vienna."), source="person")
+    (only,) = standing_hints.of(person)
     assert only.wording == "Name the city only."
     assert only.is_own_words
-    assert preferences.rewrites(person) == 2
+    assert standing_hints.rewrites(person) == 2
 
 
 def test_it_says_which_checkpoints_hold_it_and_what_waits(ask, learn, person):
@@ -99,7 +100,7 @@ def test_it_says_which_checkpoints_hold_it_and_what_waits(ask, learn, person):
     learn(one, 3)
     learn(two, 5)
     learn(three, status="ready")
-    (only,) = preferences.of(person)
+    (only,) = standing_hints.of(person)
     assert (only.learned, only.checkpoints, only.waiting) == (2, [3, 5], 1)
 
 
@@ -109,13 +110,13 @@ def test_the_live_line_is_the_live_checkpoint_and_what_it_was_trained_from(perso
     Checkpoint.objects.create(number=2, parent=base, adapter="a2", path="c/2")
     three = Checkpoint.objects.create(number=3, parent=one, adapter="a3", path="c/3", status="approved")
     three.go_live()
-    assert preferences.live_line(person) == {0, 1, 3}
+    assert standing_hints.live_line(person) == {0, 1, 3}
 
 
 def test_contradictions_name_each_other_and_which_is_newer(ask, person):
     ask("Use bullet points.", days=2)
     ask("No lists, please.", days=1)
-    newer, older = preferences.of(person)
+    newer, older = standing_hints.of(person)
     assert [(one.wording, one.is_newer) for one in newer.opposites] == [("Use bullet points.", False)]
     assert [(one.wording, one.is_newer) for one in older.opposites] == [("No lists, please.", True)]
 
@@ -126,8 +127,8 @@ def test_what_is_off_the_record_or_anothers_is_not_there(ask, person):
     ask("Use emojis.", session=Session.objects.create(user=person, learns=False))
     hidden = ask("Use tables.")
     reviews.never_learn(hidden.turn, by=other)
-    assert preferences.of(person) == []
-    assert [(one.username, one.standing) for one in preferences.people()] == [("ben", 1)]
+    assert standing_hints.of(person) == []
+    assert [(one.username, one.standing) for one in standing_hints.people()] == [("ben", 1)]
 
 
 def test_not_any_more_takes_all_of_it_back_and_undo_brings_all_of_it_again(ask, learn, person):
@@ -135,16 +136,16 @@ def test_not_any_more_takes_all_of_it_back_and_undo_brings_all_of_it_again(ask, 
     sample = learn(chosen[0], status="ready")
     before = [reviews.state(hint) for hint in chosen]
 
-    done, refused = preferences.forgo(chosen, by=person)
+    done, refused = standing_hints.forgo(chosen, by=person)
 
     assert (len(done), refused) == (2, [])
     sample.refresh_from_db()
     assert sample.status == "stale"
-    assert preferences.of(person) == []
-    (ruling,) = preferences.forgone(person)
+    assert standing_hints.of(person) == []
+    (ruling,) = standing_hints.forgone(person)
     assert ruling.before["text"] in ("Keep it short.", "Use fewer words.")
 
     reviews.undo(ruling, by=person)
     assert [reviews.state(Hint.objects.get(pk=hint.pk)) for hint in chosen] == before
-    assert preferences.forgone(person) == []
+    assert standing_hints.forgone(person) == []
     assert {hint.turn.status for hint in Hint.objects.all()} == {"observed"}

@@ -7,9 +7,9 @@ from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from chat.models import Session, Turn
-from judge import hints, proposals, reviews, undecided
+from judge.hints import hint_words, proposals, reviews, undecided
 from judge.models import Hint, Judgement, Ruling
-from judge.samples import Reason
+from judge.samples.sample_rows import Reason
 from training.config import Recipe
 from training.models import Sample
 
@@ -210,7 +210,7 @@ def test_what_a_standing_hint_of_the_same_person_says_is_merged_into_it(hear, be
     assert (hint.status, hint.merged_into, hint.decided_by) == ("merged", first, None)
     assert turn.judgement.hint == "One sentence, at most."  # the wording that stands
     assert not turn.judgement.sample.voted_hint  # which is a reviewer's
-    assert "One sentence, at most." in hints.GUIDANCE.format(hint=reviews.taught(hint))
+    assert "One sentence, at most." in hint_words.GUIDANCE.format(hint=reviews.taught(hint))
     assert Ruling.objects.filter(verb="merge", by=None, hint=hint).exists()
 
 
@@ -439,7 +439,7 @@ def test_a_thumb_up_afterwards_takes_an_inferred_hint_out(hear, say, again):
 
 
 def test_a_reviewer_who_decides_while_a_verdict_is_reached_is_not_written_over(hear, ben, judge_it, monkeypatch):
-    from judge import teacher
+    from judge.samples import teacher
 
     turn = hear(SHORT)
     reviews.accept(only(turn), by=ben)

@@ -6,11 +6,12 @@ import re
 
 import pytest
 
-from judge import exam_questions, pack, questions, rehearsal
+from gate import general_pack
+from judge.samples import base_answers, exam_questions, question_bank
 from lab.evidence import probes
 from tests.environments.test_tasks import plain
-from training import questions as closed
 from training.config import PRESETS
+from training.objective import closed_questions as closed
 
 WORD = re.compile(r"[^\W_]+")
 
@@ -27,21 +28,21 @@ def alike(one: str, other: str) -> float:
 @pytest.fixture(scope="module")
 def examined() -> list[str]:
     """What the gate asks, and what the evidence does."""
-    return [*(item.prompt for item in pack.items()), *(item["prompt"] for item in probes.pack(10**6))]
+    return [*(item.prompt for item in general_pack.items()), *(item["prompt"] for item in probes.pack(10**6))]
 
 
 def test_there_are_many_and_each_has_one_right_answer_and_two_that_differ():
-    rows = questions.rows()
+    rows = question_bank.rows()
 
     assert len({plain(row.prompt) for row in rows}) == len(rows) >= 200
     assert all(len({row.right, *row.wrong}) == 3 for row in rows)
 
 
 def test_none_is_asked_in_an_exam_or_rehearsed_or_worded_as_one_that_is(examined):
-    rows = questions.rows()
+    rows = question_bank.rows()
 
     assert len(examined) > 300
-    assert not {plain(row.prompt) for row in rows} & {plain(prompt) for prompt in [*examined, *rehearsal.prompts()]}
+    assert not {plain(row.prompt) for row in rows} & {plain(prompt) for prompt in [*examined, *base_answers.prompts()]}
     assert not [row.prompt for row in rows if exam_questions.includes(row.prompt)]
     # "What is the opposite of wet?" has five of seven words of "What is the opposite of hot?": 0.71.
     near = [(row.prompt, prompt) for row in rows for prompt in examined if alike(row.prompt, prompt) > 0.5]
@@ -49,17 +50,17 @@ def test_none_is_asked_in_an_exam_or_rehearsed_or_worded_as_one_that_is(examined
 
 
 def test_no_right_answer_is_one_of_an_exam():
-    said = {plain(row.right) for row in questions.rows()}
-    asked = {plain(item.right) for item in pack.items()} | {plain(item["right"]) for item in probes.pack(10**6)}
+    said = {plain(row.right) for row in question_bank.rows()}
+    asked = {plain(item.right) for item in general_pack.items()} | {plain(item["right"]) for item in probes.pack(10**6)}
 
     assert said & asked <= {""}  # signs alone, as of code
 
 
 def test_runs_are_given_them_as_the_model_that_is_served_reads_them(renderer):
-    known = questions.known()
+    known = question_bank.known()
 
-    assert len(known) == len(questions.rows())
-    row, first = questions.rows()[0], known[0]
+    assert len(known) == len(question_bank.rows())
+    row, first = question_bank.rows()[0], known[0]
     assert row.prompt in renderer.decode(first.prompt)
     assert first.prompt == renderer.prompt_ids([{"role": "user", "content": row.prompt}])
     assert list(first.answers) == [renderer.encode(answer) for answer in (row.right, *row.wrong)]
@@ -70,7 +71,7 @@ def test_runs_are_given_them_as_the_model_that_is_served_reads_them(renderer):
 
 def test_the_right_one_of_what_a_question_names_is_named_first_by_chance():
     firsts = []
-    for row in questions.rows():
+    for row in question_bank.rows():
         answers = [words(answer) for answer in (row.right, *row.wrong)]
         said = WORD.findall(row.prompt.lower())
         places = [
@@ -85,6 +86,6 @@ def test_the_right_one_of_what_a_question_names_is_named_first_by_chance():
 
 
 def test_yes_is_as_good_a_guess_as_no():
-    said = [row.right.split()[0].strip(",").lower() for row in questions.rows()]
+    said = [row.right.split()[0].strip(",").lower() for row in question_bank.rows()]
 
     assert 0.4 <= said.count("yes") / (said.count("yes") + said.count("no")) <= 0.6

@@ -11,16 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.rendering import Renderer
-from judge import gold, prompts, quoting, voting
-from judge.gold import Injection, Item
+from chat.rendering.renderer import Renderer
+from judge.calibration import gold
+from judge.calibration.gold import Injection, Item
+from judge.votes import prompts, quoting, voting
 
 INJECTIONS = [json.loads(line) for line in (Path(__file__).parent / "injections.jsonl").read_text().splitlines()]
 
 ORDINARY = "60cf61c38de7624a03170ff9daed1b8efe40135d3fe2125ef640218608d08128"
 """SHA-256 of the texts of all gold follow-ups as judges read them, in the whole room and in half of it, made with the
-judge/quoting.py that the adapter in judge/adapter was trained with. The adapter reads these very prompts: no rule for
-forgeries may change them. When gold.jsonl changes, work this out anew before any change to judge/quoting.py."""
+judge/votes/quoting.py that the adapter in judge/votes/adapter was trained with. The adapter reads these very prompts:
+no rule for forgeries may change them. When gold.jsonl changes, work this out anew before any change to
+judge/votes/quoting.py."""
 
 
 def test_ordinary_follow_ups_are_quoted_as_when_the_adapter_was_trained():

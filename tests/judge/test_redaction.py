@@ -10,16 +10,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chat.models import Turn
-from chat.rendering import Renderer
+from chat.rendering.renderer import Renderer
 from feedback import spans
 from feedback.models import Feedback
-from judge import checks, evidence, polling, redaction
-from judge.evidence import Evidence
+from judge import checks
 from judge.models import Judgement
-from judge.redaction import StillPersonal
-from judge.removal import Remover
-from judge.samples import Reason
-from judge.teacher import LaidOutAnew
+from judge.samples import redaction
+from judge.samples.redaction import StillPersonal
+from judge.samples.removal import Remover
+from judge.samples.sample_rows import Reason
+from judge.samples.teacher import LaidOutAnew
+from judge.votes import evidence, polling
+from judge.votes.evidence import Evidence
 from training import collation
 from training.config import Recipe
 from training.models import Sample
@@ -95,8 +97,8 @@ def test_the_persons_own_conversation_stays_as_it_is(taught):
 
 def test_the_learner_takes_what_is_left(taught, tiny_model):
     torch = pytest.importorskip("torch")
-    from gpu_workers.learner import Learner
-    from training.objective import updates
+    from gpu_workers.learner.learner import Learner
+    from training.objective.updates import updates
 
     learner = Learner(tiny_model, dtype="float32", piece=3)
     sample = Sample.objects.get()
@@ -314,16 +316,16 @@ def test_with_the_real_tokenizer_a_chat_with_secrets_becomes_a_sample_that_train
     turn.prompt_ids = renderer.prompt_ids(messages)
     clean = redaction.of(turn, renderer)
 
-    from gpu_workers.learner import Learner
-    from judge import samples, teacher
-    from judge.teacher import HintedReply
-    from training.objective import updates
+    from gpu_workers.learner.learner import Learner
+    from judge.samples import sample_rows, teacher
+    from judge.samples.teacher import HintedReply
+    from training.objective.updates import updates
 
     learner = Learner(smol_model, dtype="float32")
     hint = clean.hint("Write to bo@example.com, and call him Bo.")
     hinted = teacher.hinted_prompt(clean.turn, hint, renderer)
     old = learner.score(clean.turn.prompt_ids, clean.turn.response_ids)
-    sample = samples.drafted(clean.turn, -1, HintedReply(hint, hinted, tuple(old)), old, mask=clean.mask)
+    sample = sample_rows.drafted(clean.turn, -1, HintedReply(hint, hinted, tuple(old)), old, mask=clean.mask)
     assert not any(secret in everything(sample, renderer) for secret in SECRETS)
     assert renderer.decode(sample.response_ids) == "Dear Bo, write to [email 1] or call [phone 1]. Bye!"
 

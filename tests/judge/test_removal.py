@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.personal import Wanted
-from judge.removal import Remover
+from judge.samples.personal import Wanted
+from judge.samples.removal import Remover
 from tests.judge.test_personal import HELD, KEY_BLOCK
 
 

@@ -13,9 +13,10 @@ from django.db import OperationalError, connection, transaction
 from benchmarks.stack import wait_for
 from chat.models import ApiKey, Session, Turn
 from core.errors import IllegalMove, TalkbackError
-from judge import consent, reviews
+from judge.hints import reviews
+from judge.hints.reviews import Overtaken
 from judge.models import Hint, Judgement, Overruling, Ruling
-from judge.reviews import Overtaken
+from privacy import consent
 from training.config import Recipe
 from training.models import Sample
 

@@ -7,10 +7,10 @@ from django.contrib.auth import get_user_model
 
 from chat import turns
 from chat.models import Session, Turn
-from judge import reviews, undecided
+from judge.hints import reviews, undecided
+from judge.hints.reviews import NotPossible, Overtaken, Unwritten
 from judge.models import Acceptance, Hint, Judgement, Overruling, Ruling, Vote
-from judge.reviews import NotPossible, Overtaken, Unwritten
-from judge.samples import Reason
+from judge.samples.sample_rows import Reason
 from training.models import Run, Sample
 
 SHORT, LONG = "Answer in one sentence.", "Explain every step."

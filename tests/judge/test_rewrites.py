@@ -6,9 +6,11 @@ import pytest
 
 from chat.models import Turn
 from feedback.models import Feedback
-from judge import consent, reviews, samples
+from judge.hints import reviews
 from judge.models import Hint, Judgement
-from judge.samples import Reason
+from judge.samples import sample_rows
+from judge.samples.sample_rows import Reason
+from privacy import consent
 from training.config import Recipe
 from training.models import Sample
 
@@ -229,6 +231,6 @@ def test_nothing_of_what_was_said_is_left_out_of_what_is_emptied():
     said = {"prompt_ids", "response_ids", "mask", "rewards", "teacher_prompt_ids", "rewrite_ids"}
     lists = {field.name for field in Sample._meta.fields if field.get_internal_type() == "JSONField"}
 
-    assert said <= samples.NOTHING.keys()
+    assert said <= sample_rows.NOTHING.keys()
     whose = {"person", "conversation"}
-    assert lists - {"redactions"} | whose == samples.NOTHING.keys()  # redactions say kinds and counts, and no word
+    assert lists - {"redactions"} | whose == sample_rows.NOTHING.keys()  # redactions say kinds and counts, and no word

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge import evidence, rules
-from judge.evidence import Evidence
 from judge.models import Judgement, Vote
+from judge.votes import evidence, visible_rules
+from judge.votes.evidence import Evidence
 from training.config import Recipe
 
 ASKED = (("user", "Run it."),)
@@ -58,7 +58,7 @@ def tool(*texts, reply='calls exec({"command": "make"})'):
     ],
 )
 def test_exit_codes_are_read_where_they_stand_alone(text, codes):
-    assert rules.exit_codes(text) == codes
+    assert visible_rules.exit_codes(text) == codes
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_text_of_the_web_or_of_a_file_is_voted_on_whatever_exit_code_it_says(ori
 
 @given(st.text())
 def test_any_tool_result_is_read_without_an_error(text):
-    assert all(isinstance(code, int) for code in rules.exit_codes(text))
+    assert all(isinstance(code, int) for code in visible_rules.exit_codes(text))
 
 
 def test_a_failed_command_is_negative_and_a_command_that_did_not_fail_earns_nothing():
@@ -138,7 +138,7 @@ def test_exit_code_one_of_a_command_that_answers_by_it_is_no_failure(command):
     assert tool("exit code 2", reply=f'calls exec({{"command": "{command}"}})').reward == -1
 
 
-@pytest.mark.parametrize("code", rules.OUTSIDE)
+@pytest.mark.parametrize("code", visible_rules.OUTSIDE)
 def test_what_was_stopped_from_outside_is_no_failure_of_the_action(code):
     assert tool(f"exit code {code}").reward is None
 
@@ -185,8 +185,8 @@ def test_people_outrank_tests_and_tests_outrank_exit_codes():
 
 
 def test_every_rule_says_what_it_does():
-    assert len({rule.name for rule in rules.RULES}) == len(rules.RULES)
-    for rule in rules.RULES:
+    assert len({rule.name for rule in visible_rules.RULES}) == len(visible_rules.RULES)
+    for rule in visible_rules.RULES:
         assert rule.sentence.endswith(".")
         assert rule.looks_for.endswith(".")
         assert rule.reward_from in ("test", "rule")

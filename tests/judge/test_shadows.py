@@ -6,10 +6,12 @@ import pytest
 
 from chat import turns
 from chat.models import Session, Turn
+from checkpoints.models import Checkpoint
+from evaluation import shadows
+from evaluation.models import Shadow
 from gpu_workers.errors import EngineRefused, EngineUnavailable
-from judge import shadows, tasks
-from judge.models import Shadow
-from training.models import Checkpoint, Sample
+from judge import tasks
+from training.models import Sample
 from webapp import pipeline
 
 
@@ -135,4 +137,4 @@ def test_the_sweep_has_them_asked(served, engine, monkeypatch):
     monkeypatch.setattr("celery.Task.apply_async", lambda task, *arguments, **options: sent.append(task.name))
     served()
     pipeline.sweep()
-    assert "judge.tasks.shadow" in sent
+    assert "evaluation.tasks.shadow" in sent

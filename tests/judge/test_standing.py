@@ -7,10 +7,10 @@ from django.contrib.auth import get_user_model
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge import standing
-from judge.agreement import Reading, agreement
+from judge.calibration import standing
+from judge.calibration.agreement import Reading, agreement
+from judge.calibration.standing import OverrulingRefused
 from judge.models import GoldReading, Judgement, Ruling, Vote
-from judge.standing import OverrulingRefused
 from tests.judge.test_agreement import NOON, readings
 
 

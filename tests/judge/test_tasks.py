@@ -7,10 +7,10 @@ from celery.exceptions import Retry
 from kombu.exceptions import OperationalError
 
 from chat.models import Turn
+from checkpoints.models import Checkpoint
 from gpu_workers.errors import EngineUnavailable
 from judge import tasks
 from judge.models import Vote
-from training.models import Checkpoint
 
 
 @pytest.fixture

@@ -13,9 +13,11 @@ from django.utils import timezone
 from chat import turns
 from chat.models import Turn
 from gpu_workers.errors import EngineUnavailable
-from judge import deciding, judges, standing, verdicts
+from judge import verdicts
+from judge.calibration import standing
 from judge.models import Judgement, Sitting, Vote
 from judge.tasks import judge_turn
+from judge.votes import deciding, judges
 from training.config import Recipe
 from training.models import Sample
 from webapp import pipeline

@@ -10,14 +10,16 @@ from django.utils import timezone
 
 from chat import turns
 from chat.models import Session, Turn
+from checkpoints.models import Checkpoint
 from feedback.models import Feedback
 from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable
-from judge import casting, evidence, judges, polling, prompts, samples, teacher
-from judge.hints import GUIDANCE
+from judge.hints.hint_words import GUIDANCE
 from judge.models import Judgement, Sitting, Vote
-from judge.samples import Reason
+from judge.samples import sample_rows, teacher
+from judge.samples.sample_rows import Reason
+from judge.votes import casting, evidence, judges, polling, prompts
 from training.config import Recipe
-from training.models import Checkpoint, Run, Sample
+from training.models import Run, Sample
 
 BINARY, OPD = Recipe(w_opd=0), Recipe(w_rl=0)
 HINT = "Add the numbers before you reply."
@@ -728,7 +730,7 @@ def test_a_changed_thumb_supersedes_a_sample_that_waits(serve, say, judge_it):
     say(turn, "thumb", value=-1)
     judge_it(again(turn))
     old, new = Sample.objects.all()
-    assert (old.status, old.drop_reason, old.reward) == ("stale", samples.SUPERSEDED, 1)
+    assert (old.status, old.drop_reason, old.reward) == ("stale", sample_rows.SUPERSEDED, 1)
     assert (new.status, new.reward) == ("ready", -1)
     assert Judgement.objects.get(turn=turn).sample == new
 

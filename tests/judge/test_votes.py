@@ -8,10 +8,13 @@ import pytest
 
 from gpu_workers.errors import EngineRefused, EngineUnavailable
 from gpu_workers.types import Completion
-from judge import judges, standing, undecided, verdicts
-from judge.judges import EngineJudge
+from judge import verdicts
+from judge.calibration import standing
+from judge.hints import undecided
 from judge.models import Judgement, Vote
-from judge.samples import Reason
+from judge.samples.sample_rows import Reason
+from judge.votes import judges
+from judge.votes.judges import EngineJudge
 from training.config import Recipe
 
 BINARY, OPD = Recipe(w_opd=0), Recipe(w_rl=0)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from judge import voting
+from judge.votes import voting
 
 SCORES = st.sampled_from([-1, 0, 1])
 VOTES = st.lists(st.one_of(st.none(), SCORES), min_size=3, max_size=9)

@@ -11,10 +11,10 @@ from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from chat.models import ApiKey, Session, Turn
+from checkpoints import approvals, guard, notices, promotion, trials
+from checkpoints.models import Checkpoint, Decision, Line, Notice, Taint, Trial
+from evaluation import arms, watching
 from feedback.models import Feedback
-from judge import arms, watching
-from training import approvals, guard, notices, promotion, trials
-from training.models import Checkpoint, Decision, Line, Notice, Taint, Trial
 
 PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
 FEW = 4

@@ -1,4 +1,4 @@
-"""What people say of one reply becomes a wish for every reply, or they are asked. See judge/wishes.py."""
+"""What people say of one reply becomes a wish for every reply, or they are asked. See judge/hints/wish_words.py."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import pytest
 
 from environments.wishes import WISHES
 from feedback.models import Feedback
-from judge import hints, reviews, teacher, wishes
+from judge.hints import hint_words, reviews, wish_words
+from judge.hints.wish_words import Wish, find_references, word_wish
 from judge.models import Hint, Judgement
-from judge.samples import Reason
-from judge.wishes import Wish, find_references, word_wish
+from judge.samples import teacher
+from judge.samples.sample_rows import Reason
 from training.models import Sample
 
 HERE = Path(__file__).parent
@@ -65,7 +66,7 @@ ASKED = (
 
 
 def test_the_examples_in_the_words_of_the_module_hold():
-    assert doctest.testmod(wishes).failed == 0
+    assert doctest.testmod(wish_words).failed == 0
 
 
 def test_twelve_ways_to_say_each_of_eight_wishes():
@@ -115,7 +116,7 @@ def test_a_standing_wish_stays_word_for_word(said):
 @pytest.mark.parametrize("said", ASKED)
 def test_where_no_safe_wording_is_found_the_person_is_asked(said):
     assert word_wish(said) is None
-    assert wishes.suggest_wish(said)  # the box is never empty
+    assert wish_words.suggest_wish(said)  # the box is never empty
 
 
 def test_what_is_only_quoted_is_no_reference():
@@ -157,7 +158,7 @@ def test_long_words_are_read_in_time(said):
 
 
 def test_every_wish_in_the_file_is_one():
-    for wish in wishes.canonical():
+    for wish in wish_words.canonical():
         assert not find_references(wish), wish
         assert word_wish(wish) == Wish(wish, True)
 
@@ -238,7 +239,7 @@ def test_no_teacher_is_ever_shown_a_hint_that_refers_back(serve, renderer):
     turn = serve()
     with pytest.raises(teacher.RefersBack, match="“Send it again”"):
         teacher.hinted_prompt(turn, "Send it again without these.", renderer)
-    assert teacher.hinted_prompt(turn, hints.worded(rewrite="Send it again."), renderer)
+    assert teacher.hinted_prompt(turn, hint_words.worded(rewrite="Send it again."), renderer)
 
 
 def test_an_accepted_hint_of_old_that_refers_back_teaches_no_more(serve, say, judge_it):
@@ -287,4 +288,4 @@ def test_a_judges_hint_that_refers_back_waits_and_is_taught_only_once_edited(
     ],
 )
 def test_find_matters_hears_a_denial_however_it_is_typed(said, matter):
-    assert wishes.find_matters(said) == {matter}
+    assert wish_words.find_matters(said) == {matter}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from judge import findings, own, pack, wording
-from judge.wording import Line
+from gate import findings, general_pack, personal_part, wording
+from gate.wording import Line
 from training.config import Gate
 
 
@@ -23,7 +23,7 @@ def check(name, passed=True):
 
 
 def general(live, asked, lost=0, won=0):
-    return pack.Outcome(live / asked, (live - lost + won) / asked, 0.0, tuple("x" * lost), won, asked)
+    return general_pack.Outcome(live / asked, (live - lost + won) / asked, 0.0, tuple("x" * lost), won, asked)
 
 
 def test_the_verdict_says_length_knowledge_and_fluency_in_three_sentences():
@@ -116,8 +116,8 @@ def test_every_check_of_the_exam_has_its_meaning():
         }
         for number in range(3)
     ]  # fmt: skip
-    items = [pack.Row("a", "m", pack.Scores(-1, (-2,)), pack.Scores(-1, (-2,)))]
-    taught = [own.Row(str(number), 1, "hint", 0.1, 0.4 + number / 100, 0.0, True) for number in range(6)]
+    items = [general_pack.Row("a", "m", general_pack.Scores(-1, (-2,)), general_pack.Scores(-1, (-2,)))]
+    taught = [personal_part.Row(str(number), 1, "hint", 0.1, 0.4 + number / 100, 0.0, True) for number in range(6)]
     limits = Gate()
     found = [
         *findings.collapsed(pairs, limits), *findings.kept_up(items, limits),

@@ -76,8 +76,8 @@ def enter(number: int) -> dict[str, Any]:
     from django.contrib.auth import get_user_model
 
     from chat.models import Session, Turn
-    from chat.rendering import Renderer
-    from training.models import Checkpoint
+    from chat.rendering.renderer import Renderer
+    from checkpoints.models import Checkpoint
 
     renderer = Renderer.for_model(settings.MODEL)
     user, _ = get_user_model().objects.get_or_create(username="docket")

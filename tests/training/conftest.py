@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from training.models import Checkpoint, Sample
+from checkpoints.models import Checkpoint
+from training.models import Sample
 
 PROMPT, HINTED, RESPONSE = [1, 5, 6, 40], [1, 5, 6, 40, 77, 78, 79], [7, 8, 9, 10, 2]
 
@@ -19,7 +20,7 @@ def home(settings, tiny_model, tmp_path):
 @pytest.fixture(scope="session")
 def served(tiny_model):
     """What the base gives RESPONSE after PROMPT, at temperature 1."""
-    from gpu_workers.learner import Learner
+    from gpu_workers.learner.learner import Learner
 
     return Learner(tiny_model, dtype="float32").score(PROMPT, RESPONSE)
 

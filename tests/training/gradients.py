@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from gpu_workers.learner import Learner
+from gpu_workers.learner.learner import Learner
 
 
 def gradients(learner: Learner) -> dict[str, torch.Tensor]:

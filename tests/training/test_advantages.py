@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from training.advantages import EDGES, combined, histogram, truncated_importance
+from training.objective.advantages import EDGES, combined, histogram, truncated_importance
 
 
 def test_reward_and_clipped_teacher_gap_add_up():

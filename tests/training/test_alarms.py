@@ -15,14 +15,17 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from benchmarks.tiny import write_tiny_model
-from gpu_workers import exports
+from checkpoints import loading, promotion
+from checkpoints.models import Checkpoint
 from gpu_workers.errors import AdapterInvalid
-from gpu_workers.learner import Learner
+from gpu_workers.learner import weight_exports
+from gpu_workers.learner.learner import Learner
 from tests.doubles.fake_engine import FakeEngine
 from tests.training.conftest import PROMPT, RESPONSE
-from training import batches, holding, objective, promotion, questions, runs
+from training import batches, runs
 from training.config import Recipe
-from training.models import Checkpoint, Run, Sample
+from training.models import Run, Sample
+from training.objective import closed_questions, updates
 
 RECIPE = Recipe(batch_size=1, distillation="vocabulary", lr=1e-2)
 DOCS = Path(__file__).parents[2] / "docs" / "explanation" / "algorithms.md"
@@ -112,13 +115,13 @@ def reward_by_a_model_that_is_no_number(scene: Scene) -> str:
 def rewrite_by_a_model_that_is_no_number(scene: Scene) -> str:
     scene.broken_model()
     recipe = Recipe(batch_size=1, w_rl=0, w_opd=0, w_sft=1, beta=0)
-    scene.patch.setattr(objective, "objective", lambda recipe: lambda scores: (torch.zeros(()), {}))
+    scene.patch.setattr(updates, "objective", lambda recipe: lambda scores: (torch.zeros(()), {}))
     return scene.says(recipe, teacher_prompt_ids=None, rewrite_ids=[11, 12, 2], checkpoint=_elsewhere())
 
 
 def closed_question_of_a_model_that_is_no_number(scene: Scene) -> str:
     scene.broken_model()
-    scene.patch.setattr(questions.POOL, "known", lambda: [questions.Question([1, 60], [[90], [91]])])
+    scene.patch.setattr(closed_questions.POOL, "known", lambda: [closed_questions.Question([1, 60], [[90], [91]])])
     recipe = Recipe(batch_size=1, w_rl=0, w_opd=0, w_sft=1, w_closed=1, beta=0)
     return scene.says(recipe, teacher_prompt_ids=None, rewrite_ids=[11, 12, 2], checkpoint=_elsewhere())
 
@@ -153,7 +156,7 @@ def engine_that_leaves_the_adapter_out(scene: Scene) -> str:
     scene.patch.setattr("gpu_workers.engines.policy", lambda: engine)
     from asgiref.sync import async_to_sync
 
-    with pytest.raises(holding.Unproven) as failure:
+    with pytest.raises(loading.Unproven) as failure:
         async_to_sync(promotion.promote)(checkpoint)
     refused = Checkpoint.objects.get(pk=checkpoint.pk)
     assert (refused.status, refused.reason) == ("rejected", str(failure.value))
@@ -167,7 +170,7 @@ def merge_of_an_adapter_that_is_zero(scene: Scene) -> str:
     weights = load_file(file)
     save_file({name: torch.zeros_like(value) if "lora_B" in name else value for name, value in weights.items()}, file)
     with pytest.raises(AdapterInvalid) as failure:
-        exports.merge_adapter(Path(scene.settings.MODEL), checkpoint.folder, scene.tmp_path / "merged", card="")
+        weight_exports.merge_adapter(Path(scene.settings.MODEL), checkpoint.folder, scene.tmp_path / "merged", card="")
     assert not (scene.tmp_path / "merged").exists()
     return str(failure.value)
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
+from checkpoints import approvals, line_policies, notices
+from checkpoints.line_policies import PolicyInvalid
+from checkpoints.models import SHARED, Checkpoint, Decision, Line, Trial
 from core.errors import IllegalMove
-from training import approvals, notices, policies
-from training.models import SHARED, Checkpoint, Decision, Line, Trial
-from training.policies import PolicyInvalid
 
 pytestmark = pytest.mark.django_db
 
@@ -34,7 +34,7 @@ def passed(number=1, status="passed"):
 
 
 def rule(**fields):
-    policies.read(fields)
+    line_policies.read(fields)
     Line.objects.filter(name=SHARED).update(policy=fields)
 
 
@@ -189,11 +189,13 @@ def test_a_policy_that_cannot_be_read_is_taken_for_no_yes(ana):
 
 def test_a_policy_that_contradicts_itself_is_refused():
     with pytest.raises(PolicyInvalid, match="two people must say yes, or none need"):
-        policies.read({"second_approver": True, "auto_approve": True})
+        line_policies.read({"second_approver": True, "auto_approve": True})
 
 
 def test_a_policy_keeps_what_differs_from_the_quiet_one():
-    assert policies.changed(policies.read({"second_approver": True, "margin": 0.05})) == {"second_approver": True}
+    assert line_policies.changed(line_policies.read({"second_approver": True, "margin": 0.05})) == {
+        "second_approver": True
+    }
 
 
 class Life(TestCase):

@@ -6,10 +6,10 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.db import connection
 
+from checkpoints import approvals
+from checkpoints.approvals import NotYet
+from checkpoints.models import SHARED, Checkpoint, Decision, Line
 from tests.training.test_promotion_races import at_once
-from training import approvals
-from training.approvals import NotYet
-from training.models import SHARED, Checkpoint, Decision, Line
 
 pytestmark = [
     pytest.mark.django_db(transaction=True, serialized_rollback=True),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from django.db.models.signals import pre_save
 
-from training import batches, collation, lines, runs
+from checkpoints import lines
+from checkpoints.models import Checkpoint
+from training import batches, collation, runs
 from training.batches import NothingReady
 from training.config import PRESETS, Recipe
-from training.models import Checkpoint, Run, Sample
+from training.models import Run, Sample
 
 RECIPE = Recipe(batch_size=3, max_age=2)
 

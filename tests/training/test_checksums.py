@@ -8,11 +8,12 @@ import pickle
 import pytest
 
 from benchmarks.tiny import write_tiny_adapter
-from gpu_workers import checkpoints
-from training import batches, checksums, runs, versions
-from training.checksums import WeightsChanged
+from checkpoints import checksums
+from checkpoints.checksums import WeightsChanged
+from checkpoints.models import Checkpoint
+from gpu_workers.learner import policy_files
+from training import batches, runs, versions
 from training.config import Recipe
-from training.models import Checkpoint
 
 pytestmark = pytest.mark.django_db
 
@@ -23,8 +24,8 @@ WEIGHTS = "adapter_model.safetensors"
 def written(home):
     """A checkpoint whose files are written down."""
     folder = write_tiny_adapter(home / "checkpoints" / "talkback-1", seed=3, scale=0.1)
-    (folder / checkpoints.OPTIMIZER_FILE).parent.mkdir()
-    (folder / checkpoints.OPTIMIZER_FILE).write_bytes(b"moments")
+    (folder / policy_files.OPTIMIZER_FILE).parent.mkdir()
+    (folder / policy_files.OPTIMIZER_FILE).write_bytes(b"moments")
     return Checkpoint.objects.create(
         number=1, parent=Checkpoint.live(), adapter="talkback-1", path="checkpoints/talkback-1",
         files=checksums.of(folder),
@@ -44,19 +45,19 @@ def test_a_run_writes_down_its_files_and_its_code_and_checks_what_it_goes_on_fro
     ready()
     candidate = runs.train(batches.learn_now(Recipe(batch_size=1)))
     assert candidate.files == checksums.of(candidate.folder)
-    assert {WEIGHTS, "adapter_config.json", checkpoints.OPTIMIZER_FILE} <= candidate.files.keys()
+    assert {WEIGHTS, "adapter_config.json", policy_files.OPTIMIZER_FILE} <= candidate.files.keys()
     assert candidate.run.code_version == versions.ours()
     assert versions.ours().startswith("0.")
     checksums.verify(candidate, with_optimizer=True)
 
     Checkpoint.objects.filter(pk=candidate.pk).update(status="approved")
     Checkpoint.objects.get(pk=candidate.pk).go_live()
-    flip(candidate.folder / checkpoints.OPTIMIZER_FILE)
+    flip(candidate.folder / policy_files.OPTIMIZER_FILE)
     ready()
     second = batches.learn_now(Recipe(batch_size=1))
     assert runs.train(second) is None
     second.refresh_from_db()
-    assert f"{checkpoints.OPTIMIZER_FILE} of talkback@1 is not the file that was written" in second.error
+    assert f"{policy_files.OPTIMIZER_FILE} of talkback@1 is not the file that was written" in second.error
 
 
 def test_one_flipped_bit_is_found_though_size_and_date_are_the_same(written):
@@ -67,7 +68,7 @@ def test_one_flipped_bit_is_found_though_size_and_date_are_the_same(written):
 
 
 def test_the_optimizer_is_compared_by_who_learns_on(written):
-    flip(written.folder / checkpoints.OPTIMIZER_FILE)
+    flip(written.folder / policy_files.OPTIMIZER_FILE)
     checksums.verify(written)  # the engine reads no moments
     with pytest.raises(WeightsChanged, match="optimizer"):
         checksums.verify(written, with_optimizer=True)

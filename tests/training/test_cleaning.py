@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
-from training import batches, cleaning, launch, runs, taints, tasks
+from checkpoints.models import Checkpoint, Cleaning, Decision, Taint
+from training import batches, launch, runs, tasks
 from training.config import Recipe
 from training.learning import Learned
-from training.models import Checkpoint, Cleaning, Decision, Run, Sample, Taint
+from training.models import Run, Sample
+from training.provenance import cleaning, taints
 
 RECIPE = Recipe(batch_size=2, w_opd=0)
 UNLUCKY = "its chat was deleted"

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from checkpoints.models import Checkpoint
 from gpu_workers.types import Example
 from tests.rows import made_by
 from tests.training.conftest import HINTED, PROMPT, RESPONSE
@@ -16,7 +17,7 @@ from training import batches, collation, demonstrations, forecast, learning, run
 from training.config import Recipe
 from training.demonstrations import Said, shown
 from training.forecast import Lengths
-from training.models import Checkpoint, Run, Sample
+from training.models import Run, Sample
 
 OTHER, REWRITE = [1, 40, 41], [42, 43, 2]
 RECIPE = Recipe(batch_size=3, w_sft=1, demonstrations=4)

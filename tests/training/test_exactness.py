@@ -18,10 +18,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_workers.scores import Scores
-from training import objective as the
+from gpu_workers.learner.scores import Scores
 from training.config import PRESETS, Recipe
-from training.objective import divergence, objective
+from training.objective import updates as the
+from training.objective.updates import divergence, objective
 
 RECIPES = {
     "binary": PRESETS["binary"],

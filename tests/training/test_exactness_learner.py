@@ -12,14 +12,14 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
-from gpu_workers.learner import Learner
+from gpu_workers.learner.learner import Learner
 from tests.training.conftest import HINTED, PROMPT, RESPONSE
 from tests.training.test_exactness import RECIPES, Batch, constants, expected  # noqa: F401
 from training import collation
-from training import objective as objectives
 from training.config import Recipe
 from training.models import Sample
-from training.objective import divergence, objective, updates
+from training.objective import updates as objectives
+from training.objective.updates import divergence, objective, updates
 
 LONG, SHORT = [30, 31, 32, 33, 34, 35, 36, 2], [50, 51, 2]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from chat.rendering import Renderer
-from gpu_workers.learner import Learner
+from chat.rendering.renderer import Renderer
+from gpu_workers.learner.learner import Learner
 from gpu_workers.types import Example
 from training.config import PRESETS, Recipe
-from training.objective import updates
+from training.objective.updates import updates
 
 pytestmark = pytest.mark.real_model
 

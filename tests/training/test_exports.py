@@ -12,10 +12,11 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks.tiny import write_tiny_adapter
-from gpu_workers import exports
-from gpu_workers.learner import Learner
+from checkpoints.models import Checkpoint
+from gpu_workers.learner import weight_exports
+from gpu_workers.learner.learner import Learner
 from tests.rows import made_by
-from training.models import Checkpoint, Run
+from training.models import Run
 
 PROMPT, RESPONSE = [1, 40, 41, 42, 43], [60, 61, 62, 63, 64, 65, 66, 67]
 
@@ -77,12 +78,13 @@ def test_a_change_that_bfloat16_would_swallow_is_kept_in_float32(tiny_model, tmp
     plain = write_tiny_adapter(tmp_path / "plain", seed=3, scale=20.0)
 
     kept, rounded = (
-        exports.merge_adapter(coarse, folder, tmp_path / f"{folder.name}-out", card="") for folder in (faint, plain)
+        weight_exports.merge_adapter(coarse, folder, tmp_path / f"{folder.name}-out", card="")
+        for folder in (faint, plain)
     )
 
     # bfloat16 has 8 bits: a change far below 1/256 of a weight is rounded away, one far above it is not.
     assert (kept.dtype, kept.lost > 0.5) == ("float32", True)
-    assert (rounded.dtype, rounded.lost < exports.MOST_LOST) == ("bfloat16", True)
+    assert (rounded.dtype, rounded.lost < weight_exports.MOST_LOST) == ("bfloat16", True)
 
 
 def test_the_base_and_a_folder_that_is_there_are_refused_with_a_sentence(taught, tmp_path):

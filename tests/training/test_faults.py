@@ -13,15 +13,16 @@ from django.db import OperationalError, connection
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from checkpoints.models import Checkpoint
 from core import stores
-from gpu_workers import checkpoints, learner, policy
+from gpu_workers.learner import learner, policy, policy_files
 from tests.disks import fill
 from tests.training.test_runs import RECIPE, again, folders
 from training import batches, forecast, hours, learning, runs, tasks
 from training.config import Recipe
-from training.models import Checkpoint, Run, Sample
+from training.models import Run, Sample
 
-OPTIMIZER = checkpoints.OPTIMIZER_FILE
+OPTIMIZER = policy_files.OPTIMIZER_FILE
 WEIGHTS = "adapter_model.safetensors"
 
 
@@ -80,13 +81,13 @@ def test_a_run_does_not_begin_to_learn_where_its_weights_would_not_fit(queued, f
     ],
 )
 def test_a_disk_that_fills_up_while_saving_leaves_no_half_folder(queued, home, monkeypatch, failure):
-    from gpu_workers import checkpoints
+    from gpu_workers.learner import policy_files
 
     def full(state, path):
         assert any(home.glob(f"checkpoints/.*/{WEIGHTS}"))  # half of it is written
         raise failure
 
-    monkeypatch.setattr(checkpoints, "save_file", full)
+    monkeypatch.setattr(policy_files, "save_file", full)
 
     assert runs.train(queued) is None
 
@@ -155,7 +156,7 @@ def test_learning_waits_on_a_disk_that_is_nearly_full_and_goes_on_by_itself(read
 
 
 def test_any_other_failure_to_write_is_told_in_its_own_words(queued, home, monkeypatch):
-    from gpu_workers.learner import Learner
+    from gpu_workers.learner.learner import Learner
 
     def broken(*args, **kwargs):
         raise OSError(errno.EIO, "Input/output error", "/somewhere/adapter")

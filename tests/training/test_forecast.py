@@ -9,12 +9,13 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
+from checkpoints.models import Checkpoint
 from core import stores
 from tests.training.conftest import HINTED, PROMPT, RESPONSE
 from training import forecast, runs
 from training.config import Recipe
 from training.forecast import Lengths
-from training.models import Checkpoint, Run
+from training.models import Run
 
 RECIPE = Recipe(batch_size=4, updates=2)
 

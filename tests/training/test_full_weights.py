@@ -12,23 +12,24 @@ from django.contrib.auth import get_user_model
 from benchmarks.tiny import write_tiny_model
 from chat import replies
 from chat.models import Session
+from checkpoints import lines, loading, promotion, repairs
+from checkpoints.loading import Unproven
+from checkpoints.models import Checkpoint, Decision, Line, Notice
 from core.errors import IllegalMove
 from gpu_workers import engines
-from gpu_workers.client import EngineClient
-from gpu_workers.engine import Engine
+from gpu_workers.engine.engine_client import EngineClient
+from gpu_workers.engine.fleet import Fleet
+from gpu_workers.engine.interface import Engine
+from gpu_workers.engine.spare import Spare
+from gpu_workers.engine.stamps import FULL
 from gpu_workers.errors import AdapterInvalid, EngineUnavailable, WeightsExchanged
-from gpu_workers.fleet import Fleet
-from gpu_workers.processes import ONE_THREAD, EngineProcess, embedded_command
-from gpu_workers.spare import Spare
-from gpu_workers.stamps import FULL
+from gpu_workers.servers.processes import ONE_THREAD, EngineProcess, embedded_command
 from gpu_workers.types import Sampling
 from installation.findings import free_port
 from tests.chat.conftest import ask_in
 from tests.doubles.fake_engine import FakeEngine
-from training import batches, config, holding, lines, promotion, repairs, runs
+from training import batches, config, runs
 from training.config import Recipe, RecipeInvalid
-from training.holding import Unproven
-from training.models import Checkpoint, Decision, Line, Notice
 
 PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
 promote, roll_back, repair = (async_to_sync(f) for f in (promotion.promote, promotion.roll_back, repairs.repair))
@@ -85,7 +86,7 @@ def test_an_adapter_is_never_put_on_foreign_full_weights(make, engine):
     promote(full)
 
     with pytest.raises(WeightsExchanged, match="talkback@2 answers with full weights of its own"):
-        async_to_sync(holding.ensure_loaded)(adapter, engine)
+        async_to_sync(loading.ensure_loaded)(adapter, engine)
     assert roll_back(to=adapter) == adapter  # the base is put in place first
     assert (engine.weight_version, live()) == ("base", 1)
 
@@ -212,12 +213,12 @@ def test_while_weights_are_exchanged_no_other_process_exchanges_them(make, engin
     engine.weight_version = "base"
 
     async def both():
-        async with holding.exchanging():
-            await holding.restore(engine)
+        async with loading.exchanging():
+            await loading.restore(engine)
 
     with pytest.raises(EngineUnavailable, match="Weights are being exchanged"):
         async_to_sync(both)()
-    assert async_to_sync(holding.restore)(engine)
+    assert async_to_sync(loading.restore)(engine)
     assert engine.weight_version == first.adapter
 
 
@@ -274,8 +275,8 @@ def test_a_full_run_is_examined_beside_what_is_live_goes_live_and_back(both, rea
 
     async def examined():
         """As the exam does it: candidate and base side by side, while the base is live."""
-        await holding.ensure_loaded(made, both)
-        proof = await holding.prove(made, both)
+        await loading.ensure_loaded(made, both)
+        proof = await loading.prove(made, both)
         replies = [both.generate(asked, greedy, adapter=name) for name in (None, made.adapter) * 3]
         return proof, await asyncio.gather(*replies)
 

@@ -14,13 +14,15 @@ from django.core.management import CommandError, call_command
 from safetensors.numpy import load_file, save_file
 
 from benchmarks.tiny import write_tiny_adapter, write_tiny_model
+from checkpoints import checksums
+from checkpoints.models import Checkpoint, Decision
 from core.errors import TalkbackError
 from gpu_workers.errors import AdapterInvalid
 from tests.rows import made_by
 from tests.training.test_checksums import flip
-from training import checksums, imports, receipts
-from training.imports import NotImportable
-from training.models import Checkpoint, Decision, Run
+from training.models import Run
+from training.provenance import imports, receipts
+from training.provenance.imports import NotImportable
 
 pytestmark = pytest.mark.django_db
 

@@ -14,15 +14,15 @@ from dataclasses import replace
 import pytest
 from safetensors.torch import load_file
 
-from gpu_workers import checkpoints
 from gpu_workers.errors import NothingLearned, OutOfMemory
-from gpu_workers.learner import Learner
+from gpu_workers.learner import policy_files
+from gpu_workers.learner.learner import Learner
 from gpu_workers.types import Example
 from tests.training.conftest import PROMPT, RESPONSE
 from training import batches, launch, learning, runs
 from training.config import Recipe
 from training.models import Run, Sample
-from training.questions import Question
+from training.objective.closed_questions import Question
 
 LORA = Recipe(distillation="vocabulary", w_sft=1, w_closed=1, lr=1e-2, updates=2, lora_rank=4, max_gap=99)
 FULL = LORA.model_copy(update={"weights": "full", "lr": 1e-3})
@@ -68,7 +68,7 @@ def job(tiny_model, tmp_path):
 def apart(one, other, name):
     """The largest difference between two checkpoints, and between their optimisers' first moments."""
     weights = [load_file(folder / name) for folder in (one, other)]
-    moments = [load_file(folder / checkpoints.OPTIMIZER_FILE) for folder in (one, other)]
+    moments = [load_file(folder / policy_files.OPTIMIZER_FILE) for folder in (one, other)]
     assert weights[0].keys() == weights[1].keys()
     assert moments[0].keys() == moments[1].keys()
     firsts = [key for key in moments[0] if key.startswith("exp_avg.")]

@@ -6,12 +6,14 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from chat.models import Session, Turn
+from checkpoints import lines, loading, promotion, repairs
+from checkpoints.lines import LineRefused
+from checkpoints.models import SHARED, Checkpoint, Line, Member
 from core.errors import IllegalMove
 from gpu_workers.errors import NoRoom
-from training import batches, config, holding, line_recipes, lines, promotion, repairs, runs, tasks
+from training import batches, config, line_recipes, runs, tasks
 from training.config import Recipe, RecipeInvalid
-from training.lines import LineRefused
-from training.models import SHARED, Checkpoint, Line, Member, Run, Sample
+from training.models import Run, Sample
 
 pytestmark = pytest.mark.django_db
 
@@ -199,7 +201,7 @@ def test_the_engine_is_to_hold_who_answers_in_each_line_and_little_of_what_did(b
     rows[6] = checkpoint(6, "ana", status="rejected")
     rows[7] = checkpoint(7, make_line("gone").name)
     Line.objects.filter(name="gone").update(retired_at=timezone.now())
-    assert {one.number for one in holding.wanted()} == {0, 1, 4, 5}  # of the retired ones the latest
+    assert {one.number for one in loading.wanted()} == {0, 1, 4, 5}  # of the retired ones the latest
 
 
 def test_a_run_of_a_line_goes_on_from_what_answers_there_and_makes_a_checkpoint_of_it(home, make_line, ready):
@@ -244,7 +246,7 @@ def test_a_full_engine_lets_go_of_what_answers_no_line_and_then_of_who_talked_lo
         Turn.objects.create(session=session, position=position, checkpoint=row, messages=[], status="served")
     for number, left in ((5, {1, 2, 3, 5}), (6, {1, 2, 3, 6}), (7, {2, 3, 6, 7})):
         new = checkpoint(number, status="retired" if number == 5 else "approved")
-        async_to_sync(holding.ensure_loaded)(new, engine)
+        async_to_sync(loading.ensure_loaded)(new, engine)
         assert {int(name.split("-")[1]) for name in engine.loaded} == left
 
 
@@ -253,7 +255,7 @@ def test_a_reply_that_is_being_written_keeps_its_weights_in_a_full_engine(loaded
     for row in loaded:
         Turn.objects.create(session=session, position=row.number, checkpoint=row, messages=[], status="answering")
     with pytest.raises(NoRoom):
-        async_to_sync(holding.ensure_loaded)(checkpoint(5, status="approved"), engine)
+        async_to_sync(loading.ensure_loaded)(checkpoint(5, status="approved"), engine)
     assert len(engine.loaded) == 4
 
 

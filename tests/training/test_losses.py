@@ -9,14 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from training.losses import (
-    divergence,
-    kl_loss,
-    log_tail,
-    policy_loss,
-    reverse_kl,
-    sequence_mean,
-)
+from training.objective.losses import divergence, kl_loss, log_tail, policy_loss, reverse_kl, sequence_mean
 
 shapes = st.tuples(st.integers(1, 4), st.integers(1, 7), st.integers(2, 12), st.integers(0, 2**31))
 

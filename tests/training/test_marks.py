@@ -9,14 +9,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_workers.learner import Learner
+from gpu_workers.learner.learner import Learner
 from gpu_workers.types import Example
 from tests.training.gradients import gradients
-from training import batches, collation, losses, runs
-from training.advantages import combined
+from training import batches, collation, runs
 from training.config import Recipe
 from training.models import Run
-from training.objective import objective, updates
+from training.objective import losses
+from training.objective.advantages import combined
+from training.objective.updates import objective, updates
 
 PROMPT, RESPONSE = [1, 5, 6, 40], [7, 8, 9, 10, 2]
 RECIPE = Recipe(batch_size=2, max_age=2)
@@ -214,7 +215,7 @@ def test_replies_with_and_without_marks_learn_side_by_side(tiny_model, rounding)
 
 @pytest.mark.real_model
 def test_a_bad_word_becomes_less_likely_a_good_one_more_and_the_others_move_less(smol_model):
-    from chat.rendering import Renderer
+    from chat.rendering.renderer import Renderer
 
     renderer = Renderer.for_model(smol_model)
     prompt = renderer.prompt_ids([{"role": "user", "content": "What is the capital of France?"}])

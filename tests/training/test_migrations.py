@@ -6,8 +6,9 @@ from importlib import import_module
 
 from django.apps import apps
 
+from checkpoints.models import Line
 from training.config import Recipe
-from training.models import Line, Run
+from training.models import Run
 
 
 def test_a_recipe_that_said_how_long_moments_live_can_be_read(db):

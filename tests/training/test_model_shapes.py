@@ -12,13 +12,13 @@ import torch
 from peft import PeftModel
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from gpu_workers.branching import takes_trees
-from gpu_workers.learner import Learner
-from gpu_workers.policy import LoraShape
+from gpu_workers.learner.branching import takes_trees
+from gpu_workers.learner.learner import Learner
+from gpu_workers.learner.policy import LoraShape
 from gpu_workers.types import Example
 from tests.rounding import Rounding, assert_same, rounding_of, spread
 from training.config import PRESETS, Recipe
-from training.objective import updates
+from training.objective.updates import updates
 
 PROMPT, HINTED, RESPONSE = [1, 5, 6, 40], [1, 5, 6, 40, 77, 78, 79], [7, 8, 9, 10, 2]
 
@@ -141,7 +141,7 @@ def test_a_model_is_asked_for_trees_only_where_its_layers_keep_branches_apart(mo
     pairs = [(PROMPT, [9, 8, 7]), (PROMPT, [20, 21])]
     alone = [sum(learner.score(*pair)) for pair in pairs]
 
-    monkeypatch.setattr("gpu_workers.policy.takes_trees", lambda config: True)
+    monkeypatch.setattr("gpu_workers.learner.policy.takes_trees", lambda config: True)
     forced = [sum(one) for one in learner.logprobs(pairs)]
 
     is_equal = forced == pytest.approx(alone, abs=rounding.logprob)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from django.contrib.auth import get_user_model
 
-from training import notices
-from training.models import SHARED, Checkpoint, Notice
+from checkpoints import notices
+from checkpoints.models import SHARED, Checkpoint, Notice
 
 pytestmark = pytest.mark.django_db
 

@@ -7,16 +7,19 @@ import shutil
 import pytest
 from asgiref.sync import async_to_sync
 
+from checkpoints import checksums, loading, promotion, repairs
+from checkpoints.loading import Unproven
+from checkpoints.models import Checkpoint
 from gpu_workers import engines
 from gpu_workers.tinker import files
 from gpu_workers.tinker import learner as tinker
 from gpu_workers.tinker.service import Service
 from tests.doubles.fake_tinker import MODEL, FakeTinker
 from tests.training.conftest import HINTED, PROMPT, RESPONSE
-from training import batches, checksums, config, exports, holding, promotion, repairs, runs
+from training import batches, config, runs
 from training.config import Recipe, RecipeInvalid
-from training.holding import Unproven
-from training.models import Checkpoint, Run
+from training.models import Run
+from training.provenance import exports
 
 promote, repair = async_to_sync(promotion.promote), async_to_sync(repairs.repair)
 RECIPE = Recipe(batch_size=2, lr=1e-2, updates=2)
@@ -69,7 +72,7 @@ def test_what_it_learned_goes_live_once_the_engine_shows_it(approved, rounding):
     engine = engines.policy()
     assert Checkpoint.live() == approved
     assert async_to_sync(engine.adapters)() == {approved.adapter: str(approved.folder)}
-    proof = async_to_sync(holding.prove)(approved, engine)
+    proof = async_to_sync(loading.prove)(approved, engine)
     assert proof.gap == pytest.approx(0.0, abs=rounding.logprob)
     assert proof.share == pytest.approx(1.0, abs=1e-3)
     assert proof.shift > 0

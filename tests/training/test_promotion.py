@@ -7,11 +7,11 @@ from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
 
 from chat.models import Session, Turn
+from checkpoints import promotion, proofs, repairs
+from checkpoints.loading import Unproven
+from checkpoints.models import Checkpoint, Decision
 from core.errors import IllegalMove
 from gpu_workers.errors import EngineUnavailable
-from training import promotion, proofs, repairs
-from training.holding import Unproven
-from training.models import Checkpoint, Decision
 
 PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
 promote, roll_back, repair = (async_to_sync(f) for f in (promotion.promote, promotion.roll_back, repairs.repair))

@@ -8,10 +8,10 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from benchmarks.tiny import write_tiny_adapter
+from checkpoints import lines, loading, promotion, repairs
+from checkpoints.models import Checkpoint
 from gpu_workers import engines
-from gpu_workers.learner import Learner
-from training import holding, lines, promotion, repairs
-from training.models import Checkpoint
+from gpu_workers.learner.learner import Learner
 
 PROMPT, RESPONSE = [1, 40, 41, 42, 43], [60, 61, 62, 63, 64, 65, 66, 67]
 
@@ -51,7 +51,7 @@ def test_what_the_learner_saved_is_what_the_engine_serves(policy, saved):
     checkpoint = saved(1, files=1, probed=1)
 
     async_to_sync(promotion.promote)(checkpoint)
-    proof = async_to_sync(holding.prove)(checkpoint, policy)
+    proof = async_to_sync(loading.prove)(checkpoint, policy)
 
     assert Checkpoint.live() == checkpoint
     assert proof.limit == 1e-3
@@ -62,7 +62,7 @@ def test_what_the_learner_saved_is_what_the_engine_serves(policy, saved):
 
 def test_other_weights_under_the_name_are_found_out(policy, saved):
     checkpoint = saved(1, files=1, probed=2)
-    with pytest.raises(holding.Unproven):
+    with pytest.raises(loading.Unproven):
         async_to_sync(promotion.promote)(checkpoint)
     assert Checkpoint.live().number == 0
     assert checkpoint.adapter not in async_to_sync(policy.adapters)()  # and nothing is left behind
@@ -71,7 +71,7 @@ def test_other_weights_under_the_name_are_found_out(policy, saved):
 def test_files_that_are_broken_are_refused_and_nothing_changes(policy, saved):
     checkpoint = saved(1, files=1, probed=1)
     (checkpoint.folder / "adapter_model.safetensors").write_bytes(b"not weights")
-    with pytest.raises(holding.Unproven):
+    with pytest.raises(loading.Unproven):
         async_to_sync(promotion.promote)(checkpoint)
     checkpoint.refresh_from_db()
     assert (checkpoint.status, Checkpoint.live().number) == ("rejected", 0)

@@ -9,9 +9,9 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.db import connection
 
+from checkpoints import promotion
+from checkpoints.models import SHARED, Checkpoint, Decision, Line
 from core.errors import IllegalMove
-from training import promotion
-from training.models import SHARED, Checkpoint, Decision, Line
 
 PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
 

@@ -7,12 +7,12 @@ import importlib.util
 import pytest
 from pydantic import ValidationError
 
-from gpu_workers import quantized
-from gpu_workers.learner import Learner
+from checkpoints.proofs import compare
+from gpu_workers.learner import quantized
+from gpu_workers.learner.learner import Learner
 from training import batches, runs
 from training.config import PRESETS, Recipe
 from training.models import Run, Sample
-from training.proofs import compare
 
 RECIPE = Recipe(batch_size=1, lr=1e-2, base_bits=4)
 

@@ -8,14 +8,15 @@ import pytest
 import torch
 
 from gpu_workers.errors import NothingLearned
-from gpu_workers.learner import Learner
+from gpu_workers.learner.learner import Learner
 from gpu_workers.types import Example
 from tests.training.conftest import PROMPT, RESPONSE
 from tests.training.gradients import at_step, gradients
-from training import batches, config, forecast, questions, runs
+from training import batches, config, forecast, runs
 from training.config import PRESETS, Recipe
-from training.objective import updates
-from training.questions import AT_ONCE, TEMPERATURE, Question, Questions
+from training.objective import closed_questions
+from training.objective.closed_questions import AT_ONCE, TEMPERATURE, Question, Questions
+from training.objective.updates import updates
 
 RECIPE = Recipe(w_rl=1e-9, w_opd=0, w_closed=0.5, beta=0.0, lr=1e-2)
 ASKED = [
@@ -28,10 +29,10 @@ ASKED = [
 def known():
     """So many closed questions that a run of three updates draws some of them alone."""
     all_of_them = [Question([1, 60, n], [[90, 91], [92, 93]]) for n in range(4 * AT_ONCE)]
-    before = questions.POOL.known
-    questions.POOL.ask_of_judge(lambda: all_of_them)
+    before = closed_questions.POOL.known
+    closed_questions.POOL.ask_of_judge(lambda: all_of_them)
     yield all_of_them
-    questions.POOL.ask_of_judge(before)
+    closed_questions.POOL.ask_of_judge(before)
 
 
 ORDINARY = Example([1, 70, 71], [72, 73, 2], [-60.0] * 3, kind="rehearsal")  # neither reward nor teacher
@@ -123,10 +124,10 @@ def test_a_question_without_a_prompt_or_with_nothing_to_choose_from_is_refused(p
 
 def test_a_seed_draws_the_same_none_twice_and_each_update_asks_others(known):
     recipe = RECIPE.model_copy(update={"updates": 3})
-    first, again, other = (questions.drawn(recipe, seed) for seed in (1, 1, 2))
+    first, again, other = (closed_questions.drawn(recipe, seed) for seed in (1, 1, 2))
 
     assert first == again != other
-    asked = [questions.of_update(first, update, 1.0).questions for update in (1, 2, 3)]
+    asked = [closed_questions.of_update(first, update, 1.0).questions for update in (1, 2, 3)]
     assert [len(each) for each in asked] == [AT_ONCE] * 3
     assert len({tuple(one.prompt) for each in asked for one in each}) == 3 * AT_ONCE
 
@@ -134,9 +135,9 @@ def test_a_seed_draws_the_same_none_twice_and_each_update_asks_others(known):
 def test_who_knows_fewer_than_a_run_asks_asks_these_again(known):
     del known[AT_ONCE + 4 :]
     recipe = RECIPE.model_copy(update={"updates": 3})
-    drawn = questions.drawn(recipe, seed=1)
+    drawn = closed_questions.drawn(recipe, seed=1)
 
-    second = questions.of_update(drawn, 2, 1.0)  # the four that are left, and twelve from the first again
+    second = closed_questions.of_update(drawn, 2, 1.0)  # the four that are left, and twelve from the first again
 
     assert len(drawn) == AT_ONCE + 4
     assert list(second.questions) == [*drawn[AT_ONCE:], *drawn[:12]]

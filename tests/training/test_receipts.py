@@ -14,10 +14,12 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from benchmarks.tiny import write_tiny_adapter
+from checkpoints import checksums
+from checkpoints.models import Checkpoint, Decision
 from tests.rows import made_by
 from tests.training.test_checksums import flip
-from training import checksums, receipts
-from training.models import Checkpoint, Decision, Run, Sample
+from training.models import Run, Sample
+from training.provenance import receipts
 
 pytestmark = pytest.mark.django_db
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from django.utils import timezone
 
-from gpu_workers.learner import Learner
+from gpu_workers.learner.learner import Learner
 from gpu_workers.types import Example
 from tests.training.conftest import HINTED, PROMPT, RESPONSE
-from training import batches, forecast, rehearsal, runs
+from training import batches, forecast, rehearsals, runs
 from training.config import Recipe
 from training.forecast import Lengths
 from training.models import Rehearsal
-from training.objective import updates
+from training.objective.updates import updates
 
 RECIPE = Recipe(distillation="vocabulary", rehearsal=0.25, lr=1e-2, updates=4, batch_size=3)
 ORDINARY, ANSWER = [1, 60, 61, 62, 63], [90, 91, 92, 2]
@@ -36,14 +36,14 @@ def rows(db, home, settings):
     [(0.25, 12, 4), (0.25, 3, 1), (0.5, 8, 8), (0.2, 16, 4), (0.1, 16, 2), (0, 12, 0)],  # 0.1: 1.78 of 17.78
 )
 def test_the_share_is_of_the_whole(share, samples, rows):
-    assert rehearsal.count(RECIPE.model_copy(update={"rehearsal": share}), samples) == rows
+    assert rehearsals.count(RECIPE.model_copy(update={"rehearsal": share}), samples) == rows
 
 
 @pytest.mark.parametrize(  # 4 is the share of 12
     ("written", "replayed", "rows"), [(0, 0, 0), (0, 2, 1), (0, 16, 1), (1, 0, 1), (1, 2, 3), (1, 16, 4), (12, 0, 4)]
 )
 def test_where_rewrites_are_learned_no_more_is_rehearsed_than_there_are(written, replayed, rows):
-    assert rehearsal.count(RECIPE.model_copy(update={"w_sft": 1.0}), 12, written, replayed) == rows
+    assert rehearsals.count(RECIPE.model_copy(update={"w_sft": 1.0}), 12, written, replayed) == rows
 
 
 def test_a_run_that_learns_rewrites_rehearses_only_where_there_are_any(rows, ready):
@@ -59,52 +59,52 @@ def test_a_run_that_learns_rewrites_rehearses_only_where_there_are_any(rows, rea
 
 
 def test_a_seed_draws_the_same_rows_none_twice_and_only_of_this_base(rows):
-    first, again, other = (rehearsal.drawn(RECIPE, 12, seed) for seed in (1, 1, 2))
+    first, again, other = (rehearsals.drawn(RECIPE, 12, seed) for seed in (1, 1, 2))
 
     assert [example.prompt_ids for example in first] == [example.prompt_ids for example in again]
     assert [example.prompt_ids for example in first] != [example.prompt_ids for example in other]
     assert len({tuple(example.prompt_ids) for example in first}) == len(first) == 4
-    assert all(example.prompt_ids[:5] == ORDINARY for example in rehearsal.drawn(RECIPE, 60, 3))
+    assert all(example.prompt_ids[:5] == ORDINARY for example in rehearsals.drawn(RECIPE, 60, 3))
 
 
 def test_a_run_that_is_begun_again_draws_the_same_rows_though_the_pool_has_grown(rows):
     until = timezone.now()
-    before = rehearsal.drawn(RECIPE, 12, 1, until=until)
+    before = rehearsals.drawn(RECIPE, 12, 1, until=until)
     Rehearsal.objects.bulk_create(
         Rehearsal(model=row.model, prompt_ids=[1, 2], response_ids=[3], logprobs=[-1.0])
         for row in [*Rehearsal.objects.all()] * 9
     )
-    assert rehearsal.drawn(RECIPE, 12, 1, until=until) == before
-    assert rehearsal.drawn(RECIPE, 12, 1) != before
+    assert rehearsals.drawn(RECIPE, 12, 1, until=until) == before
+    assert rehearsals.drawn(RECIPE, 12, 1) != before
 
 
 def test_a_pool_that_is_too_small_gives_what_it_holds(rows):
-    assert len(rehearsal.drawn(RECIPE, 60, seed=1)) == 10
+    assert len(rehearsals.drawn(RECIPE, 60, seed=1)) == 10
     Rehearsal.objects.all().delete()
-    assert rehearsal.drawn(RECIPE, 60, seed=1) == []
+    assert rehearsals.drawn(RECIPE, 60, seed=1) == []
 
 
 def test_how_long_an_answer_is_and_where_it_ends_is_not_rehearsed(rows):
-    long = [90] * (rehearsal.TOKENS + 8)
+    long = [90] * (rehearsals.TOKENS + 8)
     Rehearsal.objects.update(response_ids=long, logprobs=[-60.0] * len(long))
 
-    (example,) = rehearsal.drawn(RECIPE, 3, seed=1)
-    assert len(example.response_ids) == len(example.behaviour_logprobs) == rehearsal.TOKENS
-    assert {one.response for one in forecast.rehearsed(1)} == {rehearsal.TOKENS}
+    (example,) = rehearsals.drawn(RECIPE, 3, seed=1)
+    assert len(example.response_ids) == len(example.behaviour_logprobs) == rehearsals.TOKENS
+    assert {one.response for one in forecast.rehearsed(1)} == {rehearsals.TOKENS}
 
 
 def test_how_an_answer_sets_out_is_read_and_not_learned(rows):
     Rehearsal.objects.update(response_ids=[90] * 20, logprobs=[-60.0] * 20)
-    (example,) = rehearsal.drawn(RECIPE, 3, seed=1)
-    assert list(example.mask) == [0.0] * rehearsal.OPENING + [1.0] * (20 - rehearsal.OPENING)
+    (example,) = rehearsals.drawn(RECIPE, 3, seed=1)
+    assert list(example.mask) == [0.0] * rehearsals.OPENING + [1.0] * (20 - rehearsals.OPENING)
 
     Rehearsal.objects.update(response_ids=ANSWER, logprobs=[-60.0] * 4)  # shorter than an opening: its last token
-    (example,) = rehearsal.drawn(RECIPE, 3, seed=1)
+    (example,) = rehearsals.drawn(RECIPE, 3, seed=1)
     assert list(example.mask) == [0.0, 0.0, 0.0, 1.0]
 
 
 def test_a_row_has_neither_reward_nor_teacher_and_is_no_longer_than_replies_are(rows):
-    (example,) = rehearsal.drawn(RECIPE.model_copy(update={"max_tokens": 2}), 3, seed=1)
+    (example,) = rehearsals.drawn(RECIPE.model_copy(update={"max_tokens": 2}), 3, seed=1)
 
     assert (example.kind, example.has_reward, example.has_teacher) == ("rehearsal", False, False)
     assert (example.response_ids, example.behaviour_logprobs) == (ANSWER[:2], [-60.0, -60.0])
@@ -148,7 +148,7 @@ def alike(run):
 def apart(learner: Learner) -> float:
     """How far the policy has moved from the base on an ordinary answer behind its opening, in nats a token."""
     pairs = zip(learner.score(ORDINARY, LONG), learner.score(ORDINARY, LONG, adapter=False), strict=True)
-    rest = [abs(now - then) for now, then in pairs][rehearsal.OPENING :]
+    rest = [abs(now - then) for now, then in pairs][rehearsals.OPENING :]
     return sum(rest) / len(rest)
 
 

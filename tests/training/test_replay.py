@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_workers.learner import Learner
+from checkpoints.models import Checkpoint
+from gpu_workers.learner.learner import Learner
 from gpu_workers.types import Example
 from tests.training.conftest import PROMPT, RESPONSE
 from tests.training.gradients import gradients
 from training import batches, forecast, replay, runs
 from training.config import Recipe
 from training.forecast import Lengths
-from training.models import Checkpoint, Run, Sample
-from training.objective import updates
+from training.models import Run, Sample
+from training.objective.updates import updates
 
 RECIPE = Recipe(w_rl=0, w_opd=0, w_sft=2, replay=2, batch_size=2, lr=1e-2, updates=1)
 FIRST, SECOND, THIRD = [11, 12, 2], [30, 31, 2], [40, 41, 2]

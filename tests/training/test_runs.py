@@ -8,13 +8,14 @@ from types import SimpleNamespace
 import pytest
 from django.utils import timezone
 
+from checkpoints.models import Checkpoint
 from core.errors import IllegalMove
 from gpu_workers.errors import NothingLearned
-from gpu_workers.learner import Learner
+from gpu_workers.learner.learner import Learner
 from tests.training.conftest import PROMPT, RESPONSE
 from training import batches, learning, runs, tasks
 from training.config import Recipe
-from training.models import Checkpoint, Run, Sample
+from training.models import Run, Sample
 
 RECIPE = Recipe(batch_size=3, distillation="vocabulary", lr=1e-2, updates=2)
 
@@ -336,11 +337,9 @@ def test_a_rate_that_changes_nothing(ready, home):
 
 
 def test_a_loss_that_is_not_a_number(queued, monkeypatch):
-    from training import objective
+    from training.objective import updates
 
-    monkeypatch.setattr(
-        objective, "objective", lambda recipe: lambda scores: (scores.logprobs.sum() * float("nan"), {})
-    )
+    monkeypatch.setattr(updates, "objective", lambda recipe: lambda scores: (scores.logprobs.sum() * float("nan"), {}))
 
     assert "loss of sample 1 or 2 or 3 is nan" in alarm(queued)
 

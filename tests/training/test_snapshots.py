@@ -8,7 +8,7 @@ import pytest
 from safetensors.torch import load_file
 
 from core.stops import Stopped
-from gpu_workers import checkpoints
+from gpu_workers.learner import policy_files
 from tests.training.test_launch import LORA, Heard, job  # noqa: F401
 from training import learning, snapshots
 
@@ -62,7 +62,7 @@ def test_a_run_that_goes_on_comes_to_the_very_weights_of_one_that_was_not_stoppe
 
     went_on = learning.learn(kept("second"), second)
 
-    for file in (WEIGHTS, checkpoints.OPTIMIZER_FILE):
+    for file in (WEIGHTS, policy_files.OPTIMIZER_FILE):
         one, other = load_file(tmp_path / "whole" / file), load_file(tmp_path / "second" / file)
         assert one.keys() == other.keys()
         assert all(bool((one[name] == other[name]).all()) for name in one)

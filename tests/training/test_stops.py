@@ -9,13 +9,14 @@ from contextlib import contextmanager
 import pytest
 from django.utils import timezone
 
+from checkpoints.models import Checkpoint
 from core import stops
 from core.stops import Watch
 from gpu_workers.errors import NothingLearned
 from training import batches, hours, learning, runs
 from training.config import Recipe
 from training.launch import GroupEnded
-from training.models import Checkpoint, Run, Sample
+from training.models import Run, Sample
 
 RECIPE = Recipe(batch_size=2, distillation="vocabulary", lr=1e-2, updates=2, micro_batch=1)
 

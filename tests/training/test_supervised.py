@@ -7,14 +7,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_workers.learner import Learner
+from gpu_workers.learner.learner import Learner
 from gpu_workers.types import Example
 from tests.training.conftest import HINTED, PROMPT, RESPONSE
 from tests.training.gradients import at_step, gradients
-from training import batches, collation, config, edits, forecast, objective, runs
+from training import batches, collation, config, forecast, runs
 from training.config import Recipe
 from training.forecast import Lengths
-from training.objective import described, updates
+from training.objective import edits
+from training.objective import updates as objective
+from training.objective.updates import described, updates
 
 REWRITE = [11, 12, 13, 2]
 RECIPE = Recipe(w_rl=0, w_opd=0, w_sft=2, batch_size=2, lr=1e-2, updates=3)

@@ -17,15 +17,17 @@ from kombu.exceptions import OperationalError as BrokerGone
 
 from chat import replies
 from chat.models import Session
+from checkpoints import checksums, loading, promotion, repairs
+from checkpoints.loading import AdapterUnverified, Unproven
+from checkpoints.models import Checkpoint, Decision, Notice
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers import engines
+from gpu_workers.engine.stamps import FULL
 from gpu_workers.errors import AdapterMissing, EngineUnavailable
-from gpu_workers.stamps import FULL
 from tests.chat.conftest import ask_in
 from tests.doubles.fake_engine import FakeEngine
-from training import checksums, discards, holding, promotion, repairs
-from training.holding import AdapterUnverified, Unproven
-from training.models import Checkpoint, Decision, Notice, Run, Sample
+from training.models import Run, Sample
+from training.provenance import discards
 from webapp import pipeline
 
 PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
@@ -164,7 +166,7 @@ def test_no_person_is_answered_by_a_server_that_says_it_loaded_and_ignores_the_n
     assert turn.checkpoint == first
 
     with pytest.raises(AdapterUnverified, match="answers the probe as if the adapter were not there"):
-        async_to_sync(holding.ensure_loaded)(first, engine)
+        async_to_sync(loading.ensure_loaded)(first, engine)
     assert not engine.loaded
     monkeypatch.setattr(replies, "FIRST_PAUSE_S", 0.01)
     assert repair() == [first.adapter]  # it was missing, and tried
@@ -353,7 +355,7 @@ class Swaps(RuleBasedStateMachine):
         self._tries(repair)
         if self.engine.down is None:
             answers = Checkpoint.live()
-            assert self.engine.weight_version.removeprefix("base") == holding.weights_of(answers)
+            assert self.engine.weight_version.removeprefix("base") == loading.weights_of(answers)
             assert answers.kind != "lora" or answers.adapter in self.engine.loaded
             assert answers.kind == "base" or not self.engine.lies
 
@@ -365,7 +367,7 @@ class Swaps(RuleBasedStateMachine):
             try:
                 scored = async_to_sync(self.engine.score)(PROMPT, RESPONSE, adapter=answers.adapter or None)
             except AdapterMissing:
-                self._tries(async_to_sync(holding.ensure_loaded), answers, self.engine)
+                self._tries(async_to_sync(loading.ensure_loaded), answers, self.engine)
             except EngineUnavailable:
                 return
             else:

@@ -8,10 +8,12 @@ from uuid import uuid4
 import pytest
 from django.utils import timezone
 
+from checkpoints.models import Checkpoint, Notice, Taint
 from tests.rows import made_by
-from training import batches, taints
+from training import batches
 from training.config import Recipe
-from training.models import Checkpoint, Notice, Run, Sample, Taint
+from training.models import Run, Sample
+from training.provenance import taints
 
 
 @pytest.fixture

@@ -9,15 +9,15 @@ from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
 
 from chat.models import Session, Turn
+from checkpoints import loading, promotion, trials
+from checkpoints.loading import Unproven
+from checkpoints.models import Checkpoint, Decision, Line, Member, Taint, Trial
+from checkpoints.trials import TrialRefused
 from gpu_workers.errors import EngineUnavailable
 from tests.chat.conftest import ask_in
-from training import holding, promotion, trials
-from training.holding import Unproven
-from training.models import Checkpoint, Decision, Line, Member, Taint, Trial
-from training.trials import TrialRefused
 
 PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
-start, tidy, promote = (async_to_sync(f) for f in (trials.start, holding.tidy, promotion.promote))
+start, tidy, promote = (async_to_sync(f) for f in (trials.start, loading.tidy, promotion.promote))
 
 
 @pytest.fixture(autouse=True)
@@ -122,7 +122,7 @@ def test_the_engine_keeps_what_is_tried(make, engine):
     start(oldest, share=10, by=None)
     for number in range(2, 6):  # more that wait for a person than stay warm
         make(number)
-    assert oldest in holding.wanted()
+    assert oldest in loading.wanted()
     tidy(engine)
     assert oldest.adapter in engine.loaded
 

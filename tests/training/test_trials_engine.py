@@ -7,11 +7,11 @@ from django.contrib.auth import get_user_model
 
 from chat import replies
 from chat.models import Session, Turn
+from checkpoints import trials
+from checkpoints.models import Checkpoint
 from gpu_workers.types import Sampling
 from tests.chat.conftest import ask_in
 from tests.training.test_promotion_engine import policy, saved  # noqa: F401
-from training import trials
-from training.models import Checkpoint
 
 GREEDY = Sampling(max_new_tokens=6, temperature=0.0)
 

@@ -13,10 +13,12 @@ from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from chat.models import Session, Turn
-from judge.models import Examination, Judgement, Vote
+from checkpoints.models import Checkpoint
+from gate.models import Examination
+from judge.models import Judgement, Vote
 from tests.rows import made_by
 from training import config
-from training.models import Checkpoint, Run, Sample
+from training.models import Run, Sample
 from webapp import heartbeats, logs
 
 PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]

@@ -11,10 +11,10 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from chat.models import Session, Turn
+from checkpoints.models import Checkpoint
+from judge.hints.proposals import FROM
 from judge.models import Hint, Judgement, Vote
-from judge.proposals import FROM
-from judge.voting import outcome
-from training.models import Checkpoint
+from judge.votes.voting import outcome
 
 CASES = (
     (

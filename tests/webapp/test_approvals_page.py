@@ -7,12 +7,13 @@ from django.contrib.auth import get_user_model
 from django.test import Client
 from django.urls import reverse
 
+from checkpoints import lines, notices
+from checkpoints.models import SHARED, Checkpoint, Decision, Line, Taint
 from judge import tasks
 from judge.models import Ruling
 from tests.webapp.test_console import text
 from tests.webapp.test_console_board import station
-from training import lines, notices
-from training.models import SHARED, Checkpoint, Decision, Line, Sample, Taint
+from training.models import Sample
 
 BEN_IS_ASKED = "It passed the gate, and ana said the first yes"
 

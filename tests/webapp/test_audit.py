@@ -13,7 +13,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from judge import reviews
+from judge.hints import reviews
 from judge.models import Ruling
 from tests.webapp.desk_cast import fill, make_hint
 from webapp.console import audit

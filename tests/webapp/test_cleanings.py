@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from django.utils import timezone
 
-from chat.rendering import Renderer
-from judge import clean_lines
-from judge.models import Examination
-from training import taints
-from training.models import Cleaning, Sample, Taint
+from chat.rendering.renderer import Renderer
+from checkpoints.models import Cleaning, Taint
+from evaluation import clean_lines
+from gate.models import Examination
+from training.models import Sample
+from training.provenance import taints
 
 
 @pytest.fixture

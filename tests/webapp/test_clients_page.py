@@ -10,9 +10,9 @@ from chat import clients
 from chat.clients import files
 from chat.models import ClientRules, Turn
 from chat.requests import Ask
+from checkpoints.models import Checkpoint
 from gpu_workers.types import Sampling
 from judge.models import Judgement
-from training.models import Checkpoint
 
 OPENCLAW = {"role": "system", "content": "<!-- openclaw:attempt -->"}
 TITLE = [{"role": "system", "content": "Generate a concise session title"}, {"role": "user", "content": "About Paris"}]

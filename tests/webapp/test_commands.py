@@ -10,8 +10,9 @@ from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from training import promotion
-from training.models import SHARED, Checkpoint, Decision, Line, Run
+from checkpoints import promotion
+from checkpoints.models import SHARED, Checkpoint, Decision, Line
+from training.models import Run
 
 
 def said(capsys, *words):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from judge import comparing
-from judge.models import Choice, Comparison
-from training.models import Checkpoint
+from checkpoints.models import Checkpoint
+from evaluation import comparing
+from evaluation.models import Choice, Comparison
 
 pytestmark = pytest.mark.django_db
 

@@ -17,8 +17,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from chat.models import ApiKey, Session, Turn
+from checkpoints.models import Checkpoint
 from tests.doubles.fake_engine import FakeEngine
-from training.models import Checkpoint
 from webapp import trying
 from webapp.connecting import PLACEHOLDER, ROOMY, Place, blocks, openclaw
 from webapp.console.light import TEST_SESSION, light

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
+from checkpoints.models import Checkpoint, Decision
 from feedback.models import Feedback
-from training.models import Checkpoint, Decision, Run, Sample
+from training.models import Run, Sample
 
 PAGES = ("console:board", "console:checkpoints")
 

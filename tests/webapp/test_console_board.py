@@ -19,12 +19,14 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
+from checkpoints.models import Checkpoint
 from tests.sockets import Tab
 from training.batches import Filling
-from training.models import Checkpoint, Run
+from training.models import Run
 from webapp.charts import curves, heat
-from webapp.console import board, differences
-from webapp.live import BOARD
+from webapp.console import board
+from webapp.console.review import differences
+from webapp.live_pages import BOARD
 
 NOW = timezone.now()
 ZEROS = {name: dict.fromkeys(model.Status.values, 0) for name, model in board.STATES.items()}

@@ -10,11 +10,12 @@ import pytest
 from django.core.management import call_command
 from django.urls import get_resolver
 
-from gpu_workers import engines, keeper
-from gpu_workers.engine import Engine
-from gpu_workers.fleet import Fleet
+from checkpoints.models import Checkpoint
+from gpu_workers import engines
+from gpu_workers.engine.fleet import Fleet
+from gpu_workers.engine.interface import Engine
+from gpu_workers.servers import keeper
 from tests.doubles.fake_engine import FakeEngine
-from training.models import Checkpoint
 
 pytestmark = pytest.mark.django_db
 

@@ -13,7 +13,7 @@ from django.test import Client
 
 from chat.models import ApiKey
 from tests.webapp.conftest import Logged
-from webapp import enter
+from webapp.people import enter
 
 pytestmark = pytest.mark.django_db
 
@@ -108,7 +108,7 @@ def test_no_request_writes_the_link_to_the_log(client: Client, logged: Logged):
     client.get(link)
     assert token not in logged.text
     assert "/enter/…" in logged.text
-    assert [line.split("signin ")[1] for line in logged.of("webapp.signin")] == [
+    assert [line.split("signin ")[1] for line in logged.of("webapp.people.signin")] == [
         "signed in with a link: admin from 127.0.0.1",
         "a spent or made-up sign-in link was opened from 127.0.0.1",
     ]

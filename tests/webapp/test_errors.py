@@ -10,7 +10,7 @@ from django.urls.converters import IntConverter
 
 from webapp import errors
 from webapp.logs import WithoutTraceback
-from webapp.rows import RowConverter
+from webapp.serving.rows import RowConverter
 
 
 def test_a_page_that_is_not_there(client, operator):

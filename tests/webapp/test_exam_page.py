@@ -11,13 +11,15 @@ from django.core.management import CommandError, call_command
 from django.urls import reverse
 
 from chat.models import Session, Turn
-from chat.rendering import Renderer
+from chat.rendering.renderer import Renderer
+from checkpoints.models import Checkpoint, Decision
 from feedback.models import Feedback
+from gate import general_pack
+from gate.models import AskedAgain, Examination
 from gpu_workers import engines
-from judge import pack
-from judge.models import AskedAgain, Examination, Judgement
+from judge.models import Judgement
 from tests.rows import made_by
-from training.models import Checkpoint, Decision, Run
+from training.models import Run
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ def page(candidate, client):
 
 
 def test_a_failed_check_leads_to_the_examples_that_failed_it(candidate, page):
-    lost = next(item for item in pack.items() if item.wrong)
+    lost = next(item for item in general_pack.items() if item.wrong)
     person = get_user_model().objects.create_user("ana")
     turn = Turn.objects.create(
         session=Session.objects.create(user=person), position=0, checkpoint=Checkpoint.live(), status="judged",

@@ -3,10 +3,11 @@
 import pytest
 
 from chat.models import Session
-from judge import consent, reviews
+from checkpoints.models import Taint
+from judge.hints import reviews
 from judge.models import Hint, Ruling
-from training.models import Run, Sample, Taint
-from webapp import forgetting
+from privacy import consent, forgetting
+from training.models import Run, Sample
 
 
 @pytest.mark.parametrize("status", ["ready", "stale"])

@@ -16,9 +16,9 @@ from django.test import AsyncClient
 from chat.models import ApiKey, Turn
 from core import threads
 from core.states import moved
-from webapp import handler
-from webapp.afterwards import Afterwards
 from webapp.asgi import application
+from webapp.serving import handler
+from webapp.serving.afterwards import Afterwards
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 

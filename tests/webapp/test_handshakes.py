@@ -69,7 +69,7 @@ async def test_every_host_allowed_is_not_every_origin(operator, settings):
 async def test_a_refused_page_is_named_in_the_log_with_what_to_set(operator, caplog):
     async with Tab("/ws/console/", operator, origin="https://talk.example.org"):
         pass
-    (line,) = [one for one in caplog.records if one.name == "webapp.handshakes"]
+    (line,) = [one for one in caplog.records if one.name == "webapp.serving.handshakes"]
     assert "'https://talk.example.org' was refused: this is http://localhost." in line.getMessage()
     assert "CSRF_TRUSTED_ORIGINS" in line.getMessage()
 

@@ -12,10 +12,12 @@ from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from chat.models import Session, Turn
+from checkpoints.models import Checkpoint, Decision, Line, Member
+from evaluation import blind, helped
+from evaluation.models import BlindChoice, Shadow
 from feedback.models import Feedback
-from judge import blind, helped
-from judge.models import BlindChoice, Examination, Judgement, Shadow
-from training.models import Checkpoint, Decision, Line, Member
+from gate.models import Examination
+from judge.models import Judgement
 from webapp.charts import course
 
 START = timezone.now() - timedelta(days=30)

@@ -17,13 +17,13 @@ from django.urls import reverse
 
 from chat.clients import rules
 from chat.models import ApiKey, Session
+from checkpoints.models import Checkpoint, Line
 from core.visible import HIDDEN
 from installation import speech
-from judge import reviews
+from judge.hints import reviews
 from tests.sockets import Tab
 from tests.webapp.desk_cast import make_hint
 from tests.webapp.test_audit import body
-from training.models import Checkpoint, Line
 from webapp.management import commands
 from webapp.management.terminal import TerminalCommand
 
@@ -143,7 +143,7 @@ def test_judge_names_what_it_could_not_read_with_marks(db, tmp_path):
 
 def test_the_log_is_marked_and_a_line_feed_begins_no_record(logged):
     log = logging.getLogger("somewhere")
-    log.warning("a client said %s", f"{HOSTILE}\n2026-01-01 00:00:00,000 INFO webapp.signin signed in: root")
+    log.warning("a client said %s", f"{HOSTILE}\n2026-01-01 00:00:00,000 INFO webapp.people.signin signed in: root")
     assert is_seen(logged.text)
     first, second = logged.text.splitlines()
     assert first.endswith(f"WARNING somewhere a client said {SEEN}")

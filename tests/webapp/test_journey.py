@@ -6,12 +6,13 @@ import pytest
 from django.template.loader import render_to_string
 
 from chat.models import Turn
-from judge import precedence
+from checkpoints.models import Checkpoint
 from judge.models import Judgement, Vote
-from judge.samples import Reason
+from judge.samples.sample_rows import Reason
+from judge.votes import precedence
 from tests.rows import made_by
 from training import config
-from training.models import Checkpoint, Run, Sample
+from training.models import Run, Sample
 from webapp import journey as journeys
 from webapp.journey import Ballot, journey, tally
 

@@ -7,9 +7,11 @@ from datetime import date, timedelta
 import pytest
 from django.utils import timezone
 
-from judge import calibration, gold, judges, scales, standing
-from judge.agreement import agreement
+from judge.calibration import gold, scales, standing
+from judge.calibration import measuring as calibration
+from judge.calibration.agreement import agreement
 from judge.models import GoldReading, Judgement, Measuring, Ruling, Vote
+from judge.votes import judges
 from tests.judge.test_agreement import readings
 from webapp.charts import accuracy
 

@@ -8,18 +8,20 @@ import pytest
 from django.utils import timezone
 
 from chat.models import ApiKey, Session, Turn
-from chat.rendering import Renderer
+from chat.rendering.renderer import Renderer
+from checkpoints.models import Checkpoint
 from feedback import reasons
 from feedback.models import Feedback
-from judge import judges, verdicts
+from judge import verdicts
 from judge.models import Judgement, Vote
-from judge.samples import Reason
+from judge.samples.sample_rows import Reason
+from judge.votes import judges
 from tests.conftest import ROOT
 from tests.rows import made_by
 from training import config
 from training.config import Recipe
-from training.models import Checkpoint, Run, Sample
-from webapp import learning_api, shapes
+from training.models import Run, Sample
+from webapp import api_shapes, learning_api
 
 
 @pytest.fixture
@@ -339,8 +341,8 @@ def test_every_answer_is_json_that_a_client_can_read_whatever_the_turn_holds(mak
 
 def test_the_page_about_it_names_every_reason_and_every_stage():
     page = (ROOT / "docs" / "reference" / "feedback.md").read_text()
-    stages = shapes.Far.model_fields["stage"].annotation.__args__
-    for word in (*shapes.CODES, *stages, *shapes.Learning.model_fields, *reasons.KNOWN):
+    stages = api_shapes.Far.model_fields["stage"].annotation.__args__
+    for word in (*api_shapes.CODES, *stages, *api_shapes.Learning.model_fields, *reasons.KNOWN):
         assert f"`{word}`" in page, word
 
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from chat.models import Session, Turn
 from judge.models import Judgement
-from judge.samples import Reason
+from judge.samples.sample_rows import Reason
 
 HERE = "/console/ledger/"
 

@@ -7,9 +7,9 @@ import json
 import pytest
 from django.urls import reverse
 
-from training import lineage, receipts
-from training.models import Checkpoint, Line, Taint
-from webapp.console import descent
+from checkpoints.models import Checkpoint, Line, Taint
+from training.provenance import lineage, receipts
+from webapp.console.checkpoints import descent
 
 pytestmark = pytest.mark.django_db
 
@@ -66,7 +66,7 @@ def test_every_sample_is_listed_with_its_turn_and_a_deleted_one_as_taken_back(co
 def test_a_long_list_has_pages(console, make_checkpoint, make_lesson, monkeypatch):
     made = make_checkpoint(1)
     console.get(reverse("console:checkpoint_lineage", args=[1]))
-    monkeypatch.setattr("webapp.console.lineage.PAGE", 2)
+    monkeypatch.setattr("webapp.console.checkpoints.lineage_pages.PAGE", 2)
     for _ in range(3):
         make_lesson("trained", run=made.run)
     first = text(console.get(reverse("console:checkpoint_lineage", args=[1])))

@@ -5,12 +5,15 @@ from django.core.management import call_command
 from django.urls import reverse
 
 from chat.models import Session
-from judge import membership
+from checkpoints import lines
+from checkpoints.models import SHARED, Checkpoint, Line, Member
+from privacy import membership
 from tests.rows import made_by
-from training import line_recipes, lines
-from training.models import SHARED, Checkpoint, Line, Member, Run, Sample
-from webapp import journey, privacy
+from training import line_recipes
+from training.models import Run, Sample
+from webapp import journey
 from webapp.console import board
+from webapp.people import privacy_page
 
 
 @pytest.fixture
@@ -142,7 +145,7 @@ def test_who_has_no_line_of_their_own_is_told_so_and_asked_nothing(client, talke
 
 def test_the_export_names_the_line_and_the_word_given(talker, line):
     def account():
-        return next(iter(privacy.exported(talker)))
+        return next(iter(privacy_page.exported(talker)))
 
     assert (account()["line"], account()["teaches_the_shared_line"]) == (line.name, False)
     membership.pool(talker, may=True)

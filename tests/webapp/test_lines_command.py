@@ -12,8 +12,8 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from chat.models import ApiKey
+from checkpoints.models import SHARED, Checkpoint, Line, Member
 from training import line_recipes
-from training.models import SHARED, Checkpoint, Line, Member
 
 pytestmark = pytest.mark.django_db
 

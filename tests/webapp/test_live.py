@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 
 from chat.models import Turn
+from checkpoints.models import Checkpoint
 from core.states import moved
 from judge.models import Judgement
 from tests.rows import made_by
-from training.models import Checkpoint, Run, Sample
-from webapp import live
+from training.models import Run, Sample
+from webapp import live_pages
 
 
 def heard(sender, pk, status):
     """What the pages of sessions are told."""
-    return [(group, event) for group, event in live.events(sender, pk, status) if group.startswith("session.")]
+    return [(group, event) for group, event in live_pages.events(sender, pk, status) if group.startswith("session.")]
 
 
 @pytest.mark.parametrize("status", ["answering", "served", "closed"])
@@ -60,7 +61,7 @@ def test_a_move_stands_when_no_page_can_be_told(make_turn, monkeypatch, django_c
         async def group_send(self, *args: object) -> None:
             raise ConnectionRefusedError
 
-    monkeypatch.setattr(live, "get_channel_layer", Away)
+    monkeypatch.setattr(live_pages, "get_channel_layer", Away)
     turn = make_turn("served")
     with django_capture_on_commit_callbacks(execute=True):
         turn.move(Turn.Status.CLOSED)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
+from checkpoints import notices
+from checkpoints.models import Checkpoint
 from tests.webapp.test_console import text
-from training import notices
-from training.models import Checkpoint
-from webapp.console import fragments, places
+from webapp.console import fragments, navigation
 
 HERE = "/console/runs/"
 
@@ -77,15 +77,15 @@ def test_who_does_not_run_it_neither_sees_nor_reads_notices(client, talker):
     ],
 )
 def test_a_page_opens_its_group_and_its_tab(view, group, tab):
-    found = places.groups(view, is_staff=True)
+    found = navigation.groups(view, is_staff=True)
     assert [one.title for one in found if one.is_open] == [group]
     open_tabs = [one.title for each in found for one in each.tabs if one.is_open]
     assert open_tabs == ([tab] if tab else [])
 
 
 def test_a_page_that_is_not_there_is_not_named(monkeypatch):
-    monkeypatch.setattr(places, "GROUPS", (("The loop", (places.Place("Nowhere", "console:nowhere"),)),))
-    assert places.groups("console:board", is_staff=True)[0].tabs == ()
+    monkeypatch.setattr(navigation, "GROUPS", (("The loop", (navigation.Place("Nowhere", "console:nowhere"),)),))
+    assert navigation.groups("console:board", is_staff=True)[0].tabs == ()
 
 
 # A candidate that waits

@@ -12,9 +12,11 @@ from kombu.exceptions import OperationalError
 
 from chat import writers
 from chat.models import ApiKey, Session, Turn
+from checkpoints import repairs
+from checkpoints.models import Checkpoint
 from gpu_workers.errors import EngineUnavailable
-from training import repairs, runs
-from training.models import Checkpoint, Run, Sample
+from training import runs
+from training.models import Run, Sample
 from webapp import pipeline
 from webapp.pipeline import ARROWS, Arrow
 

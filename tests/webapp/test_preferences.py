@@ -7,12 +7,15 @@ from django.contrib.auth import get_user_model
 from django.urls import reverse
 
 from chat.models import Session, Turn
-from chat.rendering import Renderer
-from judge import judges, reviews, verdicts
+from chat.rendering.renderer import Renderer
+from checkpoints.models import Checkpoint
+from judge import verdicts
+from judge.hints import reviews
 from judge.models import Hint, Judgement, Ruling
-from judge.samples import Reason
+from judge.samples.sample_rows import Reason
+from judge.votes import judges
 from training.config import Recipe
-from training.models import Checkpoint, Sample
+from training.models import Sample
 
 OWN = reverse("preferences:own")
 

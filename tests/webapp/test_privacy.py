@@ -14,13 +14,14 @@ from django.utils import timezone
 
 from chat import sessions
 from chat.models import ApiKey, Consent, Session, Turn
+from checkpoints.models import Checkpoint, Notice, Taint
 from feedback.models import Feedback
-from judge import consent
 from judge.models import Hint, Judgement, Ruling, Vote
-from judge.samples import Reason
+from judge.samples.sample_rows import Reason
+from privacy import consent
 from tests.chat.conftest import ask_in
-from training.models import Checkpoint, Notice, Sample, Taint
-from webapp import privacy
+from training.models import Sample
+from webapp.people import privacy_page
 
 SECRET = "ana@example.com"
 
@@ -300,13 +301,13 @@ async def test_the_export_is_all_a_person_said_and_nothing_of_others(async_clien
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 async def test_a_long_export_comes_in_parts_and_whole(async_client, talker):
-    for n in range(privacy.PART + 5):
+    for n in range(privacy_page.PART + 5):
         await Session.objects.acreate(user=talker, title=f"chat {n}")
     await async_client.aforce_login(talker)
     answer = await async_client.get("/privacy/export/")
     parts = [part async for part in answer.streaming_content]
     assert len(parts) == 2
-    assert len(b"".join(parts).splitlines()) == privacy.PART + 6  # the account, and each chat
+    assert len(b"".join(parts).splitlines()) == privacy_page.PART + 6  # the account, and each chat
 
 
 def test_everything_is_deleted_once_its_person_is_sure(page, lesson, make_turn, operator, talker):
@@ -453,7 +454,7 @@ def test_a_file_that_is_not_there_is_a_sentence(tmp_path):
 
 
 def test_checkpoints_that_learned_are_listed_with_how_many_replies(make_lesson, make_checkpoint, talker):
-    from webapp.privacy import learned_in
+    from webapp.people.privacy_page import learned_in
 
     run = make_checkpoint(1).run
     make_lesson("trained", run=run)

@@ -14,7 +14,7 @@ from django.utils import timezone
 from chat.models import ApiKey, ClientRules, Consent, Session, Spending, Turn
 from feedback.models import Feedback, Receipt
 from judge import models as judge
-from judge import reviews
+from judge.hints import reviews
 from tests.webapp.desk_cast import make_hint
 from training import models as training
 from webapp.console import raw

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from chat.models import Turn
-from judge import reviews
+from judge.hints import reviews
 from judge.models import Acceptance, Hint, Ruling
 from tests.webapp.desk_cast import crowd, fill, make_hint
 

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from chat.models import Turn
 from feedback.models import Feedback
-from judge import reviews
+from judge.hints import reviews
 from judge.models import Judgement, Overruling, Ruling
 from tests.webapp.desk_cast import fill, make_hint
 

@@ -16,7 +16,7 @@ from django.utils import timezone
 from chat import live
 from chat.models import Session, Turn
 from tests.sockets import Tab
-from webapp.live import BOARD
+from webapp.live_pages import BOARD
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 

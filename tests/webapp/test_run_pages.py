@@ -12,11 +12,13 @@ from asgiref.sync import sync_to_async
 from django.urls import reverse
 from django.utils import timezone
 
+from checkpoints import lines
+from checkpoints.models import SHARED, Checkpoint
 from judge.models import Ruling
 from tests.sockets import Tab
-from training import config, hours, journals, line_recipes, lines
-from training.models import SHARED, Checkpoint, Run, Sample
-from webapp.console import recipes, runs
+from training import config, hours, journals, line_recipes
+from training.models import Run, Sample
+from webapp.console.training import recipe_pages, run_pages
 
 HISTOGRAM = {"edges": [-1.0, -0.5, 0.5, 1.0], "counts": [2, 5, 3]}
 METRICS = [
@@ -93,7 +95,7 @@ def test_the_list_says_why_a_run_failed_and_narrows_to_those(console, make_run):
 
 
 def test_older_runs_come_a_page_at_a_time(console, make_run, monkeypatch):
-    monkeypatch.setattr(runs, "PAGE", 2)
+    monkeypatch.setattr(run_pages, "PAGE", 2)
     made = [make_run().pk for _ in range(3)]
     page = text(console.get(reverse("console:runs")))
     assert f'id="run-{made[2]}"' in page
@@ -249,7 +251,7 @@ async def test_an_open_run_receives_its_progress_its_curves_and_its_end(operator
     run = await sync_to_async(make_run)("running", progress={"phase": "learning", "share": 0.1875, "eta_s": 70})
     async with Tab(f"/ws/console/runs/{run.pk}/", operator) as tab:
         whole = await tab.hears()
-        assert whole.count('hx-swap-oob="true"') == len(runs.PARTS)
+        assert whole.count('hx-swap-oob="true"') == len(run_pages.PARTS)
         assert "19 %" in whole
 
         progress = {"phase": "learning", "share": 0.5625, "eta_s": 40}
@@ -330,7 +332,8 @@ def test_every_knob_and_every_preset_stands_on_the_recipe_page(console, settings
 
 def test_presets_stand_side_by_side_with_what_differs_from_here_marked():
     rows = {
-        name: values for name, _, values in recipes.side_by_side(recipes.read(config.PRESETS["binary"].model_dump()))
+        name: values
+        for name, _, values in recipe_pages.side_by_side(recipe_pages.read(config.PRESETS["binary"].model_dump()))
     }
     at = list(config.PRESETS).index
     assert rows["w_opd"][at("binary")] == (0.0, False)
@@ -340,7 +343,7 @@ def test_presets_stand_side_by_side_with_what_differs_from_here_marked():
 
 @pytest.mark.parametrize("preset", list(config.PRESETS))
 def test_a_preset_is_known_by_its_name(preset):
-    reading = recipes.read(config.PRESETS[preset].model_dump())
+    reading = recipe_pages.read(config.PRESETS[preset].model_dump())
     assert config.PRESETS[reading.preset] == config.PRESETS[preset]  # two presets may say the same
     assert reading.is_preset
 
@@ -365,7 +368,7 @@ def test_a_pasted_recipe_is_told_all_its_faults(console):
     ],
 )
 def test_what_cannot_be_used_is_refused_in_a_sentence(pasted, fault):
-    [said] = recipes.tried(pasted).errors
+    [said] = recipe_pages.tried(pasted).errors
     assert fault in said
 
 

@@ -22,8 +22,8 @@ import uvicorn
 
 from benchmarks.stack import ROOT, wait_for
 from installation.findings import free_port
-from webapp import server
-from webapp.server import BODY_BYTES, HEAD_BYTES
+from webapp.serving import web_server
+from webapp.serving.web_server import BODY_BYTES, HEAD_BYTES
 
 HEAD_S, BODY_S, MOST = 1.0, 1.0, 12
 LOOK_S = 1.0
@@ -44,7 +44,7 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         "REQUEST_BODY_S": str(BODY_S),
     }
     with (folder / "web.log").open("wb") as log:
-        command = [sys.executable, "-m", "webapp.server", "--host", "127.0.0.1", "--port", str(port)]
+        command = [sys.executable, "-m", "webapp.serving.web_server", "--host", "127.0.0.1", "--port", str(port)]
         process = subprocess.Popen(command, env=environment, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
     try:
         wait_for("web answers", lambda: httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200, 120)
@@ -82,8 +82,8 @@ def few(settings) -> Iterator[Connect]:
     """Likewise, to a server that takes as few connections and has all the time of the world."""
     settings.MAX_CONNECTIONS, settings.REQUEST_HEAD_S, settings.REQUEST_BODY_S = MOST, 60.0, 60.0
     listener = socket.create_server(("127.0.0.1", 0))
-    served = server.Server(
-        uvicorn.Config(server.application, http=server.Connection, log_level="warning", lifespan="off")
+    served = web_server.Server(
+        uvicorn.Config(web_server.application, http=web_server.Connection, log_level="warning", lifespan="off")
     )
     thread = threading.Thread(target=served.run, args=([listener],), daemon=True)
     thread.start()
@@ -215,7 +215,7 @@ def test_half_open_connections_give_way_to_requests(few):
 
 
 def test_where_all_connections_are_in_use_one_more_is_told_to_come_again(few, caplog, monkeypatch):
-    monkeypatch.setattr(server.Connection, "quiet_until", 0.0)
+    monkeypatch.setattr(web_server.Connection, "quiet_until", 0.0)
     for _ in range(MOST):
         few(POST + b"Content-Length: 8000000\r\nExpect: 100-continue\r\n\r\n").recv(100)  # its body is waited for
     one = few(POST + b"Content-Length: 5\r\n\r\n")  # and this one's is not
@@ -232,7 +232,7 @@ def test_where_all_connections_are_in_use_one_more_is_told_to_come_again(few, ca
     upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + key
     handshake = b"GET /ws/console/ HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\n" + upgrade + b"\r\n\r\n"
     assert rest_of(few(handshake)).startswith(b"HTTP/1.1 503 ")
-    said = [line.getMessage() for line in caplog.records if line.name == "webapp.server"]
+    said = [line.getMessage() for line in caplog.records if line.name == "webapp.serving.web_server"]
     assert said == [f"All {MOST} connections that MAX_CONNECTIONS allows are in use."]  # once, of three
 
 
@@ -243,7 +243,7 @@ def test_a_limit_that_the_machine_does_not_allow_is_refused_with_a_sentence(tmp_
         "DATA_DIR": str(tmp_path),
         "SECRET_KEY": "only-for-tests",
     }
-    command = f"ulimit -n 300; exec {sys.executable} -m webapp.server --port {free_port()}"
+    command = f"ulimit -n 300; exec {sys.executable} -m webapp.serving.web_server --port {free_port()}"
     done = subprocess.run(["sh", "-c", command], env=environment, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert "MAX_CONNECTIONS is 1000, and this process may open 300 files: set it to 44 at most" in done.stderr
@@ -265,7 +265,7 @@ async def test_one_process_and_several_listen_where_asyncio_does(host, is_shared
     theirs = await asyncio.get_running_loop().create_server(asyncio.Protocol, host, free_port())
     async with theirs:
         expected = {(one.family, one.getsockname()[0]) for one in theirs.sockets}
-    ours = server.listeners(host, free_port(), is_shared=is_shared)
+    ours = web_server.listeners(host, free_port(), is_shared=is_shared)
     try:
         assert {(one.family, one.getsockname()[0]) for one in ours} == expected
         v6 = [one for one in ours if one.family == socket.AF_INET6]
@@ -289,7 +289,7 @@ def test_a_host_of_two_addresses_is_listened_at_on_both_and_one_of_another_machi
         lambda host, *rest, **more: [one for name in names for one in of_one(name, *rest, **more)],
     )
     with ExitStack() as open_ones:
-        ours = [open_ones.enter_context(one) for one in server.listeners("localhost", port, is_shared=is_shared)]
+        ours = [open_ones.enter_context(one) for one in web_server.listeners("localhost", port, is_shared=is_shared)]
         assert [one.getsockname()[:2] for one in ours] == [("::1", port), ("127.0.0.1", port)]
 
 
@@ -297,16 +297,16 @@ def test_a_port_is_shared_where_both_say_so_and_taken_otherwise():
     port = free_port()
     with ExitStack() as open_ones:
         for _ in range(2):
-            for one in server.listeners("localhost", port, is_shared=True):
+            for one in web_server.listeners("localhost", port, is_shared=True):
                 open_ones.enter_context(one).listen()
         with pytest.raises(SystemExit, match=f"Web cannot listen on localhost, port {port}: .*in use"):
-            server.listeners("localhost", port, is_shared=False)
+            web_server.listeners("localhost", port, is_shared=False)
 
 
 @pytest.mark.parametrize("is_endless", [True, False])
 async def test_a_reader_who_takes_nothing_of_a_page_for_long_is_let_go(monkeypatch, is_endless):
     """A stream's reader who stopped, and an answer after which the connection was to close."""
-    monkeypatch.setattr(server, "STALL_S" if is_endless else "CLOSE_S", 0.5)
+    monkeypatch.setattr(web_server, "STALL_S" if is_endless else "CLOSE_S", 0.5)
     over = asyncio.Event()
 
     async def application(scope, receive, send):
@@ -320,7 +320,9 @@ async def test_a_reader_who_takes_nothing_of_a_page_for_long_is_let_go(monkeypat
         over.set()
 
     listener = socket.create_server(("127.0.0.1", 0))
-    served = server.Server(uvicorn.Config(application, http=server.Connection, log_level="warning", lifespan="off"))
+    served = web_server.Server(
+        uvicorn.Config(application, http=web_server.Connection, log_level="warning", lifespan="off")
+    )
     serving = asyncio.create_task(served.serve([listener]))
     try:
         with socket.create_connection(listener.getsockname()) as reader:
@@ -338,7 +340,7 @@ async def test_a_reader_who_takes_nothing_of_a_page_for_long_is_let_go(monkeypat
 @pytest.mark.parametrize("is_open", [True, False])
 async def test_a_reader_who_is_slow_and_steady_gets_all_of_a_page(monkeypatch, is_open):
     """While it is being written, and after the connection was closed behind it."""
-    monkeypatch.setattr(server, "STALL_S" if is_open else "CLOSE_S", 0.5)
+    monkeypatch.setattr(web_server, "STALL_S" if is_open else "CLOSE_S", 0.5)
     length = 2**24
 
     async def application(scope, receive, send):
@@ -364,7 +366,9 @@ async def test_a_reader_who_is_slow_and_steady_gets_all_of_a_page(monkeypatch, i
         return taken, time.monotonic() - begun
 
     listener = socket.create_server(("127.0.0.1", 0))
-    served = server.Server(uvicorn.Config(application, http=server.Connection, log_level="warning", lifespan="off"))
+    served = web_server.Server(
+        uvicorn.Config(application, http=web_server.Connection, log_level="warning", lifespan="off")
+    )
     serving = asyncio.create_task(served.serve([listener]))
     try:
         taken, took_s = await asyncio.to_thread(read, listener.getsockname())

@@ -19,7 +19,7 @@ from core import brake
 from core.brake import Brake
 from installation.findings import free_port
 from tests.webapp.conftest import Logged
-from webapp import enter, signin
+from webapp.people import enter, signin
 
 RIGHT = "correct horse battery"
 
@@ -274,7 +274,7 @@ def test_success_failure_lock_and_sign_out_are_logged_without_the_password(owner
     try_in("x", "my-password-in-the-wrong-field", place="2001:db8::1")
     try_in(RIGHT, browser=browser, place="192.0.2.9")
     browser.post("/logout/", REMOTE_ADDR="192.0.2.9")
-    assert [line.split("signin ")[1] for line in logged.of("webapp.signin")] == [
+    assert [line.split("signin ")[1] for line in logged.of("webapp.people.signin")] == [
         *["sign-in failed: ana from 203.0.113.7"] * 4,
         "sign-in failed, locked for 30 s: ana from 203.0.113.7",  # and what comes meanwhile fills no log
         "sign-in failed: an unknown name from 2001:db8::1",

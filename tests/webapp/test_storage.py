@@ -13,10 +13,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from chat.models import ApiKey
+from checkpoints import checksums, promotion
+from checkpoints.checksums import WeightsChanged
+from checkpoints.models import Checkpoint, Decision, Notice
 from core.errors import IllegalMove
-from training import checksums, promotion, retention, runs
-from training.checksums import WeightsChanged
-from training.models import Checkpoint, Decision, Notice, Run
+from training import runs
+from training.models import Run
+from training.provenance import retention
 
 pytestmark = pytest.mark.django_db
 

@@ -9,11 +9,11 @@ import pytest
 from django.urls import reverse
 
 from chat.models import ApiKey, Session, Turn
+from checkpoints.models import Checkpoint
 from feedback.models import Feedback
 from judge.models import Hint
-from training.models import Checkpoint
-from webapp import taught
-from webapp.privacy import exported
+from webapp.people import taught
+from webapp.people.privacy_page import exported
 
 MERGE, ONE = "Merge the paragraphs into one and send it again", "Write the whole reply as one paragraph."
 REDO = "Redo the second point."

@@ -12,11 +12,13 @@ from django.utils import timezone
 
 from chat import views
 from chat.models import ApiKey, Session, Turn
+from checkpoints.models import Checkpoint
 from feedback.models import Feedback
-from judge import samples
-from judge.models import Erasure, Hint, Judgement, Ruling
+from judge.models import Hint, Judgement, Ruling
+from judge.samples import sample_rows
+from privacy.models import Erasure
 from training.batches import Filling
-from training.models import Checkpoint, Sample
+from training.models import Sample
 from webapp.console import board
 from webapp.journey import journey
 
@@ -181,7 +183,7 @@ def leaving(turn):
 
 
 def emptied(turn):
-    sample = Sample.objects.create(status="trained", checkpoint=turn.checkpoint, reward=1.0, **samples.NOTHING)
+    sample = Sample.objects.create(status="trained", checkpoint=turn.checkpoint, reward=1.0, **sample_rows.NOTHING)
     Turn.objects.filter(pk=turn.pk).update(status="judged")
     Judgement.objects.create(turn=turn, reward=1, reward_from="votes", sample=sample)
 

@@ -7,11 +7,11 @@ from django.core.management import CommandError, call_command
 from django.urls import reverse
 
 from chat.models import Session, Turn
+from checkpoints import trials
+from checkpoints.models import Checkpoint, Decision, Line, Trial
 from feedback.models import Feedback
-from training import trials
-from training.models import Checkpoint, Decision, Line, Trial
 from webapp.charts import shares
-from webapp.console import tried
+from webapp.console.checkpoints import tried
 
 PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import date
 
 from core.statistics import wilson
-from judge import calibrating
-from judge.agreement import Agreement
-from judge.calibrating import Verdict
+from judge.calibration import calibrating
+from judge.calibration.agreement import Agreement
+from judge.calibration.calibrating import Verdict
 from webapp.charts.frame import Frame, Line, Point, Ticks, joined, quarters
 
 FRAME = Frame(640, 150, left=34, right=14, top=8, bottom=22)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from judge.firsts import First, Moment
+from evaluation.firsts import First, Moment
 from webapp.charts.frame import Frame, Point, Ticks, evenly, joined
 
 FRAME = Frame(480, 176, left=34, right=14, top=24, bottom=24)

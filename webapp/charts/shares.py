@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from core.statistics import MARGIN, Arm, Tally, wilson
-from judge.arms import Standing
+from evaluation.arms import Standing
 from webapp.charts.frame import Frame, Ticks, quarters
 
 FRAME = Frame(480, 48, left=92, right=48, top=2, bottom=20)

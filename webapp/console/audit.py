@@ -22,10 +22,10 @@ from django.views.decorators.http import require_GET
 
 from core.textfiles import write_line
 from judge.models import Ruling
-from webapp import streams
-from webapp.console import policy_pages, recipes
-from webapp.console.desk import is_fragment, signed, words
 from webapp.console.doors import for_staff
+from webapp.console.review.desk import is_fragment, signed, words
+from webapp.console.training import policy_pages, recipe_pages
+from webapp.serving import streams
 
 PAGE = 50
 
@@ -142,7 +142,7 @@ def in_words(name: str, value: Any) -> str:
     if name == "above":
         return "always waits" if value is None else f"{100 * value:g} %"
     if name == "recipe":
-        return recipes.in_words(value or {})
+        return recipe_pages.in_words(value or {})
     if name == "policy":
         return policy_pages.in_words(value or {})
     if name == "merged_into" and value is not None:

@@ -13,14 +13,17 @@ from django.db.models import Count, Min, Prefetch, QuerySet
 from django.utils import timezone
 
 from chat.models import Turn
+from checkpoints import approvals, promotion
+from checkpoints.models import SHARED, Checkpoint, Decision, Line
 from core.states import Stateful
-from judge import judges, polling
-from judge.models import Examination, Vote
-from judge.naming import JudgesInvalid
-from training import approvals, batches, hours, line_recipes, promotion
+from gate.models import Examination
+from judge.models import Vote
+from judge.votes import judges, polling
+from judge.votes.naming import JudgesInvalid
+from training import batches, hours, line_recipes
 from training.batches import Filling
 from training.hours import HoursInvalid, Wait
-from training.models import SHARED, Checkpoint, Decision, Line, Pause, Run, Sample
+from training.models import Pause, Run, Sample
 from webapp import heartbeats
 from webapp.journey import journeys
 
@@ -80,7 +83,7 @@ class Facts:
     lines: int = 0
     """Lines beside the shared one."""
     stopped: bool = False
-    """Votes would teach, and every judge has stopped (judge.standing)."""
+    """Votes would teach, and every judge has stopped (judge.calibration.standing)."""
     unknown: bool = False
     """Votes would teach, and no judge was measured."""
     wait: Wait | None = None

@@ -14,9 +14,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.views.decorators.cache import never_cache
 
+from checkpoints.models import Checkpoint
 from core.errors import TalkbackError
 from core.visible import visible
-from training.models import Checkpoint
 
 View = Callable[..., HttpResponse]
 Result = TypeVar("Result")

@@ -7,7 +7,8 @@ from typing import Any
 from django.template.loader import render_to_string
 
 from chat.models import Turn
-from webapp.console import board, hint_queue, notices
+from webapp.console import board, notice_pages
+from webapp.console.review import hint_queue
 
 NAMES = ("notices", "headline", "stations", "review", "batch", "learning", "pause", "live", "turns", "decisions")
 
@@ -24,7 +25,7 @@ def context(status: str = "") -> dict[str, Any]:
         "status": status if status in Turn.Status.values else "",
         "decisions": board.decisions(),
         "hints_waiting": hint_queue.count_waiting(),
-        "noticed": notices.banner(names_waiting=False),
+        "noticed": notice_pages.banner(names_waiting=False),
     }
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from django.db.models import QuerySet
 
 from chat.models import ApiKey, Turn, moment
-from judge import judges
+from judge.votes import judges
 from webapp.console.board import counted
 
 TEST_SESSION = "talkback-connection-test"

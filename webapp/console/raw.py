@@ -35,7 +35,14 @@ SECRET = {
 
 OPERATORS = {
     *("chat.clientrules", "judge.acceptance", "judge.measuring", "training.line", "training.checkpoint"),
-    *("training.decision", "training.run", "training.trial", "training.notice", "training.taint", "training.cleaning"),
+    *(
+        "training.decision",
+        "training.run",
+        "training.trial",
+        "training.notice",
+        "training.taint",
+        "training.provenance.cleaning",
+    ),
 }
 """Models whose long texts and JSON are operators' or the machine's own. Those of all others are people's words, or hold
 them as tokens."""

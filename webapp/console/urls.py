@@ -2,29 +2,11 @@
 
 from django.urls import path
 
-from webapp import did_it_help
-from webapp.console import (
-    approvals,
-    audit,
-    cleanings,
-    clients,
-    compare,
-    engines,
-    hint_queue,
-    judges,
-    ledger,
-    line_pages,
-    lineage,
-    notices,
-    pauses,
-    policy_pages,
-    recipes,
-    reward_queue,
-    runs,
-    storage,
-    trials,
-    views,
-)
+from webapp.console import audit, client_pages, engine_pages, notice_pages, views
+from webapp.console.checkpoints import approval_pages, cleanings, lineage_pages, storage, trial_pages
+from webapp.console.review import compare_pages, hint_queue, judge_pages, ledger_page, reward_queue
+from webapp.console.training import line_pages, pauses, policy_pages, recipe_pages, run_pages
+from webapp.people import did_it_help
 
 app_name = "console"
 urlpatterns = [
@@ -34,24 +16,24 @@ urlpatterns = [
     path("checkpoints/", views.checkpoints, name="checkpoints"),
     path("checkpoints/<row:number>/", views.checkpoint, name="checkpoint"),
     path("turns/<uuid:pk>/", views.turn, name="turn"),
-    *runs.urls,
-    *recipes.urls,
-    *clients.urls,
+    *run_pages.urls,
+    *recipe_pages.urls,
+    *client_pages.urls,
     *hint_queue.urls,
     *reward_queue.urls,
     *audit.urls,
-    *judges.urls,
-    *ledger.urls,
-    *compare.urls,
+    *judge_pages.urls,
+    *ledger_page.urls,
+    *compare_pages.urls,
     *line_pages.urls,
     *pauses.urls,
     *cleanings.urls,
-    *engines.urls,
+    *engine_pages.urls,
     *did_it_help.console_urls,
-    *notices.urls,
-    *approvals.urls,
+    *notice_pages.urls,
+    *approval_pages.urls,
     *policy_pages.urls,
-    *lineage.urls,
+    *lineage_pages.urls,
     *storage.urls,
-    *trials.urls,
+    *trial_pages.urls,
 ]

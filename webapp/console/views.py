@@ -15,16 +15,23 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from chat.models import Turn
+from checkpoints import promotion
+from checkpoints.models import SHARED, Checkpoint, Line, Taint
 from core.errors import TalkbackError
-from judge import pooling, redaction, wording
-from judge.models import Examination, Judgement, Overruling
-from training import batches, forecast, hours, line_recipes, promotion, retention
-from training.models import SHARED, Checkpoint, Line, Run, Taint
+from gate import wording
+from gate.models import Examination
+from judge.models import Judgement, Overruling
+from judge.samples import pooling, redaction
+from training import batches, forecast, hours, line_recipes
+from training.models import Run
+from training.provenance import retention
 from webapp import learning_api
 from webapp.charts import curves, heat
-from webapp.console import exams, fragments, panels, readiness, recipes, tried
+from webapp.console import fragments
 from webapp.console.board import counted, waiting
+from webapp.console.checkpoints import exams, panels, readiness, tried
 from webapp.console.doors import for_staff, person, said_aloud
+from webapp.console.training import recipe_pages
 from webapp.journey import journey
 
 PAGE = 50
@@ -104,7 +111,7 @@ def checkpoint(request: HttpRequest, number: int) -> HttpResponse:
             "standing": readiness.standing(shown, examination, person(request)),
             "trial": tried.panel(shown, person(request)),
             "panels": panels.panels(shown, person(request)),
-            "reading": recipes.read(run.recipe) if run else None,
+            "reading": recipe_pages.read(run.recipe) if run else None,
         },
     )
     return settled(request, response, shown.status not in (Checkpoint.Status.CANDIDATE, Checkpoint.Status.APPROVED))

@@ -14,12 +14,16 @@ from django.utils import timezone
 
 from chat import clients
 from chat.models import Turn
-from judge import naming, precedence
+from checkpoints import promotion
+from checkpoints.models import Checkpoint, Taint
 from judge.models import Judgement
-from training import outside, promotion, retention, taints
+from judge.votes import naming, precedence
+from training import outside
 from training.batches import Filling
-from training.models import Checkpoint, Run, Sample, Taint
-from webapp.console import notices, places
+from training.models import Run, Sample
+from training.provenance import retention, taints
+from webapp.console import navigation as places
+from webapp.console import notice_pages
 from webapp.console.board import counted as say_counted
 from webapp.console.board import span
 
@@ -244,7 +248,7 @@ def navigation(context: Context) -> list[places.Group]:
 def noticed(context: Context) -> dict[str, Any]:
     """What is still unread, and the candidates that wait; the board's headline names those itself."""
     match = context["request"].resolver_match
-    return notices.banner(names_waiting=match is None or match.view_name != "console:board")
+    return notice_pages.banner(names_waiting=match is None or match.view_name != "console:board")
 
 
 @register.simple_tag

@@ -5,9 +5,9 @@ from __future__ import annotations
 from django import template
 
 from chat.models import Turn
-from judge import reviews
+from judge.hints import reviews
 from judge.models import Hint, Overruling
-from webapp.console.desk import signed
+from webapp.console.review.desk import signed
 
 register = template.Library()
 

@@ -12,17 +12,18 @@ from django.db.models import Q
 from django.template import Context
 from django.utils.safestring import SafeString
 
-from chat import markdown
 from chat.models import Turn
+from chat.rendering import markdown
+from checkpoints.models import Checkpoint
 from feedback import reasons
 from feedback.models import Feedback
-from judge.models import Erasure, Hint
-from training.models import Checkpoint
+from judge.models import Hint
+from privacy.models import Erasure
 from webapp import journey as journeys
-from webapp import taught
-from webapp.console import differences
-from webapp.console.differences import Change
-from webapp.taught import Worded
+from webapp.console.review import differences
+from webapp.console.review.differences import Change
+from webapp.people import taught
+from webapp.people.taught import Worded
 
 register = template.Library()
 

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.tiny import write_tiny_model
 from chat.models import Session, Turn
-from chat.rendering import Renderer
+from chat.rendering.renderer import Renderer
 from judge.models import Judgement
 from judge.tasks import judge_turn
 

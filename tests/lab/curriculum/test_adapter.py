@@ -7,13 +7,13 @@ import json
 import pytest
 from safetensors import safe_open
 
-from judge import fitting, prompts
+from judge.votes import fitting, prompts
 from lab.curriculum import examination
 from lab.curriculum.lessons import FAMILY
 
 ADAPTER = fitting.FOLDER
 
-pytestmark = pytest.mark.skipif(fitting.adapter() is None, reason="there is no judge/adapter")
+pytestmark = pytest.mark.skipif(fitting.adapter() is None, reason="there is no judge/votes/adapter")
 
 
 def test_it_is_a_few_megabytes_and_names_its_base_without_a_path():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from chat.rendering import Renderer
-from gpu_workers.learner import Learner
-from gpu_workers.policy import LoraShape
+from chat.rendering.renderer import Renderer
+from gpu_workers.learner.learner import Learner
+from gpu_workers.learner.policy import LoraShape
 from lab.curriculum import coverage, lessons, training
 from lab.curriculum.coverage import Weighed, calibration_error, kind_of, table
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import lab.curriculum.phrasings
-from judge import gold
+from judge.calibration import gold
 from lab.curriculum import lessons
 
 FILES = Path(lab.curriculum.phrasings.__file__).parent

@@ -7,8 +7,9 @@ import re
 
 import pytest
 
-from chat.rendering import Renderer
-from judge import hints, prompts, voting
+from chat.rendering.renderer import Renderer
+from judge.hints import hint_words
+from judge.votes import prompts, voting
 from lab.curriculum import followups, lessons, phrasings, tasks, threads
 from lab.curriculum.examination import Case, names, table
 from lab.curriculum.lessons import Lesson
@@ -71,7 +72,7 @@ def test_every_wanted_answer_satisfies_the_grammar_that_votes_are_held_to(some):
 def test_every_wanted_hint_is_of_use_and_names_its_change(some):
     for lesson in some:
         if lesson.label.hint:
-            assert not hints.fault(lesson.label.hint, lesson.evidence.reply)
+            assert not hint_words.fault(lesson.label.hint, lesson.evidence.reply)
             assert names(lesson.label.hint, lesson.label.key, lesson.label.against), lesson.label
 
 

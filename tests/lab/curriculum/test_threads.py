@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from judge import hints
+from judge.hints import hint_words
 from lab.curriculum import threads
 from lab.curriculum.threads import Thread, parsed
 from tests.lab.curriculum.test_phrasings import plain
@@ -39,7 +39,7 @@ def test_no_thread_of_one_split_has_a_line_of_another():
 def test_every_hint_of_a_thread_is_of_use(split):
     for thread in every(split):
         for line in thread.of("own"):
-            assert not hints.fault(line.hint, thread.reply), line
+            assert not hint_words.fault(line.hint, thread.reply), line
             assert re.fullmatch(r"[^\[\]\n]{10,160}", line.hint), line
 
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from chat.rendering import Renderer
-from gpu_workers.learner import Learner
-from gpu_workers.policy import LoraShape
+from chat.rendering.renderer import Renderer
+from gpu_workers.learner.learner import Learner
+from gpu_workers.learner.policy import LoraShape
 from lab.curriculum import lessons, training
 from lab.curriculum.training import BASE, Plan
 

@@ -149,8 +149,8 @@ def test_no_logprob_is_no_reading():
 @pytest.mark.real_model
 def test_the_real_model_says_of_its_replies_what_was_written_down(smol_model):
     """The first three that were read: the mean log-prob a token, to what another arithmetic may change."""
-    from chat.rendering import Renderer
-    from gpu_workers.learner import Learner
+    from chat.rendering.renderer import Renderer
+    from gpu_workers.learner.learner import Learner
 
     renderer, learner = Renderer.for_model(smol_model), Learner(smol_model)
     rows = [json.loads(line) for line in REPLIES.read_text(encoding="utf-8").splitlines()]

@@ -9,10 +9,11 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from core.errors import TalkbackError
-from judge import calibration, fitting, gold, judges, reports, scales, shipped, standing, swaying
-from judge.gold import Item
-from judge.judges import EngineJudge, Judge
-from judge.shipped import Shipped
+from judge.calibration import gold, gold_reports, measuring, scales, standing, swaying
+from judge.calibration.gold import Item
+from judge.votes import fitting, judges, shipped
+from judge.votes.judges import EngineJudge, Judge
+from judge.votes.shipped import Shipped
 from webapp.management.terminal import TerminalCommand
 
 EVERY = 20
@@ -70,11 +71,11 @@ class Command(TerminalCommand):
     def measure(self, who: Judge, items: tuple[Item, ...], options: dict[str, Any]) -> dict[str, Any]:
         """Read what is unread, and tell what all readings come to."""
         quiet = options["json"]
-        waiting = calibration.unread(who, items, since=timezone.now() if options["anew"] else None)
+        waiting = measuring.unread(who, items, since=timezone.now() if options["anew"] else None)
         if not quiet:
             goes = f" Text goes to {who.host}." if who.leaves_machine else ""
             self.stdout.write(f"{who.name}, prompts {who.version}: {len(waiting)} of {len(items)} to read.{goes}")
-        rows = calibration.read_all(who, waiting, votes=options["votes"], at_once=max(options["at_once"], 1))
+        rows = measuring.read_all(who, waiting, votes=options["votes"], at_once=max(options["at_once"], 1))
         for number, row in enumerate(rows, 1):
             row.save()
             if not quiet and (number % EVERY == 0 or number == len(waiting)):
@@ -106,7 +107,11 @@ def told(who: Judge, items: tuple[Item, ...]) -> dict[str, Any]:
     """The figures of one judge on these items, from its newest reading of each."""
     agreed = standing.standing(who.name, who.version)
     about = {"judge": who.name, "prompts": who.version}
-    return about | reports.figures(who.name, who.version, items) | {"weight": agreed.weight, "because": agreed.sentence}
+    return (
+        about
+        | gold_reports.figures(who.name, who.version, items)
+        | {"weight": agreed.weight, "because": agreed.sentence}
+    )
 
 
 def ship(who: Judge, items: tuple[Item, ...]) -> Path:

@@ -11,9 +11,11 @@ from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 
+from checkpoints import approvals, promotion
+from checkpoints.models import SHARED, Checkpoint
 from core.errors import TalkbackError
-from training import approvals, discards, exports, imports, promotion, receipts, taints
-from training.models import SHARED, Checkpoint, Run
+from training.models import Run
+from training.provenance import discards, exports, imports, receipts, taints
 from webapp.console.board import span
 from webapp.management.terminal import TerminalCommand
 

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core.management.base import CommandParser
 
 from webapp.connecting import PLACEHOLDER, Place, blocks
-from webapp.console.connect import place
+from webapp.console.connect_page import place
 from webapp.management.terminal import TerminalCommand
 
 CLIENTS = [block.name for block in blocks(Place(""))]

@@ -10,9 +10,9 @@ from django.core.management.base import CommandError, CommandParser
 
 from chat.api.access import SCOPES
 from chat.models import ApiKey, usual_scopes
-from webapp.console.keys import KeyForm
-from webapp.enter import ADMINISTRATOR, administrator
+from webapp.console.key_pages import KeyForm
 from webapp.management.terminal import TerminalCommand
+from webapp.people.enter import ADMINISTRATOR, administrator
 
 
 class Command(TerminalCommand):

@@ -9,7 +9,7 @@ from asgiref.sync import async_to_sync
 from django.core.management.base import CommandError
 
 from core.errors import TalkbackError
-from webapp.console import engines
+from webapp.console import engine_pages
 from webapp.management.terminal import TerminalCommand
 
 
@@ -22,8 +22,8 @@ class Command(TerminalCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["repair"]:
             try:
-                loaded = async_to_sync(engines.repaired)()
+                loaded = async_to_sync(engine_pages.repaired)()
             except TalkbackError as failure:
                 raise CommandError(str(failure)) from failure
             self.stdout.write(f"Loaded again: {', '.join(loaded)}." if loaded else "Nothing was missing.")
-        self.stdout.write(engines.text(engines.read()))
+        self.stdout.write(engine_pages.text(engine_pages.read()))

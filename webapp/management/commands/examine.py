@@ -8,11 +8,11 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from chat.rendering import Renderer
+from chat.rendering.renderer import Renderer
+from checkpoints.models import Checkpoint
 from core.errors import TalkbackError
+from gate import exam as gate
 from gpu_workers import engines
-from judge import gate
-from training.models import Checkpoint
 from webapp.management.terminal import TerminalCommand
 
 

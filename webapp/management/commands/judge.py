@@ -16,10 +16,11 @@ from core.errors import TalkbackError
 from core.textfiles import decode_text, split_lines, stream_lines, write_line
 from core.visible import visible
 from gpu_workers.errors import EngineUnavailable
-from judge import items, judges, polling, scales
-from judge.items import Bad, Item, LineInvalid
-from judge.judges import Judge
-from judge.scales import Measure
+from judge.calibration import items, scales
+from judge.calibration.items import Bad, Item, LineInvalid
+from judge.calibration.scales import Measure
+from judge.votes import judges, polling
+from judge.votes.judges import Judge
 from webapp.management.terminal import TerminalCommand
 
 TOLD_S = 5.0

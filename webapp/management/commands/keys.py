@@ -11,7 +11,7 @@ from django.utils import timezone
 from chat.models import ApiKey
 from core.visible import visible
 from webapp.console.board import span
-from webapp.console.keys import limits_in_words
+from webapp.console.key_pages import limits_in_words
 from webapp.management.terminal import TerminalCommand
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from checkpoints.models import SHARED, Line
 from core.errors import TalkbackError
 from training import batches, forecast, hours, line_recipes
-from training.models import SHARED, Line
 from webapp.console.board import counted
 from webapp.management.terminal import TerminalCommand
 

@@ -12,18 +12,21 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 from django.db import transaction
 
+from checkpoints import lines
+from checkpoints.models import SHARED, Checkpoint, Line
 from core.errors import TalkbackError
 from core.textfiles import read_lines
-from judge import membership, recipes
-from training import line_recipes, lines
+from judge import recipe_changes
+from privacy import membership
+from training import line_recipes
 from training.config import RecipeInvalid
-from training.models import SHARED, Checkpoint, Line, Run
+from training.models import Run
 from webapp.console import board
 from webapp.console.board import counted
-from webapp.console.keys import KeyForm
-from webapp.console.line_pages import standing
-from webapp.enter import administrator
+from webapp.console.key_pages import KeyForm
+from webapp.console.training.line_pages import standing
 from webapp.management.terminal import TerminalCommand
+from webapp.people.enter import administrator
 
 FIELDS = {"title", "name", "people", "recipe", "keys"}
 FROM_A_FILE = "from a file, by the command line"
@@ -108,7 +111,7 @@ def made(row: dict[str, Any]) -> dict[str, Any]:
     for user in people:
         membership.join(line, user)
     if (recipe := row.get("recipe")) and recipe != line.recipe:
-        recipes.give(line, recipe, by=administrator(), reason=FROM_A_FILE)
+        recipe_changes.give(line, recipe, by=administrator(), reason=FROM_A_FILE)
     return {"line": line.name, "keys": {key: issued(people, key, wish) for key, wish in row.get("keys", {}).items()}}
 
 

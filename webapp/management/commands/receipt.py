@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from core.errors import TalkbackError
-from training import receipts
+from training.provenance import receipts
 from webapp.management.commands.checkpoints import find
 from webapp.management.terminal import TerminalCommand
 

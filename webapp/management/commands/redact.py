@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from core.textfiles import read_text
-from judge import redaction
+from judge.samples import redaction
 from webapp.management.terminal import TerminalCommand
 
 

@@ -7,10 +7,10 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from chat.rendering import Renderer
+from chat.rendering.renderer import Renderer
 from core.errors import TalkbackError
 from gpu_workers import engines
-from judge import rehearsal
+from judge.samples import base_answers
 from webapp.management.terminal import TerminalCommand
 
 
@@ -20,11 +20,11 @@ class Command(TerminalCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         renderer = Renderer.for_model(settings.MODEL)
         try:
-            while rehearsal.answer(engine=engines.policy(), renderer=renderer):
+            while base_answers.answer(engine=engines.policy(), renderer=renderer):
                 pass
         except TalkbackError as failure:
             raise CommandError(str(failure)) from failure
-        known, wanted = rehearsal.standing()
+        known, wanted = base_answers.standing()
         if not wanted:
             self.stdout.write("No line's recipe rehearses, so there is nothing to answer.")
             return

@@ -8,8 +8,8 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from core.errors import TalkbackError
-from training import retention
-from training.retention import size
+from training.provenance import retention
+from training.provenance.retention import size
 from webapp.management.commands.checkpoints import find
 from webapp.management.terminal import TerminalCommand
 

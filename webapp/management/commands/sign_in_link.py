@@ -8,8 +8,8 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandError, CommandParser
 
-from webapp.enter import ADMINISTRATOR, administrator, link_for
 from webapp.management.terminal import TerminalCommand
+from webapp.people.enter import ADMINISTRATOR, administrator, link_for
 
 
 class Command(TerminalCommand):

@@ -8,11 +8,11 @@ from typing import Any
 from asgiref.sync import async_to_sync
 from django.core.management.base import CommandError
 
+from checkpoints import trials
+from checkpoints.models import SHARED, Checkpoint, Trial
 from core.errors import TalkbackError
-from judge import arms
-from training import trials
-from training.models import SHARED, Checkpoint, Trial
-from webapp.console.tried import SAID
+from evaluation import arms
+from webapp.console.checkpoints.tried import SAID
 from webapp.management.terminal import TerminalCommand
 
 HERE = "from the command line"

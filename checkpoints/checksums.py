@@ -1,0 +1,91 @@
+"""SHA-256 of a checkpoint's files: written down when they are made, compared before they are loaded.
+
+Every byte that is loaded is read again, whatever its size and date say: a disk that rots changes neither.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from checkpoints.models import Checkpoint
+from gpu_workers.errors import AdapterInvalid
+
+PICKLES = frozenset((".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy", ".npz", ".dill"))
+"""Files that run code when they are read: no checkpoint of ours holds one, and some loaders prefer them."""
+
+LOADED = frozenset((".safetensors", ".json", ".py", ".jinja", ".model"))
+"""Files that a loader may read by itself: one that was not written with the weights does not belong to them."""
+
+OPTIMIZERS = ("optimizer/moments.safetensors", "optimizer.safetensors")
+"""What only the next run reads, twice as large as an adapter: where it stands, and where it stood until version 0.4."""
+
+
+class WeightsChanged(AdapterInvalid):
+    """The files of a checkpoint are not those that were written down when it was made: nothing may load them."""
+
+    code, status, retryable = "weights_changed", 503, True
+
+
+def of(folder: Path) -> dict[str, str]:
+    """SHA-256 in hex of every file under `folder`, by its path in it."""
+    return {name: digest(folder / name) for name in names(folder)}
+
+
+def names(folder: Path) -> list[str]:
+    """Paths of the files under `folder`, links among them, sorted."""
+    found = (entry for entry in folder.rglob("*") if entry.is_symlink() or not entry.is_dir())
+    return sorted(entry.relative_to(folder).as_posix() for entry in found)
+
+
+def digest(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def verify(checkpoint: Checkpoint, *, with_optimizer: bool = False) -> None:
+    """Read a checkpoint's files and compare them with what was written down. `with_optimizer`: that file as well, for
+    a run that learns on.
+
+    Weights from before there were checksums are taken as they lie the first time, once they hold safetensors alone;
+    from then on they are compared. Of such, where no file is here, there is nothing to say: the process that loads them
+    will. Raises WeightsChanged for a file that is missing, another one, added to those or in a form that runs code.
+    """
+    folder = checkpoint.folder
+    if folder is None:
+        return
+    if checkpoint.let_go_at is not None:
+        raise WeightsChanged(f"The weights of {checkpoint} were let go of: they are not on this disk any more.")
+    if not folder.is_dir():
+        if checkpoint.files:
+            raise WeightsChanged(f"The weights of {checkpoint} are gone: {checkpoint.path} is not in the data folder.")
+        return
+    found = names(folder)
+    refuse_pickles(found, str(checkpoint))
+    if not checkpoint.files:
+        checkpoint.files = of(folder)
+        Checkpoint.objects.filter(pk=checkpoint.pk).update(files=checkpoint.files)
+        return
+    for name in found:
+        if name not in checkpoint.files and Path(name).suffix.lower() in LOADED:
+            raise WeightsChanged(f"{name} lies in the folder of {checkpoint}, and was not written with its weights.")
+    for name, written in checkpoint.files.items():
+        if name in OPTIMIZERS and not with_optimizer:
+            continue
+        if name not in found:
+            raise WeightsChanged(f"{name} of {checkpoint} is missing: its weights are not whole.")
+        try:
+            read = digest(folder / name)
+        except OSError as error:
+            raise WeightsChanged(f"{name} of {checkpoint} cannot be read: {error.strerror}.") from error
+        if read != written:
+            raise WeightsChanged(f"{name} of {checkpoint} is not the file that was written: its checksum differs.")
+
+
+def refuse_pickles(found: list[str], whose: str) -> None:
+    """Raises WeightsChanged when one of these files is in a form that runs code as it is read."""
+    for name in found:
+        if Path(name).suffix.lower() in PICKLES:
+            raise WeightsChanged(
+                f"{name} lies with {whose}: weights are taken in safetensors alone, which run no code."
+            )

@@ -1,0 +1,158 @@
+"""What is decided in a line without a person, and what a person's yes needs: set by a person, quiet until then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from checkpoints.models import SHARED, Line
+from core.errors import TalkbackError
+
+
+class PolicyInvalid(TalkbackError):
+    """The policy cannot be used: an unknown name, a value out of bounds, or rules that contradict each other."""
+
+    code, status = "policy_invalid", 422
+
+
+class Policy(BaseModel):
+    """How a line's checkpoints come to answer, and what takes them back. The defaults decide nothing."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    # Who says yes
+
+    second_approver: bool = False
+    """Two different people must say yes before a checkpoint goes live."""
+
+    auto_approve: bool = False
+    """A checkpoint that passed the gate with room to spare is approved without a person."""
+
+    margin: float = Field(0.05, gt=0, le=1)
+    """The room to spare: how far inside its limit every check of the gate must lie, as a share of the limit. Some
+    limits lie only a few points under what answers now: much more than 0.05 wants a checkpoint that is better there."""
+
+    # Trials
+
+    trial_required: bool = False
+    """Nothing is approved before a trial with some of the sessions ended well: better, or no worse."""
+
+    trial_share: int = Field(0, ge=0, le=100)
+    """How many per cent of the line's sessions a trial takes, unless the person who starts it names another share; 0:
+    reviewers only."""
+
+    # The guard: the live checkpoint's replies, against those of the one before it
+
+    guard: Literal["off", "tell", "roll back"] = "tell"
+    """What follows when one of the limits below is passed: nothing, a notice, or a roll back and a notice."""
+
+    guard_replies: int = Field(30, ge=1)
+    """Replies that the live checkpoint must have written before they are judged; of thumbs, so many rated replies."""
+
+    guard_thumbs: float | None = Field(0.2, gt=0, le=1)
+    """Rise of the share of thumbs down among rated replies, at most; empty: not looked at."""
+
+    guard_errors: float | None = Field(0.1, gt=0, le=1)
+    """Share of replies that failed, at most; empty: not looked at."""
+
+    guard_length: float | None = Field(3.0, gt=1)
+    """Mean length may be so many times that of before, or that part of it, at most; empty: not looked at."""
+
+    guard_refusals: float | None = Field(0.2, gt=0, le=1)
+    """Rise of the share of replies that refuse, at most; empty: not looked at."""
+
+    guard_repetition: float | None = Field(0.2, gt=0, le=1)
+    """Rise of the share of four-token runs that repeat earlier ones of the reply, at most; empty: not looked at."""
+
+    @model_validator(mode="after")
+    def _contradicts_nothing(self) -> Self:
+        if self.second_approver and self.auto_approve:
+            raise ValueError("two people must say yes, or none need: choose second_approver or auto_approve")
+        return self
+
+
+def read(fields: Mapping[str, object]) -> Policy:
+    """The policy that these fields make; what they leave out stands at its default. Raises PolicyInvalid."""
+    try:
+        return Policy.model_validate(dict(fields))
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        if first["type"] == "extra_forbidden":
+            raise PolicyInvalid(f"A policy has no field {name}.") from error
+        said = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        raise PolicyInvalid(f"The policy cannot be used: {name + ' ' if name else ''}{said}.") from error
+
+
+def of(line: str | None) -> Policy:
+    """What holds in this line, or in the shared one. Raises PolicyInvalid: a policy that cannot be read is never taken
+    for none."""
+    return read(Line.objects.filter(name=line or SHARED).values_list("policy", flat=True).first() or {})
+
+
+def changed(policy: Policy) -> dict[str, Any]:
+    """What differs from the defaults: that is what a line's row keeps."""
+    return policy.model_dump(exclude_defaults=True)
+
+
+def room(value: float, limit: float) -> float:
+    """How far a value that keeps to its limit lies inside it, as a share of the limit.
+
+    >>> room(0.05, 0.1), room(1.0, 4.0), room(0.0, 0.0)
+    (0.5, 0.75, 0.0)
+    """
+    apart = abs(value - limit)
+    return apart / abs(limit) if limit else inf if apart else 0.0
+
+
+def tight(checks: Sequence[Mapping[str, Any]], margin: float) -> list[str]:
+    """The names of the checks that did not pass with this margin: failed, or nearer to their limit."""
+    return [
+        str(check["name"])
+        for check in checks
+        if not check["passed"] or room(float(check["value"]), float(check["limit"])) < margin
+    ]
+
+
+def sentences(policy: Policy) -> list[str]:
+    """What will happen under this policy, for the person who sets it."""
+    said = []
+    if policy.auto_approve:
+        said.append(
+            f"A checkpoint that passed every check of the gate by at least {policy.margin:.0%} of its limit is "
+            "approved and goes live without a person. Not while it is held, while an error notice is unread, or when "
+            "something else went live after it was made."
+        )
+    elif policy.second_approver:
+        said.append("A checkpoint goes live after two different people have said yes.")
+    else:
+        said.append("A checkpoint goes live after one person has said yes. Nothing is approved by itself.")
+    whom = f"{policy.trial_share} % of the sessions" if policy.trial_share else "reviewers only"
+    if policy.trial_required:
+        said.append(f"Before that, it must have been tried with {whom}, and have come out better or no worse.")
+    else:
+        said.append(f"A trial is up to you; one takes {whom} unless you say otherwise.")
+    looked_at = _limits(policy)
+    if policy.guard == "off" or not looked_at:
+        said.append("Nothing watches what is live.")
+    else:
+        then = "it is rolled back, and you are told" if policy.guard == "roll back" else "you are told, and it stays"
+        said.append(
+            f"Once what is live has written {policy.guard_replies} replies, and compared with what answered before: "
+            f"{'; '.join(looked_at)}: then {then}."
+        )
+    return said
+
+
+def _limits(policy: Policy) -> list[str]:
+    limits = (
+        (policy.guard_thumbs, "if thumbs down rise by more than {:.0%}"),
+        (policy.guard_errors, "if more than {:.0%} of replies fail"),
+        (policy.guard_length, "if replies get more than {:g} times longer or shorter"),
+        (policy.guard_refusals, "if refusals rise by more than {:.0%}"),
+        (policy.guard_repetition, "if repetition rises by more than {:.0%}"),
+    )
+    return [said.format(limit) for limit, said in limits if limit is not None]

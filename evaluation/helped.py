@@ -1,0 +1,376 @@
+"""Did talking help? What people's own words, their blind choices and the frozen control say of what was learned, for
+one person or for a line.
+
+Nothing here is off the record, and nothing holds a word that a person wrote: counts and figures only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db.models import F, Q, QuerySet
+
+from chat.models import Turn
+from checkpoints.models import Checkpoint, Decision, Line
+from core import statistics
+from core.statistics import Arm, Interval, Reading, Tally, count_arms
+from evaluation import blind, firsts, shadows, watching
+from evaluation.firsts import First, Moment
+from evaluation.models import BlindChoice, Shadow
+from feedback.models import Feedback
+from gate import general_pack
+from gate.models import Examination
+from training import config
+from training.config import Gate
+from training.models import Run
+
+MOST = 5_000
+"""Replies that are looked at for thumbs and regenerations, the newest."""
+
+NEWEST = 200
+"""Pairs of a reply and its shadow whose figures are compared, the newest."""
+
+ENOUGH = 10
+"""Pairs from which on an interval is believed: a bootstrap of fewer is surer than it may be."""
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """What the base's replies came to, and those of all that was learned."""
+
+    base: Arm
+    learned: Arm
+    reading: Reading
+
+    @classmethod
+    def between(cls, arms: Mapping[int, Arm], live: int) -> Contrast:
+        """Of arms by their checkpoint's number. All coming votes are expected to fall to what is live."""
+        base, learned = arms.get(0, Arm()), sum((arm for number, arm in arms.items() if number), Arm())
+        return cls(base, learned, statistics.compare(base, learned, share=float(live > 0)))
+
+    @property
+    def has_both(self) -> bool:
+        return bool(self.base.votes and self.learned.votes)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One figure of replies beside their shadows'."""
+
+    name: str
+    title: str
+    reply: float
+    shadow: float
+    found: Interval
+    """Of the paired change: a difference, or the logarithm of a ratio."""
+    is_ratio: bool
+    is_worse: bool
+    sentence: str
+    """What it says where it is worse."""
+
+    @property
+    def is_known(self) -> bool:
+        return self.found.number >= ENOUGH
+
+    @property
+    def missing(self) -> int:
+        """How many more pairs it takes until it is believed."""
+        return max(0, ENOUGH - self.found.number)
+
+    @property
+    def change(self) -> tuple[float, float, float]:
+        """The mean change and its interval, as a difference or a ratio."""
+        edges = (self.found.mean, self.found.low, self.found.high)
+        return (math.exp(edges[0]), math.exp(edges[1]), math.exp(edges[2])) if self.is_ratio else edges
+
+
+@dataclass(frozen=True)
+class General:
+    """The general pack, as what is live does on it, beside the base or whatever the exam held it against."""
+
+    against: Checkpoint
+    before: float
+    now: float
+    found: Interval
+    """Of the change of the share that is right."""
+    asked: int
+    lost: int
+
+    @property
+    def is_worse(self) -> bool:
+        return self.found.high < 0
+
+
+@dataclass(frozen=True)
+class OfCheckpoint:
+    """What one checkpoint's replies came to."""
+
+    number: int
+    firsts: Arm
+    thumbs: Arm
+    choices: Tally
+    """The first is the checkpoint, the second the control."""
+    regenerated: Arm
+    """Replies that were kept, and replies that were asked for once more."""
+
+    @property
+    def preferred_of(self) -> int:
+        """Choices that were for either."""
+        return self.choices.first + self.choices.second
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All there is to say, for one person or a line."""
+
+    line: str
+    live: Checkpoint
+    replies: int
+    """Main-line ones on the record, of those that were looked at."""
+    firsts: Sequence[First]
+    moments: Sequence[Moment]
+    went_live: Sequence[tuple[datetime, int]]
+    """When, and which: promotions and steps back, the oldest first."""
+    scores: Contrast
+    """Of first replies."""
+    thumbs: Contrast
+    thumbs_given: int
+    """All of them; of each conversation and checkpoint only the first is a vote."""
+    regenerated: Contrast
+    choices: Tally
+    """Blind ones: what was learned first, the control second."""
+    pairs: int
+    """Turns with a shadow."""
+    figures: Sequence[Compared]
+    general: General | None
+    checkpoints: Sequence[OfCheckpoint]
+
+    @property
+    def scored(self) -> int:
+        """First replies of which it is known how they were received."""
+        return len(self.moments)
+
+    @property
+    def said(self) -> int:
+        """Those of which their person said so."""
+        return sum(row.is_said for row in self.firsts if row.score is not None)
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether anything that was learned has answered here."""
+        return any(one.number for one in self.checkpoints)
+
+    @property
+    def worse(self) -> list[str]:
+        """What got worse, a sentence each."""
+        found = [figure.sentence for figure in self.figures if figure.is_worse]
+        if self.scores.reading.verdict == "worse":
+            found.append(
+                "First replies: fewer people were content with those of what was learned than with the base’s."
+            )
+        if self.thumbs.reading.verdict == "worse":
+            found.append("Thumbs: a smaller share is up since something was learned.")
+        if self.choices.is_known and self.choices.ahead == "second":
+            found.append("Blind choices: the base’s answers are preferred to those of what was learned.")
+        if self.general is not None and self.general.is_worse:
+            found.append(
+                f"General knowledge: of {self.general.asked} questions it has {self.general.lost} wrong that "
+                f"{self.general.against} had right."
+            )
+        if self.regenerated.reading.high < 0:
+            found.append("Regenerations: its replies are asked for once more, oftener than the base’s.")
+        return found
+
+
+def of_person(user: User) -> Evidence:
+    """Of this person's own turns alone."""
+    turns = Turn.objects.visible_to(user).filter(line=Turn.Line.MAIN)
+    return _evidence(_on_record(turns), Line.of(user), Checkpoint.for_user(user), blind.choices_of(user))
+
+
+def of_line(line: Line) -> Evidence:
+    """Of everybody who talks to this line now, counted together."""
+    turns = _on_record(watching.of_line(line.name))
+    choices = BlindChoice.objects.filter(shadow__in=_shadows(turns), by=F("shadow__turn__session__user"))
+    return _evidence(turns, line.name, Checkpoint.live(line.name), choices)
+
+
+def _on_record(turns: QuerySet[Turn]) -> QuerySet[Turn]:
+    return turns.filter(learns=True, session__learns=True)
+
+
+def _shadows(turns: QuerySet[Turn]) -> QuerySet[Shadow]:
+    """The control's answers beside what something that was learned answered."""
+    return shadows.standing().filter(turn__in=turns, checkpoint__number=0).exclude(turn__checkpoint__number=0)
+
+
+def _evidence(turns: QuerySet[Turn], line: str, live: Checkpoint, choices: QuerySet[BlindChoice]) -> Evidence:
+    begun = firsts.firsts(turns)
+    scores = firsts.arms(begun)
+    thumbs, given = _thumbs(turns)
+    regenerated = _regenerated(turns)
+    picked = list(choices.values_list("shadow__turn__checkpoint__number", "picked"))
+    beside = _shadows(turns)
+    compared = list(beside.order_by("-turn__created_at", "-pk").values_list("figures", flat=True)[:NEWEST])
+    limits = config.gate_of(run.recipe if (run := Run.that_made(live)) else {})
+    numbers = sorted({*scores, *thumbs, *regenerated, *(number for number, _ in picked)})
+    return Evidence(
+        line=line,
+        live=live,
+        replies=sum(arm.votes for arm in regenerated.values()),
+        firsts=begun,
+        moments=firsts.running(begun),
+        went_live=_went_live(line),
+        scores=Contrast.between(scores, live.number),
+        thumbs=Contrast.between(thumbs, live.number),
+        thumbs_given=given,
+        regenerated=Contrast.between(regenerated, live.number),
+        choices=blind.tally(one for _, one in picked),
+        pairs=beside.count(),
+        figures=compare(compared, limits),
+        general=_general(live),
+        checkpoints=[
+            OfCheckpoint(
+                number,
+                scores.get(number, Arm()),
+                thumbs.get(number, Arm()),
+                blind.tally(one for at, one in picked if at == number),
+                regenerated.get(number, Arm()),
+            )
+            for number in numbers
+        ],
+    )
+
+
+def _thumbs(turns: QuerySet[Turn]) -> tuple[dict[int, Arm], int]:
+    """One vote a conversation and checkpoint, its first thumb, by the checkpoint's number; and how many thumbs there
+    are."""
+    given = Feedback.objects.standing().filter(
+        turn__in=turns, by=F("turn__session__user"), kind=Feedback.Kind.THUMB, value__in=(1, -1)
+    )
+    newest = given.order_by("-created_at", "-pk").values_list("turn__session", "turn__checkpoint__number", "value")
+    rows = list(newest[:MOST])
+    votes: dict[tuple[Any, int], int] = {}
+    for session, number, value in reversed(rows):
+        votes.setdefault((session, number), value)
+    return count_arms((number, value > 0) for (_, number), value in votes.items()), len(rows)
+
+
+def _regenerated(turns: QuerySet[Turn]) -> dict[int, Arm]:
+    """Whole replies that were kept, and those that were asked for once more, by checkpoint."""
+    whole = turns.filter(finish_reason__in=firsts.WHOLE).order_by("-created_at")
+    rows = whole.values_list("checkpoint__number", "marks")[:MOST]
+    return count_arms((number, "regenerated" not in marks) for number, marks in rows)
+
+
+def _went_live(line: str) -> list[tuple[datetime, int]]:
+    moves = Decision.objects.filter(verb__in=(Decision.Verb.PROMOTE, Decision.Verb.ROLL_BACK))
+    of_it = moves.filter(Q(line=line) | Q(line=None, checkpoint__line=line))
+    return list(of_it.order_by("at", "pk").values_list("at", "checkpoint__number"))
+
+
+def _general(live: Checkpoint) -> General | None:
+    """None while nothing is learned, and where no exam asked the pack."""
+    exam = Examination.objects.filter(checkpoint=live).exclude(pack=[]).select_related("against").first()
+    base = Checkpoint.objects.get(number=0)
+    if exam is None or live.pk == base.pk:
+        return None
+    rows = [general_pack.Row.read(row) for row in exam.pack]
+    known = general_pack.known(base)
+    beside = [general_pack.Row(row.item, row.mark, known[row.mark], row.candidate) for row in rows if row.mark in known]
+    return general(base, beside) if len(beside) == len(rows) else general(exam.against, rows)
+
+
+# Pure
+
+
+def general(against: Checkpoint, rows: Sequence[general_pack.Row]) -> General | None:
+    """What the pack's answers come to, with a paired bootstrap interval; None where none can be wrong."""
+    found = general_pack.outcome(rows)
+    if found is None:
+        return None
+    changes = [float(bool(row.candidate.is_right)) - float(bool(row.live.is_right)) for row in rows if row.live.wrong]
+    return General(against, found.live, found.candidate, statistics.bootstrap(changes), found.asked, len(found.lost))
+
+
+Pair = Mapping[str, Mapping[str, Any]]
+"""{"reply": figures, "shadow": figures}, as evaluation.shadows measures them."""
+
+
+def compare(pairs: Sequence[Pair], limits: Gate) -> list[Compared]:
+    """The figures of replies beside their shadows', paired, each with a bootstrap interval; those that no pair has are
+    left out. What counts as worse is what the gate's limits say, and beyond them all of the interval must lie.
+
+    A reply is counted up to the length at which its shadow is cut.
+    """
+    found = [
+        _compared(
+            pairs,
+            "length",
+            "Length, tokens",
+            lambda reply, shadow: math.log((min(reply, shadows.MOST_TOKENS) + 1) / (shadow + 1)),
+            lambda at: at.high < math.log(limits.shortest or 1e-9) or at.low > math.log(limits.longest),
+            lambda mean, low, high: (
+                f"Length: replies are {mean:.2g} times as long as the base’s ({low:.2g} to {high:.2g})."
+            ),
+            is_ratio=True,
+        ),
+        _compared(
+            pairs,
+            "repetition",
+            "Repeated runs of four tokens, share",
+            lambda reply, shadow: reply - shadow,
+            lambda at: at.low > 0,
+            lambda mean, low, high: (
+                f"Repetition: {mean:.1%} more of a reply repeats what it has said ({low:.1%} to {high:.1%})."
+            ),
+        ),
+        _compared(
+            pairs,
+            "under_base",
+            "Log-prob under the base, nats a token",
+            lambda reply, shadow: reply - shadow,
+            lambda at: at.high < -limits.fluency,
+            lambda mean, low, high: (
+                f"Words: the base finds replies {-mean:.2f} nats a token less likely than its own ({-high:.2f} to "
+                f"{-low:.2f}); beyond {limits.fluency:g} they tend to lose their subject."
+            ),
+        ),
+        _compared(
+            pairs,
+            "logprob",
+            "Sureness of its own words, nats a token",
+            lambda reply, shadow: reply - shadow,
+            lambda at: False,  # neither more nor less of it is better
+            lambda mean, low, high: "",
+        ),
+    ]
+    return [one for one in found if one is not None]
+
+
+def _compared(
+    pairs: Sequence[Pair],
+    name: str,
+    title: str,
+    change: Callable[[float, float], float],
+    is_bad: Callable[[Interval], bool],
+    sentence: Callable[[float, float, float], str],
+    *,
+    is_ratio: bool = False,
+) -> Compared | None:
+    both = [
+        (float(pair["reply"][name]), float(pair["shadow"][name]))
+        for pair in pairs
+        if pair and pair["reply"].get(name) is not None and pair["shadow"].get(name) is not None
+    ]
+    if not both:
+        return None
+    at = statistics.bootstrap([change(reply, shadow) for reply, shadow in both])
+    means = [statistics.mean(side) for side in zip(*both, strict=True)]
+    one = Compared(name, title, means[0], means[1], at, is_ratio, at.number >= ENOUGH and is_bad(at), "")
+    return Compared(**vars(one) | {"sentence": sentence(*one.change)})

@@ -1,0 +1,119 @@
+"""Comparisons: blind choices of people, and the frozen control's answers."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+from chat.models import Turn
+from checkpoints.models import Checkpoint
+from core.states import Stateful
+
+
+class Shadow(models.Model):
+    """What a frozen checkpoint would have replied where another answered: the control that nothing teaches. It is not
+    shown in the chat."""
+
+    turn = models.ForeignKey(Turn, models.CASCADE, related_name="shadows")
+    checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, related_name="shadows")
+    text = models.TextField(blank=True)
+    response_ids = models.JSONField(default=list, blank=True)
+    finish_reason = models.CharField(max_length=16, blank=True)
+    figures = models.JSONField(default=dict, blank=True)
+    """What is measured of it, and of the reply that was given, by name."""
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        db_table = "judge_shadow"
+        ordering = ("-at", "-pk")
+        constraints = (models.UniqueConstraint(fields=("turn", "checkpoint"), name="one_shadow_a_checkpoint"),)
+
+    def __str__(self) -> str:
+        return f"{self.checkpoint} beside {self.turn_id}"
+
+
+class BlindChoice(models.Model):
+    """Which of two answers to their own question a person would rather have had, the reply or its shadow, while they
+    were not told which was which. Goes with its shadow, and so with its turn."""
+
+    class Picked(models.TextChoices):
+        REPLY = "reply"
+        SHADOW = "shadow"
+        SKIPPED = "skipped"  # they could not say, or did not want to
+
+    shadow = models.ForeignKey(Shadow, models.CASCADE, related_name="choices")
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="blind_choices")
+    picked = models.CharField(max_length=8, choices=Picked)
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        db_table = "judge_blindchoice"
+        ordering = ("-at", "-pk")
+        constraints = (models.UniqueConstraint(fields=("shadow", "by"), name="one_blind_choice_a_person"),)
+
+    def __str__(self) -> str:
+        return f"{self.picked} of {self.shadow_id}"
+
+
+class Comparison(Stateful):
+    """Two checkpoints on the same prompts, for people to choose between without knowing which is which."""
+
+    class Status(models.TextChoices):
+        QUEUED = "queued"
+        ANSWERED = "answered"
+        FAILED = "failed"
+
+    MOVES: ClassVar = {
+        Status.QUEUED: {Status.ANSWERED, Status.FAILED},
+        Status.ANSWERED: set(),
+        Status.FAILED: {Status.QUEUED},
+    }
+
+    status = models.CharField(max_length=12, choices=Status, default=Status.QUEUED, db_index=True)
+    first = models.ForeignKey(Checkpoint, models.PROTECT, related_name="compared_first")
+    second = models.ForeignKey(Checkpoint, models.PROTECT, related_name="compared_second")
+    prompts = models.JSONField(default=list)
+    """[str]"""
+    replies = models.JSONField(default=list, blank=True)
+    """[{"prompt", "first", "second", "is_swapped"}]: swapped ones show the second on the left."""
+    distances = models.JSONField(default=list, blank=True)
+    """How far the weights are apart, by layer, as `gpu_workers.learner.distances` measures it."""
+    revealed_to = models.JSONField(default=list, blank=True)
+    """Numbers of the people who know which is which, and choose no more."""
+    error = models.TextField(blank=True)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        db_table = "judge_comparison"
+        ordering = ("-pk",)
+
+    def __str__(self) -> str:
+        return f"{self.first} or {self.second}"
+
+
+class Choice(models.Model):
+    """One person's pick between two replies."""
+
+    class Picked(models.TextChoices):
+        FIRST = "first"
+        SECOND = "second"
+        SAME = "same"
+
+    comparison = models.ForeignKey(Comparison, models.CASCADE, related_name="choices")
+    place = models.PositiveSmallIntegerField()
+    """Which of its replies."""
+    picked = models.CharField(max_length=8, choices=Picked)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        db_table = "judge_choice"
+        ordering = ("pk",)
+        constraints = (models.UniqueConstraint(fields=("comparison", "place", "by"), name="one_pick_a_person"),)
+
+    def __str__(self) -> str:
+        return f"{self.picked} of {self.comparison_id}:{self.place}"

@@ -1,0 +1,117 @@
+"""Read what weights learned: in numbers, and sample by sample, each with its turn, its verdict and its votes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db.models import Q
+
+from chat.models import Turn
+from checkpoints.models import Checkpoint
+from feedback.models import Feedback
+from judge.models import Judgement, Vote
+from training.models import Sample
+from training.provenance import lineage
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What some checkpoints learned from, in numbers."""
+
+    samples: int
+    taken_back: int
+    turns: int
+    votes: int
+    hints: int
+    """Samples whose verdict brought one."""
+    feedback: int
+    """What people said of those turns, as it stands."""
+    people: int
+
+
+def panel(checkpoint: Checkpoint, user: User) -> Mapping[str, Any] | None:
+    """Lineage in numbers on a checkpoint's page."""
+    steps = lineage.ancestry(checkpoint)
+    own, whole = totals([checkpoint]), totals([step.checkpoint for step in steps])
+    return {"checkpoint": checkpoint, "steps": steps, "own": own, "whole": whole, "origin": origin(checkpoint)}
+
+
+def totals(checkpoints: list[Checkpoint]) -> Totals:
+    """In a fixed number of queries."""
+    learned = Sample.objects.filter(lineage.samples(checkpoints))
+    turns = Turn.objects.filter(_of(learned))
+    gone = learned.filter(lineage.GONE).count()
+    return Totals(
+        samples=learned.count(),
+        taken_back=gone,
+        turns=turns.count(),
+        votes=Vote.objects.filter(turn__in=turns.values("pk")).count(),
+        hints=Judgement.objects.filter(turn__in=turns.values("pk")).exclude(hint="").count(),
+        feedback=Feedback.objects.standing().filter(turn__in=turns.values("pk")).count(),
+        people=turns.order_by().values("session__user").distinct().count(),
+    )
+
+
+def _of(learned: Any) -> Q:
+    """Turns that these samples were made of: the sample names its turn, or, an old one, its verdict does."""
+    pks = learned.order_by().values("pk")
+    return (
+        Q(pk__in=learned.exclude(origin=None).order_by().values("origin"))
+        | Q(judgement__sample__in=pks)
+        | Q(judgement__learned__in=pks)
+    )
+
+
+def origin(checkpoint: Checkpoint) -> Mapping[str, Any] | None:
+    """Of an imported one: whence it came, by its receipt."""
+    told = checkpoint.came_from
+    if not told:
+        return None
+    parts = told["parts"]
+    return {
+        "name": parts["checkpoint"].get("name"),
+        "signed": str(told["signed_at"])[:10],
+        "samples": parts["samples"].get("count"),
+        "recipe": parts["recipe"],
+        "code": parts["run"].get("code_version"),
+        "seed": parts["run"].get("seed"),
+    }
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """One sample with what it was made of. No turn: its people took it back."""
+
+    sample: Sample
+    turn: Turn | None
+    verdict: Judgement | None
+    votes: int
+
+
+HEAVY = ("prompt_ids", "mask", "behaviour_logprobs", "sampled_logprobs", "teacher_prompt_ids", "rewards", "rewrite_ids")
+"""Columns of a sample that no list shows."""
+
+
+def lessons(samples: list[Sample]) -> list[Lesson]:
+    """These samples with their turns, verdicts and votes, in a fixed number of queries."""
+    pks = [sample.pk for sample in samples]
+    origins = [sample.origin for sample in samples if sample.origin is not None]
+    found = Judgement.objects.filter(Q(sample__in=pks) | Q(learned__in=pks) | Q(turn__in=origins))
+    found = found.select_related("turn__session__user", "turn__checkpoint").defer("teacher", "evidence")
+    by_sample: dict[int | UUID | None, Judgement] = {}
+    for verdict in found.defer("turn__prompt_ids", "turn__logprobs", "turn__response_ids"):
+        by_sample |= {verdict.learned_id: verdict, verdict.sample_id: verdict, verdict.turn_id: verdict}
+    by_sample.pop(None, None)
+    votes: dict[UUID, int] = {}
+    for pk in Vote.objects.filter(turn__in=[one.turn_id for one in found]).values_list("turn", flat=True):
+        votes[pk] = votes.get(pk, 0) + 1
+    told = []
+    for sample in samples:
+        of_it = by_sample.get(sample.origin) or by_sample.get(sample.pk)
+        turn = of_it.turn if of_it is not None else None
+        told.append(Lesson(sample, turn, of_it, votes.get(turn.pk, 0) if turn is not None else 0))
+    return told

@@ -1,0 +1,120 @@
+"""Where weights come from, both ways: what a checkpoint learned, to the last turn and vote; the tree of them all; its
+receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import path
+from django.views.decorators.http import require_GET
+
+from checkpoints.models import Checkpoint
+from training.models import Sample
+from training.provenance import lineage, receipts
+from webapp.console.checkpoints import descent
+from webapp.console.doors import for_staff
+
+PAGE = 25
+"""Samples of a page."""
+
+PITCH, HIGH = 18, 44
+"""Of the drawing: between two lanes, and of a row, in pixels."""
+
+COLOURS = 6
+"""How many lines are told apart by colour."""
+
+
+@for_staff
+@require_GET
+def learned(request: HttpRequest, number: int) -> HttpResponse:
+    """All that a checkpoint learned, a page at a time: of its own run, or with `all` of its whole ancestry."""
+    shown = get_object_or_404(Checkpoint.objects.select_related("line", "run", "parent"), number=number)
+    is_whole = request.GET.get("of") == "all"
+    steps = lineage.ancestry(shown)
+    rows = [step.checkpoint for step in steps] if is_whole else [shown]
+    found = Sample.objects.filter(lineage.samples(rows)).select_related("run__checkpoint", "line").defer(*descent.HEAVY)
+    page = Paginator(found.order_by("-pk"), PAGE).get_page(request.GET.get("page"))
+    context = {
+        "checkpoint": shown,
+        "steps": steps,
+        "is_whole": is_whole,
+        "totals": descent.totals(rows),
+        "page": page,
+        "lessons": descent.lessons(list(page.object_list)),
+        "origin": descent.origin(shown),
+    }
+    return render(request, "console/lineage.html", context)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One row of the tree, with its drawing in pixels."""
+
+    checkpoint: Checkpoint
+    colour: int
+    x: int
+    threads: list[tuple[str, int]]
+    """Paths, each with its line's colour."""
+    is_tainted: bool
+
+
+@for_staff
+@require_GET
+def tree(request: HttpRequest) -> HttpResponse:
+    """Every checkpoint and what it came from; `line` narrows it to one line."""
+    all_of_them = Checkpoint.objects.select_related("line", "parent").prefetch_related("taints")
+    rows = list(all_of_them.defer("probe", "made", "came_from").order_by("-number"))
+    lines = sorted({row.line for row in rows}, key=lambda line: (not line.is_shared, line.created_at))
+    wanted = request.GET.get("line", "")
+    if wanted:
+        rows = [row for row in rows if row.line_id == wanted]
+    nodes = lineage.tree(rows)
+    colours = lineage.colours(rows, COLOURS)
+    context = {
+        "rows": [drawn(node, colours) for node in nodes],
+        "width": PITCH * (1 + max((lane for node in nodes for lane in node.lanes), default=0)),
+        "high": HIGH,
+        "middle": HIGH // 2,
+        "lines": [(line, colours.get(line.pk)) for line in lines],
+        "wanted": wanted,
+        "count": len(rows),
+    }
+    return render(request, "console/tree.html", context)
+
+
+def drawn(node: lineage.Node, colours: Mapping[str | None, int]) -> Drawn:
+    x, middle = place(node.lane), HIGH // 2
+    colour = colours[node.checkpoint.line_id]
+    threads = [(f"M{place(one.lane)} 0 V{HIGH}", colours[one.child.line_id]) for one in node.through]
+    for one in node.above:
+        at = place(one.lane)
+        path = f"M{x} 0 V{middle}" if at == x else f"M{at} 0 C{at} {middle} {x} 0 {x} {middle}"
+        threads.append((path, colours[one.child.line_id]))
+    if node.goes_on:
+        threads.append((f"M{x} {middle} V{HIGH}", colour))
+    return Drawn(node.checkpoint, colour, x, threads, bool(node.checkpoint.taints.all()))
+
+
+def place(lane: int) -> int:
+    return PITCH // 2 + PITCH * lane
+
+
+@for_staff
+@require_GET
+def receipt(request: HttpRequest, number: int) -> HttpResponse:
+    """A checkpoint's learning receipt as it is now, signed."""
+    shown = get_object_or_404(Checkpoint.objects.select_related("run", "parent"), number=number)
+    response = HttpResponse(receipts.written(receipts.receipt(shown)), content_type="application/json")
+    response.headers["Content-Disposition"] = f'attachment; filename="receipt-{number}.json"'
+    return response
+
+
+urls = [
+    path("checkpoints/tree/", tree, name="checkpoint_tree"),
+    path("checkpoints/<row:number>/lineage/", learned, name="checkpoint_lineage"),
+    path("checkpoints/<row:number>/receipt.json", receipt, name="checkpoint_receipt"),
+]

@@ -1,0 +1,40 @@
+"""Collect the panels of a checkpoint's page: one a file of this folder, each with a template of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import User
+
+from checkpoints.models import Checkpoint
+from webapp.console.checkpoints import descent, exams, tainted, tried
+
+Look = Callable[[Checkpoint, User], Mapping[str, Any] | None]
+"""What the panel's template is given; None: this checkpoint has no such panel."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One card of the page, filled in."""
+
+    place: str
+    """now: beside what can be done; figures and made: under the fold of that name."""
+    template: str
+    data: Mapping[str, Any]
+
+
+LOOKS: Sequence[tuple[str, str, Look]] = (
+    ("figures", "console/_exam.html", exams.panel),
+    ("now", "console/_guard.html", tried.guarded),
+    ("now", "console/_tainted.html", tainted.panel),
+    ("made", "console/_lineage.html", descent.panel),
+)
+"""(place, template, look) in the page's order."""
+
+
+def panels(checkpoint: Checkpoint, user: User) -> list[Panel]:
+    """The panels of this checkpoint, as this person may see them."""
+    found = ((place, template, look(checkpoint, user)) for place, template, look in LOOKS)
+    return [Panel(place, template, data) for place, template, data in found if data is not None]

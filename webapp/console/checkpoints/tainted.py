@@ -1,0 +1,106 @@
+"""Show tainted weights, which hold what was taken back, and the cleaning that replaces them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import User
+
+from checkpoints.models import Checkpoint, Cleaning, Taint
+from gate.models import Examination
+from training.models import Run
+from training.provenance import cleaning, taints
+from training.provenance.cleaning import NothingToClean, Plan
+
+
+@dataclass(frozen=True)
+class Stand:
+    """A cleaning as the page shows it."""
+
+    row: Cleaning
+    steps: list[tuple[Run, Run | None]]
+    exams: list[Examination]
+    """The replaced weights' own, and the result's, as far as there are such."""
+    warning: str
+
+    @property
+    def is_active(self) -> bool:
+        return self.row.status in cleaning.ACTIVE
+
+    @property
+    def is_over(self) -> bool:
+        return self.row.status == Cleaning.Status.FINISHED
+
+    @property
+    def at(self) -> int:
+        """The step that is at work, counted from 1."""
+        done = sum(run is not None and run.status == Run.Status.FINISHED for _, run in self.steps)
+        return min(done + 1, len(self.steps))
+
+    @property
+    def run(self) -> Run | None:
+        """What is queued or running for it."""
+        under_way = (Run.Status.QUEUED, Run.Status.RUNNING)
+        return next((run for _, run in self.steps if run is not None and run.status in under_way), None)
+
+    @property
+    def figures(self) -> list[tuple[str, list[str]]]:
+        """What the gate measured of both, a line each."""
+        values: dict[str, list[str]] = {}
+        for place, exam in enumerate(self.exams):
+            for check in exam.checks:
+                values.setdefault(check["name"], ["-"] * len(self.exams))[place] = f"{check['value']:.3g}"
+        return [(name.replace("_", " "), row) for name, row in values.items()]
+
+
+def stand(row: Cleaning) -> Stand:
+    both = [one for one in (row.replaces_id, row.result_id) if one is not None]
+    exams = {exam.checkpoint_id: exam for exam in Examination.objects.filter(checkpoint__in=both)}
+    warning = ""
+    if row.result is not None and taints.of(row.result) is not None:
+        warning = f"{row.result} learned something that was taken back since: learn it again once more."
+    shown = [exams[pk] for pk in both if pk in exams] if row.result_id is not None else []
+    return Stand(row, cleaning.steps(row), shown, warning)
+
+
+@dataclass(frozen=True)
+class Tainted:
+    """Weights that hold what was taken back, and what one click would do."""
+
+    taint: Taint
+    plan: Plan | None = None
+    refusal: str = ""
+    ready: Checkpoint | None = None
+    """A clean line in its place that is examined, or waits for a person."""
+
+
+WAITS = (Checkpoint.Status.CANDIDATE, Checkpoint.Status.PASSED, Checkpoint.Status.APPROVED)
+
+
+def tainted(taint: Taint) -> Tainted:
+    made = Cleaning.objects.filter(replaces=taint.checkpoint, result__status__in=WAITS, result__taints=None)
+    if (done := made.select_related("result").first()) is not None:
+        return Tainted(taint, ready=done.result)
+    try:
+        return Tainted(taint, cleaning.plan(taint.checkpoint))
+    except NothingToClean as refusal:
+        return Tainted(taint, refusal=str(refusal))
+
+
+def panel(checkpoint: Checkpoint, user: User) -> Mapping[str, Any] | None:
+    """What of this checkpoint's learning was taken back, and what it is to the cleanings."""
+    taint = Taint.objects.select_related("checkpoint__line", "cleaned_by__result").filter(checkpoint=checkpoint).first()
+    of = Cleaning.objects.select_related("line", "ancestor", "replaces", "result", "by")
+    made_by = of.filter(result=checkpoint).first()
+    if taint is None and made_by is None:
+        return None
+    return {
+        "checkpoint": checkpoint,
+        "taint": taint,
+        "may_answer": checkpoint.status != Checkpoint.Status.REJECTED,
+        "found": tainted(taint) if taint is not None else None,
+        "active": of.filter(line=checkpoint.line, status__in=cleaning.ACTIVE).first(),
+        "stand": stand(made_by) if made_by is not None else None,
+    }

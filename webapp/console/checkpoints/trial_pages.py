@@ -1,0 +1,55 @@
+"""Start and end a checkpoint's trial."""
+
+from __future__ import annotations
+
+from asgiref.sync import async_to_sync
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import path
+from django.views.decorators.http import require_POST
+
+from checkpoints import trials
+from checkpoints.models import Checkpoint, Trial
+from evaluation import arms
+from webapp.console.checkpoints.tried import SAID
+from webapp.console.doors import for_staff, person, said_aloud
+
+
+@for_staff
+@require_POST
+def start(request: HttpRequest, number: int) -> HttpResponse:
+    """Load it beside the live one, prove it, and have it answer its share of the sessions."""
+    checkpoint = get_object_or_404(Checkpoint, number=number)
+    asked = request.POST.get("share", "").strip()
+    if not (asked.isascii() and asked.isdecimal() and len(asked) < 4):
+        messages.error(request, "Say with how many per cent of the sessions: 0 is reviewers only.", extra_tags="bad")
+        return redirect("console:checkpoint", number=number)
+    by, reason = person(request), request.POST.get("reason", "").strip()
+    begin = async_to_sync(trials.start)
+    if trial := said_aloud(request, lambda: begin(checkpoint, share=int(asked), by=by, reason=reason)):
+        messages.success(
+            request, f"{checkpoint} is being tried: {trials.extent(trial)}, from the next reply on.", extra_tags="good"
+        )
+    return redirect("console:checkpoint", number=number)
+
+
+@for_staff
+@require_POST
+def end(request: HttpRequest, number: int) -> HttpResponse:
+    """Have the live checkpoint answer every session again. With reviewers only the person says how it ended."""
+    trial = get_object_or_404(
+        Trial.objects.select_related("checkpoint", "against"), checkpoint__number=number, ended_at=None
+    )
+    said = request.POST.get("outcome", "")
+    outcome = said if not trial.share and said in SAID else Trial.Outcome.STOPPED
+    reason, evidence = request.POST.get("reason", "").strip(), arms.standing(trial).evidence
+    if trials.end(trial, outcome=outcome, by=person(request), reason=reason, evidence=evidence):
+        messages.success(request, f"The trial has ended: {trial.against} writes every new reply.", extra_tags="good")
+    return redirect("console:checkpoint", number=number)
+
+
+urls = [
+    path("checkpoints/<row:number>/trial/", start, name="start_trial"),
+    path("checkpoints/<row:number>/trial/end/", end, name="end_trial"),
+]

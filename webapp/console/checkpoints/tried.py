@@ -1,0 +1,77 @@
+"""Show a checkpoint's trials, and its guard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib.auth.models import User
+
+from checkpoints import line_policies, trials
+from checkpoints.line_policies import PolicyInvalid
+from checkpoints.models import Checkpoint, Trial
+from evaluation import arms, watching
+from webapp.charts import shares
+
+USUAL = 10
+"""Per cent that the form offers where the line's policy names none."""
+
+SAID = (Trial.Outcome.STOPPED, Trial.Outcome.BETTER, Trial.Outcome.NO_WORSE, Trial.Outcome.WORSE)
+"""How a person may say that a trial with reviewers only ended."""
+
+
+def panel(checkpoint: Checkpoint, user: User) -> Mapping[str, Any] | None:
+    """Its trial, or the form that begins one, and those that ended."""
+    running = trials.running(checkpoint.line.name)
+    mine = running if running is not None and running.checkpoint_id == checkpoint.pk else None
+    past = list(checkpoint.trials.exclude(ended_at=None).select_related("checkpoint", "against", "by"))
+    if checkpoint.status not in trials.TRIED and mine is None and not past:
+        return None
+    now = arms.standing(mine) if mine is not None else None
+    share, found = _policy(checkpoint, mine)
+    return {
+        "checkpoint": checkpoint,
+        "trial": mine,
+        "extent": trials.extent(mine) if mine is not None else "",
+        "sides": [now.candidate, now.live] if now is not None else [],
+        "sentence": arms.verdict(now) if now is not None else "",
+        "chart": shares.trial(now) if now is not None else None,
+        "outcomes": [(one.value, one.label) for one in SAID],
+        "guard": found,
+        "may": checkpoint.status in trials.TRIED and mine is None,
+        "why_not": trials.why_not(checkpoint, USUAL),
+        "share": share,
+        "most": trials.MOST,
+        "past": [(one, trials.extent(one), arms.sentence(arms.standing(one))) for one in past],
+    }
+
+
+def guarded(checkpoint: Checkpoint, user: User) -> Mapping[str, Any] | None:
+    """What the guard sees of the live checkpoint."""
+    if checkpoint.status != Checkpoint.Status.LIVE:
+        return None
+    try:
+        state = watching.state_of(checkpoint, checkpoint.line.name)
+    except PolicyInvalid as failure:
+        return {"checkpoint": checkpoint, "failure": str(failure)}
+    running = trials.running(checkpoint.line.name)
+    until = None
+    if state is not None and (since := watching.went_live(checkpoint, checkpoint.line.name)) is not None:
+        until = since + watching.WATCHED
+    return {
+        "checkpoint": checkpoint,
+        "state": state,
+        "until": until,
+        "days": watching.WATCHED.days,
+        "trial": running,
+        "extent": trials.extent(running) if running is not None else "",
+    }
+
+
+def _policy(checkpoint: Checkpoint, trial: Trial | None) -> tuple[int, watching.State | None]:
+    """The share that the form offers, and what the guard sees of a trial; a policy that cannot be read says neither."""
+    try:
+        share = line_policies.of(checkpoint.line.name).trial_share
+        return share or USUAL, watching.tried(trial) if trial is not None else None
+    except PolicyInvalid:
+        return USUAL, None

@@ -1,0 +1,113 @@
+"""Show and make API keys: a person sees and makes their own, staff see all."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from chat import limits
+from chat.api.access import SCOPES
+from chat.api.catalog import list_checkpoints
+from chat.forms import check_name
+from chat.models import ApiKey, Consent, usual_scopes
+from checkpoints.models import Checkpoint
+from webapp.console.board import counted
+from webapp.console.doors import marked
+
+ABOUT_SCOPES = {
+    "chat": "ask for replies",
+    "feedback": "give thumbs and corrections, and read what became of a turn",
+    "admin": "administer this Talkback; no route asks for it yet",
+}
+
+
+class KeyForm(forms.Form):
+    """What a new key is to be. Administration is offered to those who run this Talkback."""
+
+    name = forms.CharField(
+        max_length=80,
+        validators=[check_name],
+        label="Name",
+        error_messages=dict.fromkeys(("required", "max_length"), "A key's name has 1 to 80 characters."),
+    )
+    scopes = forms.MultipleChoiceField(label="Opens", initial=usual_scopes, widget=forms.CheckboxSelectMultiple)
+    learns = forms.BooleanField(
+        label="Learn from what comes through it", initial=True, required=False, help_text="Off: served only."
+    )
+    checkpoint: forms.ModelChoiceField[Checkpoint] = forms.ModelChoiceField(
+        label="Answered by",
+        queryset=None,
+        to_field_name="number",
+        required=False,
+        empty_label="whatever is live",
+        help_text="A checkpoint named here answers, whatever is live.",
+    )
+    requests_per_minute = forms.IntegerField(
+        label="Requests a minute", min_value=1, max_value=1_000_000, required=False, help_text="Empty: no limit."
+    )
+    tokens_per_day = forms.IntegerField(
+        label="Tokens a day", min_value=1, max_value=10**15, required=False, help_text="Prompts and replies together."
+    )
+    days = forms.IntegerField(
+        label="Expires after, in days", min_value=1, max_value=36_500, required=False, help_text="Empty: never."
+    )
+
+    def __init__(self, user: User, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
+        self.user = user
+        self.initial.setdefault("learns", Consent.by_default(user))
+        offered = [scope for scope in SCOPES if scope != "admin" or user.is_staff]
+        self.fields["scopes"].choices = [(scope, f"{scope}: {ABOUT_SCOPES[scope]}") for scope in offered]  # type: ignore[attr-defined]
+        self.fields["checkpoint"].queryset = list_checkpoints(user).order_by("-number")  # type: ignore[attr-defined]
+
+    def issue(self) -> tuple[ApiKey, str]:
+        """The new key and its secret, which is known now and never again. The form must be valid."""
+        terms = dict(self.cleaned_data)
+        days = terms.pop("days")
+        terms["expires_at"] = timezone.now() + timedelta(days=days) if days else None
+        return ApiKey.objects.issue(self.user, terms.pop("name"), **terms)
+
+
+@require_GET
+@login_required
+@never_cache
+def keys(request: HttpRequest) -> HttpResponse:
+    """Every key this person may see, those that open something first."""
+    rows = ApiKey.objects.visible_to(request.user).select_related("user", "checkpoint").order_by("-created_at")
+    shown = list(rows)
+    for key in shown:
+        key.limits_in_words = limits_in_words(key)  # type: ignore[attr-defined]
+    context = {
+        "open": [key for key in shown if not key.why_closed],
+        "closed": [key for key in shown if key.why_closed],
+    }
+    return marked(render(request, "console/keys.html", context))
+
+
+@require_POST
+@login_required
+def revoke(request: HttpRequest, pk: int) -> HttpResponse:
+    key = get_object_or_404(ApiKey.objects.visible_to(request.user).select_related("user"), pk=pk)
+    key.revoke()
+    messages.success(request, f"“{key.name}” is revoked: it opens nothing any more.", extra_tags="good")
+    return redirect("connect:keys")
+
+
+def limits_in_words(key: ApiKey) -> str:
+    """What the key may ask for, and how much of today's is gone; empty without limits."""
+    said = []
+    if key.requests_per_minute:
+        said.append(f"{counted(key.requests_per_minute, 'request')} a minute")
+    if key.tokens_per_day:
+        said.append(f"{limits.tokens_spent(key, timezone.now()):,} of {key.tokens_per_day:,} tokens today")
+    return ", ".join(said)

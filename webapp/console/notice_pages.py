@@ -1,0 +1,67 @@
+"""Show notices of what happened without an operator: a banner on every page, and the list."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import path, reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_GET, require_POST
+
+from checkpoints import notices
+from checkpoints.models import Notice
+from webapp.console.doors import for_staff, person
+from webapp.console.review.desk import is_fragment
+
+SHOWN = 3
+"""How many stand on every page; the rest are one click away."""
+
+HISTORY = 100
+"""How many of those that were read are listed."""
+
+
+def banner(*, names_waiting: bool = True) -> dict[str, Any]:
+    """What every page says first: candidates that wait for a person, and what is still unread."""
+    unread = list(notices.unread())
+    shown = unread[:SHOWN]
+    return {
+        "waiting": list(notices.waiting()) if names_waiting else [],
+        "notices": shown,
+        "more": len(unread) - len(shown),
+    }
+
+
+@for_staff
+@require_GET
+def waiting(request: HttpRequest) -> HttpResponse:
+    """Candidates that wait for a person, as the page's script asks for them."""
+    found = [{"name": str(one), "url": reverse("console:checkpoint", args=[one.number])} for one in notices.waiting()]
+    return JsonResponse({"waiting": found})
+
+
+@for_staff
+@require_GET
+def home(request: HttpRequest) -> HttpResponse:
+    rows = Notice.objects.exclude(read_at=None).select_related("checkpoint", "read_by").order_by("-read_at")
+    context = {"unread": notices.unread(), "history": rows[:HISTORY], "noticed": banner()}
+    return render(request, "console/notices.html", context)
+
+
+@for_staff
+@require_POST
+def read(request: HttpRequest, pk: int) -> HttpResponse:
+    """An operator has read it: back to the page it stood on, or, by htmx, what stands there now."""
+    notices.read(get_object_or_404(Notice, pk=pk), person(request))
+    if is_fragment(request):
+        return render(request, "console/_notices.html", {"noticed": banner()})
+    back = request.POST.get("back", "")
+    return redirect(back if url_has_allowed_host_and_scheme(back, {request.get_host()}) else "console:notices")
+
+
+urls = [
+    path("notices/", home, name="notices"),
+    path("notices/waiting/", waiting, name="waiting"),
+    path("notices/<row:pk>/read/", read, name="notice_read"),
+]

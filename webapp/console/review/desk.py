@@ -1,0 +1,435 @@
+"""The review desk: a queue of rows at the left, the one at hand at the right, and a reviewer's decisions on them.
+
+One set of views serves every queue (`hint_queue`, `reward_queue`). Every page works as plain forms; with htmx only what
+changed is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from functools import reduce
+from typing import Any, ClassVar, Generic, Self, TypeVar
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.core.exceptions import ObjectDoesNotExist, ValidationError
+from django.db.models import Model, Q, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import URLPattern, path, reverse
+from django.views.decorators.http import require_GET, require_POST
+
+from core.errors import TalkbackError
+from judge.hints import reviews
+from judge.models import Hint, Ruling
+from webapp.console.board import counted
+from webapp.console.doors import for_staff, person
+
+Parts = dict[str, Any]
+Row = TypeVar("Row", bound=Model)
+Verb = Callable[[Any, HttpRequest], Ruling]
+
+PAGE = 40
+"""Rows that are shown at once; the next ones come when the list is read to its end."""
+
+DONE = {
+    Ruling.Verb.ACCEPT: "Accepted",
+    Ruling.Verb.EDIT: "Accepted in your words",
+    Ruling.Verb.MERGE: "Merged",
+    Ruling.Verb.REJECT: "Rejected",
+    Ruling.Verb.NEVER_LEARN: "Never learned from",
+    Ruling.Verb.OVERTURN: "Overturned",
+    Ruling.Verb.UNDO: "Taken back",
+    Ruling.Verb.POLICY: "Changed",
+}
+
+
+class Unsaid(TalkbackError):
+    """A form left out what it is about."""
+
+    code, status = "unsaid", 422
+
+
+@dataclass(frozen=True)
+class Queue(Generic[Row]):
+    """One kind of row that reviewers decide on, and as fields the filters that narrow its list. An unknown value in an
+    address is left out, so that any address shows a list."""
+
+    KIND: ClassVar[str]
+    """Names its addresses, its elements on the page and its template."""
+    NOUN: ClassVar[str]
+    SEARCHES: ClassVar[str]
+    GONE: ClassVar[str]
+    MODEL: ClassVar[type[Model]]
+    TAB: ClassVar[str]
+    """The filter of which a tab is always chosen."""
+    CHOICES: ClassVar[Mapping[str, Collection[str]]]
+    """What a filter may be, besides its default; those not named here are free text."""
+    VERBS: ClassVar[Mapping[str, Verb]]
+    MANY: ClassVar[tuple[tuple[str, str, str], ...]] = ()
+    """What can be done with several at once: (verb, key, words)."""
+
+    person: str = ""
+    """Whose conversation it is."""
+    search: str = ""
+
+    def rows(self) -> QuerySet[Row]:
+        """All of them, in order, with what a row of the list shows."""
+        raise NotImplementedError
+
+    def found(self, pk: Any) -> Row | None:
+        """The row with all that its page shows; None where a reviewer may not see it."""
+        raise NotImplementedError
+
+    def counts(self) -> Parts:
+        """`tabs` and `selects`: the ways to look at fewer rows, with how many there are."""
+        raise NotImplementedError
+
+    def details(self, row: Row, sent: QueryDict) -> Parts:
+        """What a reviewer wants to know before deciding, in a fixed number of queries."""
+        raise NotImplementedError
+
+    def row_of(self, ruling: Ruling) -> Row | None:
+        """What a ruling was about."""
+        raise NotImplementedError
+
+    def changed_by(self, rulings: Sequence[Ruling]) -> list[Any]:
+        """Primary keys of the rows that these rulings may have taken out of the list."""
+        raise NotImplementedError
+
+    def part(self, row: Row, sent: QueryDict) -> tuple[str, Parts] | None:
+        """A smaller template than all that is at hand, where a fragment asks for it."""
+        return None
+
+    def under(self) -> Parts:
+        """What stands under the desk, on the whole page alone."""
+        return {}
+
+    @property
+    def order(self) -> tuple[str, bool]:
+        """By which moment, and whether the newest comes first."""
+        raise NotImplementedError
+
+    @classmethod
+    def read(cls, sent: QueryDict) -> Self:
+        said = {field.name: words(sent, field.name, 200) for field in fields(cls)}
+        return cls(
+            **{name: value for name, value in said.items() if value in cls.CHOICES.get(name, (value,)) and value}
+        )
+
+    @classmethod
+    def key(cls, text: str) -> Any:
+        """The primary key that a text names; None where it names none."""
+        with suppress(ValidationError):
+            return cls.MODEL._meta.pk.clean(text, None)
+        return None
+
+    @property
+    def said(self) -> dict[str, str]:
+        """The filters that are not as they come."""
+        return {field.name: value for field in fields(self) if (value := getattr(self, field.name)) != field.default}
+
+    @property
+    def query(self) -> str:
+        """As it stands in an address, defaults left out."""
+        return urlencode(self.said)
+
+    @property
+    def is_narrow(self) -> bool:
+        """True where a filter besides the tab is set."""
+        return bool(self.said.keys() - {self.TAB})
+
+    @property
+    def tab(self) -> str:
+        """The tab; empty where it is the first."""
+        return self.said.get(self.TAB, "")
+
+    @property
+    def url(self) -> str:
+        return reverse(f"console:{self.KIND}s")
+
+    @property
+    def template(self) -> str:
+        return f"console/_{self.KIND}.html"
+
+    def tabbed(self, tab: str, said: str, count: int) -> tuple[str, int, str, bool]:
+        """One tab: (words, rows, query, chosen)."""
+        return said, count, replace(self, **{self.TAB: tab}).query, getattr(self, self.TAB) == tab
+
+    def select(self, name: str, label: str, every: str, options: Sequence[tuple[str, str]]) -> tuple[Any, ...]:
+        """One filter to choose: (name, label, how leaving it open is worded, [(value, words)], value now)."""
+        return name, label, every, options, getattr(self, name)
+
+    def address(self, row: Row | None = None) -> str:
+        base = reverse(f"console:{self.KIND}", args=[row.pk]) if row else self.url
+        return f"{base}?{self.query}" if self.query else base
+
+    def moment(self, row: Row) -> datetime:
+        """By what the list is ordered."""
+        return reduce(getattr, self.order[0].split("__"), row)  # type: ignore[return-value, arg-type]
+
+    def beyond(self, at: datetime, pk: Any, *, back: bool = False) -> Q:
+        """What comes after (or `back`: before) the place of the row `pk`, whose moment is `at`."""
+        by, falls = self.order
+        compare = "lt" if falls != back else "gt"
+        return Q(**{f"{by}__{compare}": at}) | Q(**{by: at, f"pk__{compare}": pk})
+
+    def listed(self, after: str = "") -> Parts:
+        """A page of the list from a place on, and the place where the next begins. A place that cannot be read is the
+        beginning."""
+        rows = self.rows()
+        moment, _, pk = after.partition("~")
+        with suppress(ValueError):
+            if moment and (key := self.key(pk)):
+                rows = rows.filter(self.beyond(datetime.fromisoformat(moment), key))
+        page = list(rows[: PAGE + 1])
+        more = f"{self.moment(page[PAGE - 1]).isoformat()}~{page[PAGE - 1].pk}" if len(page) > PAGE else ""
+        return {"rows": page[:PAGE], "more": more, "queue": self}
+
+    def neighbour(self, row: Row, besides: Sequence[Any] = ()) -> Row | None:
+        """Who is looked at once this one is decided: the next of the list, else the one before."""
+        rows = self.rows().exclude(pk__in=[row.pk, *besides])
+        try:
+            at = self.moment(row)
+        except ObjectDoesNotExist:
+            return rows.first()
+        return rows.filter(self.beyond(at, row.pk)).first() or (
+            rows.filter(self.beyond(at, row.pk, back=True)).reverse().first()
+        )
+
+
+Kind = type[Queue[Any]]
+
+
+@for_staff
+@require_GET
+def show_queue(request: HttpRequest, of: Kind) -> HttpResponse:
+    """The desk: the list, and its first row."""
+    queue, after = of.read(request.GET), request.GET.get("after", "")
+    if is_fragment(request):
+        listed = queue.listed(after) | {"goes_on": "after" in request.GET}
+        return render(request, "console/_desk_queue.html", listed)
+    return whole(request, queue, after=after)
+
+
+@for_staff
+@require_GET
+def show_row(request: HttpRequest, of: Kind, pk: Any) -> HttpResponse:
+    """One row, on the desk."""
+    queue = of.read(request.GET)
+    row = queue.found(pk)
+    if not is_fragment(request):
+        if row is None:
+            raise Http404
+        return whole(request, queue, row)
+    if row is None:
+        return gone(request, queue, pk)
+    if part := queue.part(row, request.GET):
+        return render(request, *part)
+    strayed = [] if queue.rows().filter(pk=row.pk).exists() else [row.pk]
+    return fragment(request, queue, row, changed=strayed, stays=True)
+
+
+@for_staff
+@require_POST
+def decide(request: HttpRequest, of: Kind, pk: Any, verb: str) -> HttpResponse:
+    """One verb on one row; then the next one is on the desk."""
+    if verb not in of.VERBS:
+        raise Http404
+    queue = back(request, of)
+    row = queue.found(pk)
+    if row is None:
+        return gone(request, queue, pk)
+    following = queue.neighbour(row)
+    try:
+        ruling = of.VERBS[verb](row, request)
+    except ObjectDoesNotExist:
+        return gone(request, queue, pk)
+    except TalkbackError as failure:
+        return refused(request, queue, pk, failure)
+    return done(request, queue, [ruling], sentence_of(ruling), following)
+
+
+@for_staff
+@require_POST
+def decide_many(request: HttpRequest, of: Kind) -> HttpResponse:
+    """One verb on all that were selected: each by itself, so that one that cannot be keeps no other from it."""
+    queue, verb = back(request, of), request.POST.get("verb", "")
+    selected = dict(value.partition("~")[::2] for value in request.POST.getlist(of.KIND))
+    seen = {key: shown for text, shown in selected.items() if (key := of.key(text)) is not None}
+    about = list(Hint.objects.select_related("turn__session").filter(pk__in=seen).order_by("pk"))
+    at = queue.found(of.key(request.POST.get("at", "")))
+    following = at
+    if about and (at is None or at in about):
+        following = queue.neighbour(at or about[-1], besides=list(seen))
+    try:
+        if verb not in [verb for verb, _, _ in of.MANY]:
+            raise Unsaid("Say what is to be done with them: accept, reject, or never learn from them.")
+        if not about:
+            raise Unsaid("Select hints first: x on the keyboard, or the boxes before them.")
+        why = words(request.POST, "reason", 500)
+        rulings, failures = reviews.bulk(verb, about, by=person(request), reason=why, seen=seen)
+    except TalkbackError as failure:
+        return refused(request, queue, at.pk if at else None, failure)
+    told = [f"{DONE[Ruling.Verb(rulings[0].verb)]}: {counted(len(rulings), of.KIND)}."] if rulings else []
+    return done(
+        request, queue, rulings, " ".join([*told, *failures[:3]]), following, is_many=True, fails=bool(failures)
+    )
+
+
+@for_staff
+@require_POST
+def undo(request: HttpRequest, of: Kind, pk: int | None = None) -> HttpResponse:
+    """Take back one ruling, or the last of this person; what it was about is on the desk again."""
+    queue, by = back(request, of), person(request)
+    ruling = get_object_or_404(Ruling.objects.select_related("hint", "turn"), pk=pk) if pk else reviews.last(by)
+    at = of.key(request.POST.get("at", ""))
+    try:
+        if ruling is None:
+            raise Unsaid("There is nothing of yours to take back.")
+        reviews.undo(ruling, by=by)
+    except TalkbackError as failure:
+        return refused(request, queue, at, failure)
+    again, sentence = queue.row_of(ruling), f"Taken back: {sentence_of(ruling)}"
+    if not is_fragment(request):
+        messages.success(request, sentence, extra_tags="good")
+        return redirect(queue.address(again))
+    return fragment(request, queue, queue.found(again.pk if again else at), all_rows=True, toast={"sentence": sentence})
+
+
+def routes(of: Kind, pk: str) -> list[URLPattern]:
+    """A queue's addresses; `pk` is the path converter of its primary key."""
+    kind, given = of.KIND, {"of": of}
+    return [
+        path(f"{kind}s/", show_queue, given, name=f"{kind}s"),
+        path(f"{kind}s/<{pk}:pk>/", show_row, given, name=kind),
+        path(f"{kind}s/undo/", undo, given, name=f"{kind}_undo_last"),
+        path(f"{kind}s/undo/<row:pk>/", undo, given, name=f"{kind}_undo"),
+    ]
+
+
+def desk(request: HttpRequest, queue: Queue[Any], at: Any, told: Parts) -> Parts:
+    """What page and fragment draw from: the row at hand, the counts, and the way back."""
+    context = {"queue": queue, "at": at, "last": reviews.last(person(request)), **queue.counts()}
+    if at is not None:
+        context |= {**queue.details(at, request.GET), "seen": reviews.standing(at)}
+    return context | told
+
+
+def whole(
+    request: HttpRequest, queue: Queue[Any], at: Any = None, *, after: str = "", status: int = 200, **told: Any
+) -> HttpResponse:
+    """The desk as a page."""
+    listed = queue.listed(after)
+    if at is None and listed["rows"]:
+        at = queue.found(listed["rows"][0].pk)
+    context = {**listed, **queue.under(), **desk(request, queue, at, told)}
+    return render(request, "console/desk.html", context, status=status)
+
+
+def fragment(
+    request: HttpRequest,
+    queue: Queue[Any],
+    at: Any,
+    *,
+    changed: Sequence[Any] = (),
+    stays: bool = False,
+    all_rows: bool = False,
+    status: int = 200,
+    **told: Any,
+) -> HttpResponse:
+    """The row at hand, and out of band the rows that `changed` (or the whole list), the counts and the way back.
+
+    A row that changed and is no more in the list leaves it, but where the one at hand `stays`.
+    """
+    here = {row.pk: row for row in queue.rows().filter(pk__in=changed)} if changed else {}
+    if stays and at is not None:
+        here = {at.pk: at} | here
+    context = desk(request, queue, at, told) | (queue.listed() if all_rows else {})
+    context |= {"changed": [(pk, here.get(pk)) for pk in changed], "all_rows": all_rows, "pushed": True}
+    return render(request, "console/_desk_parts.html", context, status=status)
+
+
+def done(
+    request: HttpRequest,
+    queue: Queue[Any],
+    rulings: Sequence[Ruling],
+    sentence: str,
+    following: Any,
+    *,
+    is_many: bool = False,
+    fails: bool = False,
+) -> HttpResponse:
+    """What was done, with a way back, and the next row."""
+    if not is_fragment(request):
+        messages.success(request, sentence, extra_tags="warn" if fails else "good")
+        return redirect(queue.address(following))
+    toast = {"sentence": sentence, "ruling": rulings[-1] if rulings else None, "tone": "warn" if fails else ""}
+    at = queue.found(following.pk) if following else None
+    changed = [] if is_many else queue.changed_by(rulings)
+    return fragment(request, queue, at, changed=changed, all_rows=is_many, toast=toast)
+
+
+def refused(request: HttpRequest, queue: Queue[Any], pk: Any, failure: TalkbackError) -> HttpResponse:
+    """The same row as it stands now, why nothing was done, and what was typed, still there."""
+    at = queue.found(pk)
+    typed = {name: request.POST[name] for name in ("text", "reward", "reason") if request.POST.get(name)}
+    told: Parts = {"fault": str(failure), "typed": typed, "status": failure.status}
+    if is_fragment(request):
+        return fragment(request, queue, at, changed=[at.pk] if at else [], stays=True, **told)
+    if at is None:
+        messages.error(request, str(failure), extra_tags="bad")
+        return redirect(queue.address())
+    return whole(request, queue, at, **told)
+
+
+def gone(request: HttpRequest, queue: Queue[Any], pk: Any) -> HttpResponse:
+    """The row was deleted with its conversation while it was on the desk."""
+    if not is_fragment(request):
+        messages.error(request, queue.GONE, extra_tags="bad")
+        return redirect(queue.address())
+    return fragment(request, queue, None, changed=[pk], fault=queue.GONE, status=404)
+
+
+def said(request: HttpRequest) -> Parts:
+    """Who, what they saw, and why."""
+    why, seen = words(request.POST, "reason", 500), request.POST.get("seen", "")
+    return {"by": person(request), "seen": seen, "reason": why}
+
+
+def sentence_of(ruling: Ruling) -> str:
+    """What was done, shortly, for the person who did it."""
+    if "overruling" in ruling.after:
+        then = ruling.after["overruling"]
+        return f"The reward is {signed(then['reward'])} by a reviewer’s word." if then else "The overturned reward."
+    done = DONE[Ruling.Verb(ruling.verb)]
+    text = " ".join(ruling.hint.text.split()) if ruling.hint else ""
+    return f"{done}: “{text if len(text) <= 70 else text[:69] + '…'}”" if text else f"{done}."
+
+
+def signed(reward: int | None) -> str:
+    """A reward for people.
+
+    >>> signed(1), signed(0), signed(-1), signed(None)
+    ('+1', '0', '−1', 'none')
+    """
+    return "none" if reward is None else f"{reward:+d}".replace("-", "−") if reward else "0"
+
+
+def words(sent: QueryDict, name: str, most: int) -> str:
+    """What was typed into a field of one line, without what no database keeps."""
+    return sent.get(name, "").replace("\x00", "").strip()[:most]
+
+
+def is_fragment(request: HttpRequest) -> bool:
+    """True where htmx asks for a part of the page, and not for the page of a link it follows."""
+    headers = request.headers
+    return "HX-Request" in headers and "HX-Boosted" not in headers and "HX-History-Restore-Request" not in headers
+
+
+def back(request: HttpRequest, of: Kind) -> Queue[Any]:
+    """The list that this form was sent from."""
+    return of.read(QueryDict(request.POST.get("back", "")))

@@ -1,0 +1,306 @@
+"""The queue of hints: what a reviewer sees of each, and accepts, edits, merges or rejects."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import Count, Q, QuerySet
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import path
+from django.views.decorators.http import require_POST
+from rapidfuzz import fuzz
+
+from chat.models import Turn
+from checkpoints.models import Line
+from core.errors import TalkbackError
+from judge.hints import likeness, reviews
+from judge.models import Acceptance, Hint, Ruling, Vote
+from judge.samples import sample_rows
+from judge.votes import evidence
+from judge.votes.evidence import Evidence
+from training import batches, line_recipes
+from webapp.charts import heat
+from webapp.console.doors import for_staff, person
+from webapp.console.review import desk, differences
+from webapp.console.review.desk import Parts, Queue, Unsaid, said, words
+
+LOOKED_THROUGH = 200
+"""How many of a person's hints are looked through for those that say the same."""
+
+TARGETS = 8
+"""Hints to merge into that are offered at once; others are found by searching."""
+
+ALL = "all"
+
+REASONS = ("not asked for", "wrong", "nothing new", "only this once", "not trusted")
+"""Why hints are rejected, mostly: one key each."""
+
+SOURCES = {
+    Hint.Source.PERSON: "a correction that a person wrote",
+    Hint.Source.SAID: "the person’s next message, in its own words",
+    Hint.Source.USER: "the person’s next message, as judges read it",
+    Hint.Source.ENVIRONMENT: "what the environment answered",
+    Hint.Source.TEST: "what a test said",
+    Hint.Source.TOOL: "what a tool wrote",
+    Hint.Source.FILE: "the text of a file",
+    Hint.Source.WEB: "text from the web",
+}
+"""Where a hint's words come from, for people; the least trusted comes last."""
+
+LONG = (
+    *("turn__prompt_ids", "turn__response_ids", "turn__logprobs", "turn__tools", "turn__checkpoint__probe"),
+    "turn__judgement__teacher",
+)
+"""Columns as long as a conversation, which no page shows."""
+
+LISTED = (
+    *("status", "source", "text", "merged_into", "confidence", "conflicts", "created_at", "moved_at"),
+    *("decided_by__username", "turn__learns", "turn__session__user__username"),
+)
+
+ON_RECORD = Q(turn__learns=True, turn__session__learns=True, turn__line=Turn.Line.MAIN)
+"""Hints that could teach. Those of turns that were taken out of learning are listed only among all."""
+
+
+def edit(hint: Hint, request: HttpRequest) -> Ruling:
+    text = words(request.POST, "text", 8000).replace("\r\n", "\n")
+    if not text:
+        raise Unsaid("A hint needs words: write what the reply should do, or reject the hint.")
+    return reviews.edit(hint, text, **said(request))
+
+
+def merge(hint: Hint, request: HttpRequest) -> Ruling:
+    into = Hint.objects.filter(pk=Hints.key(request.POST.get("into", ""))).first()
+    if into is None:
+        raise Unsaid("Choose the hint that says the same.")
+    return reviews.merge(hint, into, **said(request))
+
+
+def never_learn(hint: Hint, request: HttpRequest) -> Ruling:
+    return reviews.never_learn(hint.turn, by=person(request), reason=said(request)["reason"], hint=hint)
+
+
+@dataclass(frozen=True)
+class Hints(Queue[Hint]):
+    """Hints in one state or in all: of those that wait, what has waited longest comes first."""
+
+    KIND = NOUN = "hint"
+    SEARCHES = "Search hints and replies"
+    GONE = "This hint is gone: its conversation was deleted meanwhile."
+    MODEL = Hint
+    TAB = "status"
+    CHOICES = {"status": (ALL, *Hint.Status.values), "source": Hint.Source.values}
+    VERBS = {
+        "accept": lambda hint, request: reviews.accept(hint, **said(request)),
+        "edit": edit,
+        "merge": merge,
+        "reject": lambda hint, request: reviews.reject(hint, **said(request)),
+        "never": never_learn,
+    }
+    MANY = (("accept", "a", "Accept"), ("reject", "r", "Reject"), ("never learn", "n", "Never learn"))
+
+    status: str = Hint.Status.WAITING.value
+    """A status, or `all`."""
+    source: str = ""
+
+    @property
+    def order(self) -> tuple[str, bool]:
+        return ("created_at", False) if self.status == Hint.Status.WAITING else ("moved_at", True)
+
+    def narrowed(self, rows: QuerySet[Hint]) -> QuerySet[Hint]:
+        """By everything but the status."""
+        if self.source:
+            rows = rows.filter(source=self.source)
+        if self.person:
+            rows = rows.filter(turn__session__user__username=self.person)
+        if self.search:
+            named = Q(text__icontains=self.search) | Q(proposed__icontains=self.search)
+            rows = rows.filter(named | Q(turn__text__icontains=self.search))
+        return rows
+
+    def rows(self) -> QuerySet[Hint]:
+        rows = self.narrowed(Hint.objects.select_related("turn__session__user", "decided_by").only(*LISTED))
+        if self.status != ALL:
+            rows = rows.filter(ON_RECORD, status=self.status)
+        by, falls = self.order
+        sign = "-" if falls else ""
+        return rows.order_by(f"{sign}{by}", f"{sign}pk")
+
+    def found(self, pk: Any) -> Hint | None:
+        about = ("turn__session__user", "turn__checkpoint", "turn__judgement__sample", "decided_by", "merged_into")
+        return Hint.objects.select_related(*about).defer(*LONG).filter(pk=pk).first()
+
+    def counts(self) -> Parts:
+        narrow = self.narrowed(Hint.objects.order_by())
+        by_status = dict(narrow.filter(ON_RECORD).values_list("status").annotate(count=Count("pk")))
+        within = Hint.objects.all() if self.status == ALL else Hint.objects.filter(ON_RECORD, status=self.status)
+        by_source: Counter[str] = Counter()
+        by_person: Counter[str] = Counter()
+        groups = within.order_by().values_list("source", "turn__session__user__username").annotate(count=Count("pk"))
+        for source, name, count in groups:
+            if self.person in ("", name):
+                by_source[source] += count
+            if self.source in ("", source):
+                by_person[name] += count
+        sources = [(one, f"{one} ({by_source[one]})") for one in Hint.Source.values if by_source[one]]
+        people = [(name, f"{name} ({count})") for name, count in sorted(by_person.items())]
+        tabs = [self.tabbed(status, status, by_status.get(status, 0)) for status in Hint.Status.values]
+        return {
+            "tabs": [*tabs, self.tabbed(ALL, ALL, narrow.count())],
+            "selects": [
+                self.select("source", "From which source", "from any source", sources),
+                self.select("person", "Of whom", "of any person", people),
+            ],
+        }
+
+    def details(self, row: Hint, sent: QueryDict) -> Parts:
+        turn, seen = row.turn, evidence.of(row.turn)
+        judgement = getattr(turn, "judgement", None)
+        tokens = heat.tokens(row.teacher)
+        before, now = differences.between(row.proposed, row.text) if row.text != row.proposed else ([], [])
+        return {
+            "hint": row,
+            "turn": turn,
+            "judgement": judgement,
+            "source_in_words": SOURCES[Hint.Source(row.source)],
+            "tokens": tokens,
+            "heat_sentence": heat.sentence(tokens) if tokens else "",
+            "before": before,
+            "now": now,
+            "evidence": (judgement.evidence if judgement else "") or seen.text,
+            "evidence_changed": bool(row.evidence) and row.evidence != seen.digest,
+            "votes": votes_on(row),
+            "others": list(Hint.objects.filter(turn=turn).exclude(pk=row.pk).only("status", "text", "turn")),
+            "followers": row.merged.count(),
+            "consequence": consequence(row, seen),
+            "reasons": list(enumerate(REASONS, start=1)),
+            **candidates(row, words(sent, "likely", 200)),
+        }
+
+    def part(self, row: Hint, sent: QueryDict) -> tuple[str, Parts] | None:
+        if "likely" not in sent:
+            return None
+        return "console/_hint_targets.html", candidates(row, words(sent, "likely", 200))
+
+    def under(self) -> Parts:
+        return policies()
+
+    def row_of(self, ruling: Ruling) -> Hint | None:
+        return ruling.hint or Hint.objects.filter(turn=ruling.turn_id).first()
+
+    def changed_by(self, rulings: Any) -> list[Any]:
+        return list(Hint.objects.filter(turn__in=[one.turn_id for one in rulings]).values_list("pk", flat=True))
+
+
+@for_staff
+@require_POST
+def set_acceptance(request: HttpRequest) -> HttpResponse:
+    """From which confidence on hints of each source are accepted without a person; an empty field: they wait."""
+    queue, changed = desk.back(request, Hints), []
+    try:
+        wanted = {source: threshold_of(request, source) for source in Hint.Source if source in request.POST}
+        for source, above in wanted.items():
+            if above != reviews.threshold(source):
+                reviews.accept_from(source, above, by=person(request))
+                changed.append(str(source))
+    except TalkbackError as failure:
+        panel = {**policies(request.POST), "queue": queue, "fault": str(failure)}
+        if desk.is_fragment(request):
+            return render(request, "console/_acceptance.html", panel, status=failure.status)
+        messages.error(request, str(failure), extra_tags="bad")
+        return redirect(queue.address())
+    told = f"Saved, for {', '.join(changed)}. It holds for hints that come from now on." if changed else "As it was."
+    if desk.is_fragment(request):
+        return render(request, "console/_acceptance.html", {**policies(), "queue": queue, "saved": told})
+    messages.success(request, told, extra_tags="good")
+    return redirect(queue.address())
+
+
+urls = [
+    *desk.routes(Hints, "row"),
+    path("hints/<row:pk>/<str:verb>/", desk.decide, {"of": Hints}, name="hint_decide"),
+    path("hints/many/", desk.decide_many, {"of": Hints}, name="hints_decide"),
+    path("hints/acceptance/", set_acceptance, name="hint_acceptance"),
+]
+
+
+def count_waiting() -> int:
+    """How many hints wait for a person."""
+    return Hint.objects.filter(ON_RECORD, status=Hint.Status.WAITING).count()
+
+
+def votes_on(hint: Hint) -> list[Vote]:
+    """The hint votes on this turn, those on the same evidence first, then the others, which count no more."""
+    votes = list(hint.turn.votes.filter(question=Vote.Question.HINT).order_by("index", "pk"))
+    for vote in votes:
+        vote.counts = not hint.evidence or vote.evidence == hint.evidence  # type: ignore[attr-defined]
+    return sorted(votes, key=lambda vote: not vote.counts)  # type: ignore[attr-defined]
+
+
+def consequence(hint: Hint, seen: Evidence) -> str:
+    """What accepting will do, or did, in a sentence or two."""
+    line = Line.of(hint.turn.session.user)
+    recipe = line_recipes.recipe_of(line)
+    waits = batches.filling(recipe, line).full_sentence
+    if reason := sample_rows.unfit(hint.turn, seen, recipe):
+        return f"Accepting keeps the hint, and teaches nothing by this turn: {reason}."
+    if not recipe.w_opd:
+        return "Accepting keeps the hint. The recipe does not learn from hints just now (w_opd is 0)."
+    if hint.status == Hint.Status.MERGED:
+        return f"This turn learns with the words of the hint that it was merged into, once that is accepted. {waits}"
+    if hint.is_accepted:
+        sample = getattr(getattr(hint.turn, "judgement", None), "sample", None)
+        became = f"its lesson is {sample.status}" if sample else "the turn is judged anew with it"
+        return f"It teaches this turn: {became}. {waits}"
+    return f"Accepting teaches this turn: the reply is learned as the hint would have it. {waits}"
+
+
+def candidates(hint: Hint, search: str) -> Parts:
+    """Which hints this one could be merged into: those that ask for the same, then those in much the same words;
+    or, if the reviewer searches, those with these words. Only the same person's: what one asks for is not the
+    other's."""
+    chosen = mergeable(hint, search)
+    twins = [other for other in chosen if likeness.of_a_kind(hint.text, other.text)] if not search else []
+    if not search:
+        shared = {other.pk: fuzz.token_set_ratio(hint.text, other.text) for other in chosen}
+        chosen = sorted(chosen, key=lambda other: (other not in twins, -shared[other.pk]))
+    return {"likely": search, "targets": chosen[:TARGETS], "twins": twins[:2]}
+
+
+def mergeable(hint: Hint, search: str) -> list[Hint]:
+    """The newest hints of the same person that this one could be merged into."""
+    rows = Hint.objects.filter(turn__session__user=hint.turn.session.user_id)
+    rows = rows.exclude(pk=hint.pk).exclude(status__in=(Hint.Status.REJECTED, Hint.Status.MERGED))
+    if search:
+        rows = rows.filter(text__icontains=search)
+    rows = rows.select_related("turn__session__user").only("text", "status", "turn__session__user__username")
+    return list(rows.order_by("-moved_at", "-pk")[:LOOKED_THROUGH])
+
+
+def policies(typed: Any = None) -> Parts:
+    """For each source, what is accepted by itself, and who said so."""
+    rows = {row.source: row for row in Acceptance.objects.select_related("changed_by")}
+    told = []
+    for source, name in SOURCES.items():
+        above = rows[source].above if source in rows else reviews.DEFAULTS.get(source)
+        field = "" if above is None else f"{100 * above:g}"
+        told.append((source, name, typed.get(source, field) if typed else field, rows.get(source)))
+    return {"policies": told}
+
+
+def threshold_of(request: HttpRequest, source: str) -> float | None:
+    """The share that the form names, as a part of one; None: always waits."""
+    typed = request.POST.get(source, "").strip().removesuffix("%").strip().replace(",", ".")
+    if not typed:
+        return None
+    try:
+        percent = float(typed)
+    except ValueError:
+        percent = -1
+    if not 0 <= percent <= 100:
+        raise Unsaid(f"{source}: “{typed[:20]}” is no share of votes. Write 0 to 100, or leave it empty to wait.")
+    return percent / 100

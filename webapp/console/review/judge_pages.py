@@ -1,0 +1,441 @@
+"""Show the judges: how well each does, at what cost, and by which rules and prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.db.models import Avg, Count, Q, Sum
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import path, reverse
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_POST
+
+from chat.models import Turn
+from judge import tasks
+from judge.calibration import calibrating, gold, gold_reports, scales, standing
+from judge.calibration import measuring as calibration
+from judge.calibration.agreement import SCORES, Agreement, Reading, agreement, by_role, over_time
+from judge.calibration.calibrating import Point
+from judge.calibration.gold import Item
+from judge.calibration.scales import Measure
+from judge.calibration.standing import OverrulingRefused, Standing
+from judge.models import GoldReading, Measuring, Ruling, Vote
+from judge.votes import judges, precedence, prompts, visible_rules
+from judge.votes.judges import Judge
+from judge.votes.naming import JudgesInvalid
+from webapp.charts import accuracy
+from webapp.console.doors import for_staff, person, said_aloud
+
+COSTS = timedelta(days=30)
+"""How far back votes are looked at for what they cost."""
+SHOWN = 20
+"""How many disagreements are listed at once."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a vote of this judge takes."""
+
+    votes: int = 0
+    seconds: float | None = None
+    tokens: float | None = None
+    prompt_tokens: float | None = None
+    cached: float | None = None
+    """Share of the prompts' tokens that had been computed already."""
+    failed: float | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One judge with one version of its prompts, against both yardsticks."""
+
+    name: str
+    version: str
+    gold: Sequence[Reading] = field(repr=False)
+    thumbs: Sequence[Reading] = field(repr=False)
+
+    @property
+    def yardsticks(self) -> list[tuple[str, Agreement]]:
+        return [("people’s thumbs", agreement(self.thumbs)), ("gold follow-ups", agreement(self.gold))]
+
+    @property
+    def query(self) -> str:
+        return urlencode({"name": self.name, "version": self.version})
+
+
+@dataclass(frozen=True)
+class Seat:
+    """One judge of the panel as the page lists it."""
+
+    who: Judge
+    standing: Standing
+    measured: Measured
+    cost: Cost
+    measuring: Measuring | None
+    done: int = 0
+    measure: Measure = scales.PLAIN
+
+    @property
+    def point(self) -> Point | None:
+        """What its threshold does on the gold follow-ups."""
+        return calibrating.point_at(self.measure.scores, self.measure.least)
+
+    @property
+    def error(self) -> float | None:
+        """The expected calibration error."""
+        return calibrating.calibration_error(self.measure.scores)
+
+    @property
+    def notice(self) -> str:
+        """What it means for people's words that this judge is asked."""
+        return f"Text of your conversations leaves this machine for {self.who.host}." if self.who.leaves_machine else ""
+
+    @property
+    def last(self) -> Measuring | None:
+        """Its measuring before, when that ended with something to say."""
+        past = Measuring.objects.filter(judge=self.who.name).exclude(finished_at=None).first()
+        return past if past is not None and past.failure else None
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Expected by said, for one role."""
+
+    role: str
+    found: Agreement
+
+    @property
+    def rows(self) -> list[tuple[int, list[tuple[int, bool]]]]:
+        """(expected, [(count, whether it is right)]), said in the order +1, 0, −1, no verdict."""
+        said: tuple[int | None, ...] = (*SCORES, None)
+        return [(meant, [(self.found.of(meant, answer), answer == meant) for answer in said]) for meant in SCORES]
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A follow-up that a judge read otherwise than those who know."""
+
+    expected: int
+    said: int | None
+    role: str
+    request: str
+    reply: str
+    next_state: tuple[str, ...]
+    votes: Sequence[Mapping[str, Any]]
+    turn: Turn | None = None
+    item: str = ""
+
+
+# Pages
+
+
+@for_staff
+@require_GET
+def overview(request: HttpRequest) -> HttpResponse:
+    try:
+        seats, trouble = [seat(who) for who in judges.roster()], ""
+    except JudgesInvalid as error:
+        seats, trouble = [], str(error)
+    context = {
+        "seats": seats,
+        "trouble": trouble,
+        "stopped": bool(seats) and all(one.standing.has_stopped for one in seats),
+        "unknown": bool(seats) and not any(one.standing.weight for one in seats),
+        "least": standing.LEAST,
+        "teaches": not trouble and judges.teaches(),
+        "moving": any(one.measuring for one in seats),
+        "former": former({(one.who.name, one.who.version) for one in seats}),
+        "floor": standing.RULE,
+        "precedence": precedence.RULE,
+        "rules": visible_rules.RULES,
+        "families": [(name, prompts.version(name), source_of(name)) for name in prompts.families()],
+        "items": len(gold.items()),
+    }
+    return render(request, "console/judges.html", context)
+
+
+@for_staff
+@require_GET
+def one(request: HttpRequest) -> HttpResponse:
+    """One judge with one version of its prompts, as closely as it was measured."""
+    name, version = request.GET.get("name", ""), request.GET.get("version", "")
+    measured = measured_of(name, version)
+    asked = [who for who in _panel() if who.name == name]
+    versions = versions_of(name)
+    if not versions and not asked:
+        raise Http404(f"No judge called {name} votes here, or ever did.")
+    every = gold_history(name, version)
+    figures, known = gold_reports.figures(name, version, gold.items()), scales.measure(name, version)
+    wrong = [*gold_disagreements(name, version), *thumb_disagreements(name, version)]
+    context = {
+        "name": name,
+        "version": version,
+        "who": next(iter(asked), None),
+        "measured": measured,
+        "standing": standing.standing(name, version),
+        "plot": drawn(every, measured.thumbs),
+        "matrices": [
+            (title, [Matrix("all", agreement(found)), *(Matrix(role, part) for role, part in by_role(found).items())])
+            for title, found in (("Gold follow-ups", measured.gold), ("People’s thumbs", measured.thumbs))
+            if found
+        ],
+        "hints": hint_figures(name, version),
+        "figures": figures,
+        "measure": known,
+        "reliability": accuracy.reliability(known.scores),
+        "coverage": accuracy.coverage(known.scores, known.least),
+        "slices": [
+            (label, one)
+            for title in ("by_slice", "by_language")
+            for label, one in figures[title].items()
+            if label != "none named"
+        ],
+        "threshold_rule": calibrating.RULE,
+        "least": standing.LEAST,
+        "cost": cost_of(name, version),
+        "versions": [measured_of(name, other) for other in versions if other != version],
+        "wrong": wrong if request.GET.get("all") else wrong[:SHOWN],
+        "more": 0 if request.GET.get("all") else max(0, len(wrong) - SHOWN),
+        "rulings": Ruling.objects.filter(verb=Ruling.Verb.POLICY, after__judge=name, after__prompt_version=version)
+        .select_related("by")
+        .order_by("-pk"),
+        "floor": standing.RULE,
+    }
+    return render(request, "console/judge.html", context)
+
+
+@for_staff
+@require_POST
+def measure(request: HttpRequest) -> HttpResponse:
+    """Have a judge read the gold follow-ups as soon as no person waits for anything."""
+
+    def begin() -> Measuring:
+        return calibration.begin(judges.called(request.POST.get("name", "")), by=person(request))
+
+    if begun := said_aloud(request, begin):
+        tasks.idly(tasks.measure, str(begun.pk))
+        said = f"{begun.judge} reads {begun.total} gold follow-ups, whenever no person waits for a reply or a verdict."
+        messages.success(request, said, extra_tags="good")
+    return redirect("console:judges")
+
+
+@for_staff
+@require_POST
+def stop(request: HttpRequest, pk: int) -> HttpResponse:
+    measuring = get_object_or_404(Measuring, pk=pk)
+    calibration.stop(measuring, by=person(request))
+    messages.success(request, f"Ended. What {measuring.judge} had read counts.", extra_tags="good")
+    return redirect("console:judges")
+
+
+@for_staff
+@require_POST
+def overrule(request: HttpRequest) -> HttpResponse:
+    """An operator's word on what a judge counts; an empty weight gives it back to the rule."""
+    name, version = request.POST.get("name", ""), request.POST.get("version", "")
+    said = request.POST.get("weight", "").strip().replace(",", ".")
+
+    def decide() -> Ruling:
+        try:
+            weight = float(said) if said else None
+        except ValueError as error:
+            raise OverrulingRefused(f"{said} is no number: a weight is a number from 0 to 1.") from error
+        return standing.overrule(name, version, weight, by=person(request), reason=request.POST.get("reason", ""))
+
+    if ruling := said_aloud(request, decide):
+        weight = ruling.after["weight"]
+        done = f"{name} counts {weight:g} from now on." if weight is not None else f"{name} is back under the rule."
+        messages.success(request, done, extra_tags="good")
+    return HttpResponseRedirect(f"{reverse('console:judge')}?{urlencode({'name': name, 'version': version})}")
+
+
+@for_staff
+@require_POST
+def move_threshold(request: HttpRequest) -> HttpResponse:
+    """An operator's word on how sure a judge must be; an empty threshold gives it back to the rule."""
+    name, version = request.POST.get("name", ""), request.POST.get("version", "")
+    said = request.POST.get("threshold", "").strip().replace(",", ".")
+
+    def decide() -> Ruling:
+        try:
+            threshold = float(said) if said else None
+        except ValueError as error:
+            raise OverrulingRefused(f"{said} is no number: a threshold is a number from 0.5 to 1.") from error
+        return standing.set_threshold(
+            name, version, threshold, by=person(request), reason=request.POST.get("reason", "")
+        )
+
+    if ruling := said_aloud(request, decide):
+        least = ruling.after["threshold"]
+        done = f"{name} decides from {least:g} on." if least is not None else f"{name} decides as the rule says."
+        messages.success(request, done, extra_tags="good")
+    return HttpResponseRedirect(
+        f"{reverse('console:judge')}?{urlencode({'name': name, 'version': version})}#sure-title"
+    )
+
+
+# What they show
+
+
+def _panel() -> Sequence[Judge]:
+    try:
+        return judges.roster()
+    except JudgesInvalid:
+        return ()
+
+
+def seat(who: Judge) -> Seat:
+    measuring = Measuring.objects.filter(judge=who.name, finished_at=None).first()
+    return Seat(
+        who,
+        standing.standing(who.name, who.version),
+        measured_of(who.name, who.version),
+        cost_of(who.name, who.version),
+        measuring,
+        calibration.read_so_far(measuring) if measuring else 0,
+        scales.measure(who.name, who.version),
+    )
+
+
+def measured_of(name: str, version: str) -> Measured:
+    return Measured(name, version, standing.gold_readings(name, version), standing.thumb_readings(name, version))
+
+
+def versions_of(name: str) -> list[str]:
+    """Every version of its prompts that this judge was ever asked with, the newest word last."""
+    cast = Vote.objects.filter(judge=name).order_by().values_list("prompt_version", flat=True).distinct()
+    read = GoldReading.objects.filter(judge=name).order_by().values_list("prompt_version", flat=True).distinct()
+    return sorted({*cast, *read})
+
+
+def former(now: set[tuple[str, str]]) -> list[Measured]:
+    """Judges, and versions of prompts, that were asked once and are not any more."""
+    cast = Vote.objects.order_by().values_list("judge", "prompt_version").distinct()
+    read = GoldReading.objects.order_by().values_list("judge", "prompt_version").distinct()
+    return [measured_of(*pair) for pair in sorted({*cast, *read} - now)]
+
+
+def cost_of(name: str, version: str) -> Cost:
+    """What its votes of the last weeks took; where it has cast none, what reading gold took."""
+    votes = Vote.objects.filter(judge=name, prompt_version=version, cast_at__gte=timezone.now() - COSTS)
+    sums = votes.order_by().aggregate(
+        votes=Count("pk"),
+        failed=Count("pk", filter=Q(score=None)),
+        seconds=Avg("seconds", filter=Q(score__isnull=False)),
+        tokens=Avg("tokens", filter=Q(score__isnull=False)),
+        prompt=Sum("prompt_tokens"),
+        cached=Sum("cached_tokens"),
+    )
+    if number := sums["votes"]:
+        prompt = sums["prompt"] or 0
+        return Cost(
+            number,
+            sums["seconds"],
+            sums["tokens"],
+            prompt / number if prompt else None,
+            (sums["cached"] or 0) / prompt if prompt else None,
+            sums["failed"] / number,
+        )
+    rows = list(GoldReading.objects.filter(judge=name, prompt_version=version).order_by("-pk")[:200])
+    number = sum(len(row.raw) for row in rows)
+    if not number:
+        return Cost()
+    prompt = sum(row.prompt_tokens for row in rows)
+    return Cost(
+        number,
+        sum(row.seconds for row in rows) / number,
+        sum(row.tokens for row in rows) / number,
+        prompt / number if prompt else None,
+        sum(row.cached_tokens for row in rows) / prompt if prompt else None,
+        sum(vote.get("said") is None for row in rows for vote in row.raw) / number,
+    )
+
+
+def gold_history(name: str, version: str) -> list[Reading]:
+    """All its gold readings, those that were made anew since too."""
+    rows = GoldReading.objects.filter(judge=name, prompt_version=version).order_by("pk")
+    return [calibration.reading_of(row) for row in rows.defer("raw", "hint")]
+
+
+def drawn(gold_readings: Sequence[Reading], thumbs: Sequence[Reading]) -> accuracy.Accuracy | None:
+    days = 1 if len(over_time([*gold_readings, *thumbs])) <= 14 else 7
+    series = {"people’s thumbs": over_time(thumbs, days=days), "gold": over_time(gold_readings, days=days)}
+    return accuracy.over_time(series, days=days, floor=standing.FLOOR)
+
+
+def hint_figures(name: str, version: str) -> dict[str, int] | None:
+    """Whether there is a hint, and whether it names the change: of the repository's gold, as it was read last."""
+    known: Mapping[str, Item] = gold.by_digest()
+    rows = GoldReading.objects.filter(judge=name, prompt_version=version, gold__in=known).order_by("pk")
+    newest = {row.gold: row for row in rows.defer("raw")}
+    if not newest:
+        return None
+    pairs = [(known[digest], row) for digest, row in newest.items()]
+    wanted = [(item, row) for item, row in pairs if item.wants_hint]
+    return {
+        "right": sum(row.wants_hint is item.wants_hint for item, row in pairs),
+        "of": len(pairs),
+        "named": sum(item.is_named_in(row.hint) for item, row in wanted),
+        "of_wanted": len(wanted),
+    }
+
+
+def gold_disagreements(name: str, version: str) -> list[Disagreement]:
+    rows = GoldReading.objects.filter(judge=name, prompt_version=version).order_by("pk")
+    newest = {row.item: row for row in rows}
+    known = gold.by_digest()
+    found = []
+    for row in newest.values():
+        if row.score == row.expected:
+            continue
+        item = known.get(row.gold)
+        texts = (item.request, item.reply, item.next_state) if item else ("", "", ())
+        votes = [vote for vote in row.raw if vote.get("question") == "score"]
+        found.append(Disagreement(row.expected, row.score, row.role, *texts, votes=votes, item=row.item))
+    return found
+
+
+def thumb_disagreements(name: str, version: str) -> list[Disagreement]:
+    votes = Vote.objects.filter(judge=name, prompt_version=version, question=Vote.Question.SCORE)
+    votes = votes.filter(turn__judgement__reward_from="thumb").exclude(standing.unheard())
+    turns = list(votes.order_by("-pk").values_list("turn", flat=True)[: standing.THUMBS * 3])
+    shown = Turn.objects.filter(pk__in=set(turns), learns=True, session__learns=True)
+    shown = shown.select_related("judgement", "session")
+    found = []
+    for turn in shown.order_by("-created_at"):
+        cast = {vote.index: vote for vote in votes.filter(turn=turn).order_by("pk")}
+        said = standing.said_by(vote.score for vote in cast.values())
+        expected = turn.judgement.reward
+        if expected is None or said == expected:
+            continue
+        told = [
+            {"question": vote.question, "said": vote.score, "raw": vote.raw, "failure": vote.failure}
+            for vote in cast.values()
+        ]
+        role = next((vote.role for vote in cast.values()), "")
+        found.append(Disagreement(expected, said, role, "", "", (), told, turn=turn))
+        if len(found) >= 2 * SHOWN:
+            break
+    return found
+
+
+def source_of(family: str) -> str:
+    """A family's file, word for word."""
+    return (Path(prompts.__file__).with_name(f"{family}.toml")).read_text(encoding="utf-8")
+
+
+urls = [
+    path("judges/", overview, name="judges"),
+    path("judges/one/", one, name="judge"),
+    path("judges/measure/", measure, name="measure"),
+    path("judges/measure/<row:pk>/stop/", stop, name="measure_stop"),
+    path("judges/overrule/", overrule, name="overrule_judge"),
+    path("judges/threshold/", move_threshold, name="judge_threshold"),
+]

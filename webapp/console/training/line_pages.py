@@ -1,0 +1,190 @@
+"""Show and change lines of checkpoints: whose model there is beside the shared one, its people, its recipe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from asgiref.sync import async_to_sync
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import path
+from django.views.decorators.http import require_GET, require_POST
+
+from checkpoints import lines, promotion
+from checkpoints.models import Checkpoint, Line, Member
+from core.errors import TalkbackError
+from privacy import membership
+from training import batches, line_recipes
+from training.batches import Filling
+from training.config import RecipeInvalid
+from training.models import Run
+from webapp.console.board import counted
+from webapp.console.doors import for_staff, numbered, person, said_aloud
+
+RUNS = 5
+"""How many of a line's newest runs are listed."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One line and how it stands."""
+
+    line: Line
+    live: Checkpoint
+    previous: Checkpoint | None
+    """What a step back goes to."""
+    members: list[Member]
+    ready: int
+    """Samples that "learn now" could claim."""
+    batch: Filling | None
+    """The next batch of them; None while the recipe cannot be used."""
+    fault: str
+    """Why not."""
+    runs: list[Run]
+    passed: list[Checkpoint]
+    """Those that wait for a person's yes."""
+
+    @property
+    def set_aside(self) -> int:
+        """Those of the samples that no run takes by itself."""
+        return self.ready - self.batch.ready if self.batch else 0
+
+
+def standing(line: Line) -> Standing:
+    batch, ready, fault = None, line.samples.filter(status="ready").count(), ""
+    try:
+        recipe = line_recipes.recipe_of(line.name)
+        batch, ready = batches.filling(recipe, line.name), batches.ready(recipe, line.name).count()
+    except RecipeInvalid as failure:
+        fault = str(failure)
+    return Standing(
+        line=line,
+        live=Checkpoint.live(line.name),
+        previous=promotion.previous(line.name),
+        members=list(line.members.select_related("user").order_by("user__username")),
+        ready=ready,
+        batch=batch,
+        fault=fault,
+        runs=list(line.runs.order_by("-pk")[:RUNS]),
+        passed=list(line.checkpoints.filter(status=Checkpoint.Status.PASSED).order_by("number")),
+    )
+
+
+@for_staff
+@require_GET
+def home(request: HttpRequest) -> HttpResponse:
+    """Every line, the shared one first and the retired ones last."""
+    rows = sorted(Line.objects.all(), key=lambda line: (line.retired_at is not None, not line.is_shared))
+    context = {
+        "standings": [standing(line) for line in rows],
+        "people": User.objects.filter(is_active=True).order_by("username")[:500],
+        "shared_live": Checkpoint.live(),
+    }
+    return render(request, "console/lines.html", context)
+
+
+@for_staff
+@require_POST
+def make(request: HttpRequest) -> HttpResponse:
+    """A new line, with the people who were named."""
+    start = Checkpoint.live() if request.POST.get("start") == "live" else None
+
+    def made() -> Line:
+        people = [found(name) for name in request.POST.get("people", "").replace(",", " ").split()]
+        line = lines.make(request.POST.get("title", ""), start=start)
+        for user in people:
+            membership.join(line, user)
+        return line
+
+    if line := said_aloud(request, made):
+        messages.success(request, f"“{line}” begins with {line.start}.", extra_tags="good")
+    return redirect("console:lines")
+
+
+@for_staff
+@require_POST
+def join(request: HttpRequest, name: str) -> HttpResponse:
+    line = get_object_or_404(Line, name=name)
+    if member := said_aloud(request, lambda: membership.join(line, found(request.POST.get("person", "").strip()))):
+        messages.success(request, f"“{line}” writes the next reply to {member.user}.", extra_tags="good")
+    return redirect("console:lines")
+
+
+@for_staff
+@require_POST
+def leave(request: HttpRequest, name: str, pk: int) -> HttpResponse:
+    member = get_object_or_404(Member.objects.select_related("user"), line=name, user=pk)
+
+    def left() -> bool:
+        membership.leave(member.user)
+        return True
+
+    if said_aloud(request, left):
+        messages.success(request, f"The shared model writes the next reply to {member.user}.", extra_tags="good")
+    return redirect("console:lines")
+
+
+@for_staff
+@require_POST
+def learn(request: HttpRequest, name: str) -> HttpResponse:
+    line = get_object_or_404(Line, name=name, retired_at=None)
+    if run := said_aloud(request, lambda: batches.learn_now(line_recipes.recipe_of(name), name)):
+        learns = f"{str(run).capitalize()} learns from {counted(run.samples.count(), 'lesson')} of “{line}”."
+        messages.success(request, learns, extra_tags="good")
+    return redirect("console:lines")
+
+
+@for_staff
+@require_POST
+def step_back(request: HttpRequest, name: str) -> HttpResponse:
+    """To what answered before in this line; `instead_of` is what this person saw live."""
+    line = get_object_or_404(Line, name=name, retired_at=None)
+    seen, by = numbered(request.POST.get("instead_of", "")), person(request)
+    back = async_to_sync(promotion.roll_back)
+    if live := said_aloud(request, lambda: back(line=name, by=by, instead_of=seen)):
+        messages.success(request, f"{live} writes the next reply in “{line}”.", extra_tags="good")
+    return redirect("console:lines")
+
+
+@for_staff
+@require_POST
+def retire(request: HttpRequest, name: str) -> HttpResponse:
+    line = get_object_or_404(Line, name=name)
+
+    def retired() -> bool:
+        membership.retire(line)
+        return True
+
+    if said_aloud(request, retired):
+        messages.success(
+            request,
+            f"“{line}” is retired: its people talk to the shared model, its weights are kept.",
+            extra_tags="good",
+        )
+    return redirect("console:lines")
+
+
+class PersonUnknown(TalkbackError):
+    """No person here has that name."""
+
+    code, status = "person_unknown", 404
+
+
+def found(name: str) -> User:
+    user = User.objects.filter(username=name, is_active=True).first()
+    if user is None:
+        raise PersonUnknown(f"No person here is called {name!r}." if name else "Say who: a person's name.")
+    return user
+
+
+urls = [
+    path("lines/", home, name="lines"),
+    path("lines/make/", make, name="line_make"),
+    path("lines/<slug:name>/join/", join, name="line_join"),
+    path("lines/<slug:name>/leave/<row:pk>/", leave, name="line_leave"),
+    path("lines/<slug:name>/learn/", learn, name="line_learn"),
+    path("lines/<slug:name>/step-back/", step_back, name="line_step_back"),
+    path("lines/<slug:name>/retire/", retire, name="line_retire"),
+]

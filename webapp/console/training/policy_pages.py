@@ -1,0 +1,140 @@
+"""Show and change a line's policy: who approves there, and what is decided without a person."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import path
+from django.views.decorators.http import require_http_methods
+
+from checkpoints import line_policies
+from checkpoints.line_policies import Policy, PolicyInvalid
+from checkpoints.models import Line
+from core.errors import TalkbackError
+from judge import policy_changes as rulings
+from webapp.console.doors import for_staff, person
+from webapp.console.review.desk import is_fragment
+from webapp.console.training.recipe_pages import words
+
+CHANGES = 8
+"""How many decisions about a line's policy are shown."""
+
+TITLES = {
+    "second_approver": "Two people say yes",
+    "auto_approve": "Approve by itself",
+    "margin": "Room to spare",
+    "trial_required": "A trial first",
+    "trial_share": "A trial’s share, in per cent",
+    "guard": "When a limit is passed",
+    "guard_replies": "Replies before it is judged",
+    "guard_thumbs": "Thumbs down",
+    "guard_errors": "Errors",
+    "guard_length": "Length",
+    "guard_refusals": "Refusals",
+    "guard_repetition": "Repetition",
+}
+
+PARTS = (
+    ("Who says yes", ("second_approver", "auto_approve", "margin")),
+    ("Trials", ("trial_required", "trial_share")),
+    ("The guard of what is live", tuple(name for name in TITLES if name.startswith("guard"))),
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One field of the form."""
+
+    name: str
+    title: str
+    doc: str
+    value: Any
+    choices: tuple[str, ...] = ()
+
+    @property
+    def is_switch(self) -> bool:
+        return isinstance(self.value, bool)
+
+
+def entries(values: dict[str, Any]) -> list[tuple[str, list[Entry]]]:
+    """The form by its parts; what `values` lacks stands at its default."""
+    fields = Policy.model_fields
+
+    def entry(name: str) -> Entry:
+        choices = get_args(fields[name].annotation) if name == "guard" else ()
+        value = values.get(name, fields[name].default)
+        return Entry(name, TITLES[name], words(fields[name].description), value, choices)
+
+    return [(title, [entry(name) for name in names]) for title, names in PARTS]
+
+
+def chosen(form: QueryDict) -> dict[str, Any]:
+    """What the form says, by the names of the policy's fields; an empty number is none."""
+    found: dict[str, Any] = {}
+    for name, field in Policy.model_fields.items():
+        if field.annotation is bool:
+            found[name] = name in form
+        else:
+            said = form.get(name, "").strip()
+            found[name] = said.replace(",", ".") if said else None
+    return found
+
+
+@for_staff
+@require_http_methods(["GET", "HEAD", "POST"])
+def policy(request: HttpRequest, name: str) -> HttpResponse:
+    """The policy of one line. By htmx, only what the form would have happen, in words."""
+    line = get_object_or_404(Line, name=name)
+    fields, fault, status = dict(line.policy), "", 200
+    if request.method == "POST":
+        fields = chosen(request.POST)
+        if is_fragment(request):
+            return render(request, "console/_policy_says.html", said(fields))
+        reason, seen = request.POST.get("reason", "")[:500], request.POST.get("seen")
+        try:
+            rulings.give(line, fields, by=person(request), reason=reason, seen=seen)
+        except TalkbackError as failure:
+            fault, status = str(failure), 422
+        else:
+            messages.success(request, f"That holds in “{line}” from now on.", extra_tags="good")
+            return redirect("console:policy", name=name)
+    context = {
+        "line": line,
+        "parts": entries(fields),
+        "fault": fault,
+        "mark": rulings.mark(line),
+        "history": [
+            (ruling, in_words(ruling.before["policy"]), in_words(ruling.after["policy"]))
+            for ruling in rulings.history(line)[:CHANGES]
+        ],
+    }
+    return render(request, "console/policy.html", context | said(fields), status=status)
+
+
+def said(fields: dict[str, Any]) -> dict[str, Any]:
+    """What these fields would have happen, or why they cannot be."""
+    try:
+        return {"sentences": line_policies.sentences(line_policies.read(fields)), "invalid": ""}
+    except PolicyInvalid as failure:
+        return {"sentences": [], "invalid": str(failure)}
+
+
+def in_words(fields: dict[str, Any]) -> str:
+    """
+    >>> in_words({}), in_words({"second_approver": True, "margin": 0.2})
+    ('one person says yes', 'two people say yes: yes, room to spare: 0.2')
+    """
+    if not fields:
+        return "one person says yes"
+    shown = {True: "yes", False: "no", None: "not looked at"}
+    return ", ".join(
+        f"{TITLES.get(name, name).lower()}: {shown[value] if value is None or isinstance(value, bool) else value}"
+        for name, value in fields.items()
+    )
+
+
+urls = [path("policy/<slug:name>/", policy, name="policy")]

@@ -1,0 +1,256 @@
+"""Show whether talking helped: what feedback, blind choices and the control say of what was learned, and what got
+worse. A person sees their own; operators see a line's, with all its people counted together and without their words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import path, reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from checkpoints.models import SHARED, Checkpoint, Line
+from core import statistics
+from core.statistics import MOST_CHOICES, Tally
+from evaluation import blind, helped
+from evaluation.blind import PairGone
+from evaluation.helped import Contrast, Evidence
+from webapp.charts import course, shares
+from webapp.console.board import counted
+from webapp.console.doors import for_staff, marked, person
+
+KEYS = (("a", "A, rather"), ("b", "B, rather"), ("skip", "Skip"))
+"""What can be answered to the blind question; the first letter is its key."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """Why there is less to see than there might be, and what to do about it."""
+
+    text: str
+    link: str = ""
+    url: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The page's own question, answered as far as it can be."""
+
+    word: str
+    tone: str
+    sentence: str
+
+
+@require_GET
+@login_required
+@never_cache
+def home(request: HttpRequest) -> HttpResponse:
+    """Everything of this person's, and the next pair to choose from."""
+    user = person(request)
+    evidence = helped.of_person(user)
+    return marked(render(request, "helped/page.html", told(evidence) | asked(request)))
+
+
+@for_staff
+@require_GET
+def line(request: HttpRequest) -> HttpResponse:
+    """One line, the shared one where none is named, and the way to the others."""
+    shown = get_object_or_404(Line, name=request.GET.get("line") or SHARED)
+    context = told(helped.of_line(shown), "people") | {"line": shown, "lines": Line.objects.all()}
+    return render(request, "console/helped.html", context)
+
+
+@require_POST
+@login_required
+def choose(request: HttpRequest) -> HttpResponse:
+    """One answer to the blind question; the next pair follows."""
+    pk = request.POST.get("pair", "")
+    said = ""
+    try:
+        blind.choose(person(request), int(pk) if pk.isdecimal() and len(pk) < 19 else -1, request.POST.get("side", ""))
+    except PairGone as gone:
+        said = str(gone)
+    return again(request, said)
+
+
+@require_POST
+@login_required
+def undo(request: HttpRequest) -> HttpResponse:
+    """Take back the last answer and ask it again."""
+    pk = blind.undo(person(request))
+    return again(request, "" if pk else "There was nothing to take back.", pk)
+
+
+def again(request: HttpRequest, said: str, pk: int | None = None) -> HttpResponse:
+    """The question once more, in its place or on the whole page."""
+    if request.htmx:  # type: ignore[attr-defined]
+        return marked(render(request, "helped/_blind.html", asked(request, pk) | {"said": said}))
+    if said:
+        messages.error(request, said, extra_tags="warn")
+    return redirect(f"{reverse('helped:home')}{f'?pair={pk}' if pk else ''}#blind")
+
+
+def asked(request: HttpRequest, pk: int | None = None) -> dict[str, Any]:
+    """What the blind question's part of the page shows."""
+    user, wanted = person(request), request.GET.get("pair", "")
+    pk = int(wanted) if pk is None and wanted.isdecimal() and len(wanted) < 19 else pk
+    choices = blind.tally(blind.choices_of(user).values_list("picked", flat=True))
+    return {
+        "pair": blind.at_hand(user, pk),
+        "waiting": blind.waiting(user).count(),
+        "keys": KEYS,
+        "choices": choices,
+        "preferred": preferred(choices, "You prefer"),
+        "choices_chart": shares.choices(choices),
+        "can_undo": user.blind_choices.exists(),
+        "is_control_on": settings.SHADOW_SHARE > 0,
+    }
+
+
+def told(evidence: Evidence, whose: str = "you") -> dict[str, Any]:
+    """All of the page that is counted, in words and pictures. `whose` is you, or people."""
+    name = settings.MODEL_NAME
+    by_number = {f"{name}@{one.number}": one.firsts for one in evidence.checkpoints}
+    thumbs = {"the base": evidence.thumbs.base, "learned": evidence.thumbs.learned}
+    verb = "You prefer" if whose == "you" else "People prefer"
+    return {
+        "evidence": evidence,
+        "name": name,
+        "answer": answer(evidence, whose),
+        "notes": notes(evidence, whose),
+        "course": course.course(evidence.firsts, evidence.moments, evidence.went_live, name),
+        "by_checkpoint": shares.ladder(by_number, "content"),
+        "scores_say": contrasted(evidence.scores),
+        "thumbs_say": contrasted(evidence.thumbs),
+        "thumbs_chart": shares.ladder(thumbs, "up"),
+        "choices_say": preferred(evidence.choices, verb),
+        "choices_chart": shares.choices(evidence.choices),
+        "from_what": from_what(evidence),
+        "enough": helped.ENOUGH,
+        "newest": helped.NEWEST,
+        "share": settings.SHADOW_SHARE,
+    }
+
+
+def answer(evidence: Evidence, whose: str = "you") -> Answer:
+    """Blind choices are heard first, since a blind choice is not swayed; then how first replies were received."""
+    verb = "You prefer" if whose == "you" else "People prefer"
+    if evidence.choices.is_known:
+        is_better = evidence.choices.ahead == "first"
+        word, tone = ("Yes", "good") if is_better else ("No", "bad")
+        return Answer(word, tone, preferred(evidence.choices, verb))
+    verdict = evidence.scores.reading.verdict if evidence.scores.has_both else "unknown"
+    if verdict in ("better", "worse"):
+        word, tone = ("It seems so", "good") if verdict == "better" else ("It does not seem so", "bad")
+        sentence = contrasted(evidence.scores)
+        return Answer(word, tone, f"{sentence} Who got which was not drawn, so other things may have changed too.")
+    if not evidence.is_learned:
+        return Answer("Nothing to compare yet", "", f"Nothing that was learned has answered {whose} so far.")
+    return Answer("Not known yet", "", "There is not enough data yet to tell. Below stands how much is missing.")
+
+
+def notes(evidence: Evidence, whose: str = "you") -> list[Note]:
+    """What stands in the way of an answer."""
+    found = []
+    if not evidence.replies:
+        found.append(
+            Note(
+                "There are no replies on the record yet. Talk to it, and say what you think of the replies: a thumb, a "
+                "correction, or simply what you want changed.",
+                "Begin a chat",
+                reverse("chat:home"),
+            )
+        )
+    if not evidence.live.number:
+        learned = "" if evidence.is_learned else " Nothing has been learned yet: what people say of replies is learned "
+        then = "" if evidence.is_learned else "batch by batch, and goes live once a person approves it."
+        found.append(Note(f"The original model answers {whose} at the moment.{learned}{then}"))
+    if settings.SHADOW_SHARE <= 0:
+        found.append(
+            Note(
+                "The frozen control is off, so there are no new pairs of answers to hold against each other. The "
+                "operator turns it on with SHADOW_SHARE=0.05 in its settings: the base then answers one turn "
+                "in twenty as well, unseen, while no person waits."
+            )
+        )
+    elif evidence.live.kind == Checkpoint.Kind.FULL:
+        found.append(
+            Note("While full weights are live the base is not in the engine: there are no new pairs until then.")
+        )
+    return found
+
+
+def contrasted(contrast: Contrast) -> str:
+    """The base's rate beside that of what was learned, in sentences."""
+    base, learned = contrast.base, contrast.learned
+    if not base.votes and not learned.votes:
+        return "Nothing was rated yet."
+    if not base.votes:
+        return f"{_of(learned)} with what was learned. The base’s replies were never rated here."
+    if not learned.votes:
+        return f"{_of(base)} with the base. No trained version has been rated yet."
+    reading = contrast.reading
+    said = (
+        f"{_of(learned)} with what was learned, {_of(base)} with the base: a difference of {_points(reading.low)} to "
+        f"{_points(reading.high)} points."
+    )
+    if reading.verdict == "better":
+        return f"{said} That is more than chance gives."
+    if reading.verdict == "worse":
+        return f"{said} That is worse, and more so than chance gives."
+    if reading.verdict == "no worse":
+        return f"{said} It is not worse by {statistics.MARGIN * 100:.0f} points or more; whether it is better is open."
+    if reading.needed is None:
+        return f"{said} Too close, or too little of one of the two, to tell: {statistics.MOST_VOTES} more would not do."
+    more = counted(reading.needed, "more rated conversation")
+    return f"{said} Not known yet: about {more}, if both rates stay as they are."
+
+
+def preferred(choices: Tally, verb: str) -> str:
+    """What the blind choices come to, and how many more it takes, in sentences."""
+    number = choices.first + choices.second
+    if not number:
+        return f"No choices yet. With {Tally().needed} for the same side it would be known."
+    low, high = choices.interval
+    said = f"{choices.first} of {number} for what was learned: a share of {low:.1%} to {high:.1%}."
+    if choices.is_known:
+        return f"{verb} {'what was learned' if choices.ahead == 'first' else 'the base'}. {said}"
+    if choices.needed is None:
+        return f"{said} Too close: at this share not even {MOST_CHOICES} more choices would tell the two apart."
+    more = counted(choices.needed, "more choice")
+    return f"{said} Not known yet: about {more} at this share would take one half out of the interval."
+
+
+def from_what(evidence: Evidence) -> str:
+    """How much the page has looked at."""
+    return (
+        f"{counted(evidence.scored, 'first reply')} rated, {counted(evidence.thumbs_given, 'thumb')}, "
+        f"{counted(evidence.pairs, 'pair')} with the control, "
+        f"{counted(evidence.choices.first + evidence.choices.second, 'blind choice')}"
+    )
+
+
+def _of(arm: statistics.Arm) -> str:
+    return f"{arm.ups} of {arm.votes}"
+
+
+def _points(difference: float) -> str:
+    sign = "+" if difference > 0 else "−" if difference < 0 else ""
+    return f"{sign}{abs(difference) * 100:.0f}"
+
+
+console_urls = [path("helped/", line, name="helped")]
+
+app_name = "helped"
+urlpatterns = [
+    path("helped/", home, name="home"),
+    path("helped/choose/", choose, name="choose"),
+    path("helped/undo/", undo, name="undo"),
+]

@@ -1,0 +1,523 @@
+"""Show what is stored of a person and what of it teaches; take their consent; export and delete their data."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
+from django.db.models import Q
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import path, reverse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from chat.models import ApiKey, Session, Turn
+from checkpoints import notices
+from checkpoints.models import SHARED, Checkpoint, Line, Member, Notice
+from core.errors import TalkbackError
+from core.textfiles import escape_separators
+from evaluation.models import BlindChoice, Shadow
+from feedback.models import Feedback
+from gate.models import AskedAgain
+from gpu_workers import engines
+from judge.models import Hint, Judgement
+from judge.samples import personal, redaction
+from judge.votes import judges, naming
+from privacy import consent, erasures, membership
+from privacy.models import Erasure
+from training import outside
+from training.models import Sample
+from training.provenance import taints
+from webapp.console.board import counted
+from webapp.console.checkpoints import cleanings
+from webapp.serving import streams
+
+LONGEST = 100_000
+"""Characters of a text that can be tried: more than any conversation that a small model can hold."""
+
+CHUNK = 20
+"""How many rows the export reads at once; each may hold a whole conversation."""
+
+PART = 20
+"""How many it sends at once."""
+
+IN_WORDS = {
+    "key": "keys and tokens of known services, private keys, bearer tokens",
+    "password": "passwords and secrets: what is called one, and what stands between a name and @ in an address",
+    "card": "numbers of payment cards, by issuer and check digit",
+    "iban": "bank accounts (IBAN), by check digits",
+    "email": "e-mail addresses",
+    "phone": "telephone numbers, by the numbering plans",
+    "ip": "public addresses of machines",
+}
+"""Every kind that can be removed, as a person reads it."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A judge or an engine that reads what this person writes."""
+
+    name: str
+    does: str
+    host: str
+    leaves_machine: bool
+
+
+@require_GET
+@login_required
+@never_cache
+def home(request: HttpRequest) -> HttpResponse:
+    return page(request)
+
+
+def page(request: HttpRequest, **more: Any) -> HttpResponse:
+    user = person(request)
+    wanted = redaction.wanted()
+    line = membership.line_of(user)
+    context = {
+        "line": line,
+        "answers": Checkpoint.for_user(user),
+        "beside": [member.user for member in line.members.exclude(user=user).select_related("user").order_by("pk")],
+        "pools": line.members.filter(user=user, pools=True).exists(),
+        "learns": consent.by_default(user),
+        "stored": stored(user),
+        "checkpoints": learned_in(user),
+        "readers": readers(),
+        "kinds": [(kind, IN_WORDS.get(kind, "a pattern of this installation")) for kind in looked_for(wanted)],
+        "left": [(kind, IN_WORDS[kind]) for kind in personal.KINDS if kind not in wanted.kinds],
+        "is_on": redaction.is_on(wanted),
+        "keys": ApiKey.objects.filter(user=user, revoked_at=None).order_by("name", "pk"),
+        "off": Session.objects.visible_to(user).filter(learns=False).select_related("key"),
+        "sample_text": SAMPLE_TEXT,
+        "erasure": erasure_of(user),
+        "sure": SURE,
+    }
+    return render(request, "privacy/page.html", context | more)
+
+
+SAMPLE_TEXT = "I am ana@example.com, call me at +1 415 555 2671. My password is hunter2!"
+
+
+def stored(user: User) -> list[tuple[str, int, str]]:
+    """(what, how many, what becomes of it) for every kind of row that holds words of this person."""
+    sessions, turns = Session.objects.visible_to(user), Turn.objects.visible_to(user)
+    samples = Sample.objects.filter(
+        Q(judgement__turn__session__user=user)
+        | Q(first_judgement__turn__session__user=user)
+        | Q(origin__in=turns.values("pk"))
+    ).distinct()
+    on_record = turns.filter(learns=True, session__learns=True, line=Turn.Line.MAIN)
+    waiting = samples.filter(status__in=(Sample.Status.READY, Sample.Status.CLAIMED))
+    return [
+        ("conversations", sessions.count(), f"{sessions.filter(learns=False).count() or 'none'} off the record"),
+        ("replies, with what you asked", turns.count(), f"{on_record.count()} of them may teach"),
+        (
+            "thumbs, marks and corrections",
+            Feedback.objects.filter(by=user).count(),
+            "your word on a reply; it outranks every judge",
+        ),
+        (
+            "verdicts",
+            Judgement.objects.filter(turn__session__user=user).exclude(evidence="").count(),
+            "with what a judge read of the conversation",
+        ),
+        ("hints", Hint.objects.filter(turn__session__user=user).count(), "what you seem to want, in a sentence"),
+        (
+            "lessons that wait",
+            waiting.count(),
+            "runs to come learn from them, or a person's “Learn now”",
+        ),
+        (
+            "lessons that were learned",
+            samples.filter(status=Sample.Status.TRAINED).count(),
+            "they are in weights: see below",
+        ),
+        (
+            "answers of the frozen control",
+            Shadow.objects.filter(turn__session__user=user).count(),
+            "what the base would have replied; it teaches nothing",
+        ),
+        (
+            "choices between two answers",
+            BlindChoice.objects.filter(by=user).count(),
+            "they say whether talking helped, and teach nothing",
+        ),
+        ("keys", ApiKey.objects.filter(user=user).count(), "kept as a hash: they cannot be read back"),
+    ]
+
+
+def learned_in(user: User) -> list[tuple[Checkpoint, int]]:
+    """The checkpoints that learned from this person, the newest first, and from how many replies."""
+    samples = consent.learned_from(Turn.objects.visible_to(user))
+    counts: dict[int, int] = {}
+    for run_id in samples.values_list("run", flat=True):
+        counts[run_id] = counts.get(run_id, 0) + 1
+    rows = Checkpoint.objects.filter(run__in=counts).select_related("run").order_by("-number")
+    return [(one, counts[one.run.pk]) for one in rows]
+
+
+def readers() -> list[Reader]:
+    """Who reads what is written here: every engine that answers, every judge, and a learner elsewhere."""
+    answering = [
+        Reader(settings.MODEL_NAME, "answers, and scores what is learned", host_of(url), naming.leaves_machine(url))
+        for url in engines.addresses()
+    ]
+    if settings.ROUTER_URL:
+        away = naming.leaves_machine(settings.ROUTER_URL)
+        answering.append(Reader("the router", "passes prompts on to those", host_of(settings.ROUTER_URL), away))
+    try:
+        judging = [Reader(who.name, "judges", who.host, who.leaves_machine) for who in judges.roster()]
+    except TalkbackError:  # the setting cannot be read: no judge votes until it can
+        judging = []
+    if outside.is_outside():
+        judging.append(Reader("Tinker", "learns", naming.host_of(settings.TINKER_URL), True))
+    return [*answering, *judging]
+
+
+def host_of(url: str) -> str:
+    return urlsplit(url).netloc or url
+
+
+def looked_for(wanted: personal.Wanted) -> list[str]:
+    return [*wanted.kinds, *(kind for kind, _ in wanted.patterns)]
+
+
+@require_POST
+@login_required
+def default(request: HttpRequest) -> HttpResponse:
+    """How this person's new conversations and keys begin."""
+    learns = request.POST.get("learns") == "on"
+    consent.set_default(person(request), learns)
+    said = "on the record" if learns else "off the record"
+    tell(request, f"From now on, new chats and new keys begin {said}. What there is already, keys too, stays as it is.")
+    return redirect("privacy:home")
+
+
+@require_POST
+@login_required
+def pool(request: HttpRequest) -> HttpResponse:
+    """Whether what a person with a line of their own gives may teach the shared model as well."""
+    may = request.POST.get("pools") == "on"
+    try:
+        taken = membership.pool(person(request), may=may)
+    except TalkbackError as refusal:
+        messages.error(request, str(refusal), extra_tags="bad")
+        return redirect("privacy:home")
+    if may:
+        tell(request, "From now on what you say of replies teaches the shared model too. You can take that back here.")
+    else:
+        went = (
+            f" {counted(taken, 'lesson')} that waited there {'is' if taken == 1 else 'are'} put away." if taken else ""
+        )
+        learned = membership.pooled(person(request)).filter(status=Sample.Status.TRAINED)
+        tainted = taints.learned_in(set(learned.values_list("run", flat=True)) - {None})
+        names = ", ".join(str(one) for one in tainted)
+        stays = (
+            f" What was learned is in the weights of {names}: those who run this Talkback are told." if tainted else ""
+        )
+        tell(request, f"What you give teaches your own line alone.{went}{stays}")
+    return redirect("privacy:home")
+
+
+@require_POST
+@login_required
+def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
+    """Put a conversation on or off the record."""
+    found = get_object_or_404(Session.objects.visible_to(request.user), pk=pk)
+    learns = request.POST.get("learns") == "on"
+    taken = consent.set_session(found, learns)
+    if learns:
+        tell(request, "On the record: what is said from now on may be learned from. What was said meanwhile stays out.")
+    else:
+        tell(request, f"Off the record: nothing said here is learned from. {taken.sentences}")
+    return redirect("privacy:home" if request.POST.get("back") == "privacy" else reverse("chat:session", args=[pk]))
+
+
+@require_POST
+@login_required
+def turn(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
+    """Put one message and its reply on or off the record."""
+    found = get_object_or_404(Turn.objects.visible_to(request.user).select_related("session"), pk=pk)
+    learns = request.POST.get("learns") == "on"
+    try:
+        said, status = consent.set_turn(found, learns).sentences, 200
+    except TalkbackError as refusal:
+        said, status = str(refusal), refusal.status
+    if not request.htmx:  # type: ignore[attr-defined]
+        if said:
+            tell(request, said)
+        return redirect("chat:session", pk=found.session_id)
+    return render(request, "chat/_record.html", {"turn": found, "said": said}, status=status)
+
+
+@require_POST
+@login_required
+def key(request: HttpRequest, pk: int) -> HttpResponse:
+    """Let what comes through a key be learned from, or serve it only."""
+    found = get_object_or_404(ApiKey.objects.visible_to(request.user).select_related("user"), pk=pk)
+    learns = request.POST.get("learns") == "on"
+    taken = consent.set_key(found, learns)
+    if learns:
+        tell(request, f"“{found.name}”: what comes through it from now on may be learned from.")
+    else:
+        only = f"“{found.name}” is served only: nothing that came through it, or will, is learned from."
+        tell(request, f"{only} {taken.sentences}")
+    return redirect("privacy:home" if request.POST.get("back") == "privacy" else "connect:keys")
+
+
+@require_POST
+@login_required
+def everything_off(request: HttpRequest) -> HttpResponse:
+    """Take every conversation of this person off the record, and have new ones begin so."""
+    user = person(request)
+    consent.set_default(user, False)
+    ApiKey.objects.filter(user=user).update(learns=False)  # what comes through them begins new conversations too
+    taken = [consent.set_session(one, False) for one in Session.objects.visible_to(user).filter(learns=True)]
+    learned = sum(one.learned for one in taken)
+    left = f" {counted(learned, 'reply')} had been learned from: see below." if learned else ""
+    waited = sum(one.waiting for one in taken)
+    tell(request, f"Everything is off the record. {counted(waited, 'lesson')} that waited went.{left}")
+    return redirect("privacy:home")
+
+
+@require_POST
+@login_required
+@never_cache
+def try_it(request: HttpRequest) -> HttpResponse:
+    """What would be removed from a text. Nothing of it is stored."""
+    text = request.POST.get("text", "")[:LONGEST].replace("\r\n", "\n")
+    before, removed = redaction.tried(text)
+    tried = {"text": text, "before": before, "removed": removed, "number": redaction.number(removed)}
+    if request.htmx:  # type: ignore[attr-defined]
+        return render(request, "privacy/_tried.html", {"tried": tried})
+    return page(request, tried=tried)
+
+
+@require_GET
+@login_required
+@never_cache
+def export(request: HttpRequest) -> StreamingHttpResponse:
+    """Everything this person said and gave, one JSON object a line."""
+    response = StreamingHttpResponse(lines(person(request)), content_type="application/x-ndjson")
+    response["Content-Disposition"] = f'attachment; filename="talkback-{timezone.now():%Y-%m-%d}.jsonl"'
+    return response
+
+
+async def lines(user: User) -> AsyncIterator[bytes]:
+    """The export, a few rows at a time: a program's conversations may be longer than memory."""
+    encoded = (
+        escape_separators(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE, default=str).decode()).encode()
+        for row in exported(user)
+    )
+    async for part in streams.parts(encoded, PART):
+        yield b"".join(part)
+
+
+def exported(user: User) -> Iterator[dict[str, Any]]:
+    """Conversations, each followed by its replies with what was said of them and what became of them."""
+    yield {
+        "object": "account",
+        "user": user.get_username(),
+        "learns_by_default": consent.by_default(user),
+        "line": Line.of(user),
+        "teaches_the_shared_line": Line.of(user) == SHARED or Member.objects.filter(user=user, pools=True).exists(),
+        "exported_at": at(timezone.now()),
+    }
+    for one in streams.by_key(Session.objects.visible_to(user).order_by("created_at"), CHUNK):
+        yield {
+            "object": "session",
+            "id": str(one.pk),
+            "title": one.title,
+            "learns": one.learns,
+            "created_at": at(one.created_at),
+            "key": one.key_id,
+        }
+        for turn in streams.by_key(one.turns.select_related("checkpoint").order_by("position"), CHUNK):
+            yield {
+                "object": "turn",
+                "id": turn.completion_id,
+                "session": str(one.pk),
+                "created_at": at(turn.created_at),
+                "line": turn.line,
+                "learns": turn.learns,
+                "model": str(turn.checkpoint),
+                "messages": turn.messages,
+                "reply": turn.message or {"role": "assistant", "content": turn.text},
+            }
+        for given in Feedback.objects.filter(turn__session=one).select_related("turn").order_by("pk"):
+            yield {
+                "object": "feedback",
+                "turn": given.turn.completion_id,
+                "kind": given.kind,
+                "value": given.value,
+                "text": given.text,
+                "wish": given.wish,
+                "tags": given.tags,
+                "spans": given.spans,
+                "created_at": at(given.created_at),
+                "withdrawn_at": at(given.withdrawn_at),
+            }
+        for hint in Hint.objects.filter(turn__session=one).select_related("turn").order_by("pk"):
+            yield {
+                "object": "hint",
+                "turn": hint.turn.completion_id,
+                "status": hint.status,
+                "source": hint.source,
+                "text": hint.text,
+                "created_at": at(hint.created_at),
+            }
+        beside = Shadow.objects.filter(turn__session=one).select_related("turn", "checkpoint")
+        for shadow in streams.by_key(beside.order_by("pk"), CHUNK):
+            yield {
+                "object": "shadow",
+                "turn": shadow.turn.completion_id,
+                "model": str(shadow.checkpoint),
+                "text": shadow.text,
+                "finish_reason": shadow.finish_reason,
+                "figures": shadow.figures,
+                "created_at": at(shadow.at),
+            }
+        again = AskedAgain.objects.filter(turn__session=one).select_related("turn", "examination__checkpoint")
+        for asked in streams.by_key(again.order_by("pk"), CHUNK):
+            yield {
+                "object": "asked_again",
+                "turn": asked.turn.completion_id,
+                "model": str(asked.examination.checkpoint),
+                "before": asked.live,
+                "text": asked.candidate,
+                "created_at": at(asked.at),
+            }
+        chosen = BlindChoice.objects.filter(by=user, shadow__turn__session=one).select_related("shadow__turn")
+        for choice in chosen.order_by("pk"):
+            yield {
+                "object": "blind_choice",
+                "turn": choice.shadow.turn.completion_id,
+                "picked": choice.picked,
+                "created_at": at(choice.at),
+            }
+
+
+def at(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None
+
+
+SURE = "delete"
+"""What a person types who means it."""
+
+
+@require_POST
+@login_required
+def delete(request: HttpRequest) -> HttpResponse:
+    """Forget every conversation of this person. The page has asked, and said what stays in weights.
+
+    Few of them are gone with this request; of many a worker deletes the rest, and the page says how far it is.
+    """
+    user = person(request)
+    if request.POST.get("sure", "").strip().lower() != SURE:
+        messages.error(request, f"Nothing was deleted: type “{SURE}” to say that you are sure.", extra_tags="bad")
+        return redirect("privacy:home")
+    erasure = erasures.ask(user, revokes_keys=request.POST.get("keys") == "revoke")
+    erasures.go_on(erasure, slices=erasures.AT_ONCE)
+    return redirect(f"{reverse('privacy:home')}#erasure")
+
+
+@require_GET
+@login_required
+@never_cache
+def erasing(request: HttpRequest) -> HttpResponse:
+    """How far the deleting is."""
+    return render(request, "privacy/_erasure.html", {"erasure": erasure_of(person(request))})
+
+
+def erasure_of(user: User) -> dict[str, Any] | None:
+    """The newest wish of this person to have everything deleted, as the page shows it."""
+    row = Erasure.objects.filter(user=user).first()
+    if row is None:
+        return None
+    gone = row.gone
+    said, waited = gone.get("feedback", 0), gone.get("samples", 0)
+    what = [counted(gone.get("conversations", 0), "conversation"), counted(gone.get("replies", 0), "reply")]
+    if said:
+        what.append("1 thumb or correction" if said == 1 else f"{said} thumbs and corrections")
+    if waited:
+        what.append(counted(waited, "waiting lesson"))
+    tainted = Checkpoint.objects.filter(number__in=row.checkpoints).order_by("-number")
+    return {
+        "row": row,
+        "is_done": row.status == Erasure.Status.DONE,
+        "done": gone.get("conversations", 0),
+        "total": max(row.total, gone.get("conversations", 0)),
+        "what": what,
+        "keys": gone.get("keys", 0),
+        "learned": gone.get("learned", 0),
+        "checkpoints": tainted,
+        "wishes": taints.to_be_replaced(tainted) is not None,
+    }
+
+
+@require_POST
+@login_required
+def learn_again(request: HttpRequest) -> HttpResponse:
+    """Have what this person took back be taken out of the weights: staff begins it, for others an operator is asked.
+    `turn` names one reply; without it all of theirs that was deleted is meant."""
+    user = person(request)
+    back, tainted = reverse("privacy:home"), []
+    if given := request.POST.get("turn"):
+        turn = get_object_or_404(Turn.objects.visible_to(user), pk=uuid_of(given))
+        back, tainted = reverse("chat:session", args=[turn.session_id]), taints.tainted_by(turn.pk)
+    elif (row := Erasure.objects.filter(user=user).first()) is not None:
+        tainted = list(Checkpoint.objects.filter(number__in=row.checkpoints).order_by("-number"))
+    target = taints.to_be_replaced(tainted)
+    if target is None:
+        messages.error(request, "Nothing of what you took back is in weights that could answer.", extra_tags="bad")
+    elif user.is_staff:
+        return cleanings.begin(request, target)
+    else:
+        text = f"{user} asks that {target} be learned again without what they took back. Cleanings does that."
+        notices.tell(f"wish {user.pk} {target.line_id}", text, level=Notice.Level.INFO, checkpoint=target)
+        tell(request, f"Those who run this Talkback read now that you want {target} learned again without it.")
+    return redirect(back)
+
+
+def uuid_of(given: str) -> uuid.UUID:
+    try:
+        return uuid.UUID(given)
+    except ValueError as error:
+        raise Http404 from error
+
+
+def tell(request: HttpRequest, sentence: str) -> None:
+    messages.success(request, sentence.strip(), extra_tags="good")
+
+
+def person(request: HttpRequest) -> User:
+    assert isinstance(request.user, User)  # login_required let no other in
+    return request.user
+
+
+app_name = "privacy"
+urlpatterns = [
+    path("privacy/", home, name="home"),
+    path("privacy/default/", default, name="default"),
+    path("privacy/pool/", pool, name="pool"),
+    path("privacy/everything-off/", everything_off, name="everything_off"),
+    path("privacy/try/", try_it, name="try"),
+    path("privacy/export/", export, name="export"),
+    path("privacy/delete/", delete, name="delete"),
+    path("privacy/erasing/", erasing, name="erasing"),
+    path("privacy/learn-again/", learn_again, name="learn_again"),
+    path("privacy/keys/<row:pk>/", key, name="key"),
+    path("chats/<uuid:pk>/learning/", session, name="session"),
+    path("turns/<uuid:pk>/learning/", turn, name="turn"),
+]
