@@ -18,7 +18,7 @@ from chat.rendering.renderer import Renderer
 from core.textfiles import read_lines
 from training.objective.closed_questions import Question
 
-FILE = Path(__file__).with_name("questions.jsonl")
+FILE = Path(__file__).with_name("question_bank.jsonl")
 
 
 @dataclass(frozen=True)
