@@ -142,8 +142,8 @@ def recipe() -> str:
 {MADE}
 
 `RECIPE` names a JSON file with the preset it starts from (left out: `embedded`) and what differs:
-`{{"preset": "combined", "batch_size": 8, "gate": {{"pack": 32}}}}`. The page *Recipe* in the console reads one as a run
-would. How the knobs work together: [algorithms]({path_to("algorithms")}). Whole reasons: `training/config.py`.
+`{{"preset": "combined", "batch_size": 8, "gate": {{"pack": 32}}}}`. Other names are refused. *Console › Recipe* gives
+whole reasons, and reads a recipe as a run would. How the knobs work together: [algorithms]({path_to("algorithms")}).
 
 {table(heading, rows([name for name in plain if not name.startswith("gate.")]))}
 
@@ -153,7 +153,9 @@ would. How the knobs work together: [algorithms]({path_to("algorithms")}). Whole
 
 ## Presets
 
-{table(("preset", "differs from the default by"), [(f"`{name}`", code(differs(name))) for name in PRESETS])}
+`embedded` is in the tables. The others differ from the default by:
+
+{table(("preset", ""), [(f"`{name}`", code(differs(name)) or "nothing") for name in PRESETS if name != "embedded"])}
 """
 
 
