@@ -172,8 +172,8 @@ class Recipe(BaseModel):
     """The adapter's rank; its alpha is twice that. The reference's."""
 
     base_bits: Literal[16, 4] = 16
-    """Bits of the frozen base under an adapter: 16, or 4. 4 is NF4: a quarter of the memory, where bitsandbytes runs. The engine
-    still serves 16 bits; where the two are too far apart, as on small models, `max_gap` stops the run."""
+    """Bits of the frozen base under an adapter: 16, or 4. 4 is NF4: a quarter of the memory, where bitsandbytes runs.
+    The engine still serves 16 bits; where the two are too far apart, as on small models, `max_gap` stops the run."""
 
     micro_batch: int = Field(1, ge=1)
     """Sequences in one pass. More take memory and change nothing but rounding."""
