@@ -121,6 +121,13 @@ def test_a_page_has_no_long_line_and_no_paragraph_in_a_table(page):
             assert len(line) <= LINE, f"{number}: {len(line)} characters"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_table_is_not_torn_by_a_blank_line(page):
+    for rows in re.findall(r"(?:^\|.*\n)+", page.read_text(encoding="utf-8"), re.MULTILINE):
+        heading, _, rest = rows.partition("\n")
+        assert re.match(r"\|( ?---+ ?\|)+\n", rest), heading
+
+
 def test_the_docs_are_short():
     words = {page: len(page.read_text(encoding="utf-8").split()) for page in (ROOT / "docs").rglob("*.md")}
     assert sum(words.values()) <= ALL
