@@ -1,4 +1,4 @@
-"""Closed questions of our own, in `questions.jsonl`: each with a right answer, and wrong ones of the same make.
+"""Closed questions of our own, in `question_bank.jsonl`: each with a right answer, and wrong ones of the same make.
 
 A recipe with `w_closed` has runs tell them apart (`training/objective/closed_questions.py`). None is asked in an exam
 or worded as one of an exam is, though they are of the same kinds; and nothing of any person's conversations is in them.
@@ -18,7 +18,7 @@ from chat.rendering.renderer import Renderer
 from core.textfiles import read_lines
 from training.objective.closed_questions import Question
 
-FILE = Path(__file__).with_name("questions.jsonl")
+FILE = Path(__file__).with_name("question_bank.jsonl")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.stack import ROOT, wait_for
-from tests.training.conftest import HINTED, PROMPT, RESPONSE
+from tests.ready_samples import HINTED, PROMPT, RESPONSE
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(900)]
 

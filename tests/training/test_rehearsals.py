@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from gpu_workers.learner.learner import Learner
 from gpu_workers.types import Example
-from tests.training.conftest import HINTED, PROMPT, RESPONSE
+from tests.ready_samples import HINTED, PROMPT, RESPONSE
 from training import batches, forecast, rehearsals, runs
 from training.config import Recipe
 from training.forecast import Lengths

@@ -9,7 +9,7 @@ from django.db import connection
 from checkpoints import approvals
 from checkpoints.approvals import NotYet
 from checkpoints.models import SHARED, Checkpoint, Decision, Line
-from tests.training.test_promotion_races import at_once
+from tests.races import at_once
 
 pytestmark = [
     pytest.mark.django_db(transaction=True, serialized_rollback=True),

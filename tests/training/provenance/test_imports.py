@@ -18,8 +18,8 @@ from checkpoints import checksums
 from checkpoints.models import Checkpoint, Decision
 from core.errors import TalkbackError
 from gpu_workers.errors import AdapterInvalid
+from tests.disks import flip
 from tests.rows import made_by
-from tests.training.test_checksums import flip
 from training.models import Run
 from training.provenance import imports, receipts
 from training.provenance.imports import NotImportable

@@ -11,7 +11,7 @@ from gate import findings, personal_part
 from gate.personal_part import Lessons, Row
 from judge.hints.hint_words import worded
 from judge.models import Judgement
-from tests.judge.test_gate import both_say, candidate, check, examine, lesson  # noqa: F401
+from tests.gate.candidates import both_say, check, lesson
 from training.config import Gate
 
 LIMITS = Gate(prompts=4, pack=0)
@@ -70,7 +70,7 @@ def test_one_person_may_not_pay_for_the_others():
     assert "Worse off: 1 of 2 people" in found.sentence
 
 
-def test_a_rewrite_that_the_candidate_finds_less_likely_counts_against_it(engine, examine, candidate, keep):  # noqa: F811
+def test_a_rewrite_that_the_candidate_finds_less_likely_counts_against_it(engine, examine, candidate, keep):
     kept = [keep(words=f"It is {word}.") for word in ("four", "five", "six")]
     written = {tuple(engine.tokenizer.encode(one.hint, add_special_tokens=False).ids) for one in kept}
     honest = engine.logprobs
@@ -86,7 +86,7 @@ def test_a_rewrite_that_the_candidate_finds_less_likely_counts_against_it(engine
     assert not any("It is" in str(value) for row in exam.personal for value in row.values())  # numbers, and no words
 
 
-def test_a_hint_is_measured_on_a_fresh_reply_of_both(engine, examine, candidate, keep):  # noqa: F811
+def test_a_hint_is_measured_on_a_fresh_reply_of_both(engine, examine, candidate, keep):
     keep("guidance", "Use fewer words, please.")
     both_say(engine)
     exam = examine(LIMITS)
@@ -96,7 +96,7 @@ def test_a_hint_is_measured_on_a_fresh_reply_of_both(engine, examine, candidate,
     assert candidate.status == "passed"
 
 
-def test_a_correction_that_cannot_be_laid_out_as_it_was_served_is_left_out(engine, examine, candidate, keep):  # noqa: F811
+def test_a_correction_that_cannot_be_laid_out_as_it_was_served_is_left_out(engine, examine, candidate, keep):
     kept = keep("guidance", "Use fewer words, please.")
     kept.turn.prompt_ids = [5, 6]
     kept.turn.save()
@@ -149,7 +149,7 @@ def test_only_a_candidate_above_live_or_above_the_base_passes(both):
     assert not found.passed or new > live or new > 0.5 * live > 0
 
 
-def test_a_lesson_is_of_a_kind_by_what_it_asks_for_and_a_rewrite_by_who_wrote_it(serve, candidate, person):  # noqa: F811
+def test_a_lesson_is_of_a_kind_by_what_it_asks_for_and_a_rewrite_by_who_wrote_it(serve, candidate, person):
     lesson(serve, candidate, "Keep it short.")
     assert not Lessons.of(candidate).hold(worded(rewrite="Four."), person.pk)
     lesson(serve, candidate, worded(rewrite="It is two."), hint_from="rewrite")
@@ -160,7 +160,7 @@ def test_a_lesson_is_of_a_kind_by_what_it_asks_for_and_a_rewrite_by_who_wrote_it
     assert not found.hold(worded(rewrite="Four."), person.pk + 1)
 
 
-def test_what_the_weights_that_it_came_from_learned_was_taught_too(serve, candidate, person):  # noqa: F811
+def test_what_the_weights_that_it_came_from_learned_was_taught_too(serve, candidate, person):
     lesson(serve, candidate, "Keep it short.")
     child = Checkpoint(number=2, parent=candidate, adapter="talkback-2-b", path="checkpoints/2")
     child.save()
@@ -168,7 +168,7 @@ def test_what_the_weights_that_it_came_from_learned_was_taught_too(serve, candid
     assert not Lessons.of(Checkpoint.live()).hold("Keep it short.", person.pk)
 
 
-def test_a_candidate_that_does_not_heed_what_it_was_taught_is_rejected(engine, serve, examine, candidate, keep):  # noqa: F811
+def test_a_candidate_that_does_not_heed_what_it_was_taught_is_rejected(engine, serve, examine, candidate, keep):
     lesson(serve, candidate, worded(rewrite="It is two."), hint_from="rewrite")
     for word in ("four", "five", "six"):
         kept = keep(words=f"It is {word}.")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
-
 import pytest
 from asgiref.sync import async_to_sync
 from django.db import connection
@@ -12,6 +9,7 @@ from django.db import connection
 from checkpoints import promotion
 from checkpoints.models import SHARED, Checkpoint, Decision, Line
 from core.errors import IllegalMove
+from tests.races import at_once
 
 PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
 
@@ -27,23 +25,6 @@ def approved(engine, number, line=SHARED):
     return Checkpoint.objects.create(
         number=number, status="approved", adapter=adapter, path=f"checkpoints/{number}", probe=probe, line_id=line
     )
-
-
-def at_once(*acts):
-    """What each act returned or raised; all of them start together, each on its own connection."""
-    start = Barrier(len(acts))
-
-    def run(act):
-        try:
-            start.wait(10)
-            return act()
-        except IllegalMove as refused:
-            return refused
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(len(acts)) as threads:
-        return list(threads.map(run, acts))
 
 
 def test_eight_swaps_at_once_leave_one_live(engine):

@@ -13,8 +13,8 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
 from gpu_workers.learner.learner import Learner
-from tests.training.conftest import HINTED, PROMPT, RESPONSE
-from tests.training.test_exactness import RECIPES, Batch, constants, expected  # noqa: F401
+from tests.ready_samples import HINTED, PROMPT, RESPONSE
+from tests.training.objective.test_exactness import RECIPES, Batch, constants, expected  # noqa: F401
 from training import collation
 from training.config import Recipe
 from training.models import Sample

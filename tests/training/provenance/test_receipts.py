@@ -16,8 +16,8 @@ from django.core.management import CommandError, call_command
 from benchmarks.tiny import write_tiny_adapter
 from checkpoints import checksums
 from checkpoints.models import Checkpoint, Decision
+from tests.disks import flip
 from tests.rows import made_by
-from tests.training.test_checksums import flip
 from training.models import Run, Sample
 from training.provenance import receipts
 

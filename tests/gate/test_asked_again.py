@@ -14,21 +14,14 @@ from gate.models import AskedAgain, Examination
 from gpu_workers.errors import EngineRefused, EngineUnavailable
 from judge.models import Judgement, Sitting
 from privacy import consent, erasures
-from tests.judge.test_gate import (  # noqa: F401  fixtures
-    ASKED,
-    LIMITS,
-    both_say,
-    candidate,
-    examine,
-    lesson,
-)
-from tests.judge.test_killed import Fate, Killed
+from tests.gate.candidates import ASKED, LIMITS, both_say, lesson
+from tests.killed_workers import Fate, Killed
 
 BRIEF = "Answer in one short sentence."
 
 
 @pytest.fixture
-def teach(serve, say, candidate):  # noqa: F811
+def teach(serve, say, candidate):
     """A reply that this person corrected, and that the candidate learned from."""
 
     def teach(question, reply="A long reply of many words.", *, guidance=BRIEF, **fields) -> Turn:
@@ -49,7 +42,7 @@ def rows(exam):
     return {asked_again.question_of(row.turn): row for row in exam.asked_again.select_related("turn__session")}
 
 
-def test_the_gate_asks_what_people_corrected_of_the_candidate_and_keeps_both_replies(engine, examine, teach):  # noqa: F811
+def test_the_gate_asks_what_people_corrected_of_the_candidate_and_keeps_both_replies(engine, examine, teach):
     teach("Why does it rain?", "Rain is a long story about clouds.")
     both_say(engine)
     engine.says("Clouds get heavy.", to="Why does it rain")
@@ -64,7 +57,7 @@ def test_the_gate_asks_what_people_corrected_of_the_candidate_and_keeps_both_rep
     assert "corrected questions" in exam.seconds
 
 
-def test_where_other_weights_wrote_the_corrected_reply_live_is_asked_too(engine, examine, teach):  # noqa: F811
+def test_where_other_weights_wrote_the_corrected_reply_live_is_asked_too(engine, examine, teach):
     older = Checkpoint.objects.create(number=7, adapter="talkback-7-x", path="checkpoints/7", status="retired")
     teach("Why does it rain?", checkpoint=older)
     both_say(engine)
@@ -78,7 +71,7 @@ def test_where_other_weights_wrote_the_corrected_reply_live_is_asked_too(engine,
     assert len({call.sampling.seed for call in calls}) == 1
 
 
-def test_six_are_asked_each_question_once_a_persons_own_words_first_and_the_newest_of_them(candidate, teach, renderer):  # noqa: F811
+def test_six_are_asked_each_question_once_a_persons_own_words_first_and_the_newest_of_them(candidate, teach, renderer):
     teach("What a judge heard?", guidance="")
     Judgement.objects.update(hint="Use fewer words.", hint_from="votes")
     for number in range(7):
@@ -92,7 +85,7 @@ def test_six_are_asked_each_question_once_a_persons_own_words_first_and_the_newe
     assert len(every) == 8
 
 
-def test_what_does_not_fit_the_window_or_is_off_the_record_is_not_asked(candidate, teach, renderer):  # noqa: F811
+def test_what_does_not_fit_the_window_or_is_off_the_record_is_not_asked(candidate, teach, renderer):
     teach("A question that is long enough to fill the window?")
     Turn.objects.filter(pk=teach("Off the record?").pk).update(learns=False)
     away = teach(
@@ -103,7 +96,7 @@ def test_what_does_not_fit_the_window_or_is_off_the_record_is_not_asked(candidat
     assert asked_again.find_questions(candidate.run, 6, 40) == []
 
 
-def test_a_question_that_the_engine_refuses_is_left_out_and_rejects_nothing(engine, examine, teach, monkeypatch):  # noqa: F811
+def test_a_question_that_the_engine_refuses_is_left_out_and_rejects_nothing(engine, examine, teach, monkeypatch):
     teach("Refuse this?")
     teach("Take this?")
     both_say(engine)
@@ -120,7 +113,7 @@ def test_a_question_that_the_engine_refuses_is_left_out_and_rejects_nothing(engi
     assert list(rows(exam)) == ["Take this?"]
 
 
-def test_progress_has_one_total_from_the_beginning_and_never_counts_back(engine, examine, teach, monkeypatch):  # noqa: F811
+def test_progress_has_one_total_from_the_beginning_and_never_counts_back(engine, examine, teach, monkeypatch):
     for number in range(3):
         teach(f"Question {number}?")
     both_say(engine)
@@ -139,7 +132,7 @@ def test_progress_has_one_total_from_the_beginning_and_never_counts_back(engine,
     assert exam.progress.items() >= {"phase": "done", "done": 17, "total": 17}.items()
 
 
-def test_progress_stays_where_it_was_when_a_question_is_gone_meanwhile(engine, examine, teach, monkeypatch):  # noqa: F811
+def test_progress_stays_where_it_was_when_a_question_is_gone_meanwhile(engine, examine, teach, monkeypatch):
     turn = teach("Why?")
     both_say(engine)
     rate = gate._preferred_examples
@@ -159,7 +152,7 @@ def test_progress_stays_where_it_was_when_a_question_is_gone_meanwhile(engine, e
     assert examine().progress.items() >= {"phase": "done", "done": 5, "total": 5}.items()
 
 
-def test_an_exam_that_begins_anew_asks_anew(engine, examine, teach, candidate):  # noqa: F811
+def test_an_exam_that_begins_anew_asks_anew(engine, examine, teach, candidate):
     turn = teach("Why?")
     other = Checkpoint.objects.create(number=7, adapter="talkback-7-x", path="checkpoints/7", status="retired")
     exam = Examination.objects.create(checkpoint=candidate, against=other)
@@ -168,7 +161,7 @@ def test_an_exam_that_begins_anew_asks_anew(engine, examine, teach, candidate): 
     assert rows(examine())["Why?"].candidate == "I see."
 
 
-def test_looking_again_keeps_no_reply(engine, examine, teach, candidate):  # noqa: F811
+def test_looking_again_keeps_no_reply(engine, examine, teach, candidate):
     teach("Why?")
     both_say(engine)
     gate.look(candidate, engine=engine, renderer=examine.renderer, limits=LIMITS)
@@ -180,7 +173,7 @@ def test_looking_again_keeps_no_reply(engine, examine, teach, candidate):  # noq
 
 
 @pytest.fixture
-def asked(engine, examine, teach):  # noqa: F811
+def asked(engine, examine, teach):
     teach("A secret question?")
     both_say(engine)
     return examine().asked_again.get()
@@ -216,7 +209,7 @@ def test_it_is_erased_with_its_conversation(asked, person):
     assert not AskedAgain.objects.exists()
 
 
-def test_what_is_taken_off_the_record_while_it_is_asked_is_not_kept(engine, examine, teach, monkeypatch):  # noqa: F811
+def test_what_is_taken_off_the_record_while_it_is_asked_is_not_kept(engine, examine, teach, monkeypatch):
     turn = teach("Why?")
     both_say(engine)
     keep = asked_again._keep
@@ -234,7 +227,7 @@ def test_what_is_taken_off_the_record_while_it_is_asked_is_not_kept(engine, exam
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_wherever_the_examiner_dies_each_question_is_kept_once(engine, examine, teach, candidate, monkeypatch):  # noqa: F811
+def test_wherever_the_examiner_dies_each_question_is_kept_once(engine, examine, teach, candidate, monkeypatch):
     """The examiner dies at each act of the part that asks again, one after the other, and another goes on."""
     for number in range(3):
         teach(f"Question {number}?")

@@ -19,7 +19,7 @@ from judge.samples.sample_rows import Reason
 from training.models import Sample
 
 HERE = Path(__file__).parent
-SAID = tomllib.loads((HERE.parents[1] / "lab" / "research" / "said_of_replies.toml").read_text("utf-8"))
+SAID = tomllib.loads((HERE.parents[2] / "lab" / "research" / "said_of_replies.toml").read_text("utf-8"))
 LATER = tomllib.loads((HERE / "said_later.toml").read_text("utf-8"))["said"]
 
 STANDING = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 
 import pytest
@@ -12,6 +11,7 @@ from checkpoints import checksums
 from checkpoints.checksums import WeightsChanged
 from checkpoints.models import Checkpoint
 from gpu_workers.learner import policy_files
+from tests.disks import flip
 from training import batches, runs, versions
 from training.config import Recipe
 
@@ -30,15 +30,6 @@ def written(home):
         number=1, parent=Checkpoint.live(), adapter="talkback-1", path="checkpoints/talkback-1",
         files=checksums.of(folder),
     )  # fmt: skip
-
-
-def flip(file, place=100):
-    """Change one bit of a byte, and nothing that a directory listing shows."""
-    before = file.stat()
-    content = bytearray(file.read_bytes())
-    content[place % len(content)] ^= 1
-    file.write_bytes(bytes(content))
-    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def test_a_run_writes_down_its_files_and_its_code_and_checks_what_it_goes_on_from(ready, home):

@@ -21,14 +21,14 @@ from gpu_workers.errors import AdapterInvalid
 from gpu_workers.learner import weight_exports
 from gpu_workers.learner.learner import Learner
 from tests.doubles.fake_engine import FakeEngine
-from tests.training.conftest import PROMPT, RESPONSE
+from tests.ready_samples import PROMPT, RESPONSE
 from training import batches, runs
 from training.config import Recipe
 from training.models import Run, Sample
 from training.objective import closed_questions, updates
 
 RECIPE = Recipe(batch_size=1, distillation="vocabulary", lr=1e-2)
-DOCS = Path(__file__).parents[2] / "docs" / "explanation" / "algorithms.md"
+DOCS = Path(__file__).parents[3] / "docs" / "explanation" / "algorithms.md"
 
 
 class Scene:

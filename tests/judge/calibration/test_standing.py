@@ -11,7 +11,7 @@ from judge.calibration import standing
 from judge.calibration.agreement import Reading, agreement
 from judge.calibration.standing import OverrulingRefused
 from judge.models import GoldReading, Judgement, Ruling, Vote
-from tests.judge.test_agreement import NOON, readings
+from tests.judge.calibration.test_agreement import NOON, readings
 
 
 @pytest.fixture(autouse=True)

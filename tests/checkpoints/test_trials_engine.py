@@ -11,7 +11,7 @@ from checkpoints import trials
 from checkpoints.models import Checkpoint
 from gpu_workers.types import Sampling
 from tests.chat.conftest import ask_in
-from tests.training.test_promotion_engine import policy, saved  # noqa: F401
+from tests.checkpoints.test_promotion_engine import policy, saved  # noqa: F401
 
 GREEDY = Sampling(max_new_tokens=6, temperature=0.0)
 

@@ -11,76 +11,11 @@ from gate import findings
 from gate.models import Examination
 from gpu_workers.errors import AdapterMissing, EngineGarbled, EngineRefused, EngineUnavailable
 from judge.hints.hint_words import GUIDANCE
-from judge.models import Judgement, Sitting
+from judge.models import Sitting
 from judge.samples import exam_questions
-from tests.rows import made_by
+from tests.gate.candidates import ASKED, REPLIES, both_say, check, lesson
 from training.config import Gate
-from training.models import Run, Sample
-
-PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
-LIMITS = Gate(prompts=4, pack=0)
-ASKED = [question.prompt for question in exam_questions.questions()[:4]]
-REPLIES = [f"Reply number {word} is about something else." for word in ("one", "two", "three", "four")]
-
-
-@pytest.fixture
-def candidate(engine, renderer, db):
-    """A candidate that the engine answers for as its learner would."""
-    adapter = "talkback-1-aaaaaaaa"
-    return made_by(
-        Run.objects.create(recipe={}),
-        Checkpoint.objects.create(
-            number=1,
-            adapter=adapter,
-            path="checkpoints/1",
-            parent=Checkpoint.live(),
-            probe={
-                "prompt_ids": PROMPT,
-                "response_ids": RESPONSE,
-                "logprobs": engine.logprobs(PROMPT, RESPONSE, adapter),
-                "base_logprobs": engine.logprobs(PROMPT, RESPONSE, None),
-                "dtype": "float32",
-            },
-        ),
-    )
-
-
-@pytest.fixture
-def examine(engine, renderer, candidate, monkeypatch):
-    monkeypatch.setattr(gate, "HANDFUL", 2)  # so that four prompts are two handfuls
-
-    def examine(limits=LIMITS):
-        gate.examine(str(candidate.pk), engine=engine, renderer=renderer, limits=limits)
-        candidate.refresh_from_db()
-        return Examination.objects.get(checkpoint=candidate)
-
-    examine.renderer = renderer
-    return examine
-
-
-def both_say(engine, live=REPLIES, candidate=REPLIES):
-    """Live and candidate answer each held-out prompt with these; live is asked first."""
-    for asked, first, second in zip(ASKED, live, candidate, strict=True):
-        engine.says(first, to=asked[:20])
-        engine.says(second, to=asked[:20])
-
-
-def check(exam, name):
-    return next(check for check in exam.checks if check["name"] == name)
-
-
-def lesson(serve, candidate, hint="", hint_from="guidance", reward=0):
-    turn = serve(status="judged")
-    sample = Sample.objects.create(
-        checkpoint=Checkpoint.live(),
-        run=candidate.run,
-        status="trained",
-        prompt_ids=turn.prompt_ids,
-        response_ids=turn.response_ids,
-        behaviour_logprobs=turn.logprobs,
-        reward=reward,
-    )
-    return Judgement.objects.create(turn=turn, sample=sample, hint=hint, hint_from=hint_from if hint else "")
+from training.models import Sample
 
 
 def test_a_gate_that_is_off_asks_only_whether_the_engine_answers_with_the_new_weights(examine, engine, candidate):

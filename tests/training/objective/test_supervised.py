@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpu_workers.learner.learner import Learner
 from gpu_workers.types import Example
-from tests.training.conftest import HINTED, PROMPT, RESPONSE
+from tests.ready_samples import HINTED, PROMPT, RESPONSE
 from tests.training.gradients import at_step, gradients
 from training import batches, collation, config, forecast, runs
 from training.config import Recipe

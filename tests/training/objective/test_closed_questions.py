@@ -10,7 +10,7 @@ import torch
 from gpu_workers.errors import NothingLearned
 from gpu_workers.learner.learner import Learner
 from gpu_workers.types import Example
-from tests.training.conftest import PROMPT, RESPONSE
+from tests.ready_samples import PROMPT, RESPONSE
 from tests.training.gradients import at_step, gradients
 from training import batches, config, forecast, runs
 from training.config import PRESETS, Recipe

@@ -19,7 +19,7 @@ from evaluation.comparing import ComparisonRefused
 from evaluation.models import Choice, Comparison
 from gpu_workers.errors import EngineUnavailable
 from gpu_workers.learner import distances
-from tests.training.test_promotion_races import at_once
+from tests.races import at_once
 from training.provenance import retention
 
 pytestmark = pytest.mark.django_db

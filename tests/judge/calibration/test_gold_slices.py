@@ -10,7 +10,7 @@ import pytest
 from judge.calibration import gold
 from judge.votes import visible_rules
 
-DOCS = Path(__file__).parents[2] / "docs" / "explanation" / "calibration.md"
+DOCS = Path(__file__).parents[3] / "docs" / "explanation" / "calibration.md"
 
 LEAST = {
     "subject": 40,

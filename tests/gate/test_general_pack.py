@@ -11,7 +11,7 @@ from gate import findings, general_pack
 from gate.general_pack import Row, Scores
 from gate.models import Examination
 from gpu_workers.errors import EngineUnavailable
-from tests.judge.test_gate import both_say, candidate, check, examine  # noqa: F401
+from tests.gate.candidates import both_say, check
 from training.config import Gate
 
 LIMITS = Gate(prompts=4, pack=10)
@@ -57,7 +57,7 @@ def test_what_was_wrong_before_is_no_loss():
     assert (found.lost, found.won, found.live, found.candidate) == ((), 1, 1 / 3, 2 / 3)
 
 
-def test_a_candidate_that_forgot_is_rejected_with_the_questions(engine, examine, candidate):  # noqa: F811
+def test_a_candidate_that_forgot_is_rejected_with_the_questions(engine, examine, candidate):
     honest = engine.logprobs
     items = general_pack.items()[:10]
     forgotten = {
@@ -82,7 +82,7 @@ def test_a_candidate_that_forgot_is_rejected_with_the_questions(engine, examine,
     assert len(failed["worst"]) == 5
 
 
-def test_what_live_did_is_asked_once_for_all_exams(engine, examine, candidate):  # noqa: F811
+def test_what_live_did_is_asked_once_for_all_exams(engine, examine, candidate):
     both_say(engine)
     first = examine(LIMITS)
     of_live = [call for call in engine.asked("score") if call.adapter is None]
@@ -99,7 +99,7 @@ def test_what_live_did_is_asked_once_for_all_exams(engine, examine, candidate): 
     assert not [call for call in engine.asked("score") if call.adapter is None]
 
 
-def test_an_exam_that_died_in_the_pack_goes_on_where_it_was(engine, examine, candidate, monkeypatch):  # noqa: F811
+def test_an_exam_that_died_in_the_pack_goes_on_where_it_was(engine, examine, candidate, monkeypatch):
     both_say(engine)
     ask = general_pack.ask
     handfuls = []

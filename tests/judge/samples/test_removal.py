@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from judge.samples.personal import Wanted
 from judge.samples.removal import Remover
-from tests.judge.test_personal import HELD, KEY_BLOCK
+from tests.judge.samples.test_personal import HELD, KEY_BLOCK
 
 
 def test_a_name_and_a_password_in_an_address_leave_the_host():
