@@ -7,10 +7,9 @@ import pytest
 from chat import turns
 from chat.models import Session, Turn
 from checkpoints.models import Checkpoint
-from evaluation import shadows
+from evaluation import shadows, tasks
 from evaluation.models import Shadow
 from gpu_workers.errors import EngineRefused, EngineUnavailable
-from judge import tasks
 from training.models import Sample
 from webapp import pipeline
 
