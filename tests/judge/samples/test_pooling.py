@@ -1,9 +1,6 @@
 """What a person gives teaches their own line; the shared one learns it where they said so, and no longer than that."""
 
-import importlib
-
 import pytest
-from django.apps import apps
 from django.contrib.auth import get_user_model
 
 from chat import turns
@@ -208,10 +205,3 @@ def test_the_shared_line_has_no_members_is_never_retired_and_needs_no_word(perso
     ):
         with pytest.raises(LineRefused):
             call()
-
-
-def test_samples_made_before_there_were_lines_know_their_turn(taught):
-    turn = taught()
-    Sample.objects.update(origin=None)
-    importlib.import_module("judge.migrations.0006_origins").name_origins(apps, None)
-    assert Sample.objects.get().origin == turn.pk

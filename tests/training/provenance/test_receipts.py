@@ -285,7 +285,7 @@ def test_what_has_no_canonical_form_is_not_what_was_signed(out, capsys, odd):
 
 
 def test_checking_takes_neither_torch_nor_a_database():
-    code = "import sys; from training import receipts; sys.exit('torch' in sys.modules)"
+    code = "import sys; from training.provenance import receipts; sys.exit('torch' in sys.modules)"
     env = {"DJANGO_SETTINGS_MODULE": "webapp.settings", "PATH": ""}
     setup = "import django; django.setup(); "
     assert subprocess.run([sys.executable, "-c", setup + code], env=env).returncode == 0
