@@ -193,7 +193,10 @@ def actions_of(name: str) -> Iterator[Row]:
 
 
 def commands() -> str:
-    names = sorted(path.stem for path in (ROOT / "webapp" / "management" / "commands").glob("[a-z]*.py"))
+    from django.core import management
+
+    names = management.find_commands(str(ROOT / "webapp" / "management"))
+    names = sorted({*names} - {*management.find_commands(management.__path__[0])})  # Django's own are told in its documentation
     return f"""# Commands
 
 {MADE}

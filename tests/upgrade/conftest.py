@@ -1,7 +1,8 @@
 """A data folder as the version before left it, and the same after this version's start took it over.
 
-old.sql is what commit 6fe218b wrote: 24 chats through /v1, 39 words of feedback, two runs, checkpoint 1 rejected, 2 live,
-three samples that wait. Left out are the weights, the permissions and all but two rehearsals; the API keys are made up.
+old.sql is what commit 6fe218b wrote: 24 chats through /v1, 39 words of feedback, two runs, checkpoint 1 rejected,
+2 live, three samples that wait. Left out are the weights, the permissions and all but two rehearsals; the API keys are
+made up.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from judge import verdicts
 from judge.votes import judges
 from tests.doubles.fake_engine import FakeEngine
 from tests.upgrade.conftest import KEY, dump, migrate, write_old
-from training import batches, runs
+from training import batches, config, runs
 from training.config import Recipe
 from training.models import Run, Sample
 
@@ -201,3 +202,28 @@ def test_a_recipe_that_names_gone_knobs_is_refused_before_the_upgrade(old: Path)
         "in the presets."
     )
     assert dump(old / "talkback.sqlite3") == before
+
+
+def test_recipes_of_lines_lose_the_knobs_that_are_gone_and_operators_are_told(old: Path):
+    chosen = {"preset": "topk-union", "w_again": 0.5, "updates": 2, "gate": {"handful": 2, "prompts": 4}}
+    with sqlite3.connect(old / "talkback.sqlite3") as rows:
+        rows.execute("UPDATE training_line SET recipe = ?", [json.dumps(chosen)])
+    rows.close()
+
+    assert migrate(old).returncode == 0
+
+    [(recipe,)] = table(old / "talkback.sqlite3", "training_line", ["recipe"])
+    assert json.loads(recipe) == {"preset": "topk", "updates": 2, "gate": {"prompts": 4}}
+    assert config.read(recipe).gate.prompts == 4
+    [(level, text)] = table(old / "talkback.sqlite3", "training_notice", ["level", "text"])
+    assert (level, text) == (
+        "warning",
+        "The recipe of the line Shared named what is gone: w_again, gate.handful, the preset topk-union, now topk. It "
+        "was deleted: each is fixed, as in the presets.",
+    )
+
+
+def test_every_knob_that_is_gone_is_deleted_from_recipes_of_lines():
+    gone = import_module("training.migrations.0004_gone_knobs")
+    assert gone.GONE | {f"gate.{name}" for name in gone.GONE_OF_GATE} == config.REMOVED
+    assert {*gone.PRESETS.values()} <= {*config.PRESETS}
