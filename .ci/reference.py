@@ -195,8 +195,8 @@ def actions_of(name: str) -> Iterator[Row]:
 def commands() -> str:
     from django.core import management
 
-    names = management.find_commands(str(ROOT / "webapp" / "management"))
-    names = sorted({*names} - {*management.find_commands(management.__path__[0])})  # Django's own are told in its documentation
+    ours, django_s = (management.find_commands(str(path)) for path in (ROOT / "webapp/management", *management.__path__))
+    names = sorted({*ours} - {*django_s})
     return f"""# Commands
 
 {MADE}
