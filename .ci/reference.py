@@ -195,7 +195,9 @@ def actions_of(name: str) -> Iterator[Row]:
 def commands() -> str:
     from django.core import management
 
-    ours, django_s = (management.find_commands(str(path)) for path in (ROOT / "webapp/management", *management.__path__))
+    ours, django_s = (
+        management.find_commands(str(path)) for path in (ROOT / "webapp/management", *management.__path__)
+    )
     names = sorted({*ours} - {*django_s})
     return f"""# Commands
 
