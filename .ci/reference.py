@@ -206,8 +206,14 @@ def actions_of(name: str) -> Iterator[Row]:
 
 
 def commands() -> str:
-    names = sorted(path.stem for path in (ROOT / "webapp" / "management" / "commands").glob("[a-z]*.py"))
-    listed = "\n".join(item(usage, help_) for name in names for usage, help_ in actions_of(name))
+    from django.core import management
+
+    ours, django_s = (
+        management.find_commands(str(path)) for path in (ROOT / "webapp/management", *management.__path__)
+    )
+    names = sorted({*ours} - {*django_s})
+    listed = "
+".join(item(usage, help_) for name in names for usage, help_ in actions_of(name))
     return f"""# Commands
 
 {MADE}
