@@ -212,8 +212,7 @@ def commands() -> str:
         management.find_commands(str(path)) for path in (ROOT / "webapp/management", *management.__path__)
     )
     names = sorted({*ours} - {*django_s})
-    listed = "
-".join(item(usage, help_) for name in names for usage, help_ in actions_of(name))
+    listed = "\n".join(item(usage, help_) for name in names for usage, help_ in actions_of(name))
     return f"""# Commands
 
 {MADE}
