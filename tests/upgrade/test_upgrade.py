@@ -17,6 +17,7 @@ from chat.models import Turn
 from chat.rendering.renderer import Renderer
 from checkpoints import promotion
 from checkpoints.models import Checkpoint
+from installation.speech import reason_in
 from judge import verdicts
 from judge.votes import judges
 from tests.doubles.fake_engine import FakeEngine
@@ -227,3 +228,9 @@ def test_every_knob_that_is_gone_is_deleted_from_recipes_of_lines():
     gone = import_module("training.migrations.0004_gone_knobs")
     assert gone.GONE | {f"gate.{name}" for name in gone.GONE_OF_GATE} == config.REMOVED
     assert {*gone.PRESETS.values()} <= {*config.PRESETS}
+
+
+def test_make_up_says_a_refusal_without_djangos_name_for_it(old: Path):
+    (old / "recipe.json").write_text('{"w_again": 0.5}')
+    refused = migrate(old, RECIPE=str(old / "recipe.json"))
+    assert reason_in(refused.stderr).startswith(f"RECIPE={old}")
