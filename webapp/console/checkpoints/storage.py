@@ -48,7 +48,7 @@ def storage(request: HttpRequest) -> HttpResponse:
         "gone_count": gone.count(),
         "rules": rules(),
     }
-    return render(request, "console/storage.html", context)
+    return render(request, "checkpoints/storage.html", context)
 
 
 def stretches(disk: retention.Disk) -> list[Stretch]:
