@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from checkpoints import lines, notices
 from checkpoints.models import SHARED, Checkpoint, Decision, Line, Taint
-from judge import tasks
+from gate import tasks
 from judge.models import Ruling
 from tests.webapp.test_console import text
 from tests.webapp.test_console_board import station
