@@ -289,7 +289,7 @@ def show_page(
         "message_id": uuid.uuid4(),
         "starters": STARTERS,
     }
-    return render(request, "chat/page.html", context, status=status)
+    return render(request, "chat/chat.html", context, status=status)
 
 
 def show_sent(request: HttpRequest, turn: Turn) -> HttpResponse:

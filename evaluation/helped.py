@@ -333,18 +333,18 @@ def compare(pairs: Sequence[Pair], limits: Gate) -> list[Compared]:
         _compared(
             pairs,
             "under_base",
-            "Log-prob under the base, nats a token",
+            "Log-prob under the base, nats per token",
             lambda reply, shadow: reply - shadow,
             lambda at: at.high < -limits.fluency,
             lambda mean, low, high: (
-                f"Words: the base finds replies {-mean:.2f} nats a token less likely than its own ({-high:.2f} to "
+                f"Words: the base finds replies {-mean:.2f} nats per token less likely than its own ({-high:.2f} to "
                 f"{-low:.2f}); beyond {limits.fluency:g} they tend to lose their subject."
             ),
         ),
         _compared(
             pairs,
             "logprob",
-            "Sureness of its own words, nats a token",
+            "Sureness of its own words, nats per token",
             lambda reply, shadow: reply - shadow,
             lambda at: False,  # neither more nor less of it is better
             lambda mean, low, high: "",

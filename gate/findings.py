@@ -201,7 +201,7 @@ def learned(rows: Sequence[personal_part.Row], limits: Gate) -> list[Check]:
         return []
     is_won = found.is_won(limits.own_gain)
     said = (
-        f"On {found.won.number} kept corrections of a kind that it was taught it does {found.won.mean:+.3f} nats a "
+        f"On {found.won.number} kept corrections of a kind that it was taught it does {found.won.mean:+.3f} nats per "
         f"token better than live (95 % between {found.won.low:+.3f} and {found.won.high:+.3f}; all of it has to be "
         f"above {limits.own_gain:g})"
     )

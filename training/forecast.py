@@ -89,7 +89,7 @@ def of_ready(recipe: Recipe, line: str = SHARED) -> Forecast:
     """What "learn now" would start in this line. Raises NothingReady when that is nothing."""
     waiting = lengths(batches.in_turn(batches.ready(recipe, line), batches.filling(recipe, line))[: recipe.batch_size])
     if not waiting:
-        raise batches.NothingReady("There is no lesson yet, so there is nothing to foresee.")
+        raise batches.NothingReady("There is no lesson yet, so there is nothing to estimate.")
     return forecast(recipe, waiting, line)
 
 

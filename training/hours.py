@@ -104,16 +104,16 @@ class Wait:
     """Why learning does not begin."""
 
     why: str
-    """The rest of a sentence that begins with "Learning waits: "."""
+    """The rest of a sentence that begins with "Training waits: "."""
     until: datetime | None
     """When it goes on if nothing else happens; None: when a person has done something."""
 
     def sentence(self, ready: int) -> str:
         """
         >>> Wait("it may run from 22:00", None).sentence(12)
-        'Learning waits: it may run from 22:00. 12 lessons are ready.'
+        'Training waits: it may run from 22:00. 12 lessons are ready.'
         """
-        return f"Learning waits: {self.why}. {ready} {'lesson is' if ready == 1 else 'lessons are'} ready."
+        return f"Training waits: {self.why}. {ready} {'lesson is' if ready == 1 else 'lessons are'} ready."
 
 
 def parse(text: str) -> tuple[Range, ...]:

@@ -45,7 +45,7 @@ SAME = 1e-6
 
 @dataclass(frozen=True)
 class Gap:
-    """How far engine and learner are apart on equal weights, in nats a token."""
+    """How far engine and learner are apart on equal weights, in nats per token."""
 
     mean: float
     p99: float
@@ -80,7 +80,7 @@ def learn(job: Job, ledger: Listener, learner: Learner | None = None) -> Learned
         )
     if gap is not None and gap.mean > job.recipe.max_gap:
         raise NothingLearned(
-            f"Engine and learner are {gap.mean:.2f} nats a token apart on the same weights (at most "
+            f"Engine and learner are {gap.mean:.2f} nats per token apart on the same weights (at most "
             f"{job.recipe.max_gap:g}): one of them does not run what it says, so nothing was learned."
         )
     _update(learner, samples, job, ledger, gap)

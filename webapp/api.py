@@ -30,7 +30,7 @@ class Page(DocsBase):
     def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
         # A validator on another party's server would be told of this one.
         settings = {"url": self.get_openapi_url(api, kwargs), "deepLinking": True, "validatorUrl": None}
-        return render(request, "api.html", {"settings": settings, "api": api})
+        return render(request, "system/api_reference.html", {"settings": settings, "api": api})
 
 
 class Api(NinjaAPI):

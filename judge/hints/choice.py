@@ -87,7 +87,7 @@ def why(measured: Mapping[str, Measured], wordings: Sequence[str], chosen: str) 
     one, said = measured[chosen], f"Chosen among {len(others) + 1} wordings because"
     if _by_better(measured, wordings):
         rest = ", ".join(f"{other.raises:.2f}" for other in others)
-        return f"{said} it raises the better reply most: by {one.raises:.2f} nats a token (others: {rest})."
+        return f"{said} it raises the better reply most: by {one.raises:.2f} nats per token (others: {rest})."
     if _by_overlap(measured, wordings):
         rest = ", ".join(
             f"{other.overlap:.0%}" if _is_enough(other, measured, wordings) else "changes too little"
@@ -98,7 +98,7 @@ def why(measured: Mapping[str, Measured], wordings: Sequence[str], chosen: str) 
             f"among the teacher's {TOP} (others: {rest})."
         )
     rest = ", ".join(f"{other.gain:.2f}" for other in others)
-    return f"{said} it moves the teacher most: by {one.gain:.2f} nats a token (others: {rest})."
+    return f"{said} it moves the teacher most: by {one.gain:.2f} nats per token (others: {rest})."
 
 
 def _rank(text: str, measured: Mapping[str, Measured], wordings: Sequence[str]) -> tuple[float, ...]:

@@ -63,7 +63,7 @@ async def test_a_run_is_watched_stopped_by_keyboard_and_read(open_tab, run):  # 
     # it is stopped from the page; the worker, who hears of it, fails it, and the page says so by itself
     await tab.get_by_role("button", name="Cancel").focus()
     await tab.keyboard.press("Enter")
-    await expect(state).to_contain_text("It stops after the sample it is at")
+    await expect(state).to_contain_text("It stops after the current sample")
     assert (await Run.objects.aget(pk=run.pk)).cancel_asked
     await sync_to_async(runs.fail)(run, "Stopped by a person.")
     await expect(state).to_contain_text("It failed. Stopped by a person.")

@@ -143,7 +143,7 @@ def test_learning_waits_on_a_disk_that_is_nearly_full_and_goes_on_by_itself(read
     assert not Run.objects.exists()  # nothing is claimed, so nothing fails
     # 8 MiB are kept and 5 are there; what the file's own entry takes of them rounds up to the whole 3.
     assert hours.waiting().sentence(3) == (
-        "Learning waits: the disk has 3 MiB less free than what is kept for chat. Make room there. 3 lessons are ready."
+        "Training waits: the disk has 3 MiB less free than what is kept for chat. Make room there. 3 lessons are ready."
     )
     run = batches.fill(RECIPE)  # what a person asks for waits as well
     assert runs.train(run) is None

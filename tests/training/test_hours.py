@@ -238,7 +238,7 @@ def test_what_a_person_asked_for_waits_for_a_pause_alone():
 
 def test_the_sentence_counts_what_is_ready():
     assert Wait("it may run from 22:00", None).sentence(1) == (
-        "Learning waits: it may run from 22:00. 1 lesson is ready."
+        "Training waits: it may run from 22:00. 1 lesson is ready."
     )
 
 

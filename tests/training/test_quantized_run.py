@@ -43,7 +43,7 @@ def test_a_base_that_four_bits_take_too_far_from_the_engines_stops_the_run(ready
     run = batches.fill(RECIPE.model_copy(update={"max_gap": 0.01}))
 
     assert runs.train(run) is None
-    assert "nats a token apart on the same weights" in Run.objects.get(pk=run.pk).error
+    assert "nats per token apart on the same weights" in Run.objects.get(pk=run.pk).error
 
 
 def test_a_machine_without_bitsandbytes_is_told_so_and_the_samples_wait(ready, home, monkeypatch):

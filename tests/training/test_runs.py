@@ -326,7 +326,7 @@ def test_an_engine_that_ran_something_else(ready, home):
     for _ in range(3):
         ready(behaviour_logprobs=[-9.0] * len(RESPONSE))
 
-    assert "nats a token apart on the same weights" in alarm(batches.fill(RECIPE))
+    assert "nats per token apart on the same weights" in alarm(batches.fill(RECIPE))
 
 
 def test_a_rate_that_changes_nothing(ready, home):

@@ -146,12 +146,12 @@ def test_the_list_narrows_and_marks_what_matters(console, make_checkpoint):
     Checkpoint.objects.filter(pk=gone.pk).update(let_go_at=gone.created_at)
     Taint.objects.create(checkpoint=marked, samples=2, reason="deleted")
     whole = text(console.get(reverse("console:checkpoints")))
-    assert all(words in whole for words in ("tainted", "pinned", "let go of", "rejected (1)", "all (4)"))
+    assert all(words in whole for words in ("tainted", "pinned", "deleted", "rejected (1)", "all (4)"))
     some = text(console.get(reverse("console:checkpoints"), {"status": "passed"}))
     assert "talkback@2</a>" in some
     assert "talkback@1</a>" not in some
     none = text(console.get(reverse("console:checkpoints"), {"line": "unknown"}))
-    assert "No checkpoint is like that." in none
+    assert "No checkpoint matches." in none
 
 
 def test_a_policy_says_in_words_what_will_happen_and_is_on_record(console, operator):

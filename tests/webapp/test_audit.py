@@ -79,7 +79,7 @@ def test_the_log_narrows_by_person_verb_and_turn(console, decided, narrow, verbs
     lines = body(console.get(reverse("console:audit_jsonl"), narrow)).splitlines()
     assert {json.loads(line)["verb"] for line in lines} == verbs
     if not verbs:
-        assert "No decision is like that." in page
+        assert "No decision matches." in page
 
 
 def test_older_decisions_come_a_page_at_a_time(console, talker, operator):

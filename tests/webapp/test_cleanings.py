@@ -64,7 +64,7 @@ def test_the_checkpoints_page_says_what_was_taken_back_and_offers_the_same(conso
 def test_going_back_to_what_holds_something_that_was_taken_back_warns_first(console, tainted, make_checkpoint):
     make_checkpoint(2, "approved").go_live()
     text = html(console.get("/console/checkpoints/1/"))
-    assert "talkback@1 learned 1 sample that was taken back since.</strong> Who has it answer" in text
+    assert "talkback@1 learned 1 sample that was taken back since.</strong> Live again, it may repeat that" in text
 
 
 def test_a_clean_line_stands_beside_what_it_replaces(console, tainted, make_checkpoint, engine, renderer):
@@ -84,7 +84,7 @@ def test_a_clean_line_stands_beside_what_it_replaces(console, tainted, make_chec
     assert "Learn it again without" not in text
     for page in ("/console/cleanings/", "/console/checkpoints/2/"):
         text = html(console.get(page))
-        assert "nats a token apart" in text
+        assert "nats per token apart" in text
         assert "It waits for a person’s yes on its page." in text
         assert "0.97" in text
 

@@ -242,7 +242,7 @@ def test_a_run_shows_its_progress_and_can_be_stopped(console, make_run):
 
     run.refresh_from_db()
     assert run.cancel_asked
-    assert "It stops after the sample it is at" in text(console.get(reverse("console:run", args=[run.pk])))
+    assert "It stops after the current sample" in text(console.get(reverse("console:run", args=[run.pk])))
 
 
 def test_a_run_that_is_over_cannot_be_stopped(console, make_run):

@@ -289,7 +289,7 @@ def test_a_collapse_is_called_one_from_ten_pairs_on(page, paired):
     assert "Length: replies are 0.05 times as long as the base’s (0.05 to 0.05)." in shown
     assert "Repetition: 50.0% more of a reply repeats what it has said" in shown
     # −1.9 − (−0.9) = −1, beyond the gate's 0.6
-    assert "Words: the base finds replies 1.00 nats a token less likely than its own (1.00 to 1.00)" in shown
+    assert "Words: the base finds replies 1.00 nats per token less likely than its own (1.00 to 1.00)" in shown
 
 
 def test_what_only_differs_is_not_called_worse(page, paired):

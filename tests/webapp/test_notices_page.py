@@ -68,12 +68,12 @@ def test_who_does_not_run_it_neither_sees_nor_reads_notices(client, talker):
 @pytest.mark.parametrize(
     ("view", "group", "tab"),
     [
-        ("console:run", "The loop", "Runs"),
-        ("console:hint", "Signals", "Hints"),
-        ("connect:keys", "House", "Keys"),
-        ("connect:new", "House", "Connect"),
-        ("preferences:of", "Signals", "Preferences"),
-        ("console:turn", "The loop", None),
+        ("console:run", "Training", "Runs"),
+        ("console:hint", "Review", "Hints"),
+        ("connect:keys", "System", "Keys"),
+        ("connect:new", "System", "Connect"),
+        ("preferences:of", "Review", "Preferences"),
+        ("console:turn", "Training", None),
     ],
 )
 def test_a_page_opens_its_group_and_its_tab(view, group, tab):
@@ -84,7 +84,7 @@ def test_a_page_opens_its_group_and_its_tab(view, group, tab):
 
 
 def test_a_page_that_is_not_there_is_not_named(monkeypatch):
-    monkeypatch.setattr(navigation, "GROUPS", (("The loop", (navigation.Place("Nowhere", "console:nowhere"),)),))
+    monkeypatch.setattr(navigation, "GROUPS", (("Training", (navigation.Place("Nowhere", "console:nowhere"),)),))
     assert navigation.groups("console:board", is_staff=True)[0].tabs == ()
 
 

@@ -22,7 +22,7 @@ from training.models import Pause, Run
 from webapp.console import board
 
 NIGHT = Wait("it may run from 22:00", datetime(2026, 3, 2, 22, tzinfo=UTC))
-SENTENCE = "Learning waits: it may run from 22:00. 16 lessons are ready."
+SENTENCE = "Training waits: it may run from 22:00. 16 lessons are ready."
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_hours_are_not_told_where_samples_are_wanted_or_a_run_is_at_work():
 
 def test_a_pause_is_told_even_where_samples_are_wanted():
     now = station("learn", batch=Filling(16, 3), wait=Wait("paused until a person resumes it", None), pause=Pause())
-    assert now.sentence == "Learning waits: paused until a person resumes it. 3 lessons are ready."
+    assert now.sentence == "Training waits: paused until a person resumes it. 3 lessons are ready."
     assert now.figure == "paused"
 
 
@@ -67,7 +67,7 @@ def test_the_board_reads_the_clock_and_the_settings(make_lesson, at_two, monkeyp
 
     found = board.read()
 
-    sentence = "Learning waits: it may run from 22:00. 2 lessons are ready."
+    sentence = "Training waits: it may run from 22:00. 2 lessons are ready."
     assert found.as_json()["waiting"]["batch"] == f"{sentence}"
     assert found.facts.held == sentence
 
@@ -79,7 +79,7 @@ def test_the_headline_says_what_is_waited_for_in_place_of_no_more_lessons(consol
     page = text(console.get(reverse("console:board")))
 
     assert (
-        "<strong>Nothing is waiting for you.</strong> Learning waits: it may run from 22:00. 1 lesson is ready." in page
+        "<strong>Nothing is waiting for you.</strong> Training waits: it may run from 22:00. 1 lesson is ready." in page
     )
 
 
@@ -88,13 +88,13 @@ def test_a_person_pauses_and_resumes_in_the_console(console, operator):
     held = hours.current()
     assert (held.by, held.reason) == (operator, "benchmarks")
     assert timedelta(hours=2.4) < held.until - timezone.now() <= timedelta(hours=2.5)
-    assert "Learning is paused: no run begins." in page
-    assert f"Learning waits: paused by {operator} (benchmarks). It goes on at " in page
+    assert "Training is paused." in page
+    assert f"Training waits: paused by {operator} (benchmarks). It goes on at " in page
 
     page = text(console.post(reverse("console:resume"), follow=True))
-    assert "Learning goes on" in page
+    assert "Training resumed" in page
     assert hours.current() is None
-    assert "Learning was not paused." in text(console.post(reverse("console:resume"), follow=True))
+    assert "Training was not paused." in text(console.post(reverse("console:resume"), follow=True))
 
 
 @pytest.mark.parametrize("said_hours", ["soon", "-1", "nan", "1e300"])
@@ -117,21 +117,21 @@ def test_learn_now_under_a_pause_says_that_it_waits(console, make_lesson, capsys
 
     page = text(console.post(reverse("console:learn_now"), follow=True))
 
-    assert "Learning waits: paused until a person resumes it. 2 lessons are ready." in page
+    assert "Training waits: paused until a person resumes it. 2 lessons are ready." in page
     assert Run.objects.get().status == "queued"
 
 
 def test_the_same_in_a_terminal(make_lesson, capsys):
-    assert said(capsys, "learning", "status") == "Learning may begin at any moment.\n"
+    assert said(capsys, "learning", "status") == "Training may start at any moment.\n"
     out = said(capsys, "learning", "pause", "--reason", "a benchmark")
-    assert out == "Learning waits: paused (a benchmark) until a person resumes it. 0 lessons are ready.\n"
+    assert out == "Training waits: paused (a benchmark) until a person resumes it. 0 lessons are ready.\n"
 
     make_lesson()
     assert said(capsys, "learn_now").splitlines()[-1].endswith("until a person resumes it. 1 lesson is ready.")
-    assert "Learning waits: paused (a benchmark)" in said(capsys, "runs", "list")
+    assert "Training waits: paused (a benchmark)" in said(capsys, "runs", "list")
 
-    assert said(capsys, "learning", "resume") == "Learning goes on.\n"
-    assert "Learning waits" not in said(capsys, "runs", "list")
+    assert said(capsys, "learning", "resume") == "Training resumed.\n"
+    assert "Training waits" not in said(capsys, "runs", "list")
 
 
 def test_a_pause_until_a_time_that_is_none_fails_with_a_sentence(db):
@@ -145,7 +145,7 @@ def test_a_run_that_waits_for_its_hours_says_so_in_the_list(make_lesson, at_two,
     make_lesson()
     batches.fill(config.PRESETS["embedded"].model_copy(update={"batch_size": 1}))
 
-    assert "Learning waits: it may run from 22:00. 1 lesson is ready." in said(capsys, "runs", "list")
+    assert "Training waits: it may run from 22:00. 1 lesson is ready." in said(capsys, "runs", "list")
 
 
 # What chat says of it

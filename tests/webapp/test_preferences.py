@@ -134,7 +134,7 @@ def test_staff_see_everybodys_and_may_take_back(console, ask, talker):
 
 
 def test_without_a_wish_the_page_is_empty_for_staff(console):
-    assert "No wish stands." in text_of(console.get(reverse("preferences:people")))
+    assert "No standing wishes." in text_of(console.get(reverse("preferences:people")))
 
 
 def test_the_navigation_leads_there(own):

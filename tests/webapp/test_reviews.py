@@ -465,7 +465,7 @@ def test_many_of_nothing_is_refused_in_words(console, hint, sent, said):
     assert now(hint).status == "waiting"
 
 
-# What is accepted by itself
+# Hints that are accepted without a person
 
 
 def test_the_policy_is_set_source_by_source_and_says_who_set_it(console, operator):

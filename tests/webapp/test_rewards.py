@@ -162,7 +162,7 @@ def test_filters_narrow(console, make_turn):
     assert "the bad one" in page
     assert "the good one" not in page
     assert "the good one" in text(console.get(url, {"show": "all", "search": "GOOD ONE"}))
-    assert "No turn is like that." in text(console.get(url, {"show": "all", "by": "thumb"}))
+    assert "No turn matches." in text(console.get(url, {"show": "all", "by": "thumb"}))
     assert "No reward has been overturned." in text(console.get(url, {"show": "overturned"}))
 
 

@@ -276,7 +276,7 @@ def test_a_page_connects_only_while_there_is_something_to_wait_for(console, make
 
 def test_a_dry_run_says_in_figures_what_learn_now_would_take(console, make_lesson, settings):
     settings.RECIPE = ""
-    assert "nothing to foresee" in text(console.get(reverse("console:forecast")))
+    assert "nothing to estimate" in text(console.get(reverse("console:forecast")))
     make_lesson()
     page = text(console.get(reverse("console:forecast")))
     assert '<dt>Updates</dt><dd class="number">4</dd>' in page
@@ -289,7 +289,7 @@ def test_a_run_that_a_pause_holds_back_says_so(console, make_run, operator):
     assert "Waiting for the learner" in page_of(console, run)
     hours.pause(by=operator, reason="a demonstration")
     assert "It waits: paused by ana (a demonstration) until a person resumes it." in page_of(console, run)
-    assert "Learning waits: paused by ana" in text(console.get(reverse("console:forecast")))
+    assert "Training waits: paused by ana" in text(console.get(reverse("console:forecast")))
 
 
 def test_a_run_says_what_it_did_otherwise_and_why_there_is_no_gap(console, make_run):
@@ -320,7 +320,7 @@ def test_the_recipe_page_says_what_is_used_where_it_comes_from_and_what_each_kno
     file.write_text('{"lr": -1}')
     page = text(console.get(reverse("console:recipe")))
     assert "It cannot be used." in page
-    assert "Nothing is learned until that is mended." in page
+    assert "No training starts until that is fixed." in page
 
 
 def test_every_knob_and_every_preset_stands_on_the_recipe_page(console, settings):

@@ -117,12 +117,12 @@ def test_the_line_says_how_many_a_trial_takes(console, passed):
 
 
 def test_the_live_checkpoint_shows_its_guard(console, passed):
-    assert "always answered" in page(console, 0)
+    assert "live from the start" in page(console, 0)
     Checkpoint.objects.filter(number=0).update(status="retired")
     Checkpoint.objects.filter(number=1).update(status="live")
     Decision.objects.create(checkpoint=passed, verb="promote")
     said = page(console)
-    assert "Its newest replies are held against those of" in said
+    assert "Its newest replies are compared with those of" in said
     assert "repetition" in said
 
 

@@ -277,7 +277,7 @@ def watch() -> Disk:
     """Have the operator hear of a disk before it is full."""
     now = disk(plan())
     if now.is_short:
-        notices.tell("disk", f"The disk fills. {now.sentence} See Storage.", level=Notice.Level.WARNING)
+        notices.tell("disk", f"The disk is filling up. {now.sentence} See Storage.", level=Notice.Level.WARNING)
     return now
 
 

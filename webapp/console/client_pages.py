@@ -75,7 +75,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     rule = request.GET.get("rule", "")
     listed = newest().filter(rule=rule) if rule else newest()
     context = {"clients": every(), "rule": rule, "turns": list(listed[:SHOWN])}
-    return render(request, "console/clients.html", context)
+    return render(request, "system/clients.html", context)
 
 
 @for_staff
@@ -100,8 +100,8 @@ def attempt(request: HttpRequest) -> HttpResponse:
     try:
         rules = read(*written(request))
     except RulesInvalid as error:
-        return render(request, "console/_clients_trial.html", {"error": str(error)}, status=422)
-    return render(request, "console/_clients_trial.html", trial(rules))
+        return render(request, "system/_rules_tried.html", {"error": str(error)}, status=422)
+    return render(request, "system/_rules_tried.html", trial(rules))
 
 
 @for_staff
@@ -165,7 +165,7 @@ def resort(request: HttpRequest, pk: UUID) -> HttpResponse:
         return HttpResponse("Say main or side.", status=400, content_type="text/plain")
     changed = said_aloud(request, lambda: corrections.resort(turn, line, by=person(request)))
     if request.headers.get("HX-Request") and changed is not None:
-        return render(request, "console/_clients_turn.html", {"turn": newest().get(pk=pk)})
+        return render(request, "system/_sorted_turn.html", {"turn": newest().get(pk=pk)})
     back = reverse("console:turn", args=[pk]) if request.POST.get("back") == "turn" else reverse("console:clients")
     if request.headers.get("HX-Request"):  # the sentence is on the page that comes next
         return HttpResponse(headers={"HX-Redirect": back})
@@ -196,7 +196,7 @@ def editor(
         "can_undo": name in request.session.get("rules_before", {}),
         "error": error,
     }
-    return render(request, "console/client.html", context, status=422 if error else 200)
+    return render(request, "system/client.html", context, status=422 if error else 200)
 
 
 def written(request: HttpRequest) -> tuple[str, str]:

@@ -74,7 +74,7 @@ def light(request: HttpRequest, pk: int) -> HttpResponse:
     context = light_of(found(request, pk))
     if request.GET.get("seen") == context["seen"]:
         return HttpResponse(status=204)
-    return render(request, "console/_light.html", context)
+    return render(request, "system/_connection_light.html", context)
 
 
 @require_POST
@@ -85,7 +85,7 @@ async def try_out(request: HttpRequest, pk: int) -> HttpResponse:
     user = await request.auser()
     key = await sync_to_async(get_object_or_404)(ApiKey.objects.filter(user=user), pk=pk)
     trial = await trying.try_out(key)
-    return await sync_to_async(render)(request, "console/_trial.html", {"trial": trial})
+    return await sync_to_async(render)(request, "system/_test_request.html", {"trial": trial})
 
 
 def page(
@@ -101,7 +101,7 @@ def page(
             "keys": [other for other in others if not other.why_closed or other.pk == key.pk],
             "limits": keys.limits_in_words(key),
         }
-    return render(request, "console/connect.html", context, status=status)
+    return render(request, "system/connect.html", context, status=status)
 
 
 def light_of(key: ApiKey) -> dict[str, Any]:

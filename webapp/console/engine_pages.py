@@ -123,7 +123,7 @@ async def repaired() -> list[str]:
 @for_staff
 @require_GET
 def overview(request: HttpRequest) -> HttpResponse:
-    return render(request, "console/engines.html", {"state": read()})
+    return render(request, "system/engines.html", {"state": read()})
 
 
 @for_staff

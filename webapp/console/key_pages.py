@@ -91,7 +91,7 @@ def keys(request: HttpRequest) -> HttpResponse:
         "open": [key for key in shown if not key.why_closed],
         "closed": [key for key in shown if key.why_closed],
     }
-    return marked(render(request, "console/keys.html", context))
+    return marked(render(request, "system/keys.html", context))
 
 
 @require_POST

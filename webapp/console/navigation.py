@@ -33,7 +33,7 @@ class Group:
 
 GROUPS: tuple[tuple[str, tuple[Place, ...]], ...] = (
     (
-        "The loop",
+        "Training",
         (
             Place("Board", "console:board"),
             Place("Runs", "console:runs", ("console:run",)),
@@ -45,7 +45,7 @@ GROUPS: tuple[tuple[str, tuple[Place, ...]], ...] = (
         ),
     ),
     (
-        "Signals",
+        "Review",
         (
             Place("Hints", "console:hints", ("console:hint",)),
             Place("Rewards", "console:rewards", ("console:reward", "console:overturn")),
@@ -55,14 +55,14 @@ GROUPS: tuple[tuple[str, tuple[Place, ...]], ...] = (
         ),
     ),
     (
-        "House",
+        "System",
         (
             Place("Engines", "console:engines", ("console:engine",)),
             Place("Storage", "console:storage", ("console:storage",)),
             Place("Cleanings", "console:cleanings", ("console:cleaning",)),
             Place("Notices", "console:notices", ("console:notice",)),
             Place("Audit", "console:audit"),
-            Place("Rows", "admin:index", ("admin:",)),
+            Place("Database", "admin:index", ("admin:",)),
             Place("Clients", "console:clients", ("console:client",)),
             Place("Connect", "connect:home", ("connect:key", "connect:new")),
             Place("Keys", "connect:keys"),

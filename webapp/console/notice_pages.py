@@ -46,7 +46,7 @@ def waiting(request: HttpRequest) -> HttpResponse:
 def home(request: HttpRequest) -> HttpResponse:
     rows = Notice.objects.exclude(read_at=None).select_related("checkpoint", "read_by").order_by("-read_at")
     context = {"unread": notices.unread(), "history": rows[:HISTORY], "noticed": banner()}
-    return render(request, "console/notices.html", context)
+    return render(request, "system/notices.html", context)
 
 
 @for_staff

@@ -54,8 +54,8 @@ COLUMNS = 8
 class RawSite(admin.AdminSite):
     """The rows behind the console's own door."""
 
-    site_header = site_title = "Talkback: the rows"
-    index_title = "Everything in the database, to read"
+    site_header = site_title = "Talkback: the database"
+    index_title = "Every table, read only"
     empty_value_display = "–"
 
     def has_permission(self, request: HttpRequest) -> bool:

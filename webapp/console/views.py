@@ -74,7 +74,7 @@ def checkpoints(request: HttpRequest) -> HttpResponse:
         "counts": [(name, counts[name]) for name in Checkpoint.Status.values if counts[name] or name == status],
         "total": counts.total(),
     }
-    return render(request, "console/checkpoints.html", context)
+    return render(request, "checkpoints/checkpoints.html", context)
 
 
 @for_staff
@@ -88,7 +88,7 @@ def checkpoint(request: HttpRequest, number: int) -> HttpResponse:
     lessons = pooling.judged(run) if run else Judgement.objects.none()
     response = render(
         request,
-        "console/checkpoint.html",
+        "checkpoints/checkpoint.html",
         {
             "checkpoint": shown,
             "line": line,
@@ -126,7 +126,7 @@ def turn(request: HttpRequest, pk: UUID) -> HttpResponse:
     tokens = heat.tokens(judgement.teacher) if judgement else []
     return render(
         request,
-        "console/turn.html",
+        "judging/turn.html",
         {
             "turn": shown,
             "judgement": judgement,
@@ -172,7 +172,7 @@ def dry_run(request: HttpRequest) -> HttpResponse:
     except TalkbackError as failure:
         said = str(failure)
     if request.headers.get("HX-Request"):
-        return render(request, "console/_forecast.html", {"sentence": said})
+        return render(request, "training/_forecast.html", {"sentence": said})
     active = Run.objects.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING)).first()
     context = {
         "forecast": expected,
@@ -181,7 +181,7 @@ def dry_run(request: HttpRequest) -> HttpResponse:
         "held": waiting(active),
         "ready": expected.samples if expected else 0,
     }
-    return render(request, "console/forecast.html", context)
+    return render(request, "training/forecast.html", context)
 
 
 def settled(request: HttpRequest, response: HttpResponse, is_over: bool) -> HttpResponse:

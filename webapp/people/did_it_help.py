@@ -55,7 +55,7 @@ def home(request: HttpRequest) -> HttpResponse:
     """Everything of this person's, and the next pair to choose from."""
     user = person(request)
     evidence = helped.of_person(user)
-    return marked(render(request, "helped/page.html", told(evidence) | asked(request)))
+    return marked(render(request, "evaluation/helped.html", told(evidence) | asked(request)))
 
 
 @for_staff
@@ -64,7 +64,7 @@ def line(request: HttpRequest) -> HttpResponse:
     """One line, the shared one where none is named, and the way to the others."""
     shown = get_object_or_404(Line, name=request.GET.get("line") or SHARED)
     context = told(helped.of_line(shown), "people") | {"line": shown, "lines": Line.objects.all()}
-    return render(request, "console/helped.html", context)
+    return render(request, "evaluation/helped_in_line.html", context)
 
 
 @require_POST
@@ -91,7 +91,7 @@ def undo(request: HttpRequest) -> HttpResponse:
 def again(request: HttpRequest, said: str, pk: int | None = None) -> HttpResponse:
     """The question once more, in its place or on the whole page."""
     if request.htmx:  # type: ignore[attr-defined]
-        return marked(render(request, "helped/_blind.html", asked(request, pk) | {"said": said}))
+        return marked(render(request, "evaluation/_blind_pair.html", asked(request, pk) | {"said": said}))
     if said:
         messages.error(request, said, extra_tags="warn")
     return redirect(f"{reverse('helped:home')}{f'?pair={pk}' if pk else ''}#blind")

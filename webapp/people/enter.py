@@ -58,7 +58,7 @@ def enter(request: HttpRequest, token: str) -> HttpResponse:
     if request.method == "POST":
         return spend(request, token)
     user = holder(token)
-    return spent(request) if user is None else render(request, "enter.html", {"who": user})
+    return spent(request) if user is None else render(request, "people/enter.html", {"who": user})
 
 
 def spend(request: HttpRequest, token: str) -> HttpResponse:
@@ -89,7 +89,7 @@ def holder(token: str, *, lock: bool = False) -> User | None:
 def spent(request: HttpRequest) -> HttpResponse:
     signin.log.info("a spent or made-up sign-in link was opened from %s", signin.address(request))
     lifetime = timedelta(seconds=settings.PASSWORD_RESET_TIMEOUT)
-    response = render(request, "entry_spent.html", {"hours": round(lifetime.total_seconds() / 3600)}, status=410)
+    response = render(request, "people/entry_spent.html", {"hours": round(lifetime.total_seconds() / 3600)}, status=410)
     response._has_been_logged = True  # type: ignore[attr-defined]  # just now, without the link
     return response
 

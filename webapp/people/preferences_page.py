@@ -36,7 +36,7 @@ def own(request: HttpRequest) -> HttpResponse:
 @require_GET
 def people(request: HttpRequest) -> HttpResponse:
     """Everybody who asked for something that stands."""
-    return render(request, "console/preferences.html", {"people": standing_hints.people()})
+    return render(request, "people/preferences_of_all.html", {"people": standing_hints.people()})
 
 
 @for_staff
@@ -106,7 +106,7 @@ def page(request: HttpRequest, owner: User) -> HttpResponse:
         "forgone": standing_hints.forgone(owner),
         "live": standing_hints.live_line(owner),
     }
-    return render(request, "preferences.html", shown)
+    return render(request, "people/preferences.html", shown)
 
 
 def visible(request: HttpRequest) -> QuerySet[Turn]:

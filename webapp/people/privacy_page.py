@@ -103,7 +103,7 @@ def page(request: HttpRequest, **more: Any) -> HttpResponse:
         "erasure": erasure_of(user),
         "sure": SURE,
     }
-    return render(request, "privacy/page.html", context | more)
+    return render(request, "privacy/privacy.html", context | more)
 
 
 SAMPLE_TEXT = "I am ana@example.com, call me at +1 415 555 2671. My password is hunter2!"
@@ -300,7 +300,7 @@ def try_it(request: HttpRequest) -> HttpResponse:
     before, removed = redaction.tried(text)
     tried = {"text": text, "before": before, "removed": removed, "number": redaction.number(removed)}
     if request.htmx:  # type: ignore[attr-defined]
-        return render(request, "privacy/_tried.html", {"tried": tried})
+        return render(request, "privacy/_redaction_tried.html", {"tried": tried})
     return page(request, tried=tried)
 
 

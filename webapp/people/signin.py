@@ -94,7 +94,7 @@ class SignInForm(AuthenticationForm):
 
 
 class SignIn(auth.LoginView):
-    template_name = "login.html"
+    template_name = "people/sign_in.html"
     authentication_form = SignInForm
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:

@@ -44,7 +44,7 @@ def ago(moment: datetime | None) -> str:
     return span((timezone.now() - moment).total_seconds()) if moment else ""
 
 
-@register.inclusion_tag("console/_next_training.html")
+@register.inclusion_tag("training/_next_training.html")
 def next_training(batch: Filling, form: str = "") -> dict[str, str]:
     """The sentence that says when training starts. `form` is the id of the form that starts it, for a reader who may:
     "now" is its button then."""

@@ -62,7 +62,7 @@ def test_what_was_accepted_in_the_end_says_which_wording_is_better(proposed, ser
 
     hint = turn.hints.get()
     assert hint.text == HARSH
-    assert "by 2.50 nats a token (others: 0.50)" in hint.teacher["choice"]  # -0.5 - -3.0, and -2.5 - -3.0
+    assert "by 2.50 nats per token (others: 0.50)" in hint.teacher["choice"]  # -0.5 - -3.0, and -2.5 - -3.0
     assert len(engine.asked("score")) == 6  # two replies, each under the served prompt and under both wordings
 
 
@@ -91,7 +91,7 @@ def test_where_all_move_the_wrong_way_or_no_likely_tokens_are_named_the_gain_cho
     assert choice.best(backwards, ["a", "b"]) == "b"
     nameless = {"a": Measured(2.0), "b": Measured(1.0, overlap=1.0)}
     assert choice.best(nameless, ["a", "b"]) == "a"
-    assert "moves the teacher most: by 2.00 nats a token (others: 1.00)" in choice.why(nameless, ["a", "b"], "a")
+    assert "moves the teacher most: by 2.00 nats per token (others: 1.00)" in choice.why(nameless, ["a", "b"], "a")
 
 
 def test_one_wording_is_no_choice():

@@ -206,7 +206,7 @@ ALARMS: dict[str, list[tuple[Callable[[Scene], str], str]]] = {
     ],
     "the new weights answer as the base does": [(new_weights_that_answer_as_the_base, "exactly as the base does")],
     "engine and learner disagree on equal weights": [
-        (engine_that_served_something_else, "nats a token apart"),
+        (engine_that_served_something_else, "nats per token apart"),
         (gap_that_is_no_number, "cannot be compared, since one is not a number"),
     ],
     "the engine does not apply the adapter": [(engine_that_leaves_the_adapter_out, "as if the adapter were not there")],

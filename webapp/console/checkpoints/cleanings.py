@@ -33,7 +33,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "over": [stand(row) for row in rows.exclude(status__in=cleaning.ACTIVE)[:SHOWN]],
         "busy": set(rows.filter(status__in=cleaning.ACTIVE).values_list("line", flat=True)),
     }
-    return render(request, "console/cleanings.html", context)
+    return render(request, "checkpoints/cleanings.html", context)
 
 
 @for_staff

@@ -47,7 +47,7 @@ def learned(request: HttpRequest, number: int) -> HttpResponse:
         "lessons": descent.lessons(list(page.object_list)),
         "origin": descent.origin(shown),
     }
-    return render(request, "console/lineage.html", context)
+    return render(request, "checkpoints/lineage.html", context)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def tree(request: HttpRequest) -> HttpResponse:
         "wanted": wanted,
         "count": len(rows),
     }
-    return render(request, "console/tree.html", context)
+    return render(request, "checkpoints/tree.html", context)
 
 
 def drawn(node: lineage.Node, colours: Mapping[str | None, int]) -> Drawn:

@@ -26,10 +26,10 @@ class Panel:
 
 
 LOOKS: Sequence[tuple[str, str, Look]] = (
-    ("figures", "console/_exam.html", exams.panel),
-    ("now", "console/_guard.html", tried.guarded),
-    ("now", "console/_tainted.html", tainted.panel),
-    ("made", "console/_lineage.html", descent.panel),
+    ("figures", "gate/_exam_parts.html", exams.panel),
+    ("now", "checkpoints/_guard.html", tried.guarded),
+    ("now", "checkpoints/_tainted.html", tainted.panel),
+    ("made", "checkpoints/_lineage.html", descent.panel),
 )
 """(place, template, look) in the page's order."""
 

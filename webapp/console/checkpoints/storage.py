@@ -48,7 +48,7 @@ def storage(request: HttpRequest) -> HttpResponse:
         "gone_count": gone.count(),
         "rules": rules(),
     }
-    return render(request, "console/storage.html", context)
+    return render(request, "checkpoints/storage.html", context)
 
 
 def stretches(disk: retention.Disk) -> list[Stretch]:
@@ -99,7 +99,7 @@ def let_go(request: HttpRequest) -> HttpResponse:
     by = person(request)
     freed = [done for one in retention.plan() if one.goes and (done := retention.let_go(one.checkpoint, by=by))]
     if freed:
-        said = f"{len(freed)} let go of, {retention.size(sum(freed))} freed."
+        said = f"{len(freed)} deleted, {retention.size(sum(freed))} freed."
         messages.success(request, said, extra_tags="good")
     else:
         messages.info(request, "Something holds every one of them: nothing was removed.")

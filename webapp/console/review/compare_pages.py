@@ -88,7 +88,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "fault": fault,
         "rows": Comparison.objects.select_related("first", "second", "by").annotate(picks=Count("choices"))[:SHOWN],
     }
-    return render(request, "console/compare.html", context, status=status)
+    return render(request, "evaluation/compare.html", context, status=status)
 
 
 @for_staff
@@ -104,7 +104,7 @@ def comparison(request: HttpRequest, pk: int) -> HttpResponse:
             context |= seen(shown)
         else:
             context |= at_hand(shown, comparing.open_places(shown, user), request.GET.get("place", ""))
-    return settled(request, render(request, "console/comparison.html", context), is_over)
+    return settled(request, render(request, "evaluation/comparison.html", context), is_over)
 
 
 @for_staff

@@ -59,7 +59,9 @@ class Queue(Generic[Row]):
     address is left out, so that any address shows a list."""
 
     KIND: ClassVar[str]
-    """Names its addresses, its elements on the page and its template."""
+    """Names its addresses and its elements on the page."""
+    TEMPLATE: ClassVar[str]
+    """Shows the row at hand."""
     NOUN: ClassVar[str]
     SEARCHES: ClassVar[str]
     GONE: ClassVar[str]
@@ -151,10 +153,6 @@ class Queue(Generic[Row]):
     def url(self) -> str:
         return reverse(f"console:{self.KIND}s")
 
-    @property
-    def template(self) -> str:
-        return f"console/_{self.KIND}.html"
-
     def tabbed(self, tab: str, said: str, count: int) -> tuple[str, int, str, bool]:
         """One tab: (words, rows, query, chosen)."""
         return said, count, replace(self, **{self.TAB: tab}).query, getattr(self, self.TAB) == tab
@@ -211,7 +209,7 @@ def show_queue(request: HttpRequest, of: Kind) -> HttpResponse:
     queue, after = of.read(request.GET), request.GET.get("after", "")
     if is_fragment(request):
         listed = queue.listed(after) | {"goes_on": "after" in request.GET}
-        return render(request, "console/_desk_queue.html", listed)
+        return render(request, "review/_queue.html", listed)
     return whole(request, queue, after=after)
 
 
@@ -327,7 +325,7 @@ def whole(
     if at is None and listed["rows"]:
         at = queue.found(listed["rows"][0].pk)
     context = {**listed, **queue.under(), **desk(request, queue, at, told)}
-    return render(request, "console/desk.html", context, status=status)
+    return render(request, "review/desk.html", context, status=status)
 
 
 def fragment(
@@ -350,7 +348,7 @@ def fragment(
         here = {at.pk: at} | here
     context = desk(request, queue, at, told) | (queue.listed() if all_rows else {})
     context |= {"changed": [(pk, here.get(pk)) for pk in changed], "all_rows": all_rows, "pushed": True}
-    return render(request, "console/_desk_parts.html", context, status=status)
+    return render(request, "review/_changed_parts.html", context, status=status)
 
 
 def done(

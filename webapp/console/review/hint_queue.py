@@ -89,6 +89,7 @@ class Hints(Queue[Hint]):
     """Hints in one state or in all: of those that wait, what has waited longest comes first."""
 
     KIND = NOUN = "hint"
+    TEMPLATE = "review/_hint.html"
     SEARCHES = "Search hints and replies"
     GONE = "This hint is gone: its conversation was deleted meanwhile."
     MODEL = Hint
@@ -184,7 +185,7 @@ class Hints(Queue[Hint]):
     def part(self, row: Hint, sent: QueryDict) -> tuple[str, Parts] | None:
         if "likely" not in sent:
             return None
-        return "console/_hint_targets.html", candidates(row, words(sent, "likely", 200))
+        return "review/_merge_targets.html", candidates(row, words(sent, "likely", 200))
 
     def under(self) -> Parts:
         return policies()
@@ -210,12 +211,12 @@ def set_acceptance(request: HttpRequest) -> HttpResponse:
     except TalkbackError as failure:
         panel = {**policies(request.POST), "queue": queue, "fault": str(failure)}
         if desk.is_fragment(request):
-            return render(request, "console/_acceptance.html", panel, status=failure.status)
+            return render(request, "review/_acceptance.html", panel, status=failure.status)
         messages.error(request, str(failure), extra_tags="bad")
         return redirect(queue.address())
     told = f"Saved, for {', '.join(changed)}. It holds for hints that come from now on." if changed else "As it was."
     if desk.is_fragment(request):
-        return render(request, "console/_acceptance.html", {**policies(), "queue": queue, "saved": told})
+        return render(request, "review/_acceptance.html", {**policies(), "queue": queue, "saved": told})
     messages.success(request, told, extra_tags="good")
     return redirect(queue.address())
 

@@ -158,7 +158,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "families": [(name, prompts.version(name), source_of(name)) for name in prompts.families()],
         "items": len(gold.items()),
     }
-    return render(request, "console/judges.html", context)
+    return render(request, "judging/judges.html", context)
 
 
 @for_staff
@@ -208,7 +208,7 @@ def one(request: HttpRequest) -> HttpResponse:
         .order_by("-pk"),
         "floor": standing.RULE,
     }
-    return render(request, "console/judge.html", context)
+    return render(request, "judging/judge.html", context)
 
 
 @for_staff

@@ -129,7 +129,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "opened": opened(chosen, entries) if chosen.code else None,
         "closed": chosen.but(code="").query,
     }
-    return render(request, "console/ledger.html", context)
+    return render(request, "judging/ledger.html", context)
 
 
 def opened(chosen: Chosen, entries: list[Entry]) -> dict[str, Any]:

@@ -55,6 +55,7 @@ class Rewards(Queue[Turn]):
     """Judged turns, the newest verdict first."""
 
     KIND = "reward"
+    TEMPLATE = "review/_reward.html"
     NOUN = "turn"
     SEARCHES = "Search what was asked and answered"
     GONE = "This turn is gone: its conversation was deleted meanwhile, or taken off the record."

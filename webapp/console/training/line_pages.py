@@ -82,7 +82,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "people": User.objects.filter(is_active=True).order_by("username")[:500],
         "shared_live": Checkpoint.live(),
     }
-    return render(request, "console/lines.html", context)
+    return render(request, "training/lines.html", context)
 
 
 @for_staff

@@ -25,7 +25,7 @@ def pause(request: HttpRequest) -> HttpResponse:
         return hours.pause(by=person(request), reason=request.POST.get("reason", "").strip(), until=until)
 
     if said_aloud(request, hold):
-        messages.success(request, "Learning is paused: no run begins. A run that is at work ends.", extra_tags="good")
+        messages.success(request, "Training is paused. A run that has started finishes.", extra_tags="good")
     return redirect("console:board")
 
 
@@ -33,9 +33,9 @@ def pause(request: HttpRequest) -> HttpResponse:
 @require_POST
 def resume(request: HttpRequest) -> HttpResponse:
     if hours.resume():
-        messages.success(request, "Learning goes on: what is due begins within a minute.", extra_tags="good")
+        messages.success(request, "Training resumed: what is due starts within a minute.", extra_tags="good")
     else:
-        messages.info(request, "Learning was not paused.")
+        messages.info(request, "Training was not paused.")
     return redirect("console:board")
 
 

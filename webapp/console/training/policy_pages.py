@@ -93,7 +93,7 @@ def policy(request: HttpRequest, name: str) -> HttpResponse:
     if request.method == "POST":
         fields = chosen(request.POST)
         if is_fragment(request):
-            return render(request, "console/_policy_says.html", said(fields))
+            return render(request, "training/_policy_says.html", said(fields))
         reason, seen = request.POST.get("reason", "")[:500], request.POST.get("seen")
         try:
             rulings.give(line, fields, by=person(request), reason=reason, seen=seen)
@@ -112,7 +112,7 @@ def policy(request: HttpRequest, name: str) -> HttpResponse:
             for ruling in rulings.history(line)[:CHANGES]
         ],
     }
-    return render(request, "console/policy.html", context | said(fields), status=status)
+    return render(request, "training/policy.html", context | said(fields), status=status)
 
 
 def said(fields: dict[str, Any]) -> dict[str, Any]:

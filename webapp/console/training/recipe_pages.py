@@ -285,8 +285,8 @@ def recipe(request: HttpRequest) -> HttpResponse:
     text = request.POST.get("recipe", "").replace("\x00", "").strip()
     trial = tried(text) if request.method == "POST" else None
     if trial is not None and is_fragment(request):
-        return render(request, "console/_recipe_tried.html", {"trial": trial})
-    return render(request, "console/recipe.html", shown() | {"trial": trial})
+        return render(request, "training/_recipe_tried.html", {"trial": trial})
+    return render(request, "training/recipe.html", shown() | {"trial": trial})
 
 
 def shown() -> dict[str, Any]:
@@ -322,7 +322,7 @@ def give(request: HttpRequest, name: str) -> HttpResponse:
         typed = replace(own(line), preset=preset, changes=changes[:LONGEST], fault=" ".join(faults(failure)))
         context = shown()
         context["own"] = [typed if one.line == line else one for one in context["own"]]
-        return render(request, "console/recipe.html", context, status=422)
+        return render(request, "training/recipe.html", context, status=422)
     except TalkbackError as failure:
         messages.error(request, str(failure), extra_tags="bad")
     else:

@@ -135,11 +135,11 @@ def listed(request: HttpRequest) -> HttpResponse:
         "status": status,
     }
     if is_fragment(request) and before:
-        return render(request, "console/_run_rows.html", context)
+        return render(request, "training/_run_rows.html", context)
     counts = dict(Run.objects.order_by().values_list("status").annotate(Count("pk")))
     context["counts"] = [(name, counts.get(name, 0)) for name in Run.Status.values]
     context["total"] = sum(counts.values())
-    return render(request, "console/runs.html", context)
+    return render(request, "training/runs.html", context)
 
 
 @for_staff
@@ -154,7 +154,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "more": max(0, len(samples) - SHOWN),
         "deleted": sum(not sample.response_ids for sample in samples),
     }
-    return render(request, "console/run.html", context)
+    return render(request, "training/run.html", context)
 
 
 def found(pk: int) -> Run | None:
@@ -191,7 +191,7 @@ def parts(pk: int) -> tuple[dict[str, str], bool]:
     if shown is None:
         return {}, True
     context = moving_parts(shown) | {"pushed": True}
-    html = {name: str(render_to_string(f"console/_run_{name}.html", context)) for name in PARTS}
+    html = {name: str(render_to_string(f"training/_run_{name}.html", context)) for name in PARTS}
     return html, shown.status in (Run.Status.FINISHED, Run.Status.FAILED)
 
 

@@ -17,15 +17,15 @@ from webapp.management.terminal import TerminalCommand
 
 
 class Command(TerminalCommand):
-    help = "Pause learning, resume it, or say why it waits. Chat goes on, and so does a run that has begun."
+    help = "Pause training, resume it, or say why it waits. Chat goes on, and so does a run that has begun."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
         pause = actions.add_parser("pause", help="no run begins from now on, not even one that a person asks for")
         pause.add_argument("--reason", default="")
         pause.add_argument("--until", metavar="TIME", help="2026-12-24T18:00, in TIME_ZONE; else until it is resumed")
-        actions.add_parser("resume", help="let it learn again")
-        actions.add_parser("status", help="whether learning waits, and for what")
+        actions.add_parser("resume", help="let training start again")
+        actions.add_parser("status", help="whether training waits, and for what")
 
     def handle(self, *args: Any, action: str, **options: Any) -> None:
         try:
@@ -38,13 +38,13 @@ class Command(TerminalCommand):
         self.status()
 
     def resume(self, **options: Any) -> None:
-        self.stdout.write("Learning goes on." if hours.resume() else "Learning was not paused.")
+        self.stdout.write("Training resumed." if hours.resume() else "Training was not paused.")
 
     def status(self, **options: Any) -> None:
         facts = board.gather()
         if facts.counts["runs"]["running"]:
             self.stdout.write(f"{str(facts.run).capitalize()} is learning.")
-        self.stdout.write(facts.wait.sentence(facts.batch.ready) if facts.wait else "Learning may begin at any moment.")
+        self.stdout.write(facts.wait.sentence(facts.batch.ready) if facts.wait else "Training may start at any moment.")
 
 
 def moment(said: str) -> datetime:
