@@ -35,7 +35,7 @@ from environments.personas import Persona
 from environments.tasks import Task
 from environments.users import ScriptedUser
 from environments.wishes import WISHES
-from lab.evidence.content import BRIEFLY, Reading, Reference, Yardstick
+from lab.evidence.measures.content import BRIEFLY, Reading, Reference, Yardstick
 from lab.research.recipe import Lab  # after the thread count
 
 REFERENCES = 2
