@@ -93,7 +93,7 @@ class Logged:
         self.stream = io.StringIO()
 
     @property
-    def text_of(self) -> str:
+    def text(self) -> str:
         return self.stream.getvalue()
 
     def of(self, logger: str) -> list[str]:
