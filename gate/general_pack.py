@@ -28,7 +28,7 @@ from gate.models import Examination
 from gpu_workers.engine.interface import Engine
 from training import rehearsals
 
-FILE = Path(__file__).with_name("pack.jsonl")
+FILE = Path(__file__).with_name("general_pack.jsonl")
 
 HANDFUL = 8
 """Items asked at once."""

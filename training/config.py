@@ -9,7 +9,6 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from core.errors import TalkbackError
-from core.textfiles import read_text
 
 
 class RecipeInvalid(TalkbackError):
@@ -341,26 +340,3 @@ def reasons() -> dict[str, str]:
     """Return each knob's reason, by the same names."""
     found = {name: field.description or "" for name, field in Recipe.model_fields.items() if name != "gate"}
     return found | {f"gate.{name}": field.description or "" for name, field in Gate.model_fields.items()}
-
-
-def current() -> Recipe:
-    """Return this installation's recipe: the file that RECIPE names, else the preset for where it learns."""
-    from django.conf import settings
-
-    from training import outside
-
-    if not settings.RECIPE:
-        return PRESETS["combined" if outside.is_outside() else "embedded"]
-    try:
-        text = read_text(settings.RECIPE)
-    except OSError as error:
-        raise RecipeInvalid(f"RECIPE names {settings.RECIPE}, which cannot be read: {error.strerror}.") from error
-    recipe = read(text)
-    if recipe.weights == "full" and not settings.SPARE_ENGINE_URL:
-        raise RecipeInvalid(
-            "The recipe's weights can be full only with a second engine, which answers for the base and for candidates "
-            "while full weights are live: set SPARE_ENGINE_URL, or set weights to lora."
-        )
-    if outside.is_outside():
-        outside.check(recipe)
-    return recipe

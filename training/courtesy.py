@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from training.learning import Listener
+from training.jobs import Listener
 
 LOOK_S = 0.1
 """How often an engine that answers is looked at."""

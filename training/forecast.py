@@ -16,7 +16,7 @@ from core import stores
 from training import batches, config, demonstrations, rehearsals, replay
 from training.config import Recipe
 from training.models import Run, Sample
-from training.objective import closed_questions
+from training.objective import question_bank
 
 THERE_AND_BACK = 3
 """What an update on a token costs in reads of it: once forward, and backward about twice that."""
@@ -99,7 +99,7 @@ def forecast(recipe: Recipe, samples: Sequence[Lengths], line: str = SHARED) -> 
     is_fresh = live.kind == Checkpoint.Kind.BASE
     again = lengths(replay.drawn(live, recipe, seed=0))  # which ones a run draws is seen when it begins
     beside = rehearsed(rehearsals.count(recipe, len(samples), sum(one.rewrite > 0 for one in samples), len(again)))
-    asked = closed_questions.tokens(recipe)
+    asked = question_bank.tokens(recipe)
     work = reads([*samples, *beside], recipe, is_fresh=is_fresh, replayed=again, asked=asked)
     earlier = [run for run in _finished(recipe) if run.seconds and run.reads]
     spent_s = sum(run.seconds for run in earlier)
@@ -245,5 +245,5 @@ def _read(run: Run) -> int:
         return 0
     beside = rehearsed(told.get("replies_rehearsed", 0))
     is_fresh = run.parent.kind == Checkpoint.Kind.BASE
-    asked = closed_questions.tokens(recipe)
+    asked = question_bank.tokens(recipe)
     return reads([*taught, *beside], recipe, is_fresh=is_fresh, replayed=again, asked=asked)

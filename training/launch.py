@@ -43,7 +43,7 @@ from gpu_workers.servers import leases
 from gpu_workers.types import Example
 from training import learning
 from training.config import Recipe
-from training.learning import Job, Learned, Listener
+from training.jobs import Job, Learned, Listener
 from training.objective.closed_questions import Question
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
+from django.conf import settings
+
 from checkpoints.models import SHARED, Line
+from core.textfiles import read_text
 from training import config, outside
 from training.config import Recipe, RecipeInvalid
 from training.models import Sample
@@ -14,13 +17,13 @@ from training.models import Sample
 def recipe_of(line: str) -> Recipe:
     """What this line learns by: its own recipe, else the installation's. Raises RecipeInvalid."""
     own = Line.objects.filter(name=line).values_list("recipe", flat=True).first()
-    return usable(own) if own else config.current()
+    return usable(own) if own else current()
 
 
 def set_recipe(line: Line, fields: Mapping[str, object]) -> Recipe:
     """Have this line learn by a recipe of its own from its next run on; without fields, by the installation's again.
     Raises RecipeInvalid, with nothing changed."""
-    recipe = usable(fields) if fields else config.current()
+    recipe = usable(fields) if fields else current()
     line.recipe = dict(fields)
     line.save(update_fields=["recipe"])
     return recipe
@@ -44,7 +47,7 @@ def recipes_of(names: Iterable[str]) -> dict[str, Recipe]:
     found = {}
     for name in names:
         with suppress(RecipeInvalid):
-            found[name] = config.read(own[name]) if own.get(name) else config.current()
+            found[name] = config.read(own[name]) if own.get(name) else current()
     return found
 
 
@@ -52,3 +55,22 @@ def waiting() -> list[str]:
     """The names of the lines of which samples wait, the shared one first."""
     ready = Sample.objects.filter(status=Sample.Status.READY, line__retired_at=None)
     return sorted(set(ready.order_by().values_list("line", flat=True)), key=lambda name: (name != SHARED, name))
+
+
+def current() -> Recipe:
+    """Return this installation's recipe: the file that RECIPE names, else the preset for where it learns."""
+    if not settings.RECIPE:
+        return config.PRESETS["combined" if outside.is_outside() else "embedded"]
+    try:
+        text = read_text(settings.RECIPE)
+    except OSError as error:
+        raise RecipeInvalid(f"RECIPE names {settings.RECIPE}, which cannot be read: {error.strerror}.") from error
+    recipe = config.read(text)
+    if recipe.weights == "full" and not settings.SPARE_ENGINE_URL:
+        raise RecipeInvalid(
+            "The recipe's weights can be full only with a second engine, which answers for the base and for candidates "
+            "while full weights are live: set SPARE_ENGINE_URL, or set weights to lora."
+        )
+    if outside.is_outside():
+        outside.check(recipe)
+    return recipe

@@ -14,7 +14,7 @@ from training.config import Recipe, RecipeInvalid
 
 if TYPE_CHECKING:
     from gpu_workers.learner.learner import Learner
-    from training.learning import Job
+    from training.jobs import Job
 
 
 def is_outside() -> bool:

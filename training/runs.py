@@ -42,6 +42,7 @@ from training import (
     config,
     forecast,
     hours,
+    jobs,
     launch,
     learning,
     outside,
@@ -51,9 +52,9 @@ from training import (
     versions,
 )
 from training.config import Recipe
-from training.learning import Learned
+from training.jobs import Learned
 from training.models import Run, Sample
-from training.objective import closed_questions
+from training.objective import question_bank
 from training.provenance import receipts, taints
 
 log = logging.getLogger(__name__)
@@ -391,7 +392,7 @@ def _learn(run: Run) -> Checkpoint:
     has_snapshot = (
         recipe.weights == "lora" and not outside.is_outside() and (snapshot.exists() or _room_for_two(recipe))
     )
-    job = learning.Job(
+    job = jobs.Job(
         model=settings.MODEL,
         start=parent.folder,
         recipe=recipe,
@@ -400,7 +401,7 @@ def _learn(run: Run) -> Checkpoint:
         is_own=[*(sample.checkpoint_id == parent.pk for sample in samples), *[False] * len(rehearsed)],
         folder=Path(settings.DATA_DIR) / path,
         replayed=replayed,
-        questions=closed_questions.drawn(recipe, run.seed),
+        questions=question_bank.draw(recipe, run.seed),
         is_sharded=settings.LEARN_SHARDED,
         gives_way_to=engines.addresses() if settings.LEARN_GIVES_WAY else (),
         snapshot=snapshot if has_snapshot else None,

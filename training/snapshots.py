@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpu_workers.learner.learner import Learner
-    from training.learning import Job
+    from training.jobs import Job
 
 log = logging.getLogger(__name__)
 

@@ -54,3 +54,7 @@ sys.setswitchinterval(0.0005)
 
 gc.freeze()
 """What was imported stays: the collector need not look at it again and again while replies are on their way."""
+
+gc.set_threshold(5000, 10, 10)
+"""A request with a long history makes thousands of objects at once, and nearly none of them in a circle: looking at
+them after each 700, as Python would, took one part in twenty of the time."""

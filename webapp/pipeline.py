@@ -32,7 +32,7 @@ from gate import asked_again
 from gate.tasks import consider, examine
 from gpu_workers import engines
 from judge.calibration import measuring
-from judge.samples import base_answers, question_bank
+from judge.samples import base_answers
 from judge.sittings import sitting
 from judge.tasks import cast_votes, idly, judge_turn, measure, rehearse
 from privacy import forgetting
@@ -40,7 +40,6 @@ from privacy.models import Erasure
 from privacy.tasks import erase
 from training import runs
 from training.models import Run, Sample
-from training.objective import closed_questions as closed
 from training.provenance import cleaning, retention, taints
 from training.tasks import clean, fill_batch, promote, train
 
@@ -200,4 +199,3 @@ def connect() -> None:
     withdrawn.connect(_mark_withdrawn, dispatch_uid="pipeline")
     tainted.connect(_tainted_by, dispatch_uid="pipeline")
     who_learned.connect(_learned_from, dispatch_uid="pipeline")
-    closed.POOL.ask_of_judge(question_bank.known)

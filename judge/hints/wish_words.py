@@ -634,7 +634,7 @@ class Rules:
 
 @lru_cache(maxsize=1)
 def _rules() -> Rules:
-    data = tomllib.loads(Path(__file__).with_name("wishes.toml").read_text("utf-8"))
+    data = tomllib.loads(Path(__file__).with_name("wish_words.toml").read_text("utf-8"))
     classes: dict[str, str] = data["classes"]
 
     def filled(pattern: str) -> str:

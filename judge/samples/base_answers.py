@@ -21,7 +21,7 @@ from judge.votes import judges
 from training import hours, line_recipes, rehearsals
 from training.models import Rehearsal
 
-FILE = Path(__file__).with_name("rehearsal.txt")
+FILE = Path(__file__).with_name("base_answers.txt")
 
 HANDFUL = 4
 """Prompts asked at once: a person may want to chat any moment."""

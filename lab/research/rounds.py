@@ -211,14 +211,13 @@ def questions(arguments: argparse.Namespace) -> tuple[list[Task], list[Task]]:
 
 def taught(name: str, recipe: Any, exam: Exam, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """One recipe, round after round, with an exam after each."""
-    from judge.samples import question_bank as judged
     from training.demonstrations import Said
     from training.demonstrations import shown as demonstrated
-    from training.objective import closed_questions as closed
+    from training.objective import question_bank
     from training.objective.updates import updates
 
     lab = Lab(arguments.model, seed=arguments.seed, reply_tokens=arguments.reply_tokens, recipe=recipe)
-    known = judged.read(lab.renderer)
+    known = question_bank.read(lab.renderer)
     coming = cycle(questions(arguments)[1])
     earlier: list[Any] = []
     for number in range(1, arguments.rounds + 1):
@@ -243,7 +242,7 @@ def taught(name: str, recipe: Any, exam: Exam, arguments: argparse.Namespace) ->
             views,
             recipe,
             replayed,
-            questions=closed.drawn(recipe, seed, known),
+            questions=question_bank.draw(recipe, seed, known),
         )
         earlier += [one for one in examples if one.rewrite]
         run_s = time.monotonic() - began - served_s

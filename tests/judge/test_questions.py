@@ -7,11 +7,11 @@ import re
 import pytest
 
 from gate import general_pack
-from judge.samples import base_answers, exam_questions, question_bank
+from judge.samples import base_answers, exam_questions
 from lab.evidence.playing import probes
 from tests.environments.test_tasks import plain
 from training.config import PRESETS
-from training.objective import closed_questions as closed
+from training.objective import question_bank
 
 WORD = re.compile(r"[^\W_]+")
 
@@ -64,8 +64,8 @@ def test_runs_are_given_them_as_the_model_that_is_served_reads_them(renderer):
     assert row.prompt in renderer.decode(first.prompt)
     assert first.prompt == renderer.prompt_ids([{"role": "user", "content": row.prompt}])
     assert list(first.answers) == [renderer.encode(answer) for answer in (row.right, *row.wrong)]
-    drawn = closed.drawn(PRESETS["embedded"], seed=1)  # what the application's parts are told when it starts
-    assert len(drawn) == closed.AT_ONCE * PRESETS["embedded"].updates
+    drawn = question_bank.draw(PRESETS["embedded"], seed=1)
+    assert len(drawn) == question_bank.AT_ONCE * PRESETS["embedded"].updates
     assert set(map(id, drawn)) <= set(map(id, known))
 
 

@@ -9,7 +9,7 @@ from checkpoints.models import SHARED, Line
 from judge import recipe_changes
 from judge.hints.reviews import NotPossible, Overtaken
 from judge.models import Ruling
-from training import config, line_recipes
+from training import line_recipes
 from training.config import RecipeInvalid
 
 BINARY = {"preset": "binary", "updates": 3}
@@ -70,10 +70,12 @@ def test_the_shared_line_takes_a_recipe_of_its_own_and_gives_it_back(line, perso
     shared = Line.objects.get(pk=SHARED)
     ruling = recipe_changes.give(shared, BINARY, by=person)
     assert line_recipes.recipe_of(SHARED).updates == 3
-    assert line_recipes.recipe_of(line.name) == config.current()  # a line without one learns by the installation's
+    assert (
+        line_recipes.recipe_of(line.name) == line_recipes.current()
+    )  # a line without one learns by the installation's
 
     recipe_changes.undo(ruling, by=person)
-    assert line_recipes.recipe_of(SHARED) == config.current()
+    assert line_recipes.recipe_of(SHARED) == line_recipes.current()
 
 
 def test_a_change_that_is_none_is_refused(line, person):

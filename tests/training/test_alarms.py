@@ -25,7 +25,7 @@ from tests.training.conftest import PROMPT, RESPONSE
 from training import batches, runs
 from training.config import Recipe
 from training.models import Run, Sample
-from training.objective import closed_questions, updates
+from training.objective import closed_questions, question_bank, updates
 
 RECIPE = Recipe(batch_size=1, distillation="vocabulary", lr=1e-2)
 DOCS = Path(__file__).parents[2] / "docs" / "explanation" / "algorithms.md"
@@ -121,7 +121,7 @@ def rewrite_by_a_model_that_is_no_number(scene: Scene) -> str:
 
 def closed_question_of_a_model_that_is_no_number(scene: Scene) -> str:
     scene.broken_model()
-    scene.patch.setattr(closed_questions.POOL, "known", lambda: [closed_questions.Question([1, 60], [[90], [91]])])
+    scene.patch.setattr(question_bank, "known", lambda: [closed_questions.Question([1, 60], [[90], [91]])])
     recipe = Recipe(batch_size=1, w_rl=0, w_opd=0, w_sft=1, w_closed=1, beta=0)
     return scene.says(recipe, teacher_prompt_ids=None, rewrite_ids=[11, 12, 2], checkpoint=_elsewhere())
 

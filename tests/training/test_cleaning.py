@@ -15,7 +15,7 @@ from hypothesis.extra.django import TestCase
 from checkpoints.models import Checkpoint, Cleaning, Decision, Taint
 from training import batches, launch, runs, tasks
 from training.config import Recipe
-from training.learning import Learned
+from training.jobs import Learned
 from training.models import Run, Sample
 from training.provenance import cleaning, taints
 

@@ -28,7 +28,7 @@ from gpu_workers.types import Sampling
 from installation.findings import free_port
 from tests.chat.conftest import ask_in
 from tests.doubles.fake_engine import FakeEngine
-from training import batches, config, runs
+from training import batches, line_recipes, runs
 from training.config import Recipe, RecipeInvalid
 
 PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
@@ -247,9 +247,9 @@ def test_a_recipe_trains_every_weight_only_where_a_second_engine_answers_for_the
     recipe.write_text('{"weights": "full"}')
     settings.RECIPE, settings.SPARE_ENGINE_URL = str(recipe), ""
     with pytest.raises(RecipeInvalid, match="set SPARE_ENGINE_URL"):
-        config.current()
+        line_recipes.current()
     settings.SPARE_ENGINE_URL = "http://127.0.0.1:8009"
-    assert config.current().weights == "full"
+    assert line_recipes.current().weights == "full"
 
 
 @pytest.fixture

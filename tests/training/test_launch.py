@@ -19,7 +19,7 @@ from gpu_workers.learner import policy_files
 from gpu_workers.learner.learner import Learner
 from gpu_workers.types import Example
 from tests.training.conftest import PROMPT, RESPONSE
-from training import batches, launch, learning, runs
+from training import batches, jobs, launch, learning, runs
 from training.config import Recipe
 from training.models import Run, Sample
 from training.objective.closed_questions import Question
@@ -59,7 +59,7 @@ def job(tiny_model, tmp_path):
         ]
         again = [Example(PROMPT, RESPONSE, [-4.0] * 5, rewrite=(PROMPT, RESPONSE[::-1]))]
         asked = [Question([1, 60], [[90, 91], [92], [93, 94]])]
-        made = learning.Job(str(tiny_model), None, recipe, 3, examples, [True] * 3, tmp_path / name, again, asked)
+        made = jobs.Job(str(tiny_model), None, recipe, 3, examples, [True] * 3, tmp_path / name, again, asked)
         return replace(made, dtype="float32", **fields)
 
     return job
@@ -232,7 +232,7 @@ def test_where_memory_ends_the_processes_begin_anew_with_half_the_micro_batch(jo
         def followed(self, ledger):
             if self.micro_batch > 1:
                 raise OutOfMemory("No room.")
-            return learning.Learned({}, 1.0)
+            return jobs.Learned({}, 1.0)
 
     monkeypatch.setattr(launch, "Group", Narrow)
     wide = LORA.model_copy(update={"micro_batch": 4})

@@ -130,14 +130,14 @@ def test_a_line_whose_recipe_cannot_be_used_holds_up_no_other(make_line, sample,
 
 def test_a_recipe_that_cannot_be_used_is_refused_and_none_gives_the_installations_back(make_line):
     line = make_line("ana")
-    assert line_recipes.recipe_of("ana") == config.current()
+    assert line_recipes.recipe_of("ana") == line_recipes.current()
     for fields in ({"w_rl": 0, "w_opd": 0, "w_sft": 0}, {"weights": "full"}, {"wrong": 1}):
         with pytest.raises(RecipeInvalid):
             line_recipes.set_recipe(line, fields)
     line_recipes.set_recipe(line, {"preset": "opd"})
     assert line_recipes.recipe_of("ana") == config.PRESETS["opd"]
     line_recipes.set_recipe(line, {})
-    assert line_recipes.recipe_of("ana") == line_recipes.recipe_of(SHARED) == config.current()
+    assert line_recipes.recipe_of("ana") == line_recipes.recipe_of(SHARED) == line_recipes.current()
 
 
 def test_a_name_is_used_once_and_a_line_starts_from_the_base_or_from_what_is_live(base):

@@ -16,7 +16,7 @@ from gpu_workers.tinker import learner as tinker
 from gpu_workers.tinker.service import Service
 from tests.doubles.fake_tinker import MODEL, FakeTinker
 from tests.training.conftest import HINTED, PROMPT, RESPONSE
-from training import batches, config, runs
+from training import batches, config, line_recipes, runs
 from training.config import Recipe, RecipeInvalid
 from training.models import Run
 from training.provenance import exports
@@ -138,12 +138,12 @@ def test_a_recipe_that_would_be_approximate_is_refused_before_anything_is_sent(c
 
 
 def test_the_default_recipe_is_one_that_is_exact_there(cloud, settings, tmp_path):
-    assert config.current() == config.PRESETS["combined"]
+    assert line_recipes.current() == config.PRESETS["combined"]
 
     settings.RECIPE = str(tmp_path / "recipe.json")
     (tmp_path / "recipe.json").write_text('{"preset": "topk"}')
     with pytest.raises(RecipeInvalid, match="set the recipe's distillation to token"):
-        config.current()
+        line_recipes.current()
 
 
 def test_the_copy_of_an_adapter_is_exported(approved, tmp_path):

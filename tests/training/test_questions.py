@@ -14,7 +14,7 @@ from tests.training.conftest import PROMPT, RESPONSE
 from tests.training.gradients import at_step, gradients
 from training import batches, config, forecast, runs
 from training.config import PRESETS, Recipe
-from training.objective import closed_questions
+from training.objective import closed_questions, question_bank
 from training.objective.closed_questions import AT_ONCE, TEMPERATURE, Question, Questions
 from training.objective.updates import updates
 
@@ -26,13 +26,11 @@ ASKED = [
 
 
 @pytest.fixture
-def known():
+def known(monkeypatch):
     """So many closed questions that a run of three updates draws some of them alone."""
     all_of_them = [Question([1, 60, n], [[90, 91], [92, 93]]) for n in range(4 * AT_ONCE)]
-    before = closed_questions.POOL.known
-    closed_questions.POOL.ask_of_judge(lambda: all_of_them)
-    yield all_of_them
-    closed_questions.POOL.ask_of_judge(before)
+    monkeypatch.setattr(question_bank, "known", lambda: all_of_them)
+    return all_of_them
 
 
 ORDINARY = Example([1, 70, 71], [72, 73, 2], [-60.0] * 3, kind="rehearsal")  # neither reward nor teacher
@@ -124,7 +122,7 @@ def test_a_question_without_a_prompt_or_with_nothing_to_choose_from_is_refused(p
 
 def test_a_seed_draws_the_same_none_twice_and_each_update_asks_others(known):
     recipe = RECIPE.model_copy(update={"updates": 3})
-    first, again, other = (closed_questions.drawn(recipe, seed) for seed in (1, 1, 2))
+    first, again, other = (question_bank.draw(recipe, seed) for seed in (1, 1, 2))
 
     assert first == again != other
     asked = [closed_questions.of_update(first, update, 1.0).questions for update in (1, 2, 3)]
@@ -135,7 +133,7 @@ def test_a_seed_draws_the_same_none_twice_and_each_update_asks_others(known):
 def test_who_knows_fewer_than_a_run_asks_asks_these_again(known):
     del known[AT_ONCE + 4 :]
     recipe = RECIPE.model_copy(update={"updates": 3})
-    drawn = closed_questions.drawn(recipe, seed=1)
+    drawn = question_bank.draw(recipe, seed=1)
 
     second = closed_questions.of_update(drawn, 2, 1.0)  # the four that are left, and twelve from the first again
 

@@ -11,7 +11,7 @@ from judge.models import Judgement, Vote
 from judge.samples.sample_rows import Reason
 from judge.votes import precedence
 from tests.rows import made_by
-from training import config
+from training import line_recipes
 from training.models import Run, Sample
 from webapp import journey as journeys
 from webapp.journey import Ballot, journey, tally
@@ -79,7 +79,7 @@ def test_a_reply_that_was_cut_says_what_of_it_would_teach(make_turn, status):
 
 def test_a_place_in_the_next_batch(make_lesson):
     first, second = make_lesson(), make_lesson()
-    size = config.current().batch_size
+    size = line_recipes.current().batch_size
     told = [journey(lesson.turn) for lesson in (first, second)]
     assert [one.label for one in told] == [f"lesson 1 of {size}", f"lesson 2 of {size}"]
     assert told[0].stage == "batch"
@@ -87,7 +87,7 @@ def test_a_place_in_the_next_batch(make_lesson):
 
 
 def test_where_people_rewrite_a_full_batch_says_in_one_line_why_training_waits(make_lesson):
-    lessons = [make_lesson() for _ in range(config.current().batch_size)]  # 16, 8 of them to be rewrites
+    lessons = [make_lesson() for _ in range(line_recipes.current().batch_size)]  # 16, 8 of them to be rewrites
     Sample.objects.filter(pk=lessons[0].sample_id).update(rewrite_ids=[1, 2])
     Sample.objects.exclude(pk=lessons[0].sample_id).update(voted=True)
     told = journey(lessons[1].turn)
@@ -105,11 +105,11 @@ def test_what_a_run_left_aside_says_so_and_has_no_place(make_lesson):
     told = journey(left.turn)
     assert (told.stage, told.label) == ("batch", "set aside")
     assert told.detail.endswith(f"Run {run.pk} left it aside: “Learn now” in the console takes it up.")
-    assert journey(next_one.turn).label == f"lesson 1 of {config.current().batch_size}"
+    assert journey(next_one.turn).label == f"lesson 1 of {line_recipes.current().batch_size}"
 
 
 def test_of_more_than_a_run_takes_each_says_how_many_are_before_it(make_lesson):
-    size = config.current().batch_size
+    size = line_recipes.current().batch_size
     lessons = [make_lesson() for _ in range(size + 2)]  # while learning is paused, say
     told = journey(lessons[-1].turn)
     assert (told.label, told.done) == (f"lesson {size + 2} of {size + 2}", size)

@@ -18,7 +18,7 @@ from judge.samples.sample_rows import Reason
 from judge.votes import judges
 from tests.conftest import ROOT
 from tests.rows import made_by
-from training import config
+from training import line_recipes
 from training.config import Recipe
 from training.models import Run, Sample
 from webapp import api_shapes, learning_api
@@ -121,7 +121,7 @@ def test_a_sample_in_the_batch_has_its_place_and_no_reason(make_lesson, became):
     told = became(make_lesson().turn)
     assert told["stage"] == "batch"
     assert told["reason"] is None
-    size = config.current().batch_size
+    size = line_recipes.current().batch_size
     place = {"place": 2, "batch_size": size, "wanting": size - 2, "corrections": 0}
     assert told["sample"] == {"status": "ready", "reward": -1.0, "has_hint": True, **place}
     verdict = told["verdict"]

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpu_workers.errors import NothingLearned
-from training.config import Recipe
-from training.objective.pools import Pool
 
 if TYPE_CHECKING:
     from gpu_workers.learner.answers import Answers
@@ -89,25 +87,16 @@ class Questions:
         return Answers(pairs, weights, self.scale * len(pairs) / len(self.questions), name=NAME), told
 
 
-POOL = Pool[Question](AT_ONCE)
-
-
-def drawn(recipe: Recipe, seed: int, known: Sequence[Question] | None = None) -> list[Question]:
-    """Those of a run, `AT_ONCE` an update; none where the recipe asks none."""
-    return POOL.drawn(recipe.updates, seed, known) if recipe.w_closed else []
-
-
-def tokens(recipe: Recipe) -> int:
-    """About as many as a run's update reads of them, once."""
-    return POOL.tokens() if recipe.w_closed else 0
-
-
 def of_update(questions: Sequence[Question], update: int, scale: float) -> Questions | None:
-    """Those of a run's update, counted from 1. None where the run asks none.
+    """Take those of a run's update, counted from 1; None where the run asks none.
 
     >>> run = [Question([1], [[2], [3]]), Question([4], [[5], [6]])]
     >>> asked = of_update(run, 2, scale=1.0)
     >>> len(asked.questions), asked.questions[0].prompt
     (2, [1])
     """
-    return Questions(POOL.of_update(questions, update), scale) if questions else None
+    if not questions:
+        return None
+    count = min(AT_ONCE, len(questions))
+    first = (update - 1) * count  # the next ones, from the first again after the last
+    return Questions([questions[at % len(questions)] for at in range(first, first + count)], scale)

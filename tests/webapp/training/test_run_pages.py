@@ -380,7 +380,7 @@ def test_a_pasted_recipe_says_what_a_run_of_it_would_take_and_changes_nothing(co
     assert "<html" in page  # without scripts the whole page comes, with what was pasted still in its place
     assert "&quot;updates&quot;: 3" in page
     assert not Run.objects.exists()
-    assert config.current() == config.PRESETS["embedded"]
+    assert line_recipes.current() == config.PRESETS["embedded"]
 
 
 # The recipe of a line
@@ -406,7 +406,7 @@ def test_a_line_is_given_a_preset_in_the_console_and_it_is_taken_back(console, o
     ruling = Ruling.objects.get()
     page = text(console.post(reverse("console:recipe_undo", args=[ruling.pk]), follow=True))
     assert "It learns by the installation’s recipe again." in page
-    assert line_recipes.recipe_of(line.name) == config.current()
+    assert line_recipes.recipe_of(line.name) == line_recipes.current()
     assert "its conversation was deleted" not in text(console.get(reverse("console:audit")))
 
 

@@ -1,4 +1,4 @@
-"""Closed questions of our own, in `questions.jsonl`: each with a right answer, and wrong ones of the same make.
+"""Closed questions of our own, in `question_bank.jsonl`: each with a right answer, and wrong ones of the same make.
 
 A recipe with `w_closed` has runs tell them apart (`training/objective/closed_questions.py`). None is asked in an exam
 or worded as one of an exam is, though they are of the same kinds; and nothing of any person's conversations is in them.
@@ -7,6 +7,8 @@ or worded as one of an exam is, though they are of the same kinds; and nothing o
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,9 +18,10 @@ from django.conf import settings
 from chat.rendering import calling
 from chat.rendering.renderer import Renderer
 from core.textfiles import read_lines
-from training.objective.closed_questions import Question
+from training.config import Recipe
+from training.objective.closed_questions import AT_ONCE, Question
 
-FILE = Path(__file__).with_name("questions.jsonl")
+FILE = Path(__file__).with_name("question_bank.jsonl")
 
 
 @dataclass(frozen=True)
@@ -53,3 +56,20 @@ def read(renderer: Renderer) -> tuple[Question, ...]:
         )
         for row in rows()
     )
+
+
+def draw(recipe: Recipe, seed: int, questions: Sequence[Question] | None = None) -> list[Question]:
+    """Draw the questions of a run, `AT_ONCE` an update, none twice while there are as many; the same seed draws the
+    same. Out of `questions`, else of all that there are; none where the recipe asks none."""
+    if not recipe.w_closed:
+        return []
+    questions = known() if questions is None else questions
+    return random.Random(seed).sample(questions, min(AT_ONCE * recipe.updates, len(questions)))
+
+
+def tokens(recipe: Recipe) -> int:
+    """Estimate how many tokens of them a run's update reads, once: which it draws is seen when it begins."""
+    questions = known() if recipe.w_closed else ()
+    if not questions:
+        return 0
+    return round(sum(one.tokens for one in questions) / len(questions) * min(AT_ONCE, len(questions)))
