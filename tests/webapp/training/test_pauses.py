@@ -15,7 +15,7 @@ from chat.models import Turn
 from tests.webapp.conftest import text_of
 from tests.webapp.console.test_console_board import run, station
 from tests.webapp.test_commands import said
-from training import batches, config, hours
+from training import batches, config, hours, line_recipes
 from training.batches import Filling
 from training.hours import Wait
 from training.models import Pause, Run
@@ -62,7 +62,9 @@ def test_a_pause_is_told_even_where_samples_are_wanted():
 
 
 def test_the_board_reads_the_clock_and_the_settings(make_lesson, at_two, monkeypatch):
-    monkeypatch.setattr(config, "current", lambda: config.PRESETS["embedded"].model_copy(update={"batch_size": 2}))
+    monkeypatch.setattr(
+        line_recipes, "current", lambda: config.PRESETS["embedded"].model_copy(update={"batch_size": 2})
+    )
     make_lesson(), make_lesson()
 
     found = board.read()
@@ -73,7 +75,9 @@ def test_the_board_reads_the_clock_and_the_settings(make_lesson, at_two, monkeyp
 
 
 def test_the_headline_says_what_is_waited_for_in_place_of_no_more_lessons(console, make_lesson, at_two, monkeypatch):
-    monkeypatch.setattr(config, "current", lambda: config.PRESETS["embedded"].model_copy(update={"batch_size": 1}))
+    monkeypatch.setattr(
+        line_recipes, "current", lambda: config.PRESETS["embedded"].model_copy(update={"batch_size": 1})
+    )
     make_lesson()
 
     page = text_of(console.get(reverse("console:board")))
