@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 from environments.errors import Unplayable
 from lab.evidence.plan import Plan
+from lab.evidence.playing.arm_rounds import House
 from lab.evidence.playing.machine import cores
 from lab.evidence.playing.probes import Reader, Reading
-from lab.evidence.playing.rounds import House
 from lab.evidence.playing.traffic import Talkback
 from lab.evidence.playing.turnstile import Turnstile
 

@@ -14,7 +14,7 @@ from environments.client import Completion
 from environments.tasks import Task
 from environments.users import ScriptedUser
 from environments.wishes import WISHES
-from lab.evidence.arms import Arm, guided
+from lab.evidence.compared_arms import Arm, guided
 from lab.evidence.measures import content
 from lab.evidence.plan import Plan, seed_of
 from lab.evidence.playing.journal import Journal

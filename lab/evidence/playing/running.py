@@ -12,13 +12,13 @@ from typing import Any
 from core.errors import TalkbackError
 from environments.personas import Persona
 from environments.users import ScriptedUser, User
-from lab.evidence.arms import Arm
+from lab.evidence.compared_arms import Arm
 from lab.evidence.plan import Plan
 from lab.evidence.playing import homes, probes, shots
+from lab.evidence.playing.arm_rounds import TALKING, Rounds
 from lab.evidence.playing.homes import Door, Home
 from lab.evidence.playing.journal import Journal
 from lab.evidence.playing.probes import BASE, NAME, Probe
-from lab.evidence.playing.rounds import TALKING, Rounds
 from lab.evidence.playing.traffic import Line
 from lab.evidence.playing.turnstile import Rank
 

@@ -11,7 +11,7 @@ from itertools import islice
 
 from environments.personas import Persona
 from environments.users import User
-from lab.evidence.arms import SHOTS
+from lab.evidence.compared_arms import SHOTS
 from lab.evidence.plan import Plan, sessions
 from lab.evidence.playing.probes import BASE, NAME, Answers
 from lab.evidence.playing.turnstile import Rank, Turnstile

@@ -8,8 +8,8 @@ from typing import Any
 
 from core import statistics
 from lab.evidence.measures.scoring import BASE
-from lab.evidence.report.findings import MIDDLE, Findings, shown
-from lab.evidence.report.spans import signed, span
+from lab.evidence.report.intervals import signed, span
+from lab.evidence.report.run_findings import MIDDLE, Findings, shown
 
 PROMPT = "prompt-only"
 """An arm that others are held against beside the base."""

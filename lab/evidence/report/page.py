@@ -15,10 +15,10 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from lab.evidence.report import curves
+from lab.evidence.report import svg_curves
 from lab.evidence.report.claims import claims, headline
-from lab.evidence.report.findings import MEASURES, Findings
-from lab.evidence.report.spans import count, signed, span
+from lab.evidence.report.intervals import count, signed, span
+from lab.evidence.report.run_findings import MEASURES, Findings
 
 FOLDER = Path(__file__).parent / "template"
 
@@ -54,13 +54,13 @@ def report(
     }
     flat = [arm for arm in findings.arms if findings.kinds[arm] != "trained"]
     drawn = [
-        curves.chart(name, title, {arm: findings.curve(name, arm) for arm in findings.kinds}, flat, findings.marks)
+        svg_curves.chart(name, title, {arm: findings.curve(name, arm) for arm in findings.kinds}, flat, findings.marks)
         for name, title in MEASURES.items()
     ]
     return found, page(found, [one for one in drawn if one is not None])
 
 
-def page(found: Mapping[str, Any], charts: Sequence[curves.Chart]) -> str:
+def page(found: Mapping[str, Any], charts: Sequence[svg_curves.Chart]) -> str:
     """The findings as HTML."""
     surroundings = Environment(
         loader=FileSystemLoader(FOLDER),
@@ -81,7 +81,7 @@ def page(found: Mapping[str, Any], charts: Sequence[curves.Chart]) -> str:
         found=found,
         charts=charts,
         tones=tones,
-        sheet=curves,
+        sheet=svg_curves,
         plan=json.dumps(found["plan"], indent=1, ensure_ascii=False, default=str),
     )
 

@@ -17,14 +17,14 @@ from environments.client import Completion
 from environments.personas import Persona
 from environments.tasks import Task
 from environments.users import ModelUser, Said, ScriptedUser, User
-from lab.evidence.arms import chosen
+from lab.evidence.compared_arms import chosen
 from lab.evidence.plan import Plan, made, sessions
 from lab.evidence.playing import traffic
 from lab.evidence.playing.journal import Journal
 from lab.evidence.playing.running import ArmsFailed, PlanDiffers, Running
 from lab.evidence.playing.traffic import Overdue, RememberedWords
 from lab.evidence.report import writing
-from lab.evidence.report.findings import Findings
+from lab.evidence.report.run_findings import Findings
 
 SAMPLES = 4
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from environments.errors import StackFailed
-from lab.evidence.playing import stack as stacks
-from lab.evidence.playing.stack import LAST_YIELDS, YIELDS, Stack, side_by_side
+from lab.evidence.playing import private_stack as stacks
+from lab.evidence.playing.private_stack import LAST_YIELDS, YIELDS, Stack, side_by_side
 
 
 @pytest.mark.asyncio

@@ -10,8 +10,8 @@ import pytest
 from core.statistics import Interval
 from lab.evidence.measures import regressions, style
 from lab.evidence.measures.scoring import scored
-from lab.evidence.report import curves
 from lab.evidence.report import page as report
+from lab.evidence.report import svg_curves
 from tests.lab.evidence.report import runs
 
 ARMS = ("base", "prompt-only", "binary", "combined")
@@ -46,7 +46,7 @@ def made(plan, rows):
     return report.report(plan, rows, runs.rounds(plan))
 
 
-@pytest.mark.parametrize("module", [report, curves, regressions])
+@pytest.mark.parametrize("module", [report, svg_curves, regressions])
 def test_the_docstrings_hold(module):
     assert doctest.testmod(module).failed == 0
 
@@ -283,7 +283,7 @@ def test_two_rows_for_one_place_are_refused(plan, rows):
 
 
 def test_labels_never_stand_in_each_others_way():
-    at = curves.spread({"a": 20.0, "b": 20.5, "c": 21.0, "d": 90.0}, 14, 16, 200)
+    at = svg_curves.spread({"a": 20.0, "b": 20.5, "c": 21.0, "d": 90.0}, 14, 16, 200)
 
     places = sorted(at.values())
     assert all(later - earlier >= 13.8 for earlier, later in pairwise(places))
@@ -291,11 +291,11 @@ def test_labels_never_stand_in_each_others_way():
 
 
 def test_a_chart_of_nothing_is_none():
-    assert curves.chart("style", "Style", {"base": {}}, ["base"], [0, 4]) is None
+    assert svg_curves.chart("style", "Style", {"base": {}}, ["base"], [0, 4]) is None
 
 
 def test_a_mean_of_one_stands_at_the_top():
-    drawn = curves.chart("style", "Style", {"base": {0: Interval(1.0, 1.0, 1.0, 3)}}, ["base"], [0, 4])
+    drawn = svg_curves.chart("style", "Style", {"base": {0: Interval(1.0, 1.0, 1.0, 3)}}, ["base"], [0, 4])
 
     assert drawn is not None
-    assert drawn.lines[0].spots[0].y == curves.TOP
+    assert drawn.lines[0].spots[0].y == svg_curves.TOP

@@ -11,7 +11,7 @@ from typing import Any
 
 from core import statistics
 from core.statistics import Interval, Pair, Values
-from lab.evidence.arms import ARMS, SHOTS
+from lab.evidence.compared_arms import ARMS, SHOTS
 from lab.evidence.measures import regressions
 from lab.evidence.measures.scoring import BASE, OTHER, OWN, PACK, REFERENCE, scored
 from lab.evidence.report import crossings, gains

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from environments.personas import Persona
 from environments.users import User
-from lab.evidence.arms import Arm
+from lab.evidence.compared_arms import Arm
 from lab.evidence.plan import Plan, Session, sessions
 from lab.evidence.playing.journal import Journal
 from lab.evidence.playing.probes import NAME
