@@ -8,22 +8,6 @@ INSTALLATION = $(if $(PYTHON),$(PYTHON) -m installation,$(error Talkback needs P
 VENV = .venv/bin
 ONE_THREAD = OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
 PYTEST = $(ONE_THREAD) $(VENV)/python -m pytest -q
-APART = not real_model and not processes and not sglang and not openclaw
-ROOMS = not browser and $(APART)
-# A page mostly waits, so browsers run three at a time, too.
-BROWSERS = browser and $(APART)
-# The files that name a marker: where few do, reading the others takes longer than their tests. ARGS may name its own.
-NAMING = $(if $(ARGS),,$$(grep -rl 'mark\.$(1)' tests --include='test_*.py'))
-# Those in which the real model computes, each on one core; nothing else may be busy beside them.
-ALONE = real_model and not openclaw
-# A test that fails is tried once more, and named in the end (-r R): a busy machine must not hide what did break.
-ONCE_MORE = --reruns 1 -r R
-# One in four waits for a process, a clock or a database: three fill two cores. Not worksteal, which has a worker go back
-# to tests before those that empty the database.
-SIDE_BY_SIDE = $(ONCE_MORE) -n
-THREE_AT_A_TIME = $(SIDE_BY_SIDE) 3 --durations=30 -m "$(ROOMS)"
-WITH_BROWSERS = $(PYTEST) $(SIDE_BY_SIDE) 3 --durations=8 -m "$(BROWSERS)" $(call NAMING,browser)
-ON_POSTGRES = $(ONE_THREAD) $(VENV)/python -m tests.postgres -q $(THREE_AT_A_TIME)
 # Where this is set, as in many containers, each process compiles all that it imports: 12 s before torch is there.
 unexport PYTHONDONTWRITEBYTECODE
 ARGS ?=
@@ -31,7 +15,7 @@ OUT ?= var/evidence
 SEEDS ?= 1,2,3
 
 .DEFAULT_GOAL := help
-.PHONY: help up down doctor model install test test-all test-sglang test-openclaw lint types bench evidence clean
+.PHONY: help up down doctor model install test test-all test-tools test-sglang test-openclaw lint types bench evidence clean
 
 help: ## say what each target does
 	@echo "Talkback: make TARGET [SETTING=value ...]"
@@ -56,17 +40,17 @@ model: ## download and convert the small model, and nothing else
 install: ## the environment with all that developers need
 	@$(INSTALLATION) install dev browser postgres
 
-test: install ## the tests, on SQLite and (what commits for good) PostgreSQL; the last lines name what was left out
-	@$(INSTALLATION) packages
-	@-$(INSTALLATION) model
-	@-$(VENV)/python tests/clients/javascript/install.py
-	@status=0; $(ON_POSTGRES) $(ARGS) || status=1; $(PYTEST) $(THREE_AT_A_TIME) $(ARGS) || status=1; $(WITH_BROWSERS) $(ARGS) || status=1; $(PYTEST) $(SIDE_BY_SIDE) 2 --durations=8 -m "$(ALONE) and not processes and not sglang" $(call NAMING,real_model) $(ARGS) || status=1; exit $$status
+test: test-tools ## the tests, on SQLite and (what commits for good) PostgreSQL; the last lines name what was left out
+	@$(VENV)/python -m tests.run $(ARGS)
 
-test-all: install ## the tests, those that start and kill real processes, and those against the real SGLang
+test-all: test-tools ## the tests, those that start and kill real processes, and those against the real SGLang
+	@$(VENV)/python -m tests.run --all $(ARGS)
+
+# What cannot be brought here is no failure: its tests are left out, and the last lines say so.
+test-tools: install
 	@$(INSTALLATION) packages
 	@-$(INSTALLATION) model
 	@-$(VENV)/python tests/clients/javascript/install.py
-	@status=0; $(ON_POSTGRES) --all $(ARGS) || status=1; $(PYTEST) $(THREE_AT_A_TIME) $(ARGS) || status=1; $(WITH_BROWSERS) $(ARGS) || status=1; $(PYTEST) $(ONCE_MORE) -m "$(ALONE) or processes or sglang" $(ARGS) || status=1; exit $$status
 
 test-sglang: install ## the engine's contract, held by the real SGLang on the CPU and by ours
 	@$(INSTALLATION) model

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -25,6 +26,13 @@ Row = tuple[str, ...]
 def table(heading: Row, rows: Sequence[Row]) -> str:
     lines = [heading, tuple("---" for _ in heading), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
+
+
+def item(name: str, text: str) -> str:
+    """A row of a list, in lines of a page's width."""
+    return textwrap.fill(
+        f"- {name}: {text}", 118, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def first_sentence(text: str) -> str:
@@ -95,18 +103,21 @@ def settings() -> str:
     if missing := set(KEPT) - set(known):
         raise SystemExit(f"Nothing says what these settings are: {', '.join(sorted(missing))}.")
     secret = {"SECRET_KEY"}
-    rows = [
-        (f"`{name}`{'*' if name in KEPT else ''}", "" if name in secret else code(default), about(text))
-        for name, (default, text) in sorted(known.items())
-    ]
+
+    def named(name: str, default: str) -> str:
+        value = "" if name in secret else code(default)
+        return f"`{name}`{'*' if name in KEPT else ''}" + (f" ({value})" if value else "")
+
+    rows = [item(named(name, default), about(text)) for name, (default, text) in sorted(known.items())]
+    listed = "\n".join(rows)
     return f"""# Settings
 
 {MADE}
 
 Give them to `make up` or in the environment. Those marked * are remembered in `DATA_DIR/env` for later starts; an
-empty value (`make up JUDGE_URL=`) forgets one. `1` is yes and `0` is no.
+empty value (`make up JUDGE_URL=`) forgets one. Defaults are in brackets; `1` is yes and `0` is no.
 
-{table(("setting", "default", ""), rows)}
+{listed}
 """
 
 
@@ -142,8 +153,8 @@ def recipe() -> str:
 {MADE}
 
 `RECIPE` names a JSON file with the preset it starts from (left out: `embedded`) and what differs:
-`{{"preset": "combined", "batch_size": 8, "gate": {{"pack": 32}}}}`. The page *Recipe* in the console reads one as a run
-would. How the knobs work together: [algorithms]({path_to("algorithms")}). Whole reasons: `training/config.py`.
+`{{"preset": "combined", "batch_size": 8, "gate": {{"pack": 32}}}}`. Other names are refused. *Console › Recipe* gives
+whole reasons, and reads a recipe as a run would. How the knobs work together: [algorithms]({path_to("algorithms")}).
 
 {table(heading, rows([name for name in plain if not name.startswith("gate.")]))}
 
@@ -153,7 +164,9 @@ would. How the knobs work together: [algorithms]({path_to("algorithms")}). Whole
 
 ## Presets
 
-{table(("preset", "differs from the default by"), [(f"`{name}`", code(differs(name))) for name in PRESETS])}
+`embedded` is in the tables. The others differ from the default by:
+
+{table(("preset", ""), [(f"`{name}`", code(differs(name)) or "nothing") for name in PRESETS if name != "embedded"])}
 """
 
 
@@ -193,14 +206,20 @@ def actions_of(name: str) -> Iterator[Row]:
 
 
 def commands() -> str:
-    names = sorted(path.stem for path in (ROOT / "webapp" / "management" / "commands").glob("[a-z]*.py"))
+    from django.core import management
+
+    ours, django_s = (
+        management.find_commands(str(path)) for path in (ROOT / "webapp/management", *management.__path__)
+    )
+    names = sorted({*ours} - {*django_s})
+    listed = "\n".join(item(usage, help_) for name in names for usage, help_ in actions_of(name))
     return f"""# Commands
 
 {MADE}
 
 `make help` lists what `make` does. These are of `python manage.py`; `--help` says more of each.
 
-{table(("command", ""), [row for name in names for row in actions_of(name)])}
+{listed}
 
 Tools of their own, each with `--help`: `python -m environments` ([people]({path_to("environments")})), `make evidence`
 ([evidence]({path_to("evidence")})), `make bench` ([the yardstick]({path_to("benchmarks")})), `python -m lab.curriculum`

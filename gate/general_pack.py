@@ -1,6 +1,6 @@
-"""The general pack: short items of our own with a right answer and wrong ones, in `pack.jsonl`. It shows what a style
-cost of what the model could do. Nothing is sampled: an answer counts as given when it is the likeliest of its item's,
-by its mean log-prob a token. Items without wrong answers are texts, of which only the log-prob counts.
+"""The general pack: short items of our own with a right answer and wrong ones, in `general_pack.jsonl`. It shows what a
+style cost of what the model could do. Nothing is sampled: an answer counts as given when it is the likeliest of its
+item's, by its mean log-prob a token. Items without wrong answers are texts, of which only the log-prob counts.
 
 Its prompts are what people ask every day ("What is the capital of France?"), so turns that ask them may train: the pack
 looks for what was lost, and no checkpoint is praised for what it finds.

@@ -49,3 +49,12 @@ def fill(disk: Path, *, leaving_mib: float = 0) -> Path:
 def free(disk: Path) -> int:
     seen = os.statvfs(disk)
     return seen.f_bavail * seen.f_frsize
+
+
+def flip(file: Path, place: int = 100) -> None:
+    """Change one bit of a byte, and nothing that a directory listing shows."""
+    before = file.stat()
+    content = bytearray(file.read_bytes())
+    content[place % len(content)] ^= 1
+    file.write_bytes(bytes(content))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))

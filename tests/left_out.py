@@ -6,10 +6,11 @@ A test says what it needs by a marker. Nothing is left out in silence, and a mis
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
-from collections import Counter
-from collections.abc import Callable, Generator
-from typing import NamedTuple
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -62,15 +63,21 @@ NEEDS = {
 ELSEWHERE = {
     "openclaw": ("that run the real OpenClaw client", "make test-openclaw"),
     "processes": ("that start and kill real processes", "make test-all"),
+    "quarantined": ("that are known to fail at times", "make test-all"),
     "sglang": ("against the real SGLang", "make test-sglang"),
 }
 """Tests that a run may leave to another command by choice."""
-left_to: Counter[str] = Counter()
+Names = dict[str, set[str]]
+"""Node ids of tests, by what they need or by the marker for which they were left to another command."""
+left_to: Names = {}
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
     for item in items:
-        left_to.update(marker for marker in ELSEWHERE if item.get_closest_marker(marker))
+        for marker in ELSEWHERE:
+            if found := item.get_closest_marker(marker):
+                reason = f": {found.args[0]}" if marker == "quarantined" else ""
+                left_to.setdefault(marker, set()).add(item.nodeid + reason)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -80,22 +87,45 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=f"left out: needs {NEEDS[marker].thing}"))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """A worker of pytest-xdist has ended: it alone knows what it did not select."""
+    for marker, names in getattr(node, "workeroutput", {}).get("left_to", {}).items():
+        left_to.setdefault(marker, set()).update(names)
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
     yield
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is None or "PYTEST_XDIST_WORKER" in os.environ:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_to"] = {marker: sorted(names) for marker, names in left_to.items()}
         return
-    counts: Counter[str] = Counter()
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None:
+        return
+    lacking: Names = {}
     for report in reporter.stats.get("skipped", []):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-        counts.update(need.thing for need in NEEDS.values() if f"needs {need.thing}" in reason)
+        for need in NEEDS.values():
+            if f"needs {need.thing}" in reason:
+                lacking.setdefault(need.thing, set()).add(report.nodeid)
+    if summary := os.environ.get("TESTS_SUMMARY"):  # tests.run says it, once for all parts
+        failed = [report.nodeid for state in ("failed", "error") for report in reporter.stats.get(state, [])]
+        outcome = {"lacking": lacking, "left_to": left_to, "failed": list(dict.fromkeys(failed))}
+        Path(summary).write_text(json.dumps(outcome, default=sorted), "utf-8")
+    else:
+        for line in lines(lacking, left_to):
+            reporter.write_line(line)
+
+
+def lines(lacking: Names, left_to: Names) -> Iterator[str]:
+    """Say what was left out and what brings it, and name each test that is quarantined."""
     for need in NEEDS.values():
-        if counts[need.thing]:
-            reporter.write_line(f"Left out: {counts[need.thing]} that need {need.thing}. `{need.brings}` brings them.")
-    for marker, count in left_to.items():
-        tests, command = ELSEWHERE[marker]
-        reporter.write_line(f"Left to another command: {count} {tests}. `{command}` runs them.")
+        if names := lacking.get(need.thing):
+            yield f"Left out: {len(names)} that need {need.thing}. `{need.brings}` brings them."
+    for marker, (tests, command) in ELSEWHERE.items():
+        if names := left_to.get(marker):
+            yield f"Left to another command: {len(names)} {tests}. `{command}` runs them."
+    yield from (f"  {name}" for name in sorted(left_to.get("quarantined", ())))
     if not postgres_is_there():
-        command = NEEDS["postgres"].brings
-        reporter.write_line(f"Left out: the same tests on PostgreSQL. `{command}` brings them.")
+        yield f"Left out: the same tests on PostgreSQL. `{NEEDS['postgres'].brings}` brings them."

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,10 @@ import pytest
 
 from installation.findings import postgres_programs
 
-ROOMS, PAGES = ("training", "chat", "feedback", "judge", "core"), ("webapp",)
+ROOMS = ("core", "checkpoints", "chat", "feedback", "training", "judge", "privacy", "gate", "evaluation")
+PAGES = ("webapp",)
 SHAPES = "chat/test_schema.py"
+LEFT = "Left to another command: what commits nothing, on PostgreSQL. `make test-all` runs it."
 
 
 @contextmanager
@@ -116,6 +118,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if asks(item)]
 
 
+def named_tests(arguments: Iterable[str]) -> list[str]:
+    """The arguments that are files or folders of tests. What follows -k may be the name of a folder, too."""
+    paths = [argument for argument in arguments if "/" in argument or argument.endswith((".py", "tests"))]
+    return [path for path in paths if Path(path.partition("::")[0]).exists()]
+
+
 def main(arguments: list[str]) -> int:
     if postgres_programs() is None:
         print("No PostgreSQL here: its tests are left out.")
@@ -125,16 +133,16 @@ def main(arguments: list[str]) -> int:
     arguments = [argument for argument in arguments if argument != "--all"]
     rooms = [str(tests / room) for room in (ROOMS + PAGES if is_all else ROOMS)]
     left = [] if is_all else [f"--ignore={tests / SHAPES}", "--commits"]
-    if any(Path(argument.partition("::")[0]).exists() for argument in arguments):
-        rooms, left = [], []  # the tests to run were named
+    if named_tests(arguments):
+        rooms, left = [], []
     with cluster() as url:
         print(f"The rooms' tests on PostgreSQL ({url})", flush=True)
         plugins = ["-p", "no:cacheprovider", "-p", "tests.postgres"]
         # The database goes with its cluster: to drop it first would wait for each process that still has it open.
         command = [sys.executable, "-m", "pytest", "--reuse-db", *plugins, *left, *rooms, *arguments]
         status = subprocess.run(command, env={**os.environ, "DATABASE_URL": url}, check=False).returncode
-    if rooms and not is_all:
-        print("Left to another command: what commits nothing, on PostgreSQL. `make test-all` runs it.")
+    if rooms and not is_all and "TESTS_SUMMARY" not in os.environ:
+        print(LEFT)
     return status
 
 

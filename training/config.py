@@ -30,21 +30,21 @@ class Gate(BaseModel):
     # How much is asked
 
     prompts: int = Field(12, ge=1)
-    """Held-out prompts that both checkpoints answer: about a minute on two cores."""
+    """Held-out prompts that both checkpoints answer. Twelve take about a minute on two cores."""
 
     max_new_tokens: int = Field(96, ge=1)
-    """Tokens at which replies of both are cut; most of what a collapse looks like shows earlier."""
+    """Tokens at which replies of both are cut. Most of what a collapse looks like shows earlier."""
 
     pack: int = Field(1000, ge=0)
-    """Items of the general pack that are asked, the first of the file, which is varied from the first on; 0 asks
-    none."""
+    """Items of the general pack that are asked; 0 asks none. They are the first of the file, which is varied from the
+    first on."""
 
     own: int = Field(12, ge=0)
-    """Held-out corrections of people's own that are asked, each person in turn, the newest first."""
+    """People's own kept corrections that are asked about. Each person comes in turn, the newest first."""
 
     meter: int = Field(6, ge=0)
-    """Held-out replies on which the overfitting meter reads entropy, the distance from the base and the gap; each costs
-    up to three scores."""
+    """Replies on which the overfitting meter reads entropy, distance from the base, and gap. Each costs up to three
+    scores."""
 
     # How far it may move
 
@@ -55,21 +55,21 @@ class Gate(BaseModel):
     """Most mean length over live's."""
 
     variety: float = Field(0.75, ge=0, le=1)
-    """Least share of different replies: "You lie." to everything is no style."""
+    """Least share of different replies. "You lie." to everything is no style."""
 
     fluency: float = Field(0.6, ge=0)
     """Most fall of the replies' mean log-prob under the base, nats a token. Recipes that kept the subject fell by 0.4
     in all, those whose replies were half nonsense by 1.0 and more."""
 
     worst_fluency: float = Field(-2.6, le=0)
-    """Least mean log-prob itself: many small falls, each against the last live one, also end somewhere."""
+    """Least mean log-prob itself. Many small falls, each against the last live one, also end somewhere."""
 
     own_gain: float = 0.0
-    """Least gain over live on held-out corrections of a kind that it was taught, nats a token: the whole interval must
-    lie above it. A negative number asks only that it does no worse than that."""
+    """Least gain over live on kept corrections of a taught kind, nats a token. The whole interval must lie above it; a
+    negative number asks only that it does no worse than that."""
 
     pack_share: float = Field(0.05, ge=0, le=1)
-    """Most fall of the share of the general pack that is answered rightly, beyond the noise of so few items."""
+    """Most fall of the general pack's share of right answers, beyond noise."""
 
     kl: float = Field(2.5, ge=0)
     """Most mean log-ratio to the base a token of its own replies."""
@@ -114,35 +114,36 @@ class Recipe(BaseModel):
     """Weight of the teacher, who reads the hint; 0 asks the judge for no hint."""
 
     w_sft: float = Field(0.0, ge=0)
-    """Weight of the supervised loss on rewrites; 0 leaves a rewrite to the teacher alone. A small model does little of
+    """Weight of the supervised loss on rewrites; 0 leaves them to the teacher. A small model does little of
     what a hint says; a rewrite shows it."""
 
     w_closed: float = Field(0.0, ge=0)
-    """Weight of closed questions of our own, some in each update: their right answers become likelier than their wrong
+    """Weight of closed questions of our own, some in each update. Their right answers become likelier than their wrong
     ones, so that a style costs less of what the base knows."""
 
     distillation: Literal["token", "topk", "vocabulary"] = "token"
-    """How the teacher is heard: by the served token's log-prob gap in the advantage, or by the reverse KL at each
-    position, over the student's likeliest 50 ids and a tail or over the whole vocabulary. A distribution has far less
+    """How the teacher is heard: by the served token, by 50 ids and a tail, or by the whole vocabulary. The first is a
+    log-prob gap in the advantage, the others a reverse KL at each position over the student's likeliest ids. A
+    distribution has far less
     variance than one token, and keeps more of the content (decision 1)."""
 
     teacher: Literal["base", "policy"] = "base"
-    """The model that reads the hint: the base, which no run can wear down, or the live policy."""
+    """The model that reads the hint: base or policy. No run can wear the base down."""
 
     demonstrations: int = Field(0, ge=0)
-    """Conversations, each ending in a rewrite, that the teacher reads before the prompt; they come from the run's batch
-    and its replay. A small model follows what it sees done."""
+    """Conversations ending in a rewrite that the teacher reads first. They come from the run's batch and its replay. A
+    small model follows what it sees done."""
 
     replay: int = Field(0, ge=0)
-    """Rewrites of earlier runs that are learned again beside a batch. All together weigh what the batch's own would
+    """Rewrites of earlier runs that are learned again. All together weigh what the batch's own would
     alone, or what one would where no person wrote. Few rewrites by themselves are learned word by word."""
 
     rehearsal: float = Field(0.0, ge=0, lt=1)
-    """Share of a batch that is ordinary prompts, held to the base's own answers, so that a style does not cost skill;
-    with `w_sft`, no more rows than there are rewrites. Needs a distribution."""
+    """Share of a batch that is ordinary prompts, held to the base's answers. So a style does not cost skill. With
+    `w_sft` there are no more rows than rewrites. Needs a distribution."""
 
     beta: float = Field(0.02, ge=0)
-    """Weight of the k3 KL to the base; without it a policy trained on few words drifts from all others."""
+    """Weight of the k3 KL to the base. Without it a policy trained on few words drifts from all others."""
 
     # How it is learned
 
@@ -150,7 +151,7 @@ class Recipe(BaseModel):
     """Samples in a run. The reference's number."""
 
     awaits: float = Field(0.0, ge=0, lt=1)
-    """Share of a batch that must be rewrites before a run begins by itself, where people write at all. A run on few of
+    """Share of a batch that must be rewrites before a run begins by itself, where people write. A run on few of
     them loses some of what was learned before. Once six batches wait it begins without."""
 
     updates: int = Field(1, ge=1)
@@ -164,34 +165,33 @@ class Recipe(BaseModel):
     moves by its own share of the gradient, and wants a higher rate (decision 8)."""
 
     weights: Literal["lora", "full"] = "lora"
-    """What trains: an adapter, which takes megabytes and swaps in milliseconds, or every weight."""
+    """What trains: an adapter, or every weight. An adapter takes megabytes and swaps in milliseconds."""
 
     lora_rank: int = Field(16, ge=1)
     """The adapter's rank; its alpha is twice that. The reference's."""
 
     base_bits: Literal[16, 4] = 16
-    """Bits of the frozen base under an adapter. 4 is NF4: a quarter of the memory, where bitsandbytes runs. The engine
-    still serves 16 bits; where the two are too far apart, as on small models, `max_gap` stops the run."""
+    """Bits of the frozen base under an adapter: 16, or 4. 4 is NF4: a quarter of the memory, where bitsandbytes runs.
+    The engine still serves 16 bits; where the two are too far apart, as on small models, `max_gap` stops the run."""
 
     micro_batch: int = Field(1, ge=1)
-    """Sequences in one pass; more take memory and change nothing but rounding."""
+    """Sequences in one pass. More take memory and change nothing but rounding."""
 
     # What it is learned from
 
     max_tokens: int | None = Field(None, ge=1)
-    """Tokens that are learned of a reply, from its start, and twice as many of a rewrite; null takes all. A cut bounds
+    """Tokens learned of a reply, from its start, and twice as many of a rewrite; null: all. A cut bounds
     a run's minutes however long replies are."""
 
     max_age: int = Field(2, ge=0)
     """Checkpoints that may lie between the one that served a sample and the live one. Beyond it a sample is stale."""
 
     max_gap: float = Field(0.5, gt=0)
-    """Mean difference of log-probs between learner and engine on equal weights, nats a token. Beyond it a run stops:
-    one of the two is wrong."""
+    """Mean gap of log-probs between learner and engine on equal weights, nats a token. Beyond it a run stops: one of
+    the two is wrong."""
 
     holdout: float = Field(0.1, ge=0, lt=1)
-    """Share of each person's corrected turns, after their first twelve, that never trains: the gate asks candidates
-    about them."""
+    """Share of each person's corrected turns, after twelve, that the gate asks about and that never trains."""
 
     # When its candidate passes
 

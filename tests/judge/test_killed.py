@@ -3,65 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
-from django.db import connection
 from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chat.models import Turn
 from judge.models import Judgement, Sitting, Vote
+from tests.killed_workers import Fate, Killed
 from training.models import Sample
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)  # what is committed stays, in earnest
-
-RECOVERS = ("SAVEPOINT", "RELEASE", "ROLLBACK")
-"""What a database does by itself when the process that wrote is gone."""
-
-
-class Killed(BaseException):
-    """What no code of ours may catch, as nothing catches SIGKILL."""
-
-
-class Fate:
-    """The worker dies at its `at`-th act, and does nothing any more."""
-
-    def __init__(self, at: int) -> None:
-        self.left = at
-
-    def act(self) -> None:
-        self.left -= 1
-        if self.left <= 0:
-            raise Killed
-
-    @contextmanager
-    def upon(self, engine: Any) -> Iterator[None]:
-        def execute(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
-            if not sql.startswith(RECOVERS):
-                self.act()
-            return execute(sql, params, many, context)
-
-        def watched(ask: Callable[..., Any]) -> Callable[..., Any]:
-            async def asked(*arguments: Any, **options: Any) -> Any:
-                self.act()
-                answer = await ask(*arguments, **options)
-                self.act()
-                return answer
-
-            return asked
-
-        kept = engine.generate, engine.score
-        engine.generate, engine.score = watched(engine.generate), watched(engine.score)
-        try:
-            with connection.execute_wrapper(execute):
-                yield
-        finally:
-            engine.generate, engine.score = kept
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from celery.exceptions import Retry
 from kombu.exceptions import OperationalError
 
 from chat.models import Turn
-from checkpoints.models import Checkpoint
 from gpu_workers.errors import EngineUnavailable
 from judge import tasks
 from judge.models import Vote
@@ -68,11 +67,3 @@ def test_calibration_gives_way_when_the_judge_or_redis_is_away(serve, say, engin
     engine.goes_down()
     tasks.cast_votes()
     assert not Vote.objects.exists()
-
-
-def test_the_exam_is_one_call(engine, renderer, db):
-    candidate = Checkpoint.objects.create(number=1, adapter="talkback-1-x", path="checkpoints/1")
-    tasks.examine(str(candidate.pk))
-    candidate.refresh_from_db()
-    assert candidate.status == "rejected"  # it came without a probe
-    assert "probe" in candidate.reason

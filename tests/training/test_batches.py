@@ -193,13 +193,13 @@ def test_where_no_person_writes_the_oldest_come_first(liked):
 def test_a_run_waits_for_a_sample_that_is_locked(liked, rewritten, monkeypatch):
     for make in (rewritten, rewritten, liked, liked):
         make()
-    held = batches._held
+    lock_batch = batches._lock_batch
 
     def without_the_first(*asked):
-        batch, samples = held(*asked)
+        batch, samples = lock_batch(*asked)
         return batch, samples[1:]
 
-    monkeypatch.setattr(batches, "_held", without_the_first)  # as where SKIP LOCKED leaves one out
+    monkeypatch.setattr(batches, "_lock_batch", without_the_first)  # as where SKIP LOCKED leaves one out
     assert batches.fill(AWAITING) is None
     assert not Run.objects.exists()
 

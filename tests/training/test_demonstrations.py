@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from checkpoints.models import Checkpoint
 from gpu_workers.types import Example
+from tests.ready_samples import HINTED, PROMPT, RESPONSE
 from tests.rows import made_by
-from tests.training.conftest import HINTED, PROMPT, RESPONSE
 from training import batches, collation, demonstrations, forecast, learning, runs
 from training.config import Recipe
 from training.demonstrations import Said, shown

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from checkpoints.models import Checkpoint
 from core import stores
-from tests.training.conftest import HINTED, PROMPT, RESPONSE
+from tests.ready_samples import HINTED, PROMPT, RESPONSE
 from training import forecast, runs
 from training.config import Recipe
 from training.forecast import Lengths

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.stack import ROOT, wait_for
-from tests.training.conftest import HINTED, PROMPT, RESPONSE
+from tests.ready_samples import HINTED, PROMPT, RESPONSE
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(900)]
 
@@ -86,7 +86,7 @@ def test_a_run_killed_while_it_learns_is_trained_once(house):
 
 
 TAKE_BACK = """
-from training import cleaning, taints
+from training.provenance import cleaning, taints
 runs.train(batches.fill(recipe))
 gone = Sample.objects.filter(pk=Sample.objects.earliest("pk").pk)
 gone.update(drop_reason="its chat was deleted")
@@ -110,7 +110,8 @@ def test_a_cleaning_killed_while_it_learns_ends_with_what_is_left_learned_once(h
     assert look("SELECT status FROM training_cleaning") == [("running",)]
 
     ended = (
-        "from training import cleaning; [run] = runs.recover(); runs.train(run); cleaning.go_on(1); cleaning.go_on(1)"
+        "from training.provenance import cleaning; [run] = runs.recover(); "
+        "runs.train(run); cleaning.go_on(1); cleaning.go_on(1)"
     )
     assert worker(ended).wait() == 0
 

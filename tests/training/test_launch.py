@@ -18,7 +18,7 @@ from gpu_workers.errors import NothingLearned, OutOfMemory
 from gpu_workers.learner import policy_files
 from gpu_workers.learner.learner import Learner
 from gpu_workers.types import Example
-from tests.training.conftest import PROMPT, RESPONSE
+from tests.ready_samples import PROMPT, RESPONSE
 from training import batches, jobs, launch, learning, runs
 from training.config import Recipe
 from training.models import Run, Sample

@@ -15,7 +15,7 @@ from gpu_workers.tinker import files
 from gpu_workers.tinker import learner as tinker
 from gpu_workers.tinker.service import Service
 from tests.doubles.fake_tinker import MODEL, FakeTinker
-from tests.training.conftest import HINTED, PROMPT, RESPONSE
+from tests.ready_samples import HINTED, PROMPT, RESPONSE
 from training import batches, config, line_recipes, runs
 from training.config import Recipe, RecipeInvalid
 from training.models import Run

@@ -7,7 +7,7 @@ import pytest
 from checkpoints.models import Checkpoint
 from gpu_workers.learner.learner import Learner
 from gpu_workers.types import Example
-from tests.training.conftest import PROMPT, RESPONSE
+from tests.ready_samples import PROMPT, RESPONSE
 from tests.training.gradients import gradients
 from training import batches, forecast, replay, runs
 from training.config import Recipe

@@ -12,7 +12,7 @@ from checkpoints.models import Checkpoint
 from core.errors import IllegalMove
 from gpu_workers.errors import NothingLearned
 from gpu_workers.learner.learner import Learner
-from tests.training.conftest import PROMPT, RESPONSE
+from tests.ready_samples import PROMPT, RESPONSE
 from training import batches, learning, runs, tasks
 from training.config import Recipe
 from training.models import Run, Sample

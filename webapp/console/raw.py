@@ -34,15 +34,9 @@ SECRET = {
 """Columns of short text that open something, or from which words could be guessed; by model."""
 
 OPERATORS = {
-    *("chat.clientrules", "judge.acceptance", "judge.measuring", "training.line", "training.checkpoint"),
-    *(
-        "training.decision",
-        "training.run",
-        "training.trial",
-        "training.notice",
-        "training.taint",
-        "training.provenance.cleaning",
-    ),
+    *("chat.clientrules", "judge.acceptance", "judge.measuring", "training.run"),
+    *("checkpoints.line", "checkpoints.checkpoint", "checkpoints.decision", "checkpoints.trial", "checkpoints.notice"),
+    *("checkpoints.taint", "checkpoints.cleaning"),
 }
 """Models whose long texts and JSON are operators' or the machine's own. Those of all others are people's words, or hold
 them as tokens."""

@@ -40,7 +40,7 @@ def test_the_page_says_what_one_click_would_do_and_the_click_does_it(console, ta
     text = text_of(console.post("/console/cleanings/start/", {"checkpoint": "1"}, follow=True))
 
     row = Cleaning.objects.get()
-    assert (row.ancestor.number, row.replaces, row.steps) == (0, tainted, [tainted.run_id])
+    assert (row.ancestor.number, row.replaces, row.steps) == (0, tainted, [tainted.run.pk])
     assert "talkback@1 is learned again from talkback@0 on: 1 run, without 1 sample." in text
     assert "Step 1 of 1." in text
     text = text_of(console.post("/console/cleanings/start/", {"checkpoint": "1"}, follow=True))
@@ -70,7 +70,7 @@ def test_a_clean_line_stands_beside_what_it_replaces(console, tainted, make_chec
     Examination.objects.filter(checkpoint=result).update(checks=checks)
     row = Cleaning.objects.create(
         line_id="shared", ancestor_id=tainted.parent_id, replaces=tainted, result=result, status="finished",
-        steps=[tainted.run_id], removed=1, finished_at=timezone.now(),
+        steps=[tainted.run.pk], removed=1, finished_at=timezone.now(),
     )  # fmt: skip
     clean_lines.measure(row.pk, engine=engine, renderer=renderer)
     row.refresh_from_db()

@@ -225,7 +225,7 @@ def test_a_turn_shows_its_whole_journey(console, make_lesson, make_checkpoint):
     assert "the evidence" in page
     assert "Of 3 tokens the hint would raise 1 and lower 1." in page
     assert 'class="token down-4" title="−3.00"' in page  # −4.0 under the hint, −1.0 as served
-    assert f"run {trained.run_id}" in page
+    assert f"run {trained.run.pk}" in page
     assert "talkback@1" in page
 
 

@@ -12,9 +12,14 @@ from django.urls import reverse
 from django.utils import timezone
 
 from chat.models import ApiKey, ClientRules, Consent, Session, Spending, Turn
+from checkpoints import models as checkpoints
+from evaluation import models as evaluation
 from feedback.models import Feedback, Receipt
+from gate import models as gate
 from judge import models as judge
 from judge.hints import reviews
+from privacy import models as privacy
+from tests.rows import made_by
 from tests.webapp.desk_cast import make_hint
 from training import models as training
 from webapp.console import raw
@@ -32,10 +37,10 @@ def url_of(model, page="changelist", *args):
 def rows(operator, talker, console, make_lesson):
     """One row at least of every model, a talker's words in those of a conversation."""
     hint = make_hint(talker, WORDS, asked=WORDS, answered=WORDS, came_back=WORDS)
-    turn, base = hint.turn, training.Checkpoint.live()
+    turn, base = hint.turn, checkpoints.Checkpoint.live()
     Session.objects.filter(pk=turn.session_id).update(title=WORDS, external_id=WORDS)
     key, secret = ApiKey.objects.issue(talker, "laptop")
-    shared = training.Line.objects.get(pk=training.SHARED)
+    shared = checkpoints.Line.objects.get(pk=checkpoints.SHARED)
     user = {"by": operator}
     Spending.objects.create(key=key, day=date(2026, 11, 28), tokens=7)
     Consent.objects.create(user=talker, learns=True)
@@ -45,26 +50,27 @@ def rows(operator, talker, console, make_lesson):
     Group.objects.create(name="reviewers")
     reviews.overturn(Turn.objects.get(pk=turn.pk), 1, reason=WORDS, **user)
     reviews.accept_from("tool", 0.9, **user)
-    run = training.Run.objects.create(line=shared, parent=base, recipe={}, seed=1)
-    candidate = training.Checkpoint.objects.create(number=1, parent=base, run=run, status="passed")
-    own = training.Line.objects.create(name="hers", title="Hers", start=base)
-    training.Member.objects.create(user=talker, line=own)
+    run = training.Run.objects.create(line=shared, parent=base, recipe={"batch_size": 47}, seed=1)
+    candidate = checkpoints.Checkpoint.objects.create(number=1, parent=base, status="passed", reason="it holds on")
+    made_by(run, candidate)
+    own = checkpoints.Line.objects.create(name="hers", title="Hers", start=base)
+    checkpoints.Member.objects.create(user=talker, line=own)
     candidate.decide("approved", reason="shorter", **user)
     make_lesson()
     training.Rehearsal.objects.create(model="m", prompt_ids=[1], response_ids=[2], logprobs=[-1.0])
     training.Pause.objects.create(reason="lunch", **user)
-    training.Trial.objects.create(checkpoint=candidate, against=base, line=shared, share=10, **user)
-    training.Notice.objects.create(level="info", key="k", text="the disk fills")
-    training.Taint.objects.create(checkpoint=candidate, samples=1, reason="taken back")
-    training.Cleaning.objects.create(line=shared, ancestor=base, replaces=candidate, **user)
-    exam = judge.Examination.objects.create(checkpoint=candidate, against=base, pairs=[{"words": WORDS}])
-    judge.AskedAgain.objects.create(examination=exam, turn=turn, live=WORDS, candidate=WORDS)
+    checkpoints.Trial.objects.create(checkpoint=candidate, against=base, line=shared, share=10, **user)
+    checkpoints.Notice.objects.create(level="info", key="k", text="the disk fills")
+    checkpoints.Taint.objects.create(checkpoint=candidate, samples=1, reason="taken back")
+    checkpoints.Cleaning.objects.create(line=shared, ancestor=base, replaces=candidate, **user)
+    exam = gate.Examination.objects.create(checkpoint=candidate, against=base, pairs=[{"words": WORDS}])
+    gate.AskedAgain.objects.create(examination=exam, turn=turn, live=WORDS, candidate=WORDS)
     judge.Sitting.objects.create(matter="gate", until=timezone.now())
-    shadow = judge.Shadow.objects.create(turn=turn, checkpoint=base, text=WORDS)
-    judge.BlindChoice.objects.create(shadow=shadow, by=talker, picked="a")
-    comparison = judge.Comparison.objects.create(first=base, second=candidate, prompts=[WORDS], **user)
-    judge.Choice.objects.create(comparison=comparison, place=0, picked="a", **user)
-    judge.Erasure.objects.create(user=talker, total=1)
+    shadow = evaluation.Shadow.objects.create(turn=turn, checkpoint=base, text=WORDS)
+    evaluation.BlindChoice.objects.create(shadow=shadow, by=talker, picked="a")
+    comparison = evaluation.Comparison.objects.create(first=base, second=candidate, prompts=[WORDS], **user)
+    evaluation.Choice.objects.create(comparison=comparison, place=0, picked="a", **user)
+    privacy.Erasure.objects.create(user=talker, total=1)
     judge.Measuring.objects.create(judge="one", votes=3, total=9)
     judge.GoldReading.objects.create(item="1", gold="g", judge="one", prompt_version="v", expected=1)
     return {"secret": secret, "key": ApiKey.objects.get(pk=key.pk)}
@@ -101,6 +107,15 @@ def test_every_list_and_row_opens_and_shows_neither_secrets_nor_words(console, r
             assert not [word for word in kept if word in page], model
 
 
+def test_operators_own_texts_are_shown(console, rows):
+    """The rest of the long texts are people's words: each model that is none of those must be named as it is called."""
+    labels = {model._meta.label_lower for model in apps.get_models()}
+    assert raw.OPERATORS | set(raw.SECRET) | raw.UNUSED <= labels
+    run, candidate = training.Run.objects.get(), checkpoints.Checkpoint.objects.get(number=1)
+    assert "batch_size" in console.get(url_of(training.Run, "change", run.pk)).content.decode()
+    assert "it holds on" in console.get(url_of(checkpoints.Checkpoint, "change", candidate.pk)).content.decode()
+
+
 def test_a_sign_in_has_no_page_of_its_own(console, rows):
     cookie = raw.SignIn.objects.first().session_key
     assert cookie not in console.get(url_of(raw.SignIn)).content.decode()
@@ -119,7 +134,7 @@ def test_no_address_guesses_at_what_is_not_shown(console, rows, model, guess):
 
 
 def test_a_list_is_filtered_by_what_it_shows(console, rows):
-    found = console.get(f"{url_of(training.Checkpoint)}?status__exact=approved").content.decode()
+    found = console.get(f"{url_of(checkpoints.Checkpoint)}?status__exact=approved").content.decode()
     assert 'class="field-number">1<' in found
     assert 'class="field-number">0<' not in found
 

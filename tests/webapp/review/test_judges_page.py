@@ -12,7 +12,7 @@ from judge.calibration import measuring as calibration
 from judge.calibration.agreement import agreement
 from judge.models import GoldReading, Judgement, Measuring, Ruling, Vote
 from judge.votes import judges
-from tests.judge.test_agreement import readings
+from tests.judge.calibration.test_agreement import readings
 from webapp.charts import accuracy
 
 HERE = "/console/judges/"

@@ -1,0 +1,112 @@
+"""A run of the tests runs every part, and says last what it left out, what would bring it, and what failed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from installation.places import ROOT
+
+BORROWED = re.compile(r"^from .*\bpytestmark\b|^ +pytestmark,$", re.MULTILINE)
+
+TESTS = """
+import pytest
+
+@pytest.mark.browser
+def test_needs_a_browser():
+    raise AssertionError("it was run without one")
+
+@pytest.mark.processes
+def test_is_for_another_command():
+    raise AssertionError("it was run all the same")
+
+@pytest.mark.quarantined("the clock of this machine jumps")
+def test_is_known_to_fail_at_times():
+    raise AssertionError("it was run all the same")
+
+@pytest.mark.real_model
+def test_of_a_later_part():
+    print("the later part was run")
+
+def test_needs_nothing():
+    pass
+
+def test_is_broken():
+    raise AssertionError("as it should")
+
+def test_is_not_asked_for():
+    raise AssertionError("-k did not reach pytest")
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[str]:
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "test_some.py").write_text(TESTS)
+    here = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "TESTS_"))}
+    parts = ["--part", "rooms", "--part", "browsers", "--part", "real_model"]
+    one_process = ["-n", "0", "-p", "no:cacheprovider"]
+    return subprocess.run(
+        [sys.executable, "-m", "tests.run", *parts, str(folder), "-k", "not asked_for", *one_process],
+        cwd=ROOT,
+        env=here | {"PATH": str(folder)},  # no program is found: no Chromium
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture
+def last_lines(run: subprocess.CompletedProcess[str]) -> list[str]:
+    return run.stdout.partition("== all parts ==")[2].strip().splitlines()
+
+
+def test_a_part_that_fails_keeps_no_later_part_from_running(
+    run: subprocess.CompletedProcess[str], last_lines: list[str]
+):
+    assert run.returncode == 1, run.stdout + run.stderr
+    assert [line.split()[:2] for line in last_lines[:3]] == [
+        ["rooms", "FAILED"],
+        ["browsers", "passed"],
+        ["real_model", "passed"],
+    ]
+
+
+def test_what_failed_is_named_last_with_its_part(last_lines: list[str]):
+    assert [line for line in last_lines if "FAILED in" in line] == last_lines[-1:]
+    assert last_lines[-1].startswith("FAILED in rooms: ")
+    assert last_lines[-1].endswith("test_some.py::test_is_broken")
+
+
+def test_what_this_machine_lacks_is_named_with_the_command_that_brings_it(last_lines: list[str]):
+    assert "Left out: 1 that need a Chromium. `sudo apt-get install chromium` brings them." in last_lines
+
+
+def test_what_another_command_runs_is_named_once_with_that_command(last_lines: list[str]):
+    # Each of the three parts left it out.
+    expected = "Left to another command: 1 that start and kill real processes. `make test-all` runs them."
+    assert last_lines.count(expected) == 1
+
+
+def test_a_quarantined_test_is_named_with_the_reason(last_lines: list[str]):
+    assert "Left to another command: 1 that are known to fail at times. `make test-all` runs them." in last_lines
+    [named] = [line for line in last_lines if line.endswith(": the clock of this machine jumps")]
+    assert "test_some.py::test_is_known_to_fail_at_times" in named
+
+
+def test_where_no_part_has_a_test_that_was_asked_for_the_run_fails(tmp_path: Path):
+    (tmp_path / "test_some.py").write_text("def test_here(): pass")
+    asked = ["--part", "rooms", str(tmp_path), "-k", "there", "-n", "0", "-p", "no:cacheprovider"]
+    done = subprocess.run([sys.executable, "-m", "tests.run", *asked], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 5
+    assert done.stdout.endswith("No test was selected.\n")
+
+
+def test_a_file_names_the_markers_of_its_tests():
+    # The parts for browsers and for the real model read only files that name their marker.
+    borrowed = [path.name for path in ROOT.glob("tests/**/test_*.py") if BORROWED.search(path.read_text())]
+    assert borrowed == []
