@@ -437,7 +437,7 @@ async def test_what_streams_took_they_give_back_whether_their_readers_stay_dawdl
             return not await Turn.objects.filter(status=Turn.Status.ANSWERING).aexists()
 
         def is_ours(kind: type) -> bool:
-            return str(kind.__module__).partition(".")[0] in ("chat", "core", "gpu_workers", "webapp", "training")
+            return str(kind.__module__).partition(".")[0] in ("core", "gpu_workers", "checkpoints", "chat", "webapp")
 
         def living() -> Counter[str]:
             """What of ours lives on, by its class."""
