@@ -17,8 +17,11 @@ from environments.errors import Unplayable
 from environments.tasks import Task, correct
 from lab.evidence.plan import Sizes
 from lab.evidence.playing import probes
+from gate import general_pack
+from judge.calibration import gold
+from judge.samples import base_answers, exam_questions
+from training.objective import question_bank
 
-JUDGE = Path(__file__).parents[2] / "judge"
 SPLITS = ("train", "heldout")
 
 
@@ -26,8 +29,13 @@ def plain(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.casefold()))
 
 
-def rows(name: str) -> list[dict[str, str]]:
-    return [json.loads(line) for line in (JUDGE / name).read_text(encoding="utf-8").splitlines()]
+def rows(*files: Path) -> list[dict[str, str]]:
+    return [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def examined_or_rehearsed() -> set[str]:
+    asked = {plain(row["prompt"]) for row in rows(general_pack.FILE, exam_questions.FILE)}
+    return asked | {plain(line) for line in base_answers.FILE.read_text(encoding="utf-8").splitlines()}
 
 
 def test_the_rules_do_what_their_docstrings_say():
@@ -46,19 +54,17 @@ def test_the_general_pack_asks_what_nothing_else_asks():
     assert len({item["id"] for item in items}) == len(items) == Sizes().pack
     assert all(len({item["right"], *item["wrong"]}) == 3 for item in items)
     asked = {plain(item["prompt"]) for item in items}
-    elsewhere = {plain(row["prompt"]) for name in ("pack.jsonl", "exam_questions.jsonl") for row in rows(name)}
-    elsewhere |= {plain(line) for line in (JUDGE / "rehearsal.txt").read_text(encoding="utf-8").splitlines()}
-    elsewhere |= {plain(text) for split in SPLITS for text in tasks.questions(split)}
+    elsewhere = examined_or_rehearsed() | {plain(text) for split in SPLITS for text in tasks.questions(split)}
     assert len(asked) == len(items)
     assert not asked & elsewhere
 
 
 def test_nothing_that_examines_or_rehearses_is_asked():
-    reserved = {plain(row["prompt"]) for name in ("pack.jsonl", "exam_questions.jsonl") for row in rows(name)}
-    reserved |= {plain(line) for line in (JUDGE / "rehearsal.txt").read_text(encoding="utf-8").splitlines()}
-    reserved |= {plain(row["request"]) for row in rows("gold.jsonl") if isinstance(row["request"], str)}
+    reserved = examined_or_rehearsed() | {
+        plain(row["request"]) for row in rows(gold.FILE) if isinstance(row["request"], str)
+    }
     assert len(reserved) > 200
-    reserved |= {plain(row["prompt"]) for row in rows("questions.jsonl")}
+    reserved |= {plain(row["prompt"]) for row in rows(question_bank.FILE)}
     for split in SPLITS:
         assert not reserved & {plain(text) for text in tasks.questions(split)}
         for kind in ("arithmetic", "homework"):
@@ -245,7 +251,7 @@ def test_what_is_wrong_with_a_file_of_prompts_is_said_by_line(tmp_path, text, sa
 
 
 def test_the_page_says_how_much_there_is_to_ask():
-    page = (JUDGE.parent / "docs" / "how-to" / "environments.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "environments.md").read_text(encoding="utf-8")
     questions, problems = ([len(of(split)) for split in SPLITS] for of in (tasks.questions, tasks.read("problems").get))
     assert "{} to train, {} held out".format(*questions) in page
     assert "{} templates, {} held out".format(*problems) in page

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from chat.rendering.renderer import Renderer
 from gate import general_pack
 from judge.samples import base_answers, exam_questions
 from lab.evidence.playing import probes
@@ -56,7 +57,8 @@ def test_no_right_answer_is_one_of_an_exam():
     assert said & asked <= {""}  # signs alone, as of code
 
 
-def test_runs_are_given_them_as_the_model_that_is_served_reads_them(renderer):
+def test_runs_are_given_them_as_the_model_that_is_served_reads_them(home, tiny_model):
+    renderer = Renderer.for_model(tiny_model)
     known = question_bank.known()
 
     assert len(known) == len(question_bank.rows())
