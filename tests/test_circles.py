@@ -5,7 +5,7 @@ from __future__ import annotations
 import grimp
 
 ROOMS = (
-    "core", "gpu_workers", "checkpoints", "chat", "feedback", "training", "judge", "privacy", "gate", "evaluation",
+    "core", "gpu_workers", "checkpoints", "chat", "feedback", "episodes", "training", "judge", "privacy", "gate", "evaluation",
     "webapp",
 )  # fmt: skip
 
