@@ -24,7 +24,7 @@ import pytest
 
 from installation.findings import postgres_programs
 
-ROOMS, PAGES = ("training", "chat", "feedback", "judge", "core"), ("webapp",)
+ROOMS, PAGES = ("training", "episodes", "chat", "feedback", "judge", "core"), ("webapp",)
 SHAPES = "chat/test_schema.py"
 
 
