@@ -14,6 +14,7 @@ from chat.models import ApiKey, Session, Spending, Turn
 from checkpoints.models import Checkpoint
 from episodes import leases
 from episodes.models import Action, Episode, Group
+from privacy import consent
 from tests.episodes.conftest import HI, TASK, issued
 from webapp import pipeline
 
@@ -342,3 +343,21 @@ async def test_a_group_in_which_fewer_than_two_count_is_short_and_says_so(ask, b
     assert closed["group"]["reason"] == (
         "Of 3 attempts 1 count, and fewer than 2 cannot be compared: nothing of it teaches."
     )
+
+
+async def test_a_key_put_off_the_record_takes_its_episodes_with_it(begin, say, key):
+    episode = await begin()
+    await say(episode)
+    assert (await Turn.objects.aget()).learns is True
+    await sync_to_async(consent.set_key)(key, False)
+    await say(episode, [{"role": "user", "content": "And four?"}])
+    assert [turn.learns async for turn in Turn.objects.all()] == [False, False]
+
+
+async def test_a_deleted_conversation_leaves_its_episodes_figures(ask, begin, say):
+    episode = await begin()
+    await say(episode)
+    await ask(f"episodes/{episode['id']}/close", SOLVED)
+    await sync_to_async((await Session.objects.aget()).delete)()
+    _, shown = await ask(f"episodes/{episode['id']}", method="get")
+    assert (shown["session"], shown["outcome"], await Turn.objects.acount()) == (None, 1.0, 0)
