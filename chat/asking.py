@@ -85,8 +85,8 @@ def find_place(asker: ApiKey | PageSession, ask: Ask, sorted_: Sorted, story: St
     return sessions.place_request(
         asker,
         story,
-        external_id=sorted_.session,
-        named_by=sorted_.named_by,
+        external_id=asker.conversation or sorted_.session,
+        named_by="key" if asker.conversation else sorted_.named_by,
         is_main=sorted_.is_main,
         previous=ask.previous,
     )

@@ -10,10 +10,10 @@ from time import monotonic
 
 import redis
 from django.conf import settings
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 
-from chat.models import ApiKey, Spending, Turn, moment
+from chat.models import ApiKey, Session, Spending, Turn, moment
 from core.errors import TalkbackError
 from core.prepared import Prepared
 
@@ -58,6 +58,7 @@ def check_rate(key: ApiKey) -> None:
 
     A key without this limit costs nothing. While Redis is away every request is let in.
     """
+    key = key.payer
     limit = key.requests_per_minute
     if limit is None:
         return
@@ -77,6 +78,7 @@ def check_spending(key: ApiKey) -> None:
 
     A reply is counted when it ends, so those under way together may go beyond the limit by what they say.
     """
+    key = key.payer
     limit = key.tokens_per_day
     if limit is None:
         return
@@ -110,9 +112,17 @@ def spend(turn: Turn) -> None:
 
 
 METERED: Prepared[ApiKey] = Prepared(
-    lambda session: ApiKey.objects.filter(sessions=session, tokens_per_day__isnull=False).only("pk").order_by()
+    lambda session: (
+        ApiKey.objects.filter(
+            Q(pk__in=Session.objects.filter(pk=session).order_by().values("key"))
+            | Q(pk__in=Session.objects.filter(pk=session).order_by().values("key__parent")),
+            tokens_per_day__isnull=False,
+        )
+        .only("pk")
+        .order_by()
+    )
 )
-"""The key of a session, if its tokens are counted."""
+"""The key of a session, or the one that asked for that, if its tokens are counted."""
 
 
 _away_until = -math.inf

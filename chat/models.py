@@ -37,7 +37,11 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
         """The only door to keys: a person's own, and everybody's for those who run this Talkback."""
         if not user.is_authenticated:
             return self.none()
-        return self if user.is_staff else self.filter(user=user)
+        return self.of_people() if user.is_staff else self.of_people().filter(user=user)
+
+    def of_people(self) -> ApiKeyQuerySet:
+        """Without those that a key asked for, of which there may be thousands, each for one conversation."""
+        return self.filter(parent=None)
 
 
 class ApiKeyManager(models.Manager.from_queryset(ApiKeyQuerySet)):  # type: ignore[misc]
@@ -48,6 +52,13 @@ class ApiKeyManager(models.Manager.from_queryset(ApiKeyQuerySet)):  # type: igno
         secret = f"tb-{secrets.token_urlsafe(32)}"
         terms.setdefault("learns", Consent.by_default(user))
         return self.create(user=user, name=name, prefix=secret[:8], digest=digest(secret), **terms), secret
+
+    def reissue(self, key: ApiKey) -> str:
+        """Another secret for this key; the one before opens nothing from now on."""
+        secret = f"tb-{secrets.token_urlsafe(32)}"
+        key.prefix, key.digest = secret[:8], digest(secret)
+        key.save(update_fields=["prefix", "digest"])
+        return secret
 
     def find_by_secret(self, secret: str) -> ApiKey | None:
         """The key with this secret, open or not."""
@@ -73,6 +84,8 @@ class ApiKey(models.Model):
     """A key that lets a program ask in its person's name, with scopes and limits; the secret is kept as a hash."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="api_keys")
+    parent = models.ForeignKey("self", models.CASCADE, null=True, blank=True, related_name="issued")
+    """The key that asked for this one: it lives no longer, and its limits count. Null: a person made it."""
     name = models.CharField(max_length=80)
     prefix = models.CharField(max_length=12)
     digest = models.CharField(max_length=64, unique=True)
@@ -107,7 +120,19 @@ class ApiKey(models.Model):
             return f"This API key was revoked on {moment(self.revoked_at)}."
         if self.expires_at and self.expires_at <= timezone.now():
             return f"This API key expired on {moment(self.expires_at)}."
-        return "" if self.user.is_active else "The account that this API key belongs to was closed."
+        if not self.user.is_active:
+            return "The account that this API key belongs to was closed."
+        return self.parent.why_closed if self.parent else ""
+
+    @property
+    def conversation(self) -> str:
+        """The client's name of the one session to which all that comes through it belongs; empty: there may be many."""
+        return self.name if self.parent_id else ""
+
+    @property
+    def payer(self) -> ApiKey:
+        """The key whose limits count for this one."""
+        return self.parent or self
 
     def revoke(self) -> None:
         """From the next request on this key opens nothing, for good. A reply that is being written is finished."""
@@ -115,7 +140,9 @@ class ApiKey(models.Model):
         type(self).objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=self.revoked_at)
 
 
-KEYS: Prepared[ApiKey] = Prepared(lambda digest: ApiKey.objects.select_related("user").filter(digest=digest).order_by())
+KEYS: Prepared[ApiKey] = Prepared(
+    lambda digest: ApiKey.objects.select_related("user", "parent__user").filter(digest=digest).order_by()
+)
 """By their secret's digest."""
 
 

@@ -13,6 +13,7 @@ from django.utils import timezone
 from chat.models import Session, Turn
 from chat.rendering.renderer import Renderer
 from core.errors import IllegalMove
+from episodes.models import Episode
 from feedback.models import Feedback
 from gpu_workers.engine.interface import Engine
 from judge import off_record
@@ -110,7 +111,10 @@ def judge(turn_id: str, *, who: Panel, engine: Engine, renderer: Renderer, recip
 
 def reach(turn: Turn, seen: Evidence, *, who: Panel, engine: Engine, renderer: Renderer, recipe: Recipe) -> Verdict:
     """The verdict on this evidence: decide, teach, compose. Nothing is written but votes."""
-    if unfit := sample_rows.unfit(turn, seen, recipe):
+    unfit = sample_rows.unfit(turn, seen, recipe)
+    if unfit is None and Episode.objects.filter(session=turn.session_id).exists():
+        unfit = Reason.EPISODE  # a session is an episode from its beginning, so this never changes
+    if unfit:
         # What was said of a turn that cannot teach is kept with its verdict, but for one off the record.
         said = Opinion() if unfit == Reason.OFF else deciding.without_votes(turn, seen, renderer)
         return Verdict(said, silence=Silence.of(unfit))

@@ -128,8 +128,10 @@ def set_key(key: ApiKey, learns: bool) -> TakenBack:
     key.learns = learns
     if learns:
         return TakenBack()
-    reviews.lock_sessions(list(Session.objects.filter(key=key).values_list("pk", flat=True)))
-    of_key = Turn.objects.filter(session__key=key)
+    key.issued.update(learns=False)
+    through = Session.objects.filter(Q(key=key) | Q(key__parent=key))
+    reviews.lock_sessions(list(through.values_list("pk", flat=True)))
+    of_key = Turn.objects.filter(session__in=through.order_by().values("pk"))
     of_key.update(learns=False, withheld=True)
     taken = take_back(of_key)
     for turn in of_key.select_related("session").defer(*turns.LONG):

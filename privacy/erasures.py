@@ -35,7 +35,7 @@ def ask(user: User, *, revokes_keys: bool) -> Erasure:
     standing = Erasure.objects.filter(user=user, status=Erasure.Status.ASKED).first()
     keys = 0
     if revokes_keys:
-        keys = ApiKey.objects.filter(user=user, revoked_at=None).update(revoked_at=timezone.now())
+        keys = ApiKey.objects.of_people().filter(user=user, revoked_at=None).update(revoked_at=timezone.now())
     if standing is not None:
         return standing
     return Erasure.objects.create(

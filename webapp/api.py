@@ -14,6 +14,7 @@ from pydantic.json_schema import models_json_schema
 
 from chat.api import router as chat
 from chat.api.shapes import AnthropicError, Error
+from episodes.api import router as episodes
 from feedback import api as feedback
 from webapp import errors, learning_api
 from webapp.serving.bodies import Bounded
@@ -67,4 +68,5 @@ api = Api(
 api.add_router("", chat)
 api.add_router("", feedback.routes(learning_api.follows))
 api.add_router("", learning_api.router)
+api.add_router("", episodes)
 errors.connect(api)

@@ -24,6 +24,7 @@ from checkpoints import repairs, trials
 from checkpoints.models import Checkpoint, Cleaning
 from core.errors import TalkbackError
 from core.states import Stateful, moved
+from episodes import leases
 from evaluation import arms, clean_lines, shadows, watching
 from evaluation.models import Comparison
 from evaluation.tasks import compare, compare_clean_later, shadow
@@ -105,6 +106,7 @@ def sweep() -> int:
             writers.close_stranded,
             writers.clear,
             _close_idle,
+            leases.close_lapsed,
             runs.recover,
             forgetting.catch_up,
             _clean,

@@ -208,6 +208,7 @@ INSTALLED_APPS = [
     "privacy",
     "judge",
     "training",
+    "episodes",
     "feedback",
     "chat",
     "checkpoints",

@@ -18,7 +18,7 @@ from chat.models import ApiKey
 from core import stores, threads
 from core.errors import TalkbackError
 
-SCOPES = ("chat", "feedback", "admin")
+SCOPES = ("chat", "feedback", "episodes", "admin")
 """What a key may open. None of them includes another."""
 
 CREDENTIALS = ("authorization", "x-api-key", "cookie")

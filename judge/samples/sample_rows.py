@@ -34,6 +34,7 @@ class Reason(StrEnum):
     """Why a turn does not teach, as a person reads it. Its name in lower case is what the ledger counts."""
 
     SIDE = "a side request never teaches"
+    EPISODE = "it is a step of an episode: its attempts are compared, not its replies judged"
     OFF = "learning is off here"
     STOPPED = "the reply was stopped before it was whole"
     TRUNCATED = "the reply was cut off at its length limit"

@@ -38,8 +38,8 @@ def place(address: str, secret: str = PLACEHOLDER) -> Place:
 @never_cache
 def home(request: HttpRequest) -> HttpResponse:
     """The newest key that opens something; how to make one where there is none."""
-    own = ApiKey.objects.filter(user=request.user).select_related("user", "checkpoint").order_by("-created_at")
-    key = next((key for key in own if not key.why_closed), None)
+    own = ApiKey.objects.of_people().filter(user=request.user).select_related("user", "checkpoint")
+    key = next((key for key in own.order_by("-created_at") if not key.why_closed), None)
     return page(request, key) if key else page(request, None, form=keys.KeyForm(person(request)))
 
 
@@ -83,7 +83,7 @@ def light(request: HttpRequest, pk: int) -> HttpResponse:
 async def try_out(request: HttpRequest, pk: int) -> HttpResponse:
     """One token through the real door, with a key of one's own."""
     user = await request.auser()
-    key = await sync_to_async(get_object_or_404)(ApiKey.objects.filter(user=user), pk=pk)
+    key = await sync_to_async(get_object_or_404)(ApiKey.objects.of_people().filter(user=user), pk=pk)
     trial = await trying.try_out(key)
     return await sync_to_async(render)(request, "system/_test_request.html", {"trial": trial})
 

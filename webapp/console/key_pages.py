@@ -27,6 +27,7 @@ from webapp.console.doors import marked
 ABOUT_SCOPES = {
     "chat": "ask for replies",
     "feedback": "give thumbs and corrections, and read what became of a turn",
+    "episodes": "have agents play tasks, and say how each attempt ended",
     "admin": "administer this Talkback; no route asks for it yet",
 }
 

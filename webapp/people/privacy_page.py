@@ -97,7 +97,7 @@ def page(request: HttpRequest, **more: Any) -> HttpResponse:
         "kinds": [(kind, IN_WORDS.get(kind, "a pattern of this installation")) for kind in looked_for(wanted)],
         "left": [(kind, IN_WORDS[kind]) for kind in personal.KINDS if kind not in wanted.kinds],
         "is_on": redaction.is_on(wanted),
-        "keys": ApiKey.objects.filter(user=user, revoked_at=None).order_by("name", "pk"),
+        "keys": ApiKey.objects.of_people().filter(user=user, revoked_at=None).order_by("name", "pk"),
         "off": Session.objects.visible_to(user).filter(learns=False).select_related("key"),
         "sample_text": SAMPLE_TEXT,
         "erasure": erasure_of(user),
@@ -153,7 +153,7 @@ def stored(user: User) -> list[tuple[str, int, str]]:
             BlindChoice.objects.filter(by=user).count(),
             "they say whether talking helped, and teach nothing",
         ),
-        ("keys", ApiKey.objects.filter(user=user).count(), "kept as a hash: they cannot be read back"),
+        ("keys", ApiKey.objects.of_people().filter(user=user).count(), "kept as a hash: they cannot be read back"),
     ]
 
 

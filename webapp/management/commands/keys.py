@@ -28,7 +28,7 @@ class Command(TerminalCommand):
         getattr(self, action)(**options)
 
     def list(self, **options: Any) -> None:
-        for key in ApiKey.objects.select_related("user", "checkpoint").order_by("-created_at"):
+        for key in ApiKey.objects.of_people().select_related("user", "checkpoint").order_by("-created_at"):
             name = visible(key.name, one_line=True)
             self.stdout.write(f"{key.pk:<5} {key.prefix}…  {key.user!s:<12} {name:<20} {self.about(key)}".rstrip())
 

@@ -1,0 +1,88 @@
+"""Serve episodes to the programs that play them: open an attempt, claim its actions, close it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from asgiref.sync import sync_to_async
+from django.http import HttpRequest
+from ninja import Router
+
+from chat.api.access import Bearer, key_of
+from episodes import attempts
+from episodes.attempts import Asked, Result
+from episodes.models import Episode
+from episodes.shapes import ActionAsked, ActionClaimed, EpisodeAsked, EpisodeEnded, EpisodeOpened, EpisodeShown
+
+router = Router(auth=Bearer("episodes"), tags=["episodes"])
+
+
+@router.post("/episodes", summary="Begin an attempt at a task", response=EpisodeOpened)
+async def open_episode(request: HttpRequest, body: EpisodeAsked) -> dict[str, Any]:
+    """An id, and a key that is good for this episode alone. Asked again before anything was said in it, the same
+    episode with another key; afterwards 409."""
+    return await sync_to_async(opened)(request, Asked(**body.model_dump()))
+
+
+@router.get("/episodes/{uuid:episode}", summary="One episode, and how far its group is", response=EpisodeShown)
+async def show_episode(request: HttpRequest, episode: UUID) -> dict[str, Any]:
+    """Of this key's person, whichever of their keys opened it."""
+    return await sync_to_async(lambda: describe(attempts.find(key_of(request), episode)))()
+
+
+@router.post("/episodes/{uuid:episode}/close", summary="An attempt is over", response=EpisodeShown)
+async def close_episode(request: HttpRequest, episode: UUID, body: EpisodeEnded) -> dict[str, Any]:
+    """What it came to. The same once more changes nothing; anything else is 409."""
+    result = Result(body.status, body.outcome, body.truncated_by or "", body.checks, body.cost)
+    return await sync_to_async(lambda: describe(attempts.close(key_of(request), episode, result)))()
+
+
+@router.post("/episodes/{uuid:episode}/actions", summary="May this action happen?", response=ActionClaimed)
+async def claim_action(request: HttpRequest, episode: UUID, body: ActionAsked) -> dict[str, Any]:
+    """Ask before anything is done in the world: `first` is true once for each episode, turn and call, so what a dead
+    player may have done is not done again."""
+    first = await sync_to_async(attempts.claim)(key_of(request), episode, body.turn, body.call)
+    return {"object": "episode.action", "turn": body.turn, "call": body.call, "first": first}
+
+
+def opened(request: HttpRequest, asked: Asked) -> dict[str, Any]:
+    episode, secret = attempts.open_attempt(key_of(request), asked)
+    return describe(episode) | {"key": secret}
+
+
+def describe(episode: Episode) -> dict[str, Any]:
+    group, standing = episode.group, episode.group.standing()
+    return {
+        "object": "episode",
+        "id": str(episode.pk),
+        "group": {
+            "name": group.name,
+            "world": group.world,
+            "task": group.task,
+            "split": group.split,
+            "attempts": group.attempts,
+            "opened": standing.opened,
+            "counted": standing.counted,
+            "state": standing.state,
+            "reason": standing.reason or None,
+        },
+        "attempt": episode.attempt,
+        "model": str(group.checkpoint),
+        "session": str(episode.session_id) if episode.session_id else None,
+        "state": episode.status,
+        "status": episode.ending or None,
+        "outcome": episode.outcome,
+        "truncated_by": episode.cut_by or None,
+        "checks": episode.checks,
+        "cost": episode.cost,
+        "reason": episode.reason or None,
+        "lease_until": seconds(episode.lease_until),
+        "created": seconds(episode.created_at),
+        "ended_at": seconds(episode.ended_at) if episode.ended_at else None,
+    }
+
+
+def seconds(at: datetime) -> int:
+    return int(at.timestamp())

@@ -1,0 +1,206 @@
+"""Open an attempt at a task, let its actions happen at most once, and close it with what it came to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+from django.db import transaction
+from django.utils import timezone
+
+from chat import sessions
+from chat.models import ApiKey, Session, Turn
+from checkpoints.models import Checkpoint
+from core.errors import TalkbackError
+from episodes.models import Action, Episode, Group
+
+
+class EpisodeNotFound(TalkbackError):
+    """This key's person has no such episode."""
+
+    code, status = "episode_not_found", 404
+
+
+class GroupDiffers(TalkbackError):
+    """The group, or its task, is known otherwise."""
+
+    code, status = "group_differs", 409
+
+    def __init__(self, sentence: str, param: str) -> None:
+        super().__init__(sentence)
+        self.param = param
+
+
+class AttemptTaken(TalkbackError):
+    """This attempt was begun: another takes another number."""
+
+    code, status, param = "attempt_taken", 409, "attempt"
+
+
+class EpisodeClosed(TalkbackError):
+    """The episode ended, and not as is said now."""
+
+    code, status = "episode_closed", 409
+
+
+class ActionUnknown(TalkbackError):
+    """The episode has no such turn, or the turn no such call."""
+
+    code, status = "action_unknown", 404
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An attempt that a player wants to begin."""
+
+    world: str
+    task: str
+    split: str
+    group: str
+    attempt: int
+    attempts: int | None
+    """How many the group is to have; None: as many as are opened."""
+    lease_s: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an attempt came to."""
+
+    ending: str
+    outcome: float | None = None
+    cut_by: str = ""
+    checks: Mapping[str, bool | float] = field(default_factory=dict)
+    cost: Mapping[str, float] = field(default_factory=dict)
+
+
+@transaction.atomic
+def open_attempt(key: ApiKey, asked: Asked) -> tuple[Episode, str]:
+    """Begin this attempt: the episode, and the secret of its key, which is known now and never again.
+
+    Asked again before anything was said in it, the episode is the same and its key has a new secret, so that of two
+    players one is left. Raises AttemptTaken or GroupDiffers.
+    """
+    group = _lock_group(key, asked)
+    known = Episode.objects.select_related("key", "session").filter(group=group, attempt=asked.attempt).first()
+    if known is None:
+        return _begin(key, group, asked)
+    is_untouched = known.session is not None and not known.session.turns.exists()
+    if known.status != Episode.Status.PLAYING or known.key is None or known.key.parent_id != key.pk or not is_untouched:
+        raise AttemptTaken(f"Attempt {asked.attempt} of group {asked.group!r} was begun: take another number.")
+    known.lease_s, known.lease_until = asked.lease_s, timezone.now() + timedelta(seconds=asked.lease_s)
+    known.save(update_fields=["lease_s", "lease_until"])
+    return known, ApiKey.objects.reissue(known.key)
+
+
+def _lock_group(key: ApiKey, asked: Asked) -> Group:
+    """The group of that name, made if need be. Raises GroupDiffers."""
+    about = {"world": asked.world, "task": asked.task, "split": asked.split, "attempts": asked.attempts}
+    Group.objects.get_or_create(
+        user=key.user,
+        name=asked.group,
+        defaults=about | {"checkpoint": key.checkpoint or Checkpoint.for_user(key.user_id)},
+    )
+    group = (
+        Group.objects.select_for_update(of=("self",)).select_related("checkpoint").get(user=key.user, name=asked.group)
+    )
+    for name, value in about.items():
+        if getattr(group, name) != value:
+            raise GroupDiffers(f"Group {asked.group!r} has {name} {getattr(group, name)!r}, and not {value!r}.", name)
+    others = Group.objects.filter(user=key.user, world=asked.world, task=asked.task).exclude(split=asked.split)
+    if (other := others.order_by("pk").first()) is not None:
+        raise GroupDiffers(f"This task is played as {other.split!r}: what examines must not teach.", "split")
+    return group
+
+
+def _begin(key: ApiKey, group: Group, asked: Asked) -> tuple[Episode, str]:
+    pk = uuid4()
+    learns = key.learns and group.split == Group.Split.TRAIN
+    issued, secret = ApiKey.objects.issue(
+        key.user, f"episode {pk}", parent=key, scopes=["chat"], learns=learns, checkpoint=group.checkpoint
+    )
+    session = Session.objects.create(
+        user=key.user, key=issued, external_id=issued.conversation, named_by="key", learns=learns
+    )
+    episode = Episode.objects.create(
+        pk=pk,
+        group=group,
+        attempt=asked.attempt,
+        session=session,
+        key=issued,
+        lease_s=asked.lease_s,
+        lease_until=timezone.now() + timedelta(seconds=asked.lease_s),
+    )
+    return episode, secret
+
+
+def find(key: ApiKey, pk: UUID) -> Episode:
+    """Raises EpisodeNotFound."""
+    episode = Episode.objects.visible_to(key.user).select_related("group__checkpoint").filter(pk=pk).first()
+    if episode is None:
+        raise EpisodeNotFound(f"There is no episode {str(pk)!r} that this key may speak of.")
+    return episode
+
+
+def locked(pk: UUID) -> Episode:
+    """The episode, until the transaction ends this caller's alone. It comes before its session and its turns."""
+    return Episode.objects.select_for_update(of=("self",)).select_related("group__checkpoint").get(pk=pk)
+
+
+@transaction.atomic
+def close(key: ApiKey, pk: UUID, result: Result) -> Episode:
+    """The attempt is over. Closing it once more with the same words changes nothing. Raises EpisodeClosed where it
+    ended otherwise, or EpisodeNotFound."""
+    episode = locked(find(key, pk).pk)
+    if episode.status == Episode.Status.PLAYING:
+        end(episode, result)
+    elif result != result_of(episode):
+        why = f" {episode.reason}" if episode.reason else ""
+        raise EpisodeClosed(f"This episode ended as {episode.ending}, and stays so.{why}")
+    return episode
+
+
+def end(episode: Episode, result: Result, *, reason: str = "") -> None:
+    """Have an episode that is playing, and locked, be over: its key opens nothing more. Call it in a transaction."""
+    is_void = result.ending in Episode.UNSCORED
+    episode.move(
+        Episode.Status.VOID if is_void else Episode.Status.SCORED,
+        ending=result.ending,
+        outcome=result.outcome,
+        cut_by=result.cut_by,
+        checks=dict(result.checks),
+        cost=dict(result.cost),
+        reason=reason,
+        ended_at=timezone.now(),
+    )
+    if episode.key_id is not None:  # nor does it keep weights from being tidied away
+        ApiKey.objects.filter(pk=episode.key_id).update(revoked_at=timezone.now(), checkpoint=None)
+    if episode.session is not None:
+        sessions.close(episode.session)
+
+
+def result_of(episode: Episode) -> Result:
+    return Result(episode.ending, episode.outcome, episode.cut_by, episode.checks, episode.cost)
+
+
+@transaction.atomic
+def claim(key: ApiKey, pk: UUID, completion: str, call: str) -> bool:
+    """Let this action happen: true the first time it is asked, never again. The turn's call, or its words where
+    `call` is empty. Raises ActionUnknown, EpisodeClosed or EpisodeNotFound."""
+    episode = locked(find(key, pk).pk)
+    turn = Turn.objects.filter(session=episode.session_id, completion_id=completion).only("pk", "message").first()
+    if turn is None:
+        raise ActionUnknown(f"This episode has no turn {completion!r}.")
+    calls = {str(one.get("id", "")) for one in turn.message.get("tool_calls") or ()}
+    if call and call not in calls:
+        raise ActionUnknown(f"Turn {completion!r} has no call {call!r}.")
+    operation = {"episode": episode, "turn": turn, "call": call}
+    if Action.objects.filter(**operation).exists():
+        return False
+    if episode.status != Episode.Status.PLAYING:
+        raise EpisodeClosed("This episode is over: nothing more happens in it.")
+    Action.objects.create(**operation)
+    Episode.objects.filter(pk=pk).update(lease_until=timezone.now() + timedelta(seconds=episode.lease_s))
+    return True

@@ -1,0 +1,185 @@
+"""Store what agents play: groups of attempts at one task, the attempts, and what was done in each."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import ClassVar
+
+from django.conf import settings
+from django.contrib.auth.models import AnonymousUser, User
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from chat.models import ApiKey, Session, Turn
+from checkpoints.models import Checkpoint
+from core.states import Stateful
+
+FEWEST = 2
+"""Attempts that count, without which there is nothing to compare one with."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a group has come: `playing`, `complete`, or `short`, which does not teach; the reason in words."""
+
+    state: str
+    reason: str = ""
+    opened: int = 0
+    counted: int = 0
+    """Attempts that ended and say something of the agent."""
+
+
+class Group(models.Model):
+    """One task, tried several times by the same weights."""
+
+    class Split(models.TextChoices):
+        TRAIN = "train"
+        HELDOUT = "heldout"  # examines, and never teaches
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="groups_played")
+    name = models.CharField(max_length=200)
+    """What its player calls it."""
+    world = models.CharField(max_length=200)
+    task = models.CharField(max_length=200)
+    split = models.CharField(max_length=8, choices=Split)
+    attempts = models.PositiveIntegerField(null=True, blank=True)
+    """How many its player means to play; null: it did not say, and those that were opened are all."""
+    checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, related_name="groups_played")
+    """Who plays: each attempt's key is pinned to it."""
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ("-pk",)
+        constraints = (models.UniqueConstraint(fields=("user", "name"), name="one_group_a_name"),)
+        indexes = (models.Index(fields=("user", "world", "task"), name="groups_by_task"),)
+
+    def __str__(self) -> str:
+        return f"group {self.name} at {self.world}/{self.task}"
+
+    def standing(self) -> Standing:
+        """How far it has come. One query."""
+        ends = list(self.episodes.values_list("status", "ending", "cut_by"))
+        counted = sum(counts(ending, cut_by) for _, ending, cut_by in ends)
+        if len(ends) < (self.attempts or 0) or any(status == Episode.Status.PLAYING for status, *_ in ends):
+            return Standing("playing", opened=len(ends), counted=counted)
+        if counted < FEWEST:
+            why = f"Of {len(ends)} attempts {counted} count, and fewer than {FEWEST} cannot be compared: nothing of it"
+            return Standing("short", f"{why} teaches.", len(ends), counted)
+        return Standing("complete", opened=len(ends), counted=counted)
+
+
+def counts(ending: str, cut_by: str) -> bool:
+    """Whether an attempt that ended so says something of the agent: the world's failures do not, nor does a window
+    that was full.
+
+    >>> counts("failed", ""), counts("infra_error", ""), counts("truncated", "context"), counts("", "")
+    (True, False, False, False)
+    """
+    if ending == Episode.Ending.TRUNCATED:
+        return cut_by != Episode.Cut.CONTEXT
+    return ending in (Episode.Ending.SOLVED, Episode.Ending.FAILED, Episode.Ending.GAVE_UP)
+
+
+class EpisodeQuerySet(models.QuerySet["Episode"]):
+    def visible_to(self, user: User | AnonymousUser) -> EpisodeQuerySet:
+        """The only door to episodes: those of a person's own groups."""
+        return self.filter(group__user=user) if user.is_authenticated else self.none()
+
+
+class Episode(Stateful):
+    """One attempt: a session that has an outcome."""
+
+    class Status(models.TextChoices):
+        PLAYING = "playing"
+        SCORED = "scored"  # it ended, and its outcome is known
+        LEARNED = "learned"
+        VOID = "void"  # the world failed, or it was called off: never learned from
+
+    MOVES: ClassVar = {
+        Status.PLAYING: {Status.SCORED, Status.VOID},
+        Status.SCORED: {Status.LEARNED},
+        Status.LEARNED: set(),
+        Status.VOID: set(),
+    }
+
+    class Ending(models.TextChoices):
+        SOLVED = "solved"
+        FAILED = "failed"
+        TRUNCATED = "truncated"
+        GAVE_UP = "gave_up"
+        INFRA_ERROR = "infra_error"
+        CANCELLED = "cancelled"
+
+    class Cut(models.TextChoices):
+        HORIZON = "horizon"
+        CONTEXT = "context"
+
+    UNSCORED: ClassVar = (Ending.INFRA_ERROR, Ending.CANCELLED)
+    """These have no outcome: a missing one is never read as 0 or -1."""
+    SETTLED: ClassVar = (Ending.SOLVED, Ending.FAILED, Ending.GAVE_UP)
+    """These have one. What was truncated may have."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    group = models.ForeignKey(Group, models.CASCADE, related_name="episodes")
+    attempt = models.PositiveIntegerField()
+    status = models.CharField(max_length=12, choices=Status, default=Status.PLAYING, db_index=True)
+    session = models.OneToOneField(Session, models.SET_NULL, null=True, blank=True, related_name="episode")
+    """All that was said in it; null once that was deleted."""
+    key = models.OneToOneField(ApiKey, models.SET_NULL, null=True, blank=True, related_name="episode")
+    """Good for this episode alone, and until it ends."""
+    ending = models.CharField(max_length=12, choices=Ending, blank=True)
+    cut_by = models.CharField(max_length=8, choices=Cut, blank=True)
+    """What truncated it; empty where nothing did."""
+    outcome = models.FloatField(null=True, blank=True)
+    """-1 to 1, as its world says: no judge has a part in it."""
+    checks = models.JSONField(default=dict, blank=True)
+    """{name: true, false or a number}: what the outcome was made of."""
+    cost = models.JSONField(default=dict, blank=True)
+    """{name: number}: tokens, seconds, …, as the player counts them."""
+    reason = models.TextField(blank=True)
+    """Why it is void, where Talkback said so."""
+    lease_s = models.PositiveIntegerField()
+    lease_until = models.DateTimeField(db_index=True)
+    """Without a sign of life until then its player is taken for dead."""
+    created_at = models.DateTimeField(default=timezone.now)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    objects = EpisodeQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("group", "attempt")
+        constraints = (
+            models.UniqueConstraint(fields=("group", "attempt"), name="one_episode_an_attempt"),
+            models.CheckConstraint(
+                condition=Q(outcome=None) | Q(outcome__gte=-1, outcome__lte=1), name="outcome_from_minus_one_to_one"
+            ),
+            models.CheckConstraint(
+                condition=~Q(ending__in=("", "infra_error", "cancelled")) | Q(outcome=None),
+                name="no_outcome_without_a_score",
+            ),
+            models.CheckConstraint(
+                condition=~Q(ending__in=("solved", "failed", "gave_up")) | Q(outcome__isnull=False),
+                name="an_outcome_with_a_score",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"attempt {self.attempt} of {self.group}"
+
+
+class Action(models.Model):
+    """One thing done in the world for a turn: it happens at most once."""
+
+    episode = models.ForeignKey(Episode, models.CASCADE, related_name="actions")
+    turn = models.ForeignKey(Turn, models.CASCADE, related_name="actions")
+    call = models.CharField(max_length=200, blank=True)
+    """The tool call's id; empty where the turn's words are the action."""
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("episode", "turn", "call"), name="one_action_an_operation"),)
+
+    def __str__(self) -> str:
+        return f"action {self.call or '(words)'} of {self.turn_id}"

@@ -1,0 +1,363 @@
+"""An agent plays: its episode is opened, talks through /v1 with its own key, acts at most once, and is closed."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from chat.models import ApiKey, Session, Spending, Turn
+from checkpoints.models import Checkpoint
+from episodes import leases
+from episodes.models import Action, Episode, Group
+from privacy import consent
+from tests.episodes.conftest import HI, TASK, issued
+from webapp import pipeline
+
+pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+
+SOLVED = {"status": "solved", "outcome": 1.0, "checks": {"total": True, "share": 0.5}, "cost": {"tokens": 120}}
+
+
+def code(answer) -> tuple[int, str]:
+    status, said = answer
+    return status, said["error"]["code"]
+
+
+async def test_an_episode_is_opened_talks_with_its_own_key_and_is_closed(ask, begin, say):
+    episode = await begin()
+    assert (episode["state"], episode["status"], episode["outcome"]) == ("playing", None, None)
+    assert episode["model"] == str(await sync_to_async(Checkpoint.live)())
+    _, first = await say(episode)
+    await say(episode, [*HI, {"role": "assistant", "content": first["content"]}, {"role": "user", "content": "And?"}])
+
+    status, closed = await ask(f"episodes/{episode['id']}/close", SOLVED)
+
+    assert status == 200
+    assert (closed["state"], closed["status"], closed["outcome"]) == ("scored", "solved", 1.0)
+    assert (closed["checks"], closed["cost"]) == (SOLVED["checks"], SOLVED["cost"])
+    session = await Session.objects.aget()
+    assert (str(session.pk), session.closed_at is not None) == (episode["session"], True)
+    assert await session.turns.acount() == 2
+    assert await ask(f"episodes/{episode['id']}", method="get") == (200, closed)
+
+
+async def test_closing_twice_changes_nothing_and_closing_otherwise_is_refused(ask, begin):
+    path = f"episodes/{(await begin())['id']}/close"
+    first = await ask(path, SOLVED)
+    assert await ask(path, SOLVED) == first
+    assert code(await ask(path, SOLVED | {"outcome": 0.5})) == (409, "episode_closed")
+    assert code(await ask(path, {"status": "infra_error"})) == (409, "episode_closed")
+    assert (await Episode.objects.aget()).outcome == 1.0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"status": "solved", "outcome": NaN}',
+        '{"status": "solved", "outcome": Infinity}',
+        '{"status": "solved", "outcome": 2}',
+        '{"status": "failed", "outcome": -1.01}',
+        '{"status": "solved", "outcome": null}',
+        '{"status": "solved"}',
+        '{"status": "gave_up"}',
+        '{"status": "solved", "outcome": true}',
+        '{"status": "solved", "outcome": "1"}',
+        '{"status": "infra_error", "outcome": 0}',
+        '{"status": "cancelled", "outcome": -1}',
+        '{"status": "won", "outcome": 1}',
+        '{"outcome": 1}',
+        '{"status": "failed", "outcome": -1, "truncated_by": "horizon"}',
+        '{"status": "failed", "outcome": -1, "reward": 1}',
+        '{"status": "failed", "outcome": -1, "cost": {"tokens": -1}}',
+        '{"status": "failed", "outcome": -1, "checks": {"a": "yes"}}',
+    ],
+)
+async def test_an_outcome_that_is_none_is_refused_and_the_episode_plays_on(ask, begin, body):
+    episode = await begin()
+    status, said = await ask(f"episodes/{episode['id']}/close", raw=body)
+    assert (status, said["error"]["type"]) == (400, "invalid_request_error")
+    assert (await Episode.objects.aget()).status == Episode.Status.PLAYING
+
+
+async def test_the_refusal_names_the_outcome(ask, begin):
+    _, said = await ask(f"episodes/{(await begin())['id']}/close", {"status": "solved"})
+    assert said["error"]["param"] == "outcome"
+    assert "an attempt that is solved has an outcome from -1 to 1" in said["error"]["message"]
+
+
+@pytest.mark.parametrize("ending", ["infra_error", "cancelled"])
+async def test_a_failed_world_and_a_cancelled_attempt_are_void(ask, begin, ending):
+    _, closed = await ask(f"episodes/{(await begin())['id']}/close", {"status": ending})
+    assert (closed["state"], closed["outcome"], closed["group"]["counted"]) == ("void", None, 0)
+
+
+@pytest.mark.parametrize(("by", "counted"), [(None, 1), ("horizon", 1), ("context", 0)])
+async def test_what_cut_an_attempt_off_is_kept_and_a_full_window_does_not_count(ask, begin, by, counted):
+    body = {"status": "truncated", "truncated_by": by}
+    _, closed = await ask(f"episodes/{(await begin())['id']}/close", body)
+    assert (closed["state"], closed["outcome"], closed["truncated_by"]) == ("scored", None, by or "horizon")
+    assert closed["group"]["counted"] == counted
+
+
+async def test_the_database_itself_holds_no_outcome_that_is_none(begin):
+    await begin()
+
+    def write(**fields):
+        with transaction.atomic():
+            Episode.objects.update(**fields)
+
+    for fields in ({"outcome": 1.5, "ending": "solved"}, {"ending": "solved"}, {"outcome": 1, "ending": "infra_error"}):
+        with pytest.raises(IntegrityError):
+            await sync_to_async(write)(**fields)
+
+
+async def test_whatever_its_client_calls_the_session_an_episode_has_one(begin, say):
+    episode = await begin()
+    await say(episode)
+    await say(episode, [{"role": "user", "content": "Another history"}], **{"X-Session-Id": "mine"})
+    assert await Session.objects.acount() == 1
+    assert await Turn.objects.filter(session_id=episode["session"]).acount() == 2
+
+
+async def test_its_key_reads_nothing_else_and_says_nothing_of_itself(ask, begin, say, key):
+    _, other = await ask("responses", {"input": "Hello", "max_output_tokens": 4})
+    await ask("chat/completions", {"messages": HI, "max_tokens": 4}, **{"X-Session-Id": "private"})
+    mine, others = await begin(), await begin(attempt=1)
+    (spoken, _), (elsewhere, _) = await say(mine), await say(others)
+    secret = mine["key"]
+
+    for path in ("sessions/private", f"sessions/{others['session']}", f"completions/{elsewhere}/learning"):
+        assert code(await ask(path, method="get", secret=secret)) == (403, "insufficient_scope")
+    for name in ("private", others["session"]):
+        assert code(await ask(f"sessions/{name}/close", secret=secret)) == (404, "session_not_found")
+    assert code(await ask(f"responses/{other['id']}", method="get", secret=secret)) == (404, "response_not_found")
+    following = {"input": "Hi", "previous_response_id": other["id"]}
+    assert (await ask("responses", following, secret=secret))[0] in (400, 404)
+    # An agent that could say how its attempt ended would write its own reward.
+    for path, body in (
+        (f"episodes/{mine['id']}/close", SOLVED),
+        (f"episodes/{others['id']}/close", SOLVED),
+        (f"episodes/{mine['id']}/actions", {"turn": spoken}),
+        ("episodes", TASK | {"attempt": 2}),
+        ("feedback", {"completion_id": spoken, "thumb": "up"}),
+    ):
+        assert code(await ask(path, body, secret=secret)) == (403, "insufficient_scope")
+    assert code(await ask(f"episodes/{mine['id']}", method="get", secret=secret)) == (403, "insufficient_scope")
+    _, models = await ask("models", method="get", secret=secret)
+    assert {model["root"] for model in models["data"]} == {mine["model"]}
+
+
+async def test_another_persons_key_sees_no_episode(ask, begin, ben):
+    episode = await begin()
+    secret = (await issued(ben)).secret
+    assert code(await ask(f"episodes/{episode['id']}", method="get", secret=secret)) == (404, "episode_not_found")
+    for path, body in (("close", SOLVED), ("actions", {"turn": "chatcmpl-1"})):
+        assert code(await ask(f"episodes/{episode['id']}/{path}", body, secret=secret)) == (404, "episode_not_found")
+    # Their groups go by the same names, and are theirs.
+    status, theirs = await ask("episodes", TASK, secret=secret)
+    assert (status, theirs["group"]["opened"]) == (200, 1)
+    assert await Group.objects.acount() == 2
+
+
+async def test_a_key_that_is_not_for_episodes_opens_none(ask, ana):
+    secret = (await issued(ana, scopes=["chat", "feedback"])).secret
+    assert code(await ask("episodes", TASK, secret=secret)) == (403, "insufficient_scope")
+
+
+async def test_the_key_ends_with_its_episode_and_with_the_key_that_asked_for_it(ask, begin, key):
+    closed, orphan = await begin(), await begin(attempt=1)
+    await ask(f"episodes/{closed['id']}/close", SOLVED)
+    assert code(await ask("chat/completions", {"messages": HI}, secret=closed["key"])) == (401, "invalid_api_key")
+    assert await ApiKey.objects.exclude(parent=None).filter(revoked_at=None).acount() == 1
+    await sync_to_async(key.revoke)()
+    assert code(await ask("chat/completions", {"messages": HI}, secret=orphan["key"])) == (401, "invalid_api_key")
+
+
+async def test_what_an_episode_spends_is_the_players(ask, begin, say, key):
+    await ApiKey.objects.filter(pk=key.pk).aupdate(tokens_per_day=1)
+    episode = await begin()
+    await say(episode)
+    turn = await Turn.objects.aget()
+    assert (await Spending.objects.aget(key=key)).tokens == len(turn.prompt_ids) + len(turn.response_ids)
+    assert code(await ask("chat/completions", {"messages": HI}, secret=episode["key"])) == (429, "rate_limit_exceeded")
+
+
+async def test_keys_of_episodes_are_on_no_page(begin, key, ana, async_client):
+    await begin()
+    await async_client.aforce_login(ana)
+    for path in ("/connect/", "/connect/keys/", "/privacy/"):
+        page = (await async_client.get(path)).content.decode()
+        assert "player" in page, path
+        assert "episode " not in page, path
+
+
+async def test_an_attempt_is_opened_once_and_a_lost_answer_costs_nothing(ask, begin, say):
+    lost = await begin()
+    again = await begin()
+    assert (again["id"], again["session"]) == (lost["id"], lost["session"])
+    assert code(await ask("chat/completions", {"messages": HI}, secret=lost["key"])) == (401, "invalid_api_key")
+    await say(again)
+    assert code(await ask("episodes", TASK)) == (409, "attempt_taken")
+    assert await Episode.objects.acount() == 1
+    assert await Session.objects.acount() == 1
+
+
+async def test_an_attempt_that_ended_is_not_opened_again(ask, begin):
+    episode = await begin()
+    await ask(f"episodes/{episode['id']}/close", {"status": "infra_error"})
+    assert code(await ask("episodes", TASK)) == (409, "attempt_taken")
+
+
+@pytest.mark.parametrize(
+    ("param", "other"), [("world", "shell"), ("task", "sum-8"), ("split", "heldout"), ("attempts", 8)]
+)
+async def test_a_group_is_one_task(ask, begin, param, other):
+    await begin()
+    status, said = await ask("episodes", TASK | {"attempt": 1, param: other})
+    assert (status, said["error"]["code"], said["error"]["param"]) == (409, "group_differs", param)
+
+
+async def test_what_examines_never_teaches(ask, begin, say):
+    await begin()
+    assert code(await ask("episodes", TASK | {"group": "g2", "split": "heldout"})) == (409, "group_differs")
+    held = await begin(group="g3", task="sum-99", split="heldout")
+    await say(held)
+    assert (await Turn.objects.aget()).learns is False
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"attempt": -1}, {"attempt": "0"}, {"attempt": 8, "attempts": 8}, {"split": "test"}, {"world": ""},
+     {"task": "a\u202eb"}, {"lease_s": 0}, {"task": None}, {"weights": 3}],
+)  # fmt: skip
+async def test_a_request_that_cannot_be_kept_is_refused(ask, wrong):
+    assert code(await ask("episodes", TASK | wrong)) == (400, "invalid_request")
+    assert not await Group.objects.aexists()
+
+
+async def test_all_of_a_group_are_played_by_the_same_weights(ask, begin, say):
+    first = await begin()
+    live = await sync_to_async(Checkpoint.live)()
+    await Checkpoint.objects.filter(pk=live.pk).aupdate(status=Checkpoint.Status.RETIRED)
+    await Checkpoint.objects.acreate(
+        number=live.number + 1, line_id=live.line_id, status=Checkpoint.Status.LIVE, parent_id=live.pk
+    )
+    second = await begin(attempt=1)
+    assert second["model"] == first["model"] == str(live)
+    await say(second)
+    assert (await Turn.objects.aget()).checkpoint_id == live.pk
+
+
+async def test_an_action_happens_once_even_where_two_ask_at_once(ask, begin, say):
+    episode = await begin()
+    spoken, _ = await say(episode)
+    turn = await Turn.objects.aget()
+    turn.message = turn.message | {"tool_calls": [{"id": "call_1"}, {"id": "call_2"}]}
+    await turn.asave()
+    path = f"episodes/{episode['id']}/actions"
+    both = await asyncio.gather(*(ask(path, {"turn": spoken, "call": "call_1"}) for _ in range(2)))
+    assert sorted(said["first"] for _, said in both) == [False, True]
+    assert (await ask(path, {"turn": spoken, "call": "call_2"}))[1]["first"] is True
+    assert (await ask(path, {"turn": spoken}))[1]["first"] is True
+    assert (await ask(path, {"turn": spoken}))[1]["first"] is False
+    assert await Action.objects.acount() == 3
+    assert code(await ask(path, {"turn": spoken, "call": "call_3"})) == (404, "action_unknown")
+    other = await begin(attempt=1)
+    assert code(await ask(f"episodes/{other['id']}/actions", {"turn": spoken})) == (404, "action_unknown")
+    with pytest.raises(IntegrityError):
+        await Action.objects.acreate(episode_id=episode["id"], turn=turn, call="call_1")
+
+
+async def test_nothing_happens_in_an_episode_that_is_over(ask, begin, say):
+    episode = await begin()
+    spoken, _ = await say(episode)
+    await ask(f"episodes/{episode['id']}/close", SOLVED)
+    assert code(await ask(f"episodes/{episode['id']}/actions", {"turn": spoken})) == (409, "episode_closed")
+
+
+async def lapse(episode, by_s=1.0):
+    """Let time pass: the lease ended `by_s` ago, and whatever was said is older by as much as it lasts."""
+    row = await Episode.objects.aget(pk=episode["id"])
+    past = timezone.now() - timedelta(seconds=by_s)
+    await Episode.objects.filter(pk=row.pk).aupdate(lease_until=past)
+    at = past - timedelta(seconds=row.lease_s)
+    await Session.objects.filter(pk=row.session_id).aupdate(active_at=at)
+    await Turn.objects.filter(session=row.session_id).aupdate(served_at=at)
+
+
+async def test_a_lease_that_lapses_is_the_worlds_failure(ask, begin, say):
+    episode = await begin()
+    await say(episode)
+    await lapse(episode)
+    await sync_to_async(pipeline.sweep)()
+    _, shown = await ask(f"episodes/{episode['id']}", method="get")
+    assert (shown["state"], shown["status"], shown["outcome"]) == ("void", "infra_error", None)
+    assert shown["reason"].startswith("Its player gave no sign of life for 600 s")
+    assert code(await ask("chat/completions", {"messages": HI}, secret=episode["key"])) == (401, "invalid_api_key")
+    # Its player comes back, and is told: a score that comes too late is not kept.
+    status, said = await ask(f"episodes/{episode['id']}/close", SOLVED)
+    assert (status, said["error"]["code"]) == (409, "episode_closed")
+    assert "no sign of life" in said["error"]["message"]
+
+
+@pytest.mark.parametrize("sign", ["a request", "the end of a reply", "a reply that is being written", "an action"])
+async def test_a_sign_of_life_keeps_the_lease(ask, begin, say, sign):
+    episode = await begin()
+    spoken, _ = await say(episode)
+    await lapse(episode)
+    if sign == "a request":
+        await say(episode)
+    elif sign == "the end of a reply":
+        await Turn.objects.aupdate(served_at=timezone.now())
+    elif sign == "a reply that is being written":
+        await Turn.objects.aupdate(status=Turn.Status.ANSWERING)
+    else:
+        await ask(f"episodes/{episode['id']}/actions", {"turn": spoken})
+    assert await sync_to_async(leases.close_lapsed)() == 0
+    row = await Episode.objects.aget()
+    assert row.status == Episode.Status.PLAYING
+    assert row.lease_until > timezone.now() + timedelta(seconds=590)
+
+
+async def test_a_group_is_complete_when_all_ended_and_two_count(ask, begin):
+    episodes = [await begin(attempt=n, attempts=3) for n in range(2)]
+    for episode in episodes:
+        _, closed = await ask(f"episodes/{episode['id']}/close", {"status": "failed", "outcome": -1})
+    assert (closed["group"]["state"], closed["group"]["counted"]) == ("playing", 2)  # one of three is not yet opened
+    last = await begin(attempt=2, attempts=3)
+    _, closed = await ask(f"episodes/{last['id']}/close", {"status": "infra_error"})
+    assert (closed["group"]["state"], closed["group"]["counted"], closed["group"]["reason"]) == ("complete", 2, None)
+
+
+async def test_a_group_in_which_fewer_than_two_count_is_short_and_says_so(ask, begin):
+    episodes = [await begin(attempt=n) for n in range(3)]
+    ends = [SOLVED, {"status": "infra_error"}, {"status": "truncated", "truncated_by": "context"}]
+    for episode, end in zip(episodes, ends, strict=True):
+        _, closed = await ask(f"episodes/{episode['id']}/close", end)
+    assert (closed["group"]["state"], closed["group"]["opened"], closed["group"]["counted"]) == ("short", 3, 1)
+    assert closed["group"]["reason"] == (
+        "Of 3 attempts 1 count, and fewer than 2 cannot be compared: nothing of it teaches."
+    )
+
+
+async def test_a_key_put_off_the_record_takes_its_episodes_with_it(begin, say, key):
+    episode = await begin()
+    await say(episode)
+    assert (await Turn.objects.aget()).learns is True
+    await sync_to_async(consent.set_key)(key, False)
+    await say(episode, [{"role": "user", "content": "And four?"}])
+    assert [turn.learns async for turn in Turn.objects.all()] == [False, False]
+
+
+async def test_a_deleted_conversation_leaves_its_episodes_figures(ask, begin, say):
+    episode = await begin()
+    await say(episode)
+    await ask(f"episodes/{episode['id']}/close", SOLVED)
+    await sync_to_async((await Session.objects.aget()).delete)()
+    _, shown = await ask(f"episodes/{episode['id']}", method="get")
+    assert (shown["session"], shown["outcome"], await Turn.objects.acount()) == (None, 1.0, 0)
