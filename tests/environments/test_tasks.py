@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from environments import tasks
 from environments.errors import Unplayable
 from environments.tasks import Task, correct
-from lab.evidence.plan import Sizes
-from lab.evidence.playing import probes
 from gate import general_pack
 from judge.calibration import gold
 from judge.samples import base_answers, exam_questions
+from lab.evidence.plan import Sizes
+from lab.evidence.playing import probes
 from training.objective import question_bank
 
 SPLITS = ("train", "heldout")
