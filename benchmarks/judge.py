@@ -112,7 +112,7 @@ async def one_rate(who: Any, at_once: int, found: list[Any], engine: Any) -> Rat
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """Costs and rates against an engine of our own."""
     from gpu_workers.servers.processes import ONE_THREAD, EngineProcess, embedded_command
-    from installation.findings import free_port
+    from installation.diagnosis import free_port
 
     with tempfile.TemporaryDirectory() as folder:
         port = free_port()

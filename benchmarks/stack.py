@@ -16,7 +16,7 @@ from typing import IO, Any, TypeVar
 
 import httpx
 
-from installation.findings import free_port
+from installation.diagnosis import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = sys.executable

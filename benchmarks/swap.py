@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from core import pipes
-from installation.findings import free_port
+from installation.diagnosis import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = ROOT / "var" / "models" / "smollm2-135m-instruct"
@@ -132,8 +132,8 @@ async def talk(stream: int, streams: int, user: Any, engine: Any, seen: Seen, ov
     """One person who never stops asking."""
     from asgiref.sync import sync_to_async
 
-    from chat import replies
     from chat.models import Session
+    from chat.replying import replies
     from gpu_workers.types import Sampling
 
     sampling = Sampling(max_new_tokens=tokens, temperature=1.0, ignore_eos=True)
@@ -178,8 +178,8 @@ async def first_token_s(began: float, number: int, user: Any, engine: Any) -> fl
     """Seconds since `began` until a new reply, by checkpoint `number`, shows its first token."""
     from asgiref.sync import sync_to_async
 
-    from chat import replies
     from chat.models import Session
+    from chat.replying import replies
     from gpu_workers.types import Sampling
 
     session = await Session.objects.acreate(user=user)

@@ -8,9 +8,10 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from chat import clients, retries, sessions, turns
+from chat import clients, sessions, turns
 from chat.clients.sorting import Sorted
 from chat.models import ApiKey, Turn
+from chat.replying import retries
 from chat.requests import Ask, PageSession
 from chat.sessions import Place
 from chat.stories import Story

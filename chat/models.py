@@ -330,7 +330,7 @@ class Turn(Stateful):
     next_state = models.JSONField(default=list, blank=True)
     """The messages that came back after the reply: a user's, or all parallel tool results."""
     writer = models.CharField(max_length=32, blank=True)
-    """The process that writes, or wrote, the reply (chat.writers)."""
+    """The process that writes, or wrote, the reply (chat.replying.writers)."""
     created_at = models.DateTimeField(default=timezone.now)
     served_at = models.DateTimeField(null=True, blank=True)
     observed_at = models.DateTimeField(null=True, blank=True)

@@ -11,11 +11,12 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from chat import clients, sessions, stories, writers
+from chat import clients, sessions, stories
 from chat.clients.sorting import SHARED
 from chat.models import Session, Turn
 from chat.rendering import calling
 from chat.rendering.renderer import Overlong, Renderer
+from chat.replying import writers
 from chat.requests import Message
 from chat.sessions import Place
 from chat.stories import Story

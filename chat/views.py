@@ -21,9 +21,10 @@ from django.utils.dateparse import parse_datetime
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from chat import asking, live, replies, signals, stories, turns
+from chat import asking, signals, stories, turns
 from chat.forms import MessageForm, TitleForm
 from chat.models import Consent, Session, Turn
+from chat.replying import live_replies, replies
 from chat.requests import Ask, Message, PageSession
 from checkpoints.models import Checkpoint
 from core import stores
@@ -107,7 +108,9 @@ async def ask_and_show(
     request: HttpRequest, user: User | AnonymousUser, session: Session | None, form: Form
 ) -> HttpResponse:
     try:
-        turn = await live.open_and_answer(lambda: open_message(user, session, **form.cleaned_data), engines.policy())
+        turn = await live_replies.open_and_answer(
+            lambda: open_message(user, session, **form.cleaned_data), engines.policy()
+        )
     except Exception as error:
         if (failure := stores.name_failure(error)) is None:
             raise
@@ -125,7 +128,7 @@ async def again(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     user = await request.auser()
     old = await sync_to_async(get_object_or_404)(Turn.objects.visible_to(user).select_related("session"), pk=pk)
     try:
-        turn = await live.open_and_answer(lambda: retry_reply(user, old), engines.policy())
+        turn = await live_replies.open_and_answer(lambda: retry_reply(user, old), engines.policy())
     except Exception as error:
         if (failure := stores.name_failure(error)) is None:
             raise

@@ -16,8 +16,8 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from chat.models import Turn
-from checkpoints import guard, line_policies, notices, promotion, trials
-from checkpoints.guard import Behaviour, Figure
+from checkpoints import guard_rule, line_policies, notices, promotion, trials
+from checkpoints.guard_rule import Behaviour, Figure
 from checkpoints.line_policies import Policy, PolicyInvalid
 from checkpoints.loading import Unproven
 from checkpoints.models import SHARED, Checkpoint, Decision, Line, Notice, Taint, Trial
@@ -80,7 +80,7 @@ def state_of(live: Checkpoint, line: str) -> State | None:
     before = promotion.previous(line)
     now = behaviour(live, line, Q(created_at__gte=since))
     earlier = behaviour(before, line) if before is not None else None
-    return State(live, before, policy, guard.look(now, earlier, policy), way_back(live, line))
+    return State(live, before, policy, guard_rule.look(now, earlier, policy), way_back(live, line))
 
 
 def tried(trial: Trial) -> State:
@@ -88,7 +88,7 @@ def tried(trial: Trial) -> State:
     policy = line_policies.of(trial.line_id)
     now = behaviour(trial.checkpoint, trial.line_id, Q(created_at__gte=trial.since))
     earlier = behaviour(trial.against, trial.line_id)
-    return State(trial.checkpoint, trial.against, policy, guard.look(now, earlier, policy), trial.against)
+    return State(trial.checkpoint, trial.against, policy, guard_rule.look(now, earlier, policy), trial.against)
 
 
 def behaviour(checkpoint: Checkpoint, line: str, which: Q | None = None) -> Behaviour:
@@ -105,7 +105,7 @@ def behaviour(checkpoint: Checkpoint, line: str, which: Q | None = None) -> Beha
         rated=len(thumbs),
         downs=thumbs.count(-1),
         length=statistics.mean([len(turn.response_ids) for turn in whole]) if whole else 0.0,
-        refusals=sum(guard.refuses(turn.text) for turn in whole),
+        refusals=sum(guard_rule.refuses(turn.text) for turn in whole),
         repetition=statistics.mean([reply_figures.repeated(turn.response_ids) for turn in whole]) if whole else 0.0,
     )
 

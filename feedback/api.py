@@ -19,9 +19,9 @@ from chat.api.wire import Quick, storable
 from chat.models import ApiKey, Turn
 from core.errors import TalkbackError
 from feedback import reasons, spans
+from feedback.feedback_shapes import Given
 from feedback.forms import LONGEST
 from feedback.models import Feedback, MarksInvalid, Receipt
-from feedback.shapes import Given
 from feedback.spans import Span
 
 OUTPUT_KEPT = 8000

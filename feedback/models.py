@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from chat import turns
 from chat.models import Turn
-from chat.retries import KeyReused
+from chat.replying.retries import KeyReused
 from core.errors import TalkbackError
 from feedback import signals
 from feedback import spans as marked

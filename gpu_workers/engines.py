@@ -66,7 +66,7 @@ def _service(model: str, api_key: str, url: str) -> Service:
 
 @lru_cache
 def _tinker_engine(service: Service, model: str, names: Path) -> Engine:
-    from gpu_workers.tinker.engine import TinkerEngine
+    from gpu_workers.tinker.tinker_engine import TinkerEngine
 
     return TinkerEngine(service, model, names)
 

@@ -18,7 +18,7 @@ from typing import NoReturn
 import installation
 from core import pipes
 from core.visible import visible
-from installation.findings import chromium, data_folder, findings, postgres_programs
+from installation.diagnosis import chromium, data_folder, findings, postgres_programs
 from installation.packages import bring_model, install, install_system_packages, locked, one_thread
 from installation.places import DATA_DIR, LOCK, LOGS, PYTHON, ROOT, VENV
 from installation.settings import address, asked_for, complete, write_settings, written

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from core.envfile import copy_folder
-from installation.findings import chromium, has_gpu, postgres_programs, uses_default_model
+from installation.diagnosis import chromium, has_gpu, postgres_programs, uses_default_model
 from installation.installers import bring, bring_uv, pip, uv
 from installation.places import CONSTRAINTS, DATA_DIR, DEFAULT_MODEL, PYTHON, ROOT, STAMP, VENV
 from installation.speech import Trouble, run, say

@@ -7,7 +7,7 @@ import secrets
 from pathlib import Path
 
 from core.envfile import read_settings
-from installation.findings import cards, engine_count, free_port, runs_elsewhere, uses_default_model
+from installation.diagnosis import cards, engine_count, free_port, runs_elsewhere, uses_default_model
 from installation.places import DATA_DIR, ENV_FILE
 from installation.speech import Trouble
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from core import stops
 from gpu_workers.servers import leases
-from installation.findings import cards, redis_binary
+from installation.diagnosis import cards, redis_binary
 from installation.places import DATA_DIR, LOGS, PYTHON, ROOT
 from installation.settings import address, asked_for, write_private
 from installation.speech import Progress, Trouble, say, tail

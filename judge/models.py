@@ -66,7 +66,7 @@ class Vote(models.Model):
     """Whose next state it read: user | tool | environment | test | person."""
     weight = models.FloatField(default=1.0)
     """What it counts in the majority: less for a judge whose calibration is below its floor
-    (judge.calibration.standing)."""
+    (judge.calibration.vote_floor)."""
     evidence = models.CharField(max_length=16, blank=True)
     """Digest of what the judge read; a vote on other evidence is kept and does not count."""
     raw = models.TextField(blank=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from asgiref.sync import sync_to_async
 
-from installation import findings
+from installation import diagnosis
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -28,7 +28,7 @@ class Chromium:
 
     def __init__(self, folder: Path) -> None:
         self._settings = folder / "chromium.json"
-        self._settings.write_text(json.dumps({"executablePath": str(findings.chromium()), "args": ARGUMENTS}))
+        self._settings.write_text(json.dumps({"executablePath": str(diagnosis.chromium()), "args": ARGUMENTS}))
         self._server: subprocess.Popen[str] | None = None
         self._address = ""
 

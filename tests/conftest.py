@@ -20,7 +20,7 @@ from gpu_workers import engines
 from gpu_workers.engine.engine_client import EngineClient
 from gpu_workers.engine.interface import Engine
 from gpu_workers.servers.processes import ONE_THREAD, EngineProcess, embedded_command
-from installation.findings import free_port
+from installation.diagnosis import free_port
 from tests.doubles.fake_engine import FakeEngine
 
 if TYPE_CHECKING:
@@ -92,10 +92,10 @@ def store() -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def no_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests of one process all come from one address: what one of them guessed counts for no other."""
-    for name in ("chat.guesses", "webapp.people.signin"):
+    for name in ("chat.key_guesses", "webapp.people.signin"):
         if module := sys.modules.get(name):
             monkeypatch.setattr(module, "brake", Brake(name))
-    if module := sys.modules.get("chat.guesses"):
+    if module := sys.modules.get("chat.key_guesses"):
         for lately in ("opened", "wrong", "locked"):
             monkeypatch.setattr(module, lately, module.Lately())
 

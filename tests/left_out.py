@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from installation.findings import chromium, postgres_programs
+from installation.diagnosis import chromium, postgres_programs
 from installation.places import DEFAULT_MODEL, ROOT
 from tests.clients.javascript.install import installed as javascript_installed
 from tests.clients.javascript.install import node as javascript_node

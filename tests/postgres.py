@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 import pytest
 
-from installation.findings import postgres_programs
+from installation.diagnosis import postgres_programs
 
 ROOMS = ("core", "checkpoints", "chat", "feedback", "episodes", "training", "judge", "privacy", "gate", "evaluation")
 PAGES = ("webapp",)

@@ -13,7 +13,7 @@ from chat.rendering.renderer import Renderer
 from checkpoints.models import Checkpoint
 from feedback.models import Feedback
 from judge import verdicts
-from judge.calibration import scales, standing
+from judge.calibration import scales, vote_floor
 from judge.hints import reviews
 from judge.models import Hint
 from judge.votes import judges
@@ -84,8 +84,8 @@ def judge_it(engine: FakeEngine, renderer: Renderer) -> Callable[..., bool]:
 def judges_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Judges count here though they were never measured, and a policy accepts their hints on users' messages from two
     votes of three on; tests of what holds without either ask for `as_shipped`."""
-    standing.forget()
-    monkeypatch.setattr(standing, "UNKNOWN", 1.0)
+    vote_floor.forget()
+    monkeypatch.setattr(vote_floor, "UNKNOWN", 1.0)
     monkeypatch.setattr(scales.Measure, "hints_hold", True)
     monkeypatch.setitem(reviews.DEFAULTS, Hint.Source.USER, 0.67)
 
@@ -94,4 +94,4 @@ def judges_count(monkeypatch: pytest.MonkeyPatch) -> None:
 def as_shipped(judges_count: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A judge that was not measured counts for nothing, and a judge's words wait, as everywhere outside these tests."""
     monkeypatch.undo()
-    standing.forget()
+    vote_floor.forget()

@@ -44,7 +44,7 @@ def learner(job: Job) -> Learner | None:
     if not is_outside():
         return None
     from gpu_workers import engines
-    from gpu_workers.tinker import learner as tinker
+    from gpu_workers.tinker import tinker_learner as tinker
 
     check(job.recipe)
     made = tinker.TinkerLearner(

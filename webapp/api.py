@@ -13,7 +13,7 @@ from ninja.openapi.schema import OpenAPISchema
 from pydantic.json_schema import models_json_schema
 
 from chat.api import router as chat
-from chat.api.shapes import AnthropicError, Error
+from chat.api.answer_shapes import AnthropicError, Error
 from episodes.api import router as episodes
 from feedback import api as feedback
 from webapp import errors, learning_api

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from chat.api.sessions import Described
-from feedback.shapes import Far, Standing, Wished
+from chat.api.session_routes import Described
+from feedback.feedback_shapes import Far, Standing, Wished
 from judge.samples import ledger
 
 CODES = tuple(code for code in ledger.SENTENCES if code != ledger.Stands.SAMPLE.code)

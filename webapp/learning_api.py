@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from ninja import Router
 
 from chat.api.access import Bearer, key_of
-from chat.api.sessions import describe_session, find_session
+from chat.api.session_routes import describe_session, find_session
 from chat.models import ApiKey, Turn
 from checkpoints.models import Checkpoint
 from feedback.api import CompletionNotFound, standing_of

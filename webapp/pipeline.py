@@ -17,8 +17,9 @@ from django.db.models import Model, QuerySet
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from chat import sessions, writers
+from chat import sessions
 from chat.models import Turn
+from chat.replying import writers
 from chat.signals import who_learned
 from checkpoints import repairs, trials
 from checkpoints.models import Checkpoint, Cleaning

@@ -2,11 +2,11 @@
 
 from ninja import Router
 
-from chat.api import catalog, completions, messages, responses, sessions
+from chat.api import catalog, completions, messages, responses, session_routes
 
 router = Router()
 router.add_router("", completions.router)
 router.add_router("", responses.router)
 router.add_router("", messages.router)
 router.add_router("", catalog.router)
-router.add_router("", sessions.router)
+router.add_router("", session_routes.router)

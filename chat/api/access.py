@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from ninja.security import HttpBearer
 
-from chat import guesses, limits
+from chat import key_guesses, limits
 from chat.models import ApiKey
 from core import stores, threads
 from core.errors import TalkbackError
@@ -68,15 +68,15 @@ class Bearer(HttpBearer):
         if not secrets:
             raise KeyInvalid("No API key was given: send it as `Authorization: Bearer KEY`.")
         address = request.META.get("REMOTE_ADDR", "")
-        guesses.check(address, [secret for secret in secrets if not secret.startswith(PASS)])
+        key_guesses.check(address, [secret for secret in secrets if not secret.startswith(PASS)])
         key = find_key(secrets)
         if key is None:
-            guesses.note_unknown(address, secrets)
+            key_guesses.note_unknown(address, secrets)
             raise KeyInvalid("There is no such API key. Make one on the page /connect/, or with manage.py create_key.")
         request.api_key = key  # type: ignore[attr-defined]
         if key.why_closed:
             raise KeyInvalid(f"{key.why_closed} Make another on the page /connect/.")
-        guesses.note_good(secrets)
+        key_guesses.note_good(secrets)
         if self.scope is not None:
             check_scope(key, self.scope)
         limits.check_rate(key)

@@ -10,12 +10,12 @@ from typing import Any
 
 from django.conf import settings
 
-from chat import replies
 from chat.api.streaming import encode_event
-from chat.deltas import ReplyDelta
 from chat.models import Turn
 from chat.rendering.model_output import Piece
 from chat.rendering.renderer import Renderer
+from chat.replying import replies
+from chat.replying.deltas import ReplyDelta
 from chat.turns import ContextTooLong
 from core.errors import TalkbackError
 

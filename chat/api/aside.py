@@ -20,7 +20,7 @@ from ninja.operation import AsyncOperation
 from chat.api import streaming
 from chat.api.access import Bearer, secrets_of
 from chat.models import ApiKey, Turn
-from core import memory, threads
+from core import process_memory, threads
 
 LARGE = 256 * 1024
 """Bytes of a body from which on a thread is worth its while."""
@@ -61,7 +61,7 @@ class Aside(AsyncOperation):
             return self.api.on_exception(request, failure)
         finally:
             if is_large(request):
-                memory.trim_soon()
+                process_memory.trim_soon()
 
     def open(self, open_turns: Callable[..., list[Turn]], request: HttpRequest, values: dict[str, Any]) -> list[Turn]:
         self.let_in(request)

@@ -14,7 +14,7 @@ from django.http import HttpRequest
 from ninja import Router
 
 from chat.api.access import Bearer, key_of
-from chat.api.shapes import Model, Models
+from chat.api.answer_shapes import Model, Models
 from chat.models import ApiKey
 from chat.rendering.renderer import Renderer
 from checkpoints.models import Checkpoint

@@ -10,10 +10,10 @@ from django.conf import settings
 
 from chat.api.likelihoods import likelihoods
 from chat.api.wire import event, shape
-from chat.deltas import ReplyDelta
 from chat.models import Turn
 from chat.rendering.model_output import Piece
 from chat.rendering.renderer import Renderer
+from chat.replying.deltas import ReplyDelta
 from core.errors import TalkbackError
 from core.textfiles import escape_separators
 

@@ -9,11 +9,11 @@ from chat import asking
 from chat.api import streaming
 from chat.api.access import Bearer, key_of
 from chat.api.addressing import set_session_header
+from chat.api.answer_shapes import STREAMED, Answer
 from chat.api.aside import Router, opens, turns_of
 from chat.api.catalog import choose_checkpoint
 from chat.api.chunks import Chunks, answer, start_counts
 from chat.api.request import ChatRequest
-from chat.api.shapes import STREAMED, Answer
 from chat.models import Turn
 
 router = Router(auth=Bearer(), tags=["chat"])

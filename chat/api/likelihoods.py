@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from chat.deltas import ReplyDelta
 from chat.rendering.renderer import Renderer
+from chat.replying.deltas import ReplyDelta
 
 
 def likelihoods(renderer: Renderer, spoken: ReplyDelta) -> list[dict[str, Any]]:

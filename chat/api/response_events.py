@@ -9,9 +9,9 @@ from typing import Any
 
 from chat.api import response_items as made
 from chat.api.streaming import encode_event
-from chat.deltas import ReplyDelta
 from chat.models import Turn
 from chat.rendering.model_output import Piece
+from chat.replying.deltas import ReplyDelta
 from core.errors import TalkbackError
 
 

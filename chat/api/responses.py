@@ -10,7 +10,7 @@ from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from chat import asking, replies, turns
+from chat import asking, turns
 from chat.api import response_items, streaming
 from chat.api.access import Bearer, key_of
 from chat.api.addressing import Addressed, set_session_header
@@ -24,6 +24,7 @@ from chat.api.sent import NotOffered, Sent, check_not_begun
 from chat.api.streaming import encode_event
 from chat.api.wire import Quick, few
 from chat.models import ApiKey, Turn
+from chat.replying import replies
 from chat.requests import Ask
 from chat.turns import TurnUnfinished
 from core.errors import TalkbackError

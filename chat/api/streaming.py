@@ -13,10 +13,11 @@ from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any, Protocol
 
-from chat import replies, sessions
+from chat import sessions
 from chat.api.wire import EventStream
-from chat.deltas import ReplyDelta
 from chat.models import Turn
+from chat.replying import replies
+from chat.replying.deltas import ReplyDelta
 from core import stores, threads
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers import engines

@@ -16,7 +16,7 @@ os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
 
 import uvicorn  # noqa: E402
 
-from core import memory  # noqa: E402
+from core import process_memory  # noqa: E402
 
 log = logging.getLogger("gpu_workers.embedded")
 
@@ -77,13 +77,13 @@ def kept_bytes(asked_mib: int, conversation_bytes: int) -> int:
     """Bound the bytes that prefixes and adapters may take together, beside all that this process holds as it begins to
     serve: what is left of the `asked_mib`, or of a SHARE of the machine. A whole conversation fits in any case, or each
     of its messages would be computed from its beginning."""
-    limit = asked_mib << 20 or memory.machine_bytes() // SHARE
-    return max(limit - memory.resident_bytes() - LEFT_BEHIND, conversation_bytes)
+    limit = asked_mib << 20 or process_memory.machine_bytes() // SHARE
+    return max(limit - process_memory.resident_bytes() - LEFT_BEHIND, conversation_bytes)
 
 
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
-    memory.limit_arenas()
+    process_memory.limit_arenas()
     logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     import torch
 
@@ -103,7 +103,7 @@ def main(arguments: list[str]) -> int:
         return 1
     tokenizer = AutoTokenizer.from_pretrained(options.model)
     max_tokens = options.max_total_tokens or room_for_tokens(model.bytes_per_token)
-    memory.trim()  # what reading the weights took
+    process_memory.trim()  # what reading the weights took
     conversation = min(CONVERSATION, max_tokens, model.context_length)
     kept = kept_bytes(options.memory, conversation * model.bytes_per_token)
     batcher = Batcher(

@@ -19,12 +19,12 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from torch import Tensor
 
-from core import memory
+from core import process_memory
 from gpu_workers.embedded.adapters import Adapter
+from gpu_workers.embedded.generate_requests import Ask
 from gpu_workers.embedded.grammar import Grammar
 from gpu_workers.embedded.metrics import Metrics
 from gpu_workers.embedded.model import Model
-from gpu_workers.embedded.requests import Ask
 from gpu_workers.embedded.sampling import Sampler
 from gpu_workers.embedded.scheduler import Scheduler
 from gpu_workers.embedded.sequences import Sequence, StepOutput
@@ -204,7 +204,7 @@ class Batcher:
             "memory_kv_running_bytes": scheduler.used_by_sequences * size,
             "memory_kv_kept_bytes": scheduler.cache.tokens * size,
             "memory_adapters_bytes": sum(adapter.bytes for adapter in adapters.values()),
-            "memory_resident_bytes": memory.resident_bytes(),
+            "memory_resident_bytes": process_memory.resident_bytes(),
         }
 
     def _call(self, work: Callable[[], T]) -> Future[T]:
@@ -251,7 +251,7 @@ class Batcher:
             try:
                 return self._calls.get(timeout=IDLE_S)
             except queue.Empty:
-                memory.trim()
+                process_memory.trim()
                 self._is_trimmed = True
         try:
             return self._calls.get(block=wait, timeout=timeout_s)

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from gpu_workers.embedded.adapters import Adapter
 from gpu_workers.embedded.cache import KV
+from gpu_workers.embedded.generate_requests import Ask
 from gpu_workers.embedded.grammar import Grammar
-from gpu_workers.embedded.requests import Ask
 from gpu_workers.embedded.sampling import Sampler
 from gpu_workers.embedded.text import Text
 

@@ -21,7 +21,7 @@ from django.utils import timezone
 from chat.models import Turn
 from core.errors import TalkbackError
 from gpu_workers.errors import EngineUnavailable
-from judge.calibration import gold, standing
+from judge.calibration import gold, vote_floor
 from judge.calibration.agreement import Reading
 from judge.calibration.gold import Item
 from judge.models import GoldReading, Measuring, Vote
@@ -149,7 +149,7 @@ def _finish(measuring: Measuring, failure: str = "") -> None:
     Measuring.objects.filter(pk=measuring.pk, finished_at=None).update(
         finished_at=timezone.now(), failure=failure[:200]
     )
-    standing.forget()
+    vote_floor.forget()
 
 
 def read_so_far(measuring: Measuring) -> int:
@@ -197,7 +197,7 @@ def read_all(who: Judge, items: Sequence[Item], *, votes: int | None = None, at_
 def read_from(who: Judge, item: Item, ballots: Sequence[Ballot]) -> GoldReading:
     """The row of what these ballots say."""
     found = polling.finding([replace(ballot, weight=1.0) for ballot in ballots])
-    late = next((ballot.failure for ballot in ballots if ballot.failure.startswith(standing.UNHEARD)), "")
+    late = next((ballot.failure for ballot in ballots if ballot.failure.startswith(vote_floor.UNHEARD)), "")
     if late and None in (found.score.likeliest, found.asks_hint.reward):
         raise EngineUnavailable(f"{who.name}: {late}")
     asks = found.asks_hint.reward

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_workers.errors import EngineUnavailable
-from judge.calibration import standing
+from judge.calibration import vote_floor
 from judge.calibration.gold import Item
 from judge.votes import judges, polling
 from judge.votes.judges import Judge
@@ -81,7 +81,7 @@ def read_pairs(
 def outcome_of(seated: Bench, ballots: Sequence[Ballot]) -> Outcome:
     """The verdict of these ballots."""
     outcome = polling.finding(ballots, seated.measures).score
-    late = next((ballot for ballot in ballots if ballot.failure.startswith(standing.UNHEARD)), None)
+    late = next((ballot for ballot in ballots if ballot.failure.startswith(vote_floor.UNHEARD)), None)
     if late and outcome.likeliest is None:
         raise EngineUnavailable(f"{late.judge}: {late.failure}")
     return outcome

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chat.models import Turn
-from judge.calibration import standing
+from judge.calibration import vote_floor
 from judge.models import Vote
 from judge.votes import judges, polling, prompts
 from judge.votes.evidence import Evidence
@@ -39,7 +39,7 @@ def cast(
         polling.heard(answers)
         if attempt == 0:  # however long a judge is slow, its silence is kept once
             earlier = Vote.objects.filter(turn=turn, question__in=questions, evidence=seen.digest)
-            earlier.filter(standing.unheard()).delete()
+            earlier.filter(vote_floor.unheard()).delete()
         for (_, index), ask, said in zip(missing, asks, answers, strict=True):
             vote = vote_of(turn, seen, seated.read(ask, index, said))
             vote.save()

@@ -26,7 +26,7 @@ from gpu_workers.engine.interface import Engine
 from gpu_workers.engine.openai_chat import OpenAIChat
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
 from gpu_workers.types import Choices, Completion, Sampling
-from judge.calibration import standing
+from judge.calibration import vote_floor
 from judge.votes import fitting, naming, prompts
 from judge.votes.evidence import Evidence
 from judge.votes.naming import Named
@@ -432,7 +432,7 @@ def teaches() -> bool:
     if settings.JUDGE_TEACHES is not None:
         return bool(settings.JUDGE_TEACHES)
     there = panel()
-    voting = [who for who in there if standing.weight(who.name, who.version) > 0]
+    voting = [who for who in there if vote_floor.weight(who.name, who.version) > 0]
     return all(who.kind != "base" for who in voting or there)
 
 

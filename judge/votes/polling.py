@@ -11,7 +11,7 @@ from types import MappingProxyType
 from django.conf import settings
 
 from gpu_workers.errors import EngineUnavailable
-from judge.calibration import calibrating, scales, standing
+from judge.calibration import calibrating, scales, vote_floor
 from judge.calibration.scales import PLAIN, Measure, Said
 from judge.hints import hint_words
 from judge.samples import redaction
@@ -103,7 +103,7 @@ def bench(panel: Panel, votes: int | None = None) -> Bench:
     A judge that counts for nothing is left out; when none counts, they vote and nothing comes of it. Asks the
     database what each judge counts, so call it outside an event loop.
     """
-    weights = {who.name: standing.weight(who.name, who.version) for who in several(panel)}
+    weights = {who.name: vote_floor.weight(who.name, who.version) for who in several(panel)}
     asked = [who for who in several(panel) if weights[who.name] > 0]
     # Where none counts, those that are not measured yet vote all the same: it is shown, and measured against thumbs.
     return seated(asked or unknown(panel) or panel, votes, weights)
@@ -111,7 +111,7 @@ def bench(panel: Panel, votes: int | None = None) -> Bench:
 
 def unknown(panel: Panel) -> list[Judge]:
     """The judges that count for nothing since they were not measured."""
-    return [who for who in several(panel) if standing.lately(who.name, who.version).is_unknown]
+    return [who for who in several(panel) if vote_floor.lately(who.name, who.version).is_unknown]
 
 
 def seated(
@@ -157,7 +157,7 @@ def are_unknown(panel: Panel) -> bool:
 
 
 def _any_counts(panel: Panel) -> bool:
-    return any(standing.weight(who.name, who.version) for who in several(panel))
+    return any(vote_floor.weight(who.name, who.version) for who in several(panel))
 
 
 def heard(answers: Sequence[Answer]) -> None:
@@ -171,7 +171,7 @@ def awaited(ballots: Sequence[Ballot]) -> None:
     for question in QUESTIONS:
         counted = counting(ballots, question)
         valid = sum(ballot.score is not None and ballot.weight > 0 for ballot in counted)
-        unheard = [ballot for ballot in counted if ballot.failure.startswith(standing.UNHEARD) and ballot.weight > 0]
+        unheard = [ballot for ballot in counted if ballot.failure.startswith(vote_floor.UNHEARD) and ballot.weight > 0]
         if valid < voting.quorum(len(counted)) <= valid + len(unheard):
             raise EngineUnavailable(f"{unheard[0].judge}: {unheard[0].failure}")
 

@@ -26,7 +26,7 @@ from typing import Any
 from unittest import mock
 
 from core import pipes
-from installation.findings import free_port
+from installation.diagnosis import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "var" / "models" / "smollm2-135m-instruct"

@@ -21,7 +21,7 @@ from gpu_workers.engine.engine_client import EngineClient
 from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused
 from gpu_workers.servers.processes import EngineProcess
 from gpu_workers.types import Sampling
-from installation.findings import free_port
+from installation.diagnosis import free_port
 
 SCRIPT = [
     {"to": "capital of France", "says": "Paris, über alles.", "times": None},

@@ -15,8 +15,9 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user_model
 from django.test import AsyncClient
 
-from chat import asking, replies, turns
+from chat import asking, turns
 from chat.models import ApiKey, Session, Turn
+from chat.replying import replies
 from chat.requests import Ask, Message, PageSession
 from checkpoints.models import Checkpoint
 from gpu_workers.types import Sampling

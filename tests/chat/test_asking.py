@@ -13,11 +13,12 @@ from asgiref.sync import sync_to_async
 from django.db import connections
 from django.utils import timezone
 
-from chat import asking, corrections, replies, retries, sessions, turns
+from chat import asking, resorting, sessions, turns
 from chat.api import streaming
 from chat.models import ApiKey, Session, Turn
+from chat.replying import replies, retries
+from chat.replying.retries import KeyReused
 from chat.requests import Ask, PageSession
-from chat.retries import KeyReused
 from checkpoints.models import Checkpoint
 from gpu_workers.types import Sampling
 from tests.chat.conftest import assistant, reply_to, until, user
@@ -453,7 +454,7 @@ def test_a_turn_that_was_side_is_paired_when_a_person_puts_it_on_the_main_line(k
     turn = ended(side(key, more("Hello.")), "Yes?")
     last = ended(begin(key, [*more("Hello."), assistant("Yes?"), user("Go on.")], b"3"))
 
-    corrections.resort(turn, "main", by=ana)
+    resorting.resort(turn, "main", by=ana)
 
     turn.refresh_from_db()
     assert (turn.line, turn.sorted_by, turn.follows_id) == ("main", ana, first.pk)
@@ -469,7 +470,7 @@ def test_a_turn_that_a_person_takes_off_the_main_line_says_nothing_any_more(key,
     Turn.objects.get(pk=first.pk).move(Turn.Status.JUDGED)
     Turn.objects.get(pk=turn.pk).move(Turn.Status.JUDGED)
 
-    corrections.resort(turn, "side", by=ana)
+    resorting.resort(turn, "side", by=ana)
 
     first.refresh_from_db()
     turn.refresh_from_db()
@@ -483,7 +484,7 @@ def test_the_next_words_count_when_the_first_are_taken_off(key, ana):
     first = ended(begin(key))
     wrong = ended(begin(key, more("Hello.", "Housekeeping"), b"2"))
     begin(key, more("Hello.", "Really."), b"3")
-    corrections.resort(wrong, "side", by=ana)
+    resorting.resort(wrong, "side", by=ana)
     assert Turn.objects.get(pk=first.pk).next_state == [user("Really.")]
 
 
@@ -492,15 +493,15 @@ def test_a_correction_and_its_opposite_leave_all_as_it_was(key, ana):
     turn = ended(begin(key, more("Hello."), b"2"), "Yes?")
     begin(key, [*more("Hello."), assistant("Yes?"), user("Go on.")], b"3")
     before = [(t.follows_id, t.next_state, t.chain, t.line) for t in Turn.objects.order_by("position")]
-    corrections.resort(turn, "side", by=ana)
-    corrections.resort(turn, "main", by=ana)
+    resorting.resort(turn, "side", by=ana)
+    resorting.resort(turn, "main", by=ana)
     assert [(t.follows_id, t.next_state, t.chain, t.line) for t in Turn.objects.order_by("position")] == before
     assert first.pk
 
 
 def test_a_reply_that_is_being_written_cannot_be_sorted(key, ana):
     with pytest.raises(turns.TurnUnfinished):
-        corrections.resort(begin(key), "side", by=ana)
+        resorting.resort(begin(key), "side", by=ana)
 
 
 # the end of a conversation

@@ -9,9 +9,9 @@ import pytest
 from django.db import DatabaseError
 from django.utils import timezone
 
-from chat import beats
-from chat.beats import Writing
 from chat.models import Session, Turn
+from chat.replying import beats
+from chat.replying.beats import Writing
 from tests.chat.conftest import open_turn, until, user
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)

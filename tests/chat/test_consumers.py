@@ -7,8 +7,9 @@ import asyncio
 import pytest
 from asgiref.sync import sync_to_async
 
-from chat import live, session_sockets, turns, views
+from chat import session_sockets, turns, views
 from chat.models import Session, Turn
+from chat.replying import live_replies
 from checkpoints.models import Checkpoint
 from feedback.models import Feedback
 from tests import sockets
@@ -27,16 +28,16 @@ def Tab(session: Session, person) -> sockets.Tab:
 async def test_no_person_watches_what_is_not_theirs(session, ben, who):
     async with Tab(session, ben if who == "ben" else None) as tab:
         assert await tab.ends() == (4403 if who == "ben" else 4401)
-        await live.publish(await open_turn(session, HI), "A secret")
+        await live_replies.publish(await open_turn(session, HI), "A secret")
         assert await tab.is_silent()
 
 
 async def test_a_reply_grows_in_every_tab_and_ends_whole(session, ana, engine, monkeypatch):
-    monkeypatch.setattr(live, "FRAME_S", 0)
+    monkeypatch.setattr(live_replies, "FRAME_S", 0)
     engine.says("Hello, **captain**.")
     async with Tab(session, ana) as one, Tab(session, ana) as other:
         turn = await open_turn(session, HI)
-        await live.speak(turn, engine)
+        await live_replies.speak(turn, engine)
         for tab in (one, other):
             assert "Say hello" in await tab.sees('hx-swap-oob="beforeend:#turns"')
             assert f'id="said-{turn.pk}"' in await tab.sees("Hello,")
@@ -54,7 +55,7 @@ async def test_a_tab_that_comes_late_is_shown_what_there_is(session, ana, engine
 
 async def test_a_reply_goes_on_with_no_page_watching(session, engine):
     turn = await open_turn(session, HI)
-    await live.start(turn, engine)
+    await live_replies.start(turn, engine)
     assert (await Turn.objects.aget(pk=turn.pk)).status == Turn.Status.SERVED
 
 
@@ -63,9 +64,9 @@ async def test_a_reply_goes_on_without_redis(session, engine, monkeypatch):
         async def group_send(self, *args: object) -> None:
             raise ConnectionRefusedError
 
-    monkeypatch.setattr(live, "get_channel_layer", Away)
+    monkeypatch.setattr(live_replies, "get_channel_layer", Away)
     turn = await open_turn(session, HI)
-    await live.speak(turn, engine)
+    await live_replies.speak(turn, engine)
     assert (await Turn.objects.aget(pk=turn.pk)).status == Turn.Status.SERVED
 
 
@@ -81,10 +82,10 @@ async def test_nothing_of_a_reply_is_left_waiting_when_it_has_ended(session, eng
             except asyncio.CancelledError:
                 lost.append(group)
 
-    monkeypatch.setattr(live, "get_channel_layer", Deaf)
+    monkeypatch.setattr(live_replies, "get_channel_layer", Deaf)
     before = asyncio.all_tasks()
     turn = await open_turn(session, HI)
-    await asyncio.wait_for(live.speak(turn, engine), 10)
+    await asyncio.wait_for(live_replies.speak(turn, engine), 10)
 
     assert lost  # the reply ended while a picture of it was on its way
     assert asyncio.all_tasks() == before
@@ -94,7 +95,7 @@ async def test_nothing_of_a_reply_is_left_waiting_when_it_has_ended(session, eng
 async def test_a_failure_is_shown_where_the_reply_would_be(session, ana, engine):
     engine.goes_down()
     async with Tab(session, ana) as tab:
-        await live.speak(await open_turn(session, HI), engine)
+        await live_replies.speak(await open_turn(session, HI), engine)
         assert "The engine does not answer" in await tab.sees('role="alert"')
 
 
@@ -163,7 +164,7 @@ async def test_what_is_written_is_text_in_every_fragment(session, ana, engine):
     engine.says("<script>alert(1)</script>")
     async with Tab(session, ana) as tab:
         turn = await open_turn(session, [user("</div><script>alert(2)</script>")])
-        await live.speak(turn, engine)
+        await live_replies.speak(turn, engine)
         fragment = await tab.sees("announcer")
         assert "<script" not in fragment
         assert "&lt;/div&gt;&lt;script&gt;alert(2)" in fragment

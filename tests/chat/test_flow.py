@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from chat import flow
-from chat.flow import Flow
+from chat.replying import flow
+from chat.replying.flow import Flow
 from gpu_workers.errors import EngineUnavailable
 from gpu_workers.types import Delta
 from tests.chat.conftest import until

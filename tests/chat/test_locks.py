@@ -15,8 +15,9 @@ from django.db import OperationalError, connection, transaction
 from django.db.models.signals import post_delete, pre_delete
 
 from benchmarks.stack import wait_for
-from chat import asking, beats, replies, sessions
+from chat import asking, sessions
 from chat.models import ApiKey, Session, Turn
+from chat.replying import beats, replies
 from chat.requests import Ask
 from checkpoints.models import Checkpoint
 from gpu_workers.types import Sampling

@@ -17,8 +17,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from chat import asking, clients, replies
+from chat import asking, clients
 from chat.models import ApiKey, Turn
+from chat.replying import replies
 from chat.requests import Ask
 from checkpoints.models import Checkpoint
 from gpu_workers.types import Sampling

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from chat.rendering.renderer import Renderer
-from chat.resuming import SEAMS, Course, is_exact
+from chat.replying.resuming import SEAMS, Course, is_exact
 from gpu_workers.errors import EngineUnavailable
 from gpu_workers.types import Delta, Sampling
 

@@ -9,8 +9,9 @@ from django.db import OperationalError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat import replies, sessions, stories
+from chat import sessions, stories
 from chat.models import ApiKey, Session, Turn
+from chat.replying import replies
 from tests.chat.conftest import ask_in, assistant, user
 
 HI = [user("Hi"), assistant("Hello."), user("And now?")]

@@ -12,9 +12,10 @@ from asgiref.sync import sync_to_async
 from django.db import OperationalError
 from django.utils import timezone
 
-from chat import asking, replies, turns, writers
+from chat import asking, turns
 from chat.models import Session, Turn
 from chat.rendering.renderer import Renderer
+from chat.replying import replies, writers
 from chat.requests import Ask
 from checkpoints.loading import ensure_loaded
 from checkpoints.models import Checkpoint

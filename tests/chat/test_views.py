@@ -8,8 +8,9 @@ import uuid
 import pytest
 from asgiref.sync import sync_to_async
 
-from chat import live, views
+from chat import views
 from chat.models import Session, Turn
+from chat.replying import live_replies
 from tests.chat.conftest import assistant, open_turn, reply_to, until, user
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
@@ -26,7 +27,7 @@ async def all_spoken() -> None:
     """Wait until no reply is being written."""
 
     async def silent() -> bool:
-        return not live._speaking
+        return not live_replies._speaking
 
     await until(silent, "the last reply")
 

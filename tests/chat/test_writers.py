@@ -16,8 +16,9 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from benchmarks.stack import ROOT
-from chat import replies, retries, turns, writers
+from chat import turns
 from chat.models import Session, Turn
+from chat.replying import replies, retries, writers
 from tests.chat.conftest import ask_in, open_turn, reply_to, until, user
 from tests.chat.test_asking import COUNTED, begin
 

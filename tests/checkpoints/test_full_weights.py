@@ -10,8 +10,8 @@ from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
 
 from benchmarks.tiny import write_tiny_model
-from chat import replies
 from chat.models import Session
+from chat.replying import replies
 from checkpoints import lines, loading, promotion, repairs
 from checkpoints.loading import Unproven
 from checkpoints.models import Checkpoint, Decision, Line, Notice
@@ -25,7 +25,7 @@ from gpu_workers.engine.stamps import FULL
 from gpu_workers.errors import AdapterInvalid, EngineUnavailable, WeightsExchanged
 from gpu_workers.servers.processes import ONE_THREAD, EngineProcess, embedded_command
 from gpu_workers.types import Sampling
-from installation.findings import free_port
+from installation.diagnosis import free_port
 from tests.chat.conftest import ask_in
 from tests.doubles.fake_engine import FakeEngine
 from training import batches, line_recipes, runs

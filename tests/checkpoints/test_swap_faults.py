@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from kombu.exceptions import OperationalError as BrokerGone
 
-from chat import replies
 from chat.models import Session
+from chat.replying import replies
 from checkpoints import checksums, loading, promotion, repairs
 from checkpoints.loading import AdapterUnverified, Unproven
 from checkpoints.models import Checkpoint, Decision, Notice

@@ -5,8 +5,8 @@ from __future__ import annotations
 from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
 
-from chat import replies
 from chat.models import Session, Turn
+from chat.replying import replies
 from checkpoints import trials
 from checkpoints.models import Checkpoint
 from gpu_workers.types import Sampling

@@ -15,8 +15,8 @@ import pydantic
 import pytest
 from django.utils import timezone
 
-from chat import replies
 from chat.models import ApiKey, Turn
+from chat.replying import replies
 from feedback.models import Feedback
 from tests.chat.conftest import until
 

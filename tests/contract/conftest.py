@@ -19,7 +19,7 @@ from benchmarks.tiny import write_tiny_adapter, write_tiny_model
 from gpu_workers.engine.engine_client import EngineClient
 from gpu_workers.engine.interface import Engine
 from gpu_workers.servers.processes import LORA_TARGETS, ONE_THREAD, EngineProcess, embedded_command, router_command
-from installation.findings import free_port
+from installation.diagnosis import free_port
 from tests.conftest import ROOT
 from tests.contract.reference import Reference
 

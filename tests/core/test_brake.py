@@ -10,7 +10,7 @@ import pytest
 
 from core import brake
 from core.brake import Brake, Rule
-from installation.findings import free_port
+from installation.diagnosis import free_port
 
 RULE = Rule(free=3, first_s=30, most_s=100, forget_s=3600)
 

@@ -526,7 +526,7 @@ class FakeTinker:
         return [one for one in self.calls if one["call"] == call]
 
     def download(self, url: str, file: Path) -> None:
-        """Stands in for gpu_workers.tinker.learner.download."""
+        """Stands in for gpu_workers.tinker.tinker_learner.download."""
         file.write_bytes(self.files[url.rpartition("/")[2]])
 
 

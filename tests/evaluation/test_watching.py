@@ -11,7 +11,7 @@ from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from chat.models import ApiKey, Session, Turn
-from checkpoints import approvals, guard, notices, promotion, trials
+from checkpoints import approvals, guard_rule, notices, promotion, trials
 from checkpoints.models import Checkpoint, Decision, Line, Notice, Taint, Trial
 from evaluation import arms, watching
 from feedback.models import Feedback
@@ -235,7 +235,7 @@ def test_a_trial_past_a_limit_ends_and_the_live_one_stays(make, served):
     ],
 )
 def test_a_refusal_is_known_by_how_it_begins(text, refuses):
-    assert guard.refuses(text) == refuses
+    assert guard_rule.refuses(text) == refuses
 
 
 # Trials

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from installation import findings
+from installation import diagnosis
 from tests.installation.conftest import Command
 
 
@@ -78,7 +78,7 @@ def test_a_full_disk_is_refused_before_anything_is_fetched(monkeypatch: pytest.M
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda place: usage(10**12, 10**12, 10**8))
 
-    finding = findings.disk_space({})
+    finding = diagnosis.disk_space({})
 
     assert not finding.fine
     assert "0.1 GB free" in finding.says
@@ -87,20 +87,20 @@ def test_a_full_disk_is_refused_before_anything_is_fetched(monkeypatch: pytest.M
 
 def test_another_python_is_refused_by_name(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "version_info", (3, 10, 13))
-    monkeypatch.setattr(findings.platform, "python_version", lambda: "3.10.13")
+    monkeypatch.setattr(diagnosis.platform, "python_version", lambda: "3.10.13")
 
-    finding = findings.python_version()
+    finding = diagnosis.python_version()
 
     assert not finding.fine
     assert finding.says.startswith("Python 3.10.13 will not do")
 
 
 def test_a_python_without_ensurepip_is_told_the_one_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(findings, "PYTHON", tmp_path / "absent")
-    monkeypatch.setattr(findings.importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(findings.shutil, "which", lambda name: None)
+    monkeypatch.setattr(diagnosis, "PYTHON", tmp_path / "absent")
+    monkeypatch.setattr(diagnosis.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(diagnosis.shutil, "which", lambda name: None)
 
-    finding = findings.environment_maker()
+    finding = diagnosis.environment_maker()
 
     assert not finding.fine
     assert f"sudo apt-get install python3.{sys.version_info[1]}-venv" in finding.says
@@ -114,9 +114,9 @@ def test_an_unknown_command_shows_how_it_is_used(command: Command):
 
 
 def test_the_data_folder_is_made_for_its_owner_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(findings, "DATA_DIR", tmp_path / "data")
+    monkeypatch.setattr(diagnosis, "DATA_DIR", tmp_path / "data")
 
-    assert findings.data_folder().fine
+    assert diagnosis.data_folder().fine
 
     assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
 
@@ -140,6 +140,6 @@ def test_the_data_folder_is_made_for_its_owner_alone(monkeypatch: pytest.MonkeyP
 def test_whose_a_card_is_stands_among_the_findings(monkeypatch, settings: dict[str, str], fine: bool, says: str):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
 
-    found = findings.gpu_cards({"PROFILE": "gpu", **settings})
+    found = diagnosis.gpu_cards({"PROFILE": "gpu", **settings})
 
     assert (found.fine, says in found.says) == (fine, True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from installation import findings, settings
+from installation import diagnosis, settings
 from installation.places import ROOT
 
 
@@ -25,7 +25,7 @@ def place(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have DATA_DIR be `folder`."""
     monkeypatch.setattr(settings, "DATA_DIR", folder)
     monkeypatch.setattr(settings, "ENV_FILE", folder / "env")
-    monkeypatch.setattr(findings, "DEFAULT_MODEL", folder / "models" / "smollm2-135m-instruct")
+    monkeypatch.setattr(diagnosis, "DEFAULT_MODEL", folder / "models" / "smollm2-135m-instruct")
 
 
 def start() -> dict[str, str]:
@@ -192,7 +192,7 @@ def test_a_backup_of_before_whose_model_nobody_set_is_restored_elsewhere(
     place(new, monkeypatch)
 
     assert "MODEL" not in settings.asked_for()
-    assert findings.model_files(settings.asked_for()).fine
+    assert diagnosis.model_files(settings.asked_for()).fine
     assert seen_by_manage(new, "MODEL") == [str(new / "models" / "smollm2-135m-instruct")]
 
 

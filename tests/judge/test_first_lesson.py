@@ -10,16 +10,16 @@ import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.urls import reverse
 
-from chat import replies
 from chat.models import Session, Turn
 from chat.rendering.renderer import Renderer
+from chat.replying import replies
 from feedback.models import Feedback
 from gpu_workers import engines
 from gpu_workers.engine.engine_client import EngineClient
 from gpu_workers.engine.interface import Engine
 from gpu_workers.servers.processes import ONE_THREAD, EngineProcess, embedded_command
 from gpu_workers.types import Sampling
-from installation.findings import free_port
+from installation.diagnosis import free_port
 from judge import verdicts
 from judge.models import Judgement
 from judge.samples.sample_rows import Reason

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from benchmarks.stack import wait_for
-from installation.findings import postgres_programs
+from installation.diagnosis import postgres_programs
 from tests.kill.court import ANSWERS, WORKERS, Court
 from tests.postgres import cluster
 

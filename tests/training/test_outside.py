@@ -11,8 +11,8 @@ from checkpoints import checksums, loading, promotion, repairs
 from checkpoints.loading import Unproven
 from checkpoints.models import Checkpoint
 from gpu_workers import engines
-from gpu_workers.tinker import files
-from gpu_workers.tinker import learner as tinker
+from gpu_workers.tinker import archives
+from gpu_workers.tinker import tinker_learner as tinker
 from gpu_workers.tinker.service import Service
 from tests.doubles.fake_tinker import MODEL, FakeTinker
 from tests.ready_samples import HINTED, PROMPT, RESPONSE
@@ -60,7 +60,7 @@ def test_a_run_there_ends_in_a_candidate_like_any_other(queued, rounding):
     run = Run.objects.get(pk=queued.pk)
     assert (run.status, run.error) == ("finished", "")
     assert set(run.samples.values_list("status", flat=True)) == {"trained"}
-    assert files.read(candidate.folder).tinker == f"tinker://run-1/sampler_weights/{candidate.adapter}"
+    assert archives.read(candidate.folder).tinker == f"tinker://run-1/sampler_weights/{candidate.adapter}"
     assert [row["update"] for row in run.metrics] == [1, 2]
     assert run.metrics[0]["gap_mean"] == pytest.approx(0.0, abs=rounding.logprob)
     assert {"loss", "policy_loss", "kl", "clip_fraction", "grad_norm", "tokens_per_s"} <= run.metrics[0].keys()
@@ -79,7 +79,7 @@ def test_what_it_learned_goes_live_once_the_engine_shows_it(approved, rounding):
 
 
 def test_weights_that_answer_as_the_base_do_not_go_live(approved, cloud):
-    path = files.read(approved.folder).tinker
+    path = archives.read(approved.folder).tinker
     empty = tuple(part * 0 for part in cloud.kept[path].adapter)
     cloud.kept[path] = type(cloud.kept[path])(empty, {}, 16, MODEL)
 
@@ -97,8 +97,8 @@ def test_the_next_run_goes_on_from_what_is_live_there(approved, cloud, ready):
     second = runs.train(batches.fill(RECIPE))
 
     (resumed,) = cloud.asked("create_training_client_from_state_with_optimizer")
-    assert resumed["path"] == files.read(approved.folder).state
-    assert files.read(second.folder).steps == 4  # two updates in each run
+    assert resumed["path"] == archives.read(approved.folder).state
+    assert archives.read(second.folder).steps == 4  # two updates in each run
 
 
 def test_a_name_that_was_forgotten_is_brought_back(approved):

@@ -83,7 +83,7 @@ class Facts:
     lines: int = 0
     """Lines beside the shared one."""
     stopped: bool = False
-    """Votes would teach, and every judge has stopped (judge.calibration.standing)."""
+    """Votes would teach, and every judge has stopped (judge.calibration.vote_floor)."""
     unknown: bool = False
     """Votes would teach, and no judge was measured."""
     wait: Wait | None = None

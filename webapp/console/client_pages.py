@@ -14,7 +14,7 @@ from django.urls import path, reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
-from chat import clients, corrections
+from chat import clients, resorting
 from chat.clients import files, sorting
 from chat.clients.rules import Rules, RulesInvalid, read
 from chat.clients.sorting import Seen, Sorted
@@ -163,7 +163,7 @@ def resort(request: HttpRequest, pk: UUID) -> HttpResponse:
     line = request.POST.get("line", "")
     if line not in Turn.Line.values:
         return HttpResponse("Say main or side.", status=400, content_type="text/plain")
-    changed = said_aloud(request, lambda: corrections.resort(turn, line, by=person(request)))
+    changed = said_aloud(request, lambda: resorting.resort(turn, line, by=person(request)))
     if request.headers.get("HX-Request") and changed is not None:
         return render(request, "system/_sorted_turn.html", {"turn": newest().get(pk=pk)})
     back = reverse("console:turn", args=[pk]) if request.POST.get("back") == "turn" else reverse("console:clients")

@@ -26,7 +26,7 @@ from training import batches, forecast, hours, line_recipes
 from training.models import Run
 from training.provenance import retention
 from webapp import learning_api
-from webapp.charts import curves, heat
+from webapp.charts import heat, small_curves
 from webapp.console import fragments
 from webapp.console.board import counted, waiting
 from webapp.console.checkpoints import exams, panels, readiness, tried
@@ -104,7 +104,9 @@ def checkpoint(request: HttpRequest, number: int) -> HttpResponse:
             "lessons": lessons.select_related("turn__session", "turn__checkpoint", "sample").order_by(
                 "turn__created_at"
             ),
-            "curves": curves.curves([made.metrics for one in line if (made := Run.that_made(one))]) if run else [],
+            "curves": small_curves.curves([made.metrics for one in line if (made := Run.that_made(one))])
+            if run
+            else [],
             "decisions": shown.decisions.select_related("by"),
             "live": Checkpoint.live(shown.line_id),
             "previous": promotion.previous(shown.line_id),

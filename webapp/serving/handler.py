@@ -23,7 +23,7 @@ from django.http.response import HttpResponse, HttpResponseBase
 from django.urls import set_script_prefix
 
 from chat.api.access import note_refusal
-from chat.replies import arrived_at
+from chat.replying.replies import arrived_at
 from core import threads
 from core.errors import TalkbackError
 from core.states import defer_signals

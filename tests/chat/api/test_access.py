@@ -20,12 +20,12 @@ from ninja import NinjaAPI
 from ninja.operation import Operation
 from ninja.testing import TestAsyncClient
 
-from chat import asking, guesses, limits
+from chat import asking, key_guesses, limits
 from chat.api import access, aside
 from chat.models import ApiKey, Spending, Turn
 from checkpoints.models import Checkpoint
 from core import threads
-from installation.findings import free_port
+from installation.diagnosis import free_port
 from tests.chat.conftest import open_turn, reply_to, user
 from webapp import errors
 from webapp.asgi import application
@@ -475,9 +475,9 @@ async def guess(secret: str, place: str = "203.0.113.7") -> httpx.Response:
 
 async def test_an_address_that_guesses_keys_waits_and_known_keys_of_it_do_not(key, ben, caplog, monkeypatch):
     now = monotonic()
-    monkeypatch.setattr(guesses, "monotonic", lambda: now)  # on a busy machine seconds pass between two guesses
+    monkeypatch.setattr(key_guesses, "monotonic", lambda: now)  # on a busy machine seconds pass between two guesses
     assert (await guess(key.secret)).status_code == 200
-    with caplog.at_level(logging.INFO, "chat.guesses"):
+    with caplog.at_level(logging.INFO, "chat.key_guesses"):
         guessed = [(await guess(f"tb-guess-{number}")).status_code for number in range(30)]
     assert guessed == [401] * 20 + [429] * 10  # twenty are free
     status, code, message = await refusal(last := await guess("tb-another"))
@@ -489,7 +489,7 @@ async def test_an_address_that_guesses_keys_waits_and_known_keys_of_it_do_not(ke
     assert (await guess("tb-guess-1", place="192.0.2.1")).status_code == 401
     _, fresh = await sync_to_async(ApiKey.objects.issue)(ben, "fresh")
     assert (await guess(fresh)).status_code == 429  # or a right guess would get in
-    said = [record.getMessage() for record in caplog.records if record.name == "chat.guesses"]
+    said = [record.getMessage() for record in caplog.records if record.name == "chat.key_guesses"]
     assert said == ["an unknown API key from 203.0.113.7"] * 19 + [
         "an unknown API key from 203.0.113.7: the next is looked at in 10 s"
     ]
@@ -500,7 +500,7 @@ async def test_after_the_wait_the_next_key_is_looked_at(key, monkeypatch):
     for number in range(20):
         await guess(f"tb-guess-{number}")
     assert (await guess(key.secret)).status_code == 429
-    monkeypatch.setattr(guesses, "monotonic", lambda: now + 60)
+    monkeypatch.setattr(key_guesses, "monotonic", lambda: now + 60)
     assert (await guess(key.secret)).status_code == 200
 
 

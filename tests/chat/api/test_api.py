@@ -85,7 +85,7 @@ async def test_usage_is_sent_only_when_it_is_asked_for(ask):
 
 
 async def test_a_stream_is_kept_alive_while_the_engine_is_away(ask, engine, monkeypatch):
-    from chat import replies
+    from chat.replying import replies
 
     monkeypatch.setattr(replies, "PATIENCE_S", 10)
     engine.goes_down()
@@ -131,7 +131,7 @@ async def test_a_stream_begins_with_its_first_word_or_its_first_beat(ask, engine
 
 @pytest.mark.parametrize("path", PROTOCOLS)
 async def test_a_reader_that_leaves_before_a_stream_has_begun_stops_the_engine(ask, engine, path, monkeypatch):
-    from chat import replies
+    from chat.replying import replies
 
     monkeypatch.setattr(replies, "BEAT_S", 60)
     engine.says("Hello, captain.")

@@ -15,10 +15,10 @@ from chat.api import anthropic_events, messages
 from chat.api.anthropic_events import PING, MessageEvents, answer
 from chat.api.messages import AnthropicRequest, conversation
 from chat.api.sent import NotOffered
-from chat.deltas import ReplyDelta
 from chat.models import Session, Turn
 from chat.rendering.model_output import Piece
 from chat.rendering.renderer import Renderer
+from chat.replying.deltas import ReplyDelta
 from chat.turns import ContextTooLong
 from checkpoints.models import Checkpoint
 from core.errors import TalkbackError

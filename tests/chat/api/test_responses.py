@@ -14,8 +14,8 @@ from chat.api.response_events import ResponseEvents
 from chat.api.response_items import ResponsesItem
 from chat.api.responses import ResponsesRequest, answer
 from chat.api.sent import NotOffered
-from chat.deltas import ReplyDelta
 from chat.models import ApiKey, Session, Turn
+from chat.replying.deltas import ReplyDelta
 from checkpoints.models import Checkpoint
 from core.errors import TalkbackError
 from tests.chat.api.test_messages import MESSAGE, REPLY, told

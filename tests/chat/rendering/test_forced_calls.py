@@ -16,7 +16,7 @@ from gpu_workers.engine.engine_client import EngineClient
 from gpu_workers.engine.interface import Engine
 from gpu_workers.servers.processes import ONE_THREAD, EngineProcess, embedded_command
 from gpu_workers.types import Sampling
-from installation.findings import free_port
+from installation.diagnosis import free_port
 
 pytestmark = pytest.mark.real_model
 

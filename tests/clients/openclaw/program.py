@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.stack import wait_for
-from installation.findings import free_port
+from installation.diagnosis import free_port
 from tests.clients.openclaw.install import COMMAND, node_folder
 
 LIMIT_S = 240

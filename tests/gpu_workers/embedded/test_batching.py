@@ -14,8 +14,8 @@ import torch
 from benchmarks.tiny import write_tiny_adapter, write_tiny_model
 from gpu_workers.embedded.adapters import read_adapter
 from gpu_workers.embedded.batching import Batcher
+from gpu_workers.embedded.generate_requests import Ask
 from gpu_workers.embedded.model import Model, Piece
-from gpu_workers.embedded.requests import Ask
 from gpu_workers.embedded.sampling import Params
 from gpu_workers.embedded.scheduler import CHUNK_BESIDE_EQUAL, CHUNK_BESIDE_HIGHER
 from gpu_workers.embedded.sequences import Sequence, StepOutput

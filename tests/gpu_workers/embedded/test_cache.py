@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from core import memory
+from core import process_memory
 from gpu_workers.embedded.cache import KV, PrefixCache, Shape
 
 
@@ -34,14 +34,14 @@ def test_a_buffers_memory_goes_back_to_the_system_with_it():
         return kv
 
     filled()  # from the first block of this size that is freed on, the allocator would have the next ones in its heap
-    before = memory.resident_bytes()
+    before = process_memory.resident_bytes()
     kvs = [filled() for _ in range(40)]
-    assert memory.resident_bytes() - before > 39 * 8 * 2**20
+    assert process_memory.resident_bytes() - before > 39 * 8 * 2**20
 
     # The first and the twenty-first are left, 16 MiB: in a heap, what lies between them would be there too.
     del kvs[1:20], kvs[2:]
 
-    assert memory.resident_bytes() - before < 3 * 8 * 2**20
+    assert process_memory.resident_bytes() - before < 3 * 8 * 2**20
     assert all((part == 1).all() for kv in kvs for part in kv.layers[0])
 
 

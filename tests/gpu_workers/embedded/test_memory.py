@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core import memory
+from core import process_memory
 from gpu_workers.embedded.__main__ import LEFT_BEHIND, kept_bytes, parse
 
 GIB = 2**30
@@ -16,8 +16,8 @@ CONVERSATION = GIB // 4
 @pytest.fixture(autouse=True)
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """32 GiB, of which this process has one."""
-    monkeypatch.setattr(memory, "machine_bytes", lambda: 32 * GIB)
-    monkeypatch.setattr(memory, "resident_bytes", lambda: GIB)
+    monkeypatch.setattr(process_memory, "machine_bytes", lambda: 32 * GIB)
+    monkeypatch.setattr(process_memory, "resident_bytes", lambda: GIB)
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_a_containers_limit_counts_where_it_is_less_than_the_machine(monkeypatch
         return told[str(path)]
 
     monkeypatch.setattr(Path, "read_text", read_text)
-    assert memory.machine_bytes() == 2 * GIB
+    assert process_memory.machine_bytes() == 2 * GIB
     told["/sys/fs/cgroup/memory.max"] = "max\n"
-    assert memory.machine_bytes() == 8 * GIB
+    assert process_memory.machine_bytes() == 8 * GIB
     told.clear()
-    assert memory.machine_bytes() == 4 * GIB
+    assert process_memory.machine_bytes() == 4 * GIB

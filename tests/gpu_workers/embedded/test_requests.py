@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_workers.embedded.requests import Limits, UnknownParameter, read_body
+from gpu_workers.embedded.generate_requests import Limits, UnknownParameter, read_body
 from gpu_workers.engine.native_wire import request
 from gpu_workers.types import Sampling
 

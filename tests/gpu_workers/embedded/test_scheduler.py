@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from gpu_workers.embedded.cache import KV, Shape
-from gpu_workers.embedded.requests import Ask
+from gpu_workers.embedded.generate_requests import Ask
 from gpu_workers.embedded.sampling import Params, Sampler
 from gpu_workers.embedded.scheduler import CHUNK_ALONE, Scheduler
 from gpu_workers.embedded.sequences import Sequence

@@ -17,7 +17,7 @@ from gpu_workers.engine.interface import Engine
 from gpu_workers.engine.openai_chat import OpenAIChat
 from gpu_workers.errors import AdapterMissing, EngineGarbled, EngineRefused, EngineUnavailable, KeyRefused, NoRoom
 from gpu_workers.types import Sampling
-from installation.findings import free_port
+from installation.diagnosis import free_port
 
 
 class Scripted(EngineClient):

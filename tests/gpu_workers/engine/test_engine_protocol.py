@@ -10,7 +10,7 @@ from gpu_workers.engine.engine_client import EngineClient
 from gpu_workers.engine.fleet import Fleet
 from gpu_workers.engine.interface import Engine
 from gpu_workers.engine.router import Router
-from gpu_workers.tinker.engine import TinkerEngine
+from gpu_workers.tinker.tinker_engine import TinkerEngine
 from tests.doubles.fake_engine import FakeEngine
 
 CALLS = [name for name, member in vars(Engine).items() if inspect.isfunction(member) and not name.startswith("_")]

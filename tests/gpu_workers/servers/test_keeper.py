@@ -15,7 +15,7 @@ import pytest
 
 from gpu_workers.servers import keeper
 from gpu_workers.servers.keeper import Keeper
-from installation.findings import free_port
+from installation.diagnosis import free_port
 from tests.conftest import ROOT
 
 # Says its key, as SGLang does, is ready once, and ends.

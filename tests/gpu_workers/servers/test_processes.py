@@ -13,7 +13,7 @@ import pytest
 
 from gpu_workers.errors import EngineUnavailable
 from gpu_workers.servers.processes import EngineProcess, sglang_command
-from installation.findings import free_port
+from installation.diagnosis import free_port
 
 SERVER = """
 import http.server, subprocess, sys

@@ -30,10 +30,10 @@ from gpu_workers.errors import (
 )
 from gpu_workers.learner.learner import Learner
 from gpu_workers.learner.scores import Scores
-from gpu_workers.tinker import files
-from gpu_workers.tinker.engine import TinkerEngine
-from gpu_workers.tinker.learner import TinkerLearner
+from gpu_workers.tinker import archives
 from gpu_workers.tinker.service import Service, TinkerMissing
+from gpu_workers.tinker.tinker_engine import TinkerEngine
+from gpu_workers.tinker.tinker_learner import TinkerLearner
 from gpu_workers.types import Example, Sampling
 from tests.doubles.fake_tinker import MODEL, FakeTinker, RateLimitError, RequestFailedError, SamplingClient
 from training.config import Recipe
@@ -320,7 +320,7 @@ def test_a_checkpoint_says_where_its_weights_are_and_holds_a_copy(there, tmp_pat
     learned(there, example(there, reward=1.0))
     there.save(tmp_path / "talkback-1-abc")
 
-    place = files.read(tmp_path / "talkback-1-abc")
+    place = archives.read(tmp_path / "talkback-1-abc")
     assert place.tinker == "tinker://run-1/sampler_weights/talkback-1-abc"
     assert place.state == "tinker://run-1/weights/talkback-1-abc"
     assert (place.model, place.rank, place.steps) == (MODEL, 16, 3)
@@ -331,7 +331,7 @@ def test_a_copy_that_is_not_to_be_had_costs_no_run(there, cloud, tmp_path, caplo
     cloud.fails("save_weights_external", cloud.BadRequestError("not for this model"))
     there.save(tmp_path / "first")
 
-    assert files.read(tmp_path / "first").external == ""
+    assert archives.read(tmp_path / "first").external == ""
     assert not (tmp_path / "first" / "adapter").exists()
     assert "Tinker alone holds its weights" in caplog.text
 
@@ -341,7 +341,7 @@ def test_a_file_that_leads_out_of_the_checkpoint_is_not_written(there, cloud, tm
     there.save(tmp_path / "checkpoints" / "first")
 
     assert not (tmp_path / "checkpoints" / "stolen").exists()
-    assert files.read(tmp_path / "checkpoints" / "first").external == ""
+    assert archives.read(tmp_path / "checkpoints" / "first").external == ""
 
 
 def test_a_local_adapter_cannot_be_gone_on_from(service, tmp_path):

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from judge import verdicts
-from judge.calibration import calibrating, gold, scales, standing
+from judge.calibration import calibrating, gold, scales, vote_floor
 from judge.calibration.calibrating import SCORES, Case, Verdict
 from judge.hints import reviews
 from judge.models import Judgement, Vote
@@ -152,12 +152,12 @@ def test_an_unmeasured_judge_votes_and_teaches_nothing(judged, engine, as_shippe
 
 def test_an_operator_moves_the_threshold_and_gives_it_back(judged, engine, reader, person):
     engine.weighs({"1": 0.1, "0": 0.1, "-1": 0.7, "new": 0.1})
-    standing.set_threshold(reader.name, reader.version, 0.8, by=person, reason="stricter")
+    vote_floor.set_threshold(reader.name, reader.version, 0.8, by=person, reason="stricter")
     assert judged("No, four.").reason == Reason.UNCLEAR
-    standing.set_threshold(reader.name, reader.version, None, by=person, reason="enough")
+    vote_floor.set_threshold(reader.name, reader.version, None, by=person, reason="enough")
     assert judged("No, four.").reward == -1
-    with pytest.raises(standing.OverrulingRefused):
-        standing.set_threshold(reader.name, reader.version, 0.2, by=person, reason="why not")
+    with pytest.raises(vote_floor.OverrulingRefused):
+        vote_floor.set_threshold(reader.name, reader.version, 0.2, by=person, reason="why not")
 
 
 def test_a_shipped_measurement_counts_for_these_files_and_these_prompts(tmp_path, db, settings):

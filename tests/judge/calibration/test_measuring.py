@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from gpu_workers.errors import EngineUnavailable
-from judge.calibration import gold, standing
+from judge.calibration import gold, vote_floor
 from judge.calibration import measuring as calibration
 from judge.calibration.measuring import MeasuringRefused
 from judge.models import GoldReading, Judgement, Measuring, Sitting, Vote
@@ -172,7 +172,7 @@ def test_what_was_read_counts_until_it_is_measured_anew(knowing, small_gold, eng
         calibration.begin(knowing, anew=False)
     run_out(calibration.begin(knowing, anew=True).pk)
     assert GoldReading.objects.count() == 6
-    assert len(standing.gold_readings(knowing.name, knowing.version)) == 3
+    assert len(vote_floor.gold_readings(knowing.name, knowing.version)) == 3
 
 
 def test_a_changed_item_is_read_again(knowing, small_gold, monkeypatch, db):
@@ -182,7 +182,7 @@ def test_a_changed_item_is_read_again(knowing, small_gold, monkeypatch, db):
     measuring = calibration.begin(knowing, anew=False)
     assert measuring.total == 1
     run_out(measuring.pk)
-    assert len(standing.gold_readings(knowing.name, knowing.version)) == 3  # one a name, the newest
+    assert len(vote_floor.gold_readings(knowing.name, knowing.version)) == 3  # one a name, the newest
 
 
 def test_one_measuring_of_a_judge_at_a_time(knowing, small_gold, db):
@@ -245,29 +245,29 @@ def test_a_judge_that_babbles_came_to_no_verdict(engine, renderer, small_gold, d
     who = judges.judge()
     run_out(calibration.begin(who).pk)
     assert set(GoldReading.objects.values_list("score", "wants_hint")) == {(None, None)}
-    found = standing.standing(who.name, who.version).measured
+    found = vote_floor.standing(who.name, who.version).measured
     assert (found.measured, found.silent, found.accuracy) == (3, 3, 0.0)
 
 
 def test_a_judge_that_has_stopped_is_still_measured_and_may_come_back(knowing, small_gold, person, monkeypatch, serve):
-    monkeypatch.setattr(standing, "LEAST", 2)
-    standing.forget()
-    standing.overrule(knowing.name, knowing.version, 0, by=person, reason="A trial.")
-    assert standing.weight(knowing.name, knowing.version) == 0
+    monkeypatch.setattr(vote_floor, "LEAST", 2)
+    vote_floor.forget()
+    vote_floor.overrule(knowing.name, knowing.version, 0, by=person, reason="A trial.")
+    assert vote_floor.weight(knowing.name, knowing.version) == 0
     run_out(calibration.begin(knowing).pk)
     assert {row.score for row in GoldReading.objects.all()} == {1, -1, 0}  # at full weight here
-    standing.overrule(knowing.name, knowing.version, None, by=person, reason="Measured.")
-    assert standing.standing(knowing.name, knowing.version).measured.accuracy == 1
-    standing.forget()
+    vote_floor.overrule(knowing.name, knowing.version, None, by=person, reason="Measured.")
+    assert vote_floor.standing(knowing.name, knowing.version).measured.accuracy == 1
+    vote_floor.forget()
 
 
 def test_judges_that_have_stopped_cast_no_votes_for_calibration(decided, person):
     decided()
     who = judges.judge()
-    standing.overrule(who.name, who.version, 0, by=person, reason="A trial.")
+    vote_floor.overrule(who.name, who.version, 0, by=person, reason="A trial.")
     assert not calibration.vote(who)
     assert not Vote.objects.exists()
-    standing.forget()
+    vote_floor.forget()
 
 
 def test_the_command_measures_and_says_what_came_of_it(knowing, small_gold, capsys, engine, db):

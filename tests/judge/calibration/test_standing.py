@@ -7,18 +7,18 @@ from django.contrib.auth import get_user_model
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.calibration import standing
+from judge.calibration import vote_floor
 from judge.calibration.agreement import Reading, agreement
-from judge.calibration.standing import OverrulingRefused
+from judge.calibration.vote_floor import OverrulingRefused
 from judge.models import GoldReading, Judgement, Ruling, Vote
 from tests.judge.calibration.test_agreement import NOON, readings
 
 
 @pytest.fixture(autouse=True)
 def fresh():
-    standing.forget()
+    vote_floor.forget()
     yield
-    standing.forget()
+    vote_floor.forget()
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def read_gold(db):
 )
 def test_the_rule(right, wrong, weight, as_shipped):
     seen = agreement(readings(*[(1, 1)] * right, *[(1, -1)] * wrong))
-    assert standing.weighed(seen) == pytest.approx(weight, abs=2e-4)
+    assert vote_floor.weighed(seen) == pytest.approx(weight, abs=2e-4)
 
 
 @given(st.integers(30, 200), st.integers(0, 200))
@@ -66,35 +66,35 @@ def test_a_judge_that_is_right_once_more_never_counts_less(measured, right):
     right = min(right, measured - 1)
 
     def weight(right: int) -> float:
-        return standing.weighed(agreement(readings(*[(1, 1)] * right, *[(1, 0)] * (measured - right))))
+        return vote_floor.weighed(agreement(readings(*[(1, 1)] * right, *[(1, 0)] * (measured - right))))
 
     assert 0 <= weight(right) <= weight(right + 1) <= 1
 
 
 def test_a_judge_that_was_not_measured_counts_for_nothing_and_that_is_said(db, as_shipped):
-    found = standing.standing("unknown", "cases-1")
+    found = vote_floor.standing("unknown", "cases-1")
     assert (found.weight, found.is_unknown, found.has_stopped) == (0, True, False)
     assert found.sentence == "Not measured yet: it votes and counts for nothing. Measure it now."
 
 
 def test_a_poor_judge_stops_for_its_version_of_the_prompts_only(read_gold):
     read_gold(right=10, wrong=30)
-    assert standing.weight("small", "cases-1") == 0
-    assert "it has stopped" in standing.standing("small", "cases-1").sentence
-    assert standing.weight("small", "cases-2") == 1
-    assert standing.weight("large", "cases-1") == 1
+    assert vote_floor.weight("small", "cases-1") == 0
+    assert "it has stopped" in vote_floor.standing("small", "cases-1").sentence
+    assert vote_floor.weight("small", "cases-2") == 1
+    assert vote_floor.weight("large", "cases-1") == 1
 
 
 def test_what_could_not_be_read_counts_as_wrong(read_gold):
     read_gold(right=20, wrong=0, silent=20)
-    assert standing.standing("small", "cases-1").measured.accuracy == 0.5
-    assert standing.weight("small", "cases-1") == 0
+    assert vote_floor.standing("small", "cases-1").measured.accuracy == 0.5
+    assert vote_floor.weight("small", "cases-1") == 0
 
 
 def test_only_the_newest_reading_of_an_item_counts(read_gold):
     read_gold(right=0, wrong=40)
     read_gold(right=40, wrong=0)
-    found = standing.standing("small", "cases-1")
+    found = vote_floor.standing("small", "cases-1")
     assert (found.measured.measured, found.measured.accuracy, found.weight) == (40, 1.0, 1.0)
 
 
@@ -123,7 +123,7 @@ def test_the_yardstick_is_a_persons_thumb(thumbed):
     thumbed(1, None, None, None, failure="too late: no answer within 60 s")  # no judge was heard
     thumbed(1, -1, -1, -1, reward_from="votes")  # its own votes decided: no yardstick
     thumbed(1, 1, 1, 1, judge="large")
-    found = standing.thumb_readings("small", "cases-1")
+    found = vote_floor.thumb_readings("small", "cases-1")
     assert [(reading.expected, reading.said, reading.role) for reading in found] == [
         (1, 1, "user"),
         (-1, 1, "user"),
@@ -137,29 +137,29 @@ def test_a_vote_that_was_asked_for_again_counts_once(thumbed):
         Vote.objects.create(
             turn=turn, question="score", index=index, judge="small", prompt_version="cases-1", score=1, role="user"
         )
-    (found,) = standing.thumb_readings("small", "cases-1")
+    (found,) = vote_floor.thumb_readings("small", "cases-1")
     assert found.said == 1
 
 
 def test_gold_and_thumbs_are_measured_together(read_gold, thumbed):
     read_gold(right=29, wrong=0)
-    assert standing.standing("small", "cases-1").measured.measured == 29
+    assert vote_floor.standing("small", "cases-1").measured.measured == 29
     thumbed(1, 1, 1, 1)
-    assert standing.standing("small", "cases-1").measured.measured == 30
+    assert vote_floor.standing("small", "cases-1").measured.measured == 30
 
 
 def test_an_operators_word_stands_until_it_is_given_back_to_the_rule(read_gold, operator):
     read_gold(right=10, wrong=30)
-    assert standing.weight("small", "cases-1") == 0
+    assert vote_floor.weight("small", "cases-1") == 0
 
-    standing.overrule("small", "cases-1", 0.5, by=operator, reason="The gold set is not our domain.")
-    assert standing.weight("small", "cases-1") == 0.5
-    found = standing.standing("small", "cases-1")
+    vote_floor.overrule("small", "cases-1", 0.5, by=operator, reason="The gold set is not our domain.")
+    assert vote_floor.weight("small", "cases-1") == 0.5
+    found = vote_floor.standing("small", "cases-1")
     assert found.sentence == "olga set it to 0.5: The gold set is not our domain."
     assert found.by_rule == 0
 
-    standing.overrule("small", "cases-1", None, by=operator, reason="Measured anew.")
-    assert standing.weight("small", "cases-1") == 0
+    vote_floor.overrule("small", "cases-1", None, by=operator, reason="Measured anew.")
+    assert vote_floor.weight("small", "cases-1") == 0
     first, second = Ruling.objects.order_by("pk")
     assert (first.verb, first.by, first.before["weight"], first.after["weight"]) == ("policy", operator, None, 0.5)
     assert (second.before["weight"], second.after["weight"]) == (0.5, None)
@@ -168,28 +168,28 @@ def test_an_operators_word_stands_until_it_is_given_back_to_the_rule(read_gold, 
 @pytest.mark.parametrize(("weight", "reason"), [(1.5, "more"), (-0.1, "less"), (float("nan"), "what"), (1, "  ")])
 def test_an_overruling_needs_a_weight_and_a_reason(operator, weight, reason):
     with pytest.raises(OverrulingRefused):
-        standing.overrule("small", "cases-1", weight, by=operator, reason=reason)
+        vote_floor.overrule("small", "cases-1", weight, by=operator, reason=reason)
     assert not Ruling.objects.exists()
 
 
 def test_a_weight_is_kept_for_a_moment(read_gold, django_assert_num_queries):
-    assert standing.weight("small", "cases-1") == 1
+    assert vote_floor.weight("small", "cases-1") == 1
     read_gold(right=0, wrong=40)
     with django_assert_num_queries(0):
-        assert standing.weight("small", "cases-1") == 1
-    standing.forget()
-    assert standing.weight("small", "cases-1") == 0
+        assert vote_floor.weight("small", "cases-1") == 1
+    vote_floor.forget()
+    assert vote_floor.weight("small", "cases-1") == 0
 
 
 def test_only_so_many_thumbs_count(thumbed, monkeypatch):
-    monkeypatch.setattr(standing, "THUMBS", 2)
+    monkeypatch.setattr(vote_floor, "THUMBS", 2)
     for said in (-1, 1, 1):
         thumbed(1, said, said, said)
-    assert [reading.said for reading in standing.thumb_readings("small", "cases-1")] == [1, 1]
+    assert [reading.said for reading in vote_floor.thumb_readings("small", "cases-1")] == [1, 1]
 
 
 def test_readings_know_when_they_were_made(read_gold):
     read_gold(right=1, wrong=0)
-    (found,) = standing.gold_readings("small", "cases-1")
+    (found,) = vote_floor.gold_readings("small", "cases-1")
     assert found == Reading(1, 1, "user", found.at)
     assert found.at > NOON.replace(year=2020)

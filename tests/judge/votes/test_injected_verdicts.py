@@ -16,7 +16,7 @@ import pytest
 from gpu_workers import engines
 from gpu_workers.engine.engine_client import EngineClient
 from gpu_workers.servers.processes import ONE_THREAD, EngineProcess, embedded_command
-from installation.findings import free_port
+from installation.diagnosis import free_port
 from judge.votes import fitting, judges, polling
 from judge.votes.evidence import Evidence
 

@@ -17,7 +17,7 @@ from benchmarks.tiny import write_tiny_adapter
 from checkpoints import repairs
 from gpu_workers.engine.openai_chat import OpenAIChat
 from gpu_workers.errors import EngineRefused
-from judge.calibration import standing
+from judge.calibration import vote_floor
 from judge.votes import fitting, judges, naming, polling, prompts
 from judge.votes.evidence import Evidence
 from judge.votes.judges import Ask, ChatJudge, EngineJudge
@@ -172,7 +172,7 @@ def test_a_panel_teaches_by_itself_when_the_bare_base_has_no_vote_in_it(
     settings.JUDGE_TEACHES = None
     settings.JUDGES = '[{"kind": "base", "votes": 2}, {"kind": "adapter"}]'
     stopped = set()
-    monkeypatch.setattr(standing, "weight", lambda name, version: float(name not in stopped))
+    monkeypatch.setattr(vote_floor, "weight", lambda name, version: float(name not in stopped))
     assert not judges.teaches()  # two of three votes are the base's
     stopped.add("talkback@0")
     assert judges.teaches()
@@ -245,7 +245,7 @@ def test_votes_are_dealt_in_turn(settings):
 
 @pytest.mark.django_db
 def test_a_judge_that_has_stopped_is_left_out_as_long_as_another_judges(monkeypatch):
-    monkeypatch.setattr("judge.calibration.standing.weight", lambda name, version: 0.0 if name == "a" else 0.4)
+    monkeypatch.setattr("judge.calibration.vote_floor.weight", lambda name, version: 0.0 if name == "a" else 0.4)
     a, b = Silent("a"), Silent("b")
     seated = polling.bench([a, b])
     assert [who.name for who in seated.deal] == ["b"] * 3

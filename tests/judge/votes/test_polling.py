@@ -9,7 +9,7 @@ import pytest
 from gpu_workers.errors import EngineRefused, EngineUnavailable
 from gpu_workers.types import Completion
 from judge import verdicts
-from judge.calibration import standing
+from judge.calibration import vote_floor
 from judge.hints import undecided
 from judge.models import Judgement, Vote
 from judge.samples.sample_rows import Reason
@@ -138,7 +138,7 @@ def test_each_vote_says_who_read_what_how_long_and_at_what_cost(judged):
 
 
 def test_a_light_judge_counts_less_and_its_votes_say_so(judged, monkeypatch):
-    monkeypatch.setattr(standing, "weight", lambda name, version: 0.25 if name == "light" else 1.0)
+    monkeypatch.setattr(vote_floor, "weight", lambda name, version: 0.25 if name == "light" else 1.0)
     light, heavy = Scripted(r"\boxed{1}", name="light"), Scripted(r"\boxed{-1}", name="heavy")
     verdict = judged(light, heavy)  # light, heavy, light: each judge is heard once, however many votes it cast
     assert verdict.reward == -1
@@ -147,7 +147,7 @@ def test_a_light_judge_counts_less_and_its_votes_say_so(judged, monkeypatch):
 
 
 def test_where_every_judge_has_stopped_no_judge_is_asked(judged, monkeypatch):
-    monkeypatch.setattr(standing, "weight", lambda name, version: 0.0)
+    monkeypatch.setattr(vote_floor, "weight", lambda name, version: 0.0)
     judge = Scripted(r"\boxed{1}")
     verdict = judged(judge)
     assert (verdict.reward, verdict.reason) == (None, Reason.NO_JUDGE)

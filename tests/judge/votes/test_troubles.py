@@ -14,7 +14,7 @@ from chat import turns
 from chat.models import Turn
 from gpu_workers.errors import EngineUnavailable
 from judge import verdicts
-from judge.calibration import standing
+from judge.calibration import vote_floor
 from judge.models import Judgement, Sitting, Vote
 from judge.tasks import judge_turn
 from judge.votes import deciding, judges
@@ -26,9 +26,9 @@ from webapp.pipeline import ARROWS
 
 @pytest.fixture(autouse=True)
 def fresh():
-    standing.forget()
+    vote_floor.forget()
     yield
-    standing.forget()
+    vote_floor.forget()
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def test_the_same_task_sent_thrice_asks_once(serve, through, engine):
 
 def test_where_every_judge_has_stopped_votes_teach_nothing_and_no_judge_is_asked(serve, say, through, engine, person):
     who = judges.judge()
-    standing.overrule(who.name, who.version, 0, by=person, reason="A trial.")
+    vote_floor.overrule(who.name, who.version, 0, by=person, reason="A trial.")
     turn = serve(next_state="Thanks!")
     through(turn)
     judgement = Judgement.objects.get()
@@ -212,7 +212,7 @@ def test_where_every_judge_has_stopped_votes_teach_nothing_and_no_judge_is_asked
     through(blamed)
     assert Judgement.objects.get(turn=blamed).sample.reward == -1
 
-    standing.overrule(who.name, who.version, None, by=person, reason="Over.")
+    vote_floor.overrule(who.name, who.version, None, by=person, reason="Over.")
     engine.says(r"\boxed{1}", to="Judge the reply", times=None)
     engine.says(r"\boxed{-1}", times=None)
     turns.reopen(turns.locked(turn))
@@ -222,7 +222,7 @@ def test_where_every_judge_has_stopped_votes_teach_nothing_and_no_judge_is_asked
 
 def test_a_judge_that_counts_less_is_outvoted_by_one_that_counts_in_full(serve, engine, renderer, person, monkeypatch):
     poor, good = (judges.EngineJudge(engine, renderer, name=name) for name in ("poor", "good"))
-    standing.overrule("poor", poor.version, 0.25, by=person, reason="A trial.")
+    vote_floor.overrule("poor", poor.version, 0.25, by=person, reason="A trial.")
     score = {"poor": r"\boxed{1}", "good": r"\boxed{-1}"}
 
     async def answer(self, asked, seen, priority):

@@ -281,7 +281,7 @@ def test_the_light_is_sent_again_only_when_it_changed(ben, key, came):
 
 @pytest.fixture
 def engine(tiny_model, monkeypatch):
-    from chat import replies
+    from chat.replying import replies
     from gpu_workers import engines
 
     fake = FakeEngine(tiny_model)

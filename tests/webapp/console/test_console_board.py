@@ -23,7 +23,7 @@ from checkpoints.models import Checkpoint
 from tests.sockets import Tab
 from training.batches import Filling
 from training.models import Run
-from webapp.charts import curves, heat
+from webapp.charts import heat, small_curves
 from webapp.console import board
 from webapp.console.review import differences
 from webapp.live_pages import BOARD
@@ -293,7 +293,7 @@ def test_a_heat_map_of_lists_that_disagree_raises():
 
 
 def test_a_curve_spans_its_picture_and_continues_its_ancestors():
-    [loss] = curves.curves([[{"loss": 1.0}], [{"loss": 0.5, "note": "x"}, {"loss": 0.0}]])
+    [loss] = small_curves.curves([[{"loss": 1.0}], [{"loss": 0.5, "note": "x"}, {"loss": 0.0}]])
     assert [(at.x, at.y) for at in loss.points] == [
         (4.0, 4.0),
         (100.0, 28.0),
@@ -304,5 +304,5 @@ def test_a_curve_spans_its_picture_and_continues_its_ancestors():
 
 
 def test_a_flat_curve_lies_in_the_middle_and_a_missing_number_is_left_out():
-    [kl] = curves.curves([[{"kl": 0.2}, {"kl": None}, {"kl": 0.2}]])
+    [kl] = small_curves.curves([[{"kl": 0.2}, {"kl": None}, {"kl": 0.2}]])
     assert [at.y for at in kl.points] == [28.0, 28.0]

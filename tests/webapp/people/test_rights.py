@@ -13,8 +13,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from chat import live
 from chat.models import Session, Turn
+from chat.replying import live_replies
 from tests.sockets import Tab
 from webapp.live_pages import BOARD
 
@@ -43,7 +43,7 @@ def change(user: User, **fields) -> None:
 async def say(chat: Session, words: str) -> None:
     """Push a growing reply to every tab on this chat."""
     turn = Turn(session=chat, position=0)
-    await live.publish(turn, words)
+    await live_replies.publish(turn, words)
 
 
 async def test_signing_out_closes_the_sockets_of_that_browser_at_once_and_of_no_other(operator, chat):

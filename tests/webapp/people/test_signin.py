@@ -17,7 +17,7 @@ from django.test import Client
 
 from core import brake
 from core.brake import Brake
-from installation.findings import free_port
+from installation.diagnosis import free_port
 from tests.webapp.conftest import Logged
 from webapp.people import enter, signin
 

@@ -7,7 +7,7 @@ from datetime import date, timedelta
 import pytest
 from django.utils import timezone
 
-from judge.calibration import gold, scales, standing
+from judge.calibration import gold, scales, vote_floor
 from judge.calibration import measuring as calibration
 from judge.calibration.agreement import agreement
 from judge.models import GoldReading, Judgement, Measuring, Ruling, Vote
@@ -20,9 +20,9 @@ HERE = "/console/judges/"
 
 @pytest.fixture(autouse=True)
 def fresh():
-    standing.forget()
+    vote_floor.forget()
     yield
-    standing.forget()
+    vote_floor.forget()
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_a_judge_that_was_never_measured_says_so(console, who):
 
 def test_the_page_shows_the_rules_and_the_prompts(console, who):
     page = console.get(HERE).content.decode()
-    assert standing.RULE.split(":")[0] in page
+    assert vote_floor.RULE.split(":")[0] in page
     assert "exit code" in page
     assert "test verdict" in page
     assert "You are a careful judge" in page
@@ -147,9 +147,9 @@ def test_an_operator_overrules_with_a_reason_and_gives_back(console, who, read_g
     page = console.post(f"{HERE}overrule/", said | {"weight": "0,5"}, follow=True).content.decode()
     assert "counts 0.5 from now on" in page
     assert "ana set it to 0.5: Only until Monday." in page
-    assert standing.weight(who.name, who.version) == 0.5
+    assert vote_floor.weight(who.name, who.version) == 0.5
     console.post(f"{HERE}overrule/", said | {"weight": ""})
-    assert standing.weight(who.name, who.version) == 0
+    assert vote_floor.weight(who.name, who.version) == 0
     assert Ruling.objects.count() == 2
     audit = " ".join(console.get("/console/audit/").content.decode().split())
     assert f'<span class="quiet">judge</span> {who.name}' in audit

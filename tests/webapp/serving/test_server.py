@@ -21,7 +21,7 @@ import pytest
 import uvicorn
 
 from benchmarks.stack import ROOT, wait_for
-from installation.findings import free_port
+from installation.diagnosis import free_port
 from webapp.serving import web_server
 from webapp.serving.web_server import BODY_BYTES, HEAD_BYTES
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.statistics import Arm, Tally
-from webapp.charts import accuracy, frame, shares, updates
+from webapp.charts import accuracy, frame, run_charts, shares
 
 STEPS = [
     {"update": 1, "loss": 0.5, "policy_loss": 0.5, "kl": 0.0, "grad_norm": 2.0, "lr": 0.1},
@@ -21,7 +21,7 @@ HISTOGRAM = {"edges": [-1.0, -0.5, 0.5, 1.0], "counts": [2, 5, 3]}
 
 
 def drawn(key, metrics=STEPS, recipe=RECIPE, lengths=()):
-    return next((chart for chart in updates.charts(metrics, recipe, lengths) if chart.key == key), None)
+    return next((chart for chart in run_charts.charts(metrics, recipe, lengths) if chart.key == key), None)
 
 
 def test_a_line_spans_its_picture_and_a_higher_number_stands_higher():
@@ -49,13 +49,13 @@ def test_a_limit_of_the_recipe_is_drawn_where_it_is_near_and_said_where_it_is_fa
 
 
 def test_figures_that_a_run_has_not_make_no_chart_and_unknown_ones_are_not_lost():
-    assert [chart.key for chart in updates.charts(STEPS, RECIPE)] == ["loss", "kl", "grad_norm"]
-    assert updates.others(STEPS) == ["lr"]
-    assert updates.charts([], {}) == []
+    assert [chart.key for chart in run_charts.charts(STEPS, RECIPE)] == ["loss", "kl", "grad_norm"]
+    assert run_charts.others(STEPS) == ["lr"]
+    assert run_charts.charts([], {}) == []
 
 
 def test_a_run_of_one_update_says_its_numbers_and_draws_no_line():
-    [loss, *_] = updates.charts(STEPS[:1], RECIPE)
+    [loss, *_] = run_charts.charts(STEPS[:1], RECIPE)
     assert not loss.is_drawn
     assert loss.sentence == "loss: 0.5 in its one update. policy: 0.5 in its one update."
 
@@ -107,10 +107,10 @@ def test_reply_lengths_are_counted_once_each_and_deleted_ones_not_at_all():
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30))
 def test_every_point_lies_within_its_picture(values):
-    [loss] = updates.charts([{"loss": value} for value in values], {})
+    [loss] = run_charts.charts([{"loss": value} for value in values], {})
     for point in loss.lines[0].points:
-        assert updates.FRAME.left <= point.x <= updates.FRAME.end
-        assert updates.FRAME.top - 0.1 <= point.y <= updates.FRAME.foot + 0.1
+        assert run_charts.FRAME.left <= point.x <= run_charts.FRAME.end
+        assert run_charts.FRAME.top - 0.1 <= point.y <= run_charts.FRAME.foot + 0.1
     assert len(loss.grid) <= 8
 
 
@@ -124,21 +124,23 @@ def test_of_very_many_updates_some_are_shown_and_all_are_counted():
 
 def test_what_passed_its_limit_is_named_with_what_it_means():
     metrics = [{"grad_norm": 0.8, "clip_fraction": 0.34}, {"grad_norm": 1.87, "clip_fraction": 0.1}]
-    assert updates.worries(metrics, {"max_grad_norm": 1.0}) == [
+    assert run_charts.worries(metrics, {"max_grad_norm": 1.0}) == [
         "Clip fraction: 0.34, above 0.3, in 1 of 2 updates: much of the batch taught no more. A lower rate or fewer "
         "updates help.",
         "Gradient norm: 1.87, above 1, in 1 of 2 updates: such updates were scaled down to it. Often so, the rate is "
         "too high.",
     ]
-    assert updates.worries(metrics, {}) == updates.worries(metrics, {"max_grad_norm": 1.0})  # runs of today say none
-    [first] = updates.worries(metrics[:1], {})
+    assert run_charts.worries(metrics, {}) == run_charts.worries(
+        metrics, {"max_grad_norm": 1.0}
+    )  # runs of today say none
+    [first] = run_charts.worries(metrics[:1], {})
     assert first.startswith("Clip fraction: 0.34, above 0.3, in 1 of 1 update: ")
 
 
 def test_within_its_limits_nothing_is_worrying():
     at_its_limits = [{"grad_norm": 1.0, "clip_fraction": 0.3, "gap_mean": 0.01}]
-    assert updates.worries(at_its_limits, {"max_grad_norm": 1.0, "max_gap": 0.1}) == []
-    assert updates.worries([], {}) == []
+    assert run_charts.worries(at_its_limits, {"max_grad_norm": 1.0, "max_gap": 0.1}) == []
+    assert run_charts.worries([], {}) == []
 
 
 def test_a_frame_has_its_ends_where_its_margins_say():
@@ -166,7 +168,7 @@ def test_shares_of_nothing_are_not_drawn():
     assert accuracy.coverage([], 0.9) is None
 
 
-@pytest.mark.parametrize("module", [frame, updates])
+@pytest.mark.parametrize("module", [frame, run_charts])
 def test_the_docstrings_of_charts_hold(module):
     found = doctest.testmod(module)
     assert found.attempted

@@ -19,13 +19,13 @@ from django.views.decorators.http import require_GET, require_POST
 
 from chat.models import Turn
 from judge import tasks
-from judge.calibration import calibrating, gold, gold_reports, scales, standing
+from judge.calibration import calibrating, gold, gold_reports, scales, vote_floor
 from judge.calibration import measuring as calibration
 from judge.calibration.agreement import SCORES, Agreement, Reading, agreement, by_role, over_time
 from judge.calibration.calibrating import Point
 from judge.calibration.gold import Item
 from judge.calibration.scales import Measure
-from judge.calibration.standing import OverrulingRefused, Standing
+from judge.calibration.vote_floor import OverrulingRefused, Standing
 from judge.models import GoldReading, Measuring, Ruling, Vote
 from judge.votes import judges, precedence, prompts, visible_rules
 from judge.votes.judges import Judge
@@ -148,11 +148,11 @@ def overview(request: HttpRequest) -> HttpResponse:
         "trouble": trouble,
         "stopped": bool(seats) and all(one.standing.has_stopped for one in seats),
         "unknown": bool(seats) and not any(one.standing.weight for one in seats),
-        "least": standing.LEAST,
+        "least": vote_floor.LEAST,
         "teaches": not trouble and judges.teaches(),
         "moving": any(one.measuring for one in seats),
         "former": former({(one.who.name, one.who.version) for one in seats}),
-        "floor": standing.RULE,
+        "floor": vote_floor.RULE,
         "precedence": precedence.RULE,
         "rules": visible_rules.RULES,
         "families": [(name, prompts.version(name), source_of(name)) for name in prompts.families()],
@@ -179,7 +179,7 @@ def one(request: HttpRequest) -> HttpResponse:
         "version": version,
         "who": next(iter(asked), None),
         "measured": measured,
-        "standing": standing.standing(name, version),
+        "standing": vote_floor.standing(name, version),
         "plot": drawn(every, measured.thumbs),
         "matrices": [
             (title, [Matrix("all", agreement(found)), *(Matrix(role, part) for role, part in by_role(found).items())])
@@ -198,7 +198,7 @@ def one(request: HttpRequest) -> HttpResponse:
             if label != "none named"
         ],
         "threshold_rule": calibrating.RULE,
-        "least": standing.LEAST,
+        "least": vote_floor.LEAST,
         "cost": cost_of(name, version),
         "versions": [measured_of(name, other) for other in versions if other != version],
         "wrong": wrong if request.GET.get("all") else wrong[:SHOWN],
@@ -206,7 +206,7 @@ def one(request: HttpRequest) -> HttpResponse:
         "rulings": Ruling.objects.filter(verb=Ruling.Verb.POLICY, after__judge=name, after__prompt_version=version)
         .select_related("by")
         .order_by("-pk"),
-        "floor": standing.RULE,
+        "floor": vote_floor.RULE,
     }
     return render(request, "judging/judge.html", context)
 
@@ -247,7 +247,7 @@ def overrule(request: HttpRequest) -> HttpResponse:
             weight = float(said) if said else None
         except ValueError as error:
             raise OverrulingRefused(f"{said} is no number: a weight is a number from 0 to 1.") from error
-        return standing.overrule(name, version, weight, by=person(request), reason=request.POST.get("reason", ""))
+        return vote_floor.overrule(name, version, weight, by=person(request), reason=request.POST.get("reason", ""))
 
     if ruling := said_aloud(request, decide):
         weight = ruling.after["weight"]
@@ -268,7 +268,7 @@ def move_threshold(request: HttpRequest) -> HttpResponse:
             threshold = float(said) if said else None
         except ValueError as error:
             raise OverrulingRefused(f"{said} is no number: a threshold is a number from 0.5 to 1.") from error
-        return standing.set_threshold(
+        return vote_floor.set_threshold(
             name, version, threshold, by=person(request), reason=request.POST.get("reason", "")
         )
 
@@ -295,7 +295,7 @@ def seat(who: Judge) -> Seat:
     measuring = Measuring.objects.filter(judge=who.name, finished_at=None).first()
     return Seat(
         who,
-        standing.standing(who.name, who.version),
+        vote_floor.standing(who.name, who.version),
         measured_of(who.name, who.version),
         cost_of(who.name, who.version),
         measuring,
@@ -305,7 +305,7 @@ def seat(who: Judge) -> Seat:
 
 
 def measured_of(name: str, version: str) -> Measured:
-    return Measured(name, version, standing.gold_readings(name, version), standing.thumb_readings(name, version))
+    return Measured(name, version, vote_floor.gold_readings(name, version), vote_floor.thumb_readings(name, version))
 
 
 def versions_of(name: str) -> list[str]:
@@ -367,7 +367,7 @@ def gold_history(name: str, version: str) -> list[Reading]:
 def drawn(gold_readings: Sequence[Reading], thumbs: Sequence[Reading]) -> accuracy.Accuracy | None:
     days = 1 if len(over_time([*gold_readings, *thumbs])) <= 14 else 7
     series = {"people’s thumbs": over_time(thumbs, days=days), "gold": over_time(gold_readings, days=days)}
-    return accuracy.over_time(series, days=days, floor=standing.FLOOR)
+    return accuracy.over_time(series, days=days, floor=vote_floor.FLOOR)
 
 
 def hint_figures(name: str, version: str) -> dict[str, int] | None:
@@ -404,14 +404,14 @@ def gold_disagreements(name: str, version: str) -> list[Disagreement]:
 
 def thumb_disagreements(name: str, version: str) -> list[Disagreement]:
     votes = Vote.objects.filter(judge=name, prompt_version=version, question=Vote.Question.SCORE)
-    votes = votes.filter(turn__judgement__reward_from="thumb").exclude(standing.unheard())
-    turns = list(votes.order_by("-pk").values_list("turn", flat=True)[: standing.THUMBS * 3])
+    votes = votes.filter(turn__judgement__reward_from="thumb").exclude(vote_floor.unheard())
+    turns = list(votes.order_by("-pk").values_list("turn", flat=True)[: vote_floor.THUMBS * 3])
     shown = Turn.objects.filter(pk__in=set(turns), learns=True, session__learns=True)
     shown = shown.select_related("judgement", "session")
     found = []
     for turn in shown.order_by("-created_at"):
         cast = {vote.index: vote for vote in votes.filter(turn=turn).order_by("pk")}
-        said = standing.said_by(vote.score for vote in cast.values())
+        said = vote_floor.said_by(vote.score for vote in cast.values())
         expected = turn.judgement.reward
         if expected is None or said == expected:
             continue

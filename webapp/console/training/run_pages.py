@@ -25,7 +25,7 @@ from judge.models import Judgement
 from training import batches, journals, runs
 from training.models import Run, Sample
 from training.provenance import exports, receipts
-from webapp.charts import curves, updates
+from webapp.charts import run_charts, small_curves
 from webapp.charts.frame import is_number
 from webapp.console.board import span, waiting
 from webapp.console.doors import for_staff, said_aloud
@@ -92,7 +92,7 @@ class Row:
             float(peak) if is_number(peak) else None,
             next((float(step["gap_mean"]) for step in metrics if is_number(step.get("gap_mean"))), None),
             str(metrics[0].get("gap_note", "")) if metrics else "",
-            updates.signals(metrics),
+            run_charts.signals(metrics),
             str(metrics[-1].get("note", "")) if metrics else "",
             getattr(run, "checkpoint", None),
         )
@@ -164,10 +164,10 @@ def found(pk: int) -> Run | None:
 def moving_parts(run: Run) -> dict[str, Any]:
     """What of a run's page changes while it learns."""
     lengths = [len(ids) for ids in rows_of(run).values_list("response_ids", flat=True)]
-    rest = set(updates.others(run.metrics))
+    rest = set(run_charts.others(run.metrics))
     held = waiting(run) if run.status == Run.Status.QUEUED else None
-    drawn: dict[bool, list[updates.Chart]] = {True: [], False: []}
-    for chart in updates.charts(run.metrics, run.recipe, lengths) if run.metrics else []:
+    drawn: dict[bool, list[run_charts.Chart]] = {True: [], False: []}
+    for chart in run_charts.charts(run.metrics, run.recipe, lengths) if run.metrics else []:
         drawn[chart.key in LEADS].append(chart)
     return {
         "held": held.why if held else "",
@@ -175,10 +175,10 @@ def moving_parts(run: Run) -> dict[str, Any]:
         "row": Row.of(run, len(lengths)),
         "phase": PHASES.get(str(run.progress.get("phase", "")), str(run.progress.get("phase", ""))),
         "reading": recipe_pages.read(run.recipe),
-        "worries": updates.worries(run.metrics, run.recipe),
+        "worries": run_charts.worries(run.metrics, run.recipe),
         "charts": drawn[True],
         "more_charts": drawn[False],
-        "others": [curve for curve in curves.curves([run.metrics]) if curve.name in rest],
+        "others": [curve for curve in small_curves.curves([run.metrics]) if curve.name in rest],
     }
 
 

@@ -9,7 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from core.errors import TalkbackError
-from judge.calibration import gold, gold_reports, measuring, scales, standing, swaying
+from judge.calibration import gold, gold_reports, measuring, scales, swaying, vote_floor
 from judge.calibration.gold import Item
 from judge.votes import fitting, judges, shipped
 from judge.votes.judges import EngineJudge, Judge
@@ -80,7 +80,7 @@ class Command(TerminalCommand):
             row.save()
             if not quiet and (number % EVERY == 0 or number == len(waiting)):
                 self.stdout.write(f"  {number} of {len(waiting)}")
-        standing.forget()
+        vote_floor.forget()
         figures = told(who, items)
         if not quiet:
             self.stdout.write(sentences(figures))
@@ -105,7 +105,7 @@ class Command(TerminalCommand):
 
 def told(who: Judge, items: tuple[Item, ...]) -> dict[str, Any]:
     """The figures of one judge on these items, from its newest reading of each."""
-    agreed = standing.standing(who.name, who.version)
+    agreed = vote_floor.standing(who.name, who.version)
     about = {"judge": who.name, "prompts": who.version}
     return (
         about

@@ -15,11 +15,12 @@ from asgiref.sync import sync_to_async
 from django.db import transaction
 from django.utils import timezone
 
-from chat import sessions, turns, writers
+from chat import sessions, turns
 from chat.clients.sorting import Sorted
-from chat.deltas import ReplyDelta
 from chat.models import ApiKey, Turn
 from chat.rendering.model_output import Piece
+from chat.replying import writers
+from chat.replying.deltas import ReplyDelta
 from chat.requests import Ask, PageSession
 from chat.sessions import NARROW
 from checkpoints import trials

@@ -29,7 +29,7 @@ from gpu_workers.learner.branching import Pair
 from gpu_workers.learner.head import Divergence
 from gpu_workers.learner.learner import EPSILON
 from gpu_workers.learner.scores import Objective, ScoredExample, Scores
-from gpu_workers.tinker import files
+from gpu_workers.tinker import archives
 from gpu_workers.tinker.service import Service, scored
 from gpu_workers.types import Example
 
@@ -78,7 +78,7 @@ class TinkerLearner:
         if adapter_dir is None:
             self._trainer = service.trainer(rank=rank, seed=seed)
         else:
-            place = files.read(adapter_dir)
+            place = archives.read(adapter_dir)
             if place.model != service.model:
                 raise AdapterInvalid(f"{Path(adapter_dir).name} belongs to {place.model}, not to {service.model}.")
             self.rank, self.steps = place.rank, place.steps
@@ -275,7 +275,7 @@ class TinkerLearner:
             state = self.service.answered(self._trainer.save_state(folder.name)).path
             weights = self.service.answered(self._trainer.save_weights_for_sampler(folder.name)).path
             external = self._kept(folder.name, partial / "adapter") if self._keep else ""
-            files.Place(weights, state, self.service.model, self.rank, self.steps, external).write(partial)
+            archives.Place(weights, state, self.service.model, self.rank, self.steps, external).write(partial)
             for path in [*(path for path in partial.rglob("*") if path.is_file()), partial]:
                 _flush(path)
             partial.rename(folder)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from gpu_workers.embedded.requests import Ask
+from gpu_workers.embedded.generate_requests import Ask
 from gpu_workers.embedded.sequences import Entry, Sequence, StepOutput
 
 

@@ -18,14 +18,15 @@ from django.conf import settings
 from django.db import OperationalError, transaction
 from django.utils import timezone
 
-from chat import limits, retries, sessions, stories, writers
-from chat.beats import Writing
-from chat.deltas import ReplyDelta
-from chat.flow import Flow
+from chat import limits, sessions, stories
 from chat.models import Session, Turn
 from chat.rendering.model_output import Reader
 from chat.rendering.renderer import Renderer
-from chat.resuming import Course
+from chat.replying import retries, writers
+from chat.replying.beats import Writing
+from chat.replying.deltas import ReplyDelta
+from chat.replying.flow import Flow
+from chat.replying.resuming import Course
 from checkpoints.loading import ensure_loaded
 from checkpoints.models import Checkpoint
 from core import stores, threads

@@ -13,9 +13,9 @@ from channels.layers import get_channel_layer
 from django.db import close_old_connections
 from django.utils.html import format_html
 
-from chat import replies
 from chat.models import Turn
 from chat.rendering import markdown
+from chat.replying import replies
 from core import stores
 from core.errors import TalkbackError
 from gpu_workers.engine.interface import Engine

@@ -28,7 +28,7 @@ from gpu_workers.errors import (
     EngineUnavailable,
     KeyRefused,
 )
-from gpu_workers.tinker import files
+from gpu_workers.tinker import archives
 from gpu_workers.tinker.service import Service, scored
 from gpu_workers.types import Choices, Completion, Delta, Sampling, Scored, Top, storable
 
@@ -48,7 +48,7 @@ class TinkerEngine:
         self.service, self.model = service, Path(model)
         self.url = service.url
         self.spare, self.failures = None, 0  # full weights are for servers of one's own; a service forgets nothing
-        self.names = files.Names(loaded)
+        self.names = archives.Names(loaded)
         self._tokenizer: Tokenizer | None = None
         self._running: dict[str, asyncio.Task[Any]] = {}
         self._ready = (-READY_S, False)
@@ -168,7 +168,7 @@ class TinkerEngine:
         if not self.names.drop(name):
             raise AdapterMissing(f"The engine does not hold {name}.")
         with suppress(AdapterInvalid):  # the checkpoint's folder went before its name
-            self.service.forget(files.read(path or "").tinker)
+            self.service.forget(archives.read(path or "").tinker)
 
     async def serving(self) -> str:
         """No full weights: those are learned and served here alone."""
@@ -236,7 +236,7 @@ class TinkerEngine:
         return await self._weights(path)
 
     async def _weights(self, folder: str) -> tuple[Any, str]:
-        place = files.read(folder)
+        place = archives.read(folder)
         if place.model != self.service.model:
             raise AdapterInvalid(f"{Path(folder).name} belongs to {place.model}, not to {self.service.model}.")
         try:
