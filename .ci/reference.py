@@ -206,7 +206,12 @@ def actions_of(name: str) -> Iterator[Row]:
 
 
 def commands() -> str:
-    names = sorted(path.stem for path in (ROOT / "webapp" / "management" / "commands").glob("[a-z]*.py"))
+    from django.core import management
+
+    ours, django_s = (
+        management.find_commands(str(path)) for path in (ROOT / "webapp/management", *management.__path__)
+    )
+    names = sorted({*ours} - {*django_s})
     listed = "\n".join(item(usage, help_) for name in names for usage, help_ in actions_of(name))
     return f"""# Commands
 

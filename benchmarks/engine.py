@@ -30,7 +30,7 @@ from installation.findings import free_port
 ROOT = Path(__file__).parents[1]
 TEXT = (
     "The engine reads a prompt once and keeps what it has computed. When the next message comes, only its new part "
-    "is read. A reply is drawn token by token, and whoever reads it sees each token as it is drawn. Several replies "
+    "is read. A reply is drawn token by token, and the reader sees each token as it is drawn. Several replies "
     "are drawn together, because a step for eight of them costs little more than a step for one. "
 ) * 2
 

@@ -3,7 +3,7 @@
 A person who asks wants an answer, whatever else they wish for, and says so where there is none. It is asked of
 Talkback's own open questions alone (`tasks.is_own`): each of them wants more than a word for an answer, as others may
 not. This is what a person sees; how much of the content is kept is measured apart from it, on other grounds
-(lab/evidence/content.py).
+(lab/evidence/measures/content.py).
 """
 
 from __future__ import annotations

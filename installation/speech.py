@@ -99,7 +99,7 @@ def reason_in(output: str) -> str:
     if any("Failed to establish a new connection" in line or "Name or service not known" in line for line in lines):
         return "the package source could not be reached: check the network, then run the same command again"
     errors = [line for line in lines if line.lower().startswith(("error", "fatal"))]
-    return (errors or lines or ["it said nothing"])[-1][:300]
+    return (errors or lines or ["it said nothing"])[-1].removeprefix("CommandError: ")[:300]
 
 
 def tail(file: Path, lines: int) -> str:

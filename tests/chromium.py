@@ -10,10 +10,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from asgiref.sync import sync_to_async
 
 from installation import findings
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 
@@ -54,3 +59,40 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
     made = Chromium(tmp_path_factory.mktemp("chromium"))
     yield made
     made.close()
+
+
+@pytest.fixture
+async def open_tab(site, ana, client, chromium):
+    """A signed-in tab; further ones share its session. Whatever the page complains of fails the test."""
+    from playwright.async_api import async_playwright  # an extra, and this file is read in every run
+
+    await sync_to_async(client.force_login)(ana)
+    cookies = [{"name": name, "value": cookie.value, "url": site} for name, cookie in client.cookies.items()]
+    complaints: list[str] = []
+
+    async def dismiss(dialog) -> None:
+        complaints.append(dialog.message)
+        await dialog.dismiss()
+
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.connect(chromium.address)
+        context = await browser.new_context(viewport={"width": 1200, "height": 800})
+        await context.add_cookies(cookies)
+        context.set_default_timeout(30_000)
+
+        async def open_tab(path: str = "/") -> Page:
+            tab = await context.new_page()
+            tab.on("pageerror", lambda error: complaints.append(str(error)))
+            tab.on("dialog", dismiss)
+            tab.on("console", lambda said: complaints.append(said.text) if is_complaint(said) else None)
+            await tab.goto(site + path)
+            return tab
+
+        yield open_tab
+        await browser.close()
+    assert complaints == []
+
+
+def is_complaint(said) -> bool:
+    # A refused message is an answer with a status, which the browser notes; nothing else may be.
+    return said.type == "error" and "Failed to load resource" not in said.text and "Response Status" not in said.text

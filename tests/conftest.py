@@ -100,6 +100,17 @@ def no_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setattr(module, lately, module.Lately())
 
 
+@pytest.fixture(autouse=True)
+def one_precision(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run in this process computes in float32. "auto" would time the machine for each learner, so two runs that are
+    to end in the same bits might compute in two precisions."""
+    if "home" in request.fixturenames:  # of an installation in which runs learn
+        import torch
+
+        alike = {torch.float32: 1.0, torch.bfloat16: 1.0}
+        monkeypatch.setattr("gpu_workers.learner.products.seconds", lambda: alike)
+
+
 @pytest.fixture
 def engine(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEngine]:
     """A scripted engine that answers for the policy and for the judge."""

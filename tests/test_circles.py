@@ -6,7 +6,7 @@ import grimp
 
 ROOMS = (
     "core", "gpu_workers", "checkpoints", "chat", "feedback", "training", "judge", "privacy", "gate", "evaluation",
-    "webapp",
+    "webapp", "lab",
 )  # fmt: skip
 
 

@@ -50,4 +50,4 @@ def learner(job: Job) -> Learner | None:
     made = tinker.TinkerLearner(
         engines.service(), adapter_dir=job.start, rank=job.recipe.lora_rank, seed=job.seed, keep=tinker.download
     )
-    return cast("Learner", made)  # the same calls; tests/gpu_workers/test_tinker.py holds both to one contract
+    return cast("Learner", made)  # the same calls; tests/gpu_workers/tinker/test_tinker.py holds both to one contract

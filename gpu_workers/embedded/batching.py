@@ -66,7 +66,7 @@ class Batcher:
     ) -> None:
         """`max_tokens` bounds the keys and values of running and kept sequences together, `kept_bytes` what stays when
         nothing runs: kept sequences and adapters (None: `max_tokens` alone does). `chunk` is how many prompt tokens a
-        step reads at least, 0: as few as let whoever writes keep pace."""
+        step reads at least, 0: as few as let the replies in progress keep pace."""
         self.metrics = Metrics()
         self.max_running, self.max_tokens = max_running, max_tokens
         self._model, self._decode = model, decode

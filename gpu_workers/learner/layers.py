@@ -1,8 +1,8 @@
 """Layers replace a transformer's own for training: quick on a core, and keeping little for the backward pass.
 
 `slim` takes a Hugging Face model and gives some of its modules another forward pass, with a gradient of its own. What
-they compute is what they computed, but for rounding; `tests/gpu_workers/test_layers.py` holds them to it. What is not
-known here (another activation, a quantised base, DoRA, dropout) stays as it was. Shapes: N rows, D wide, rank R.
+they compute is what they computed, but for rounding; `tests/gpu_workers/learner/test_layers.py` holds them to it. What
+is not known here (another activation, a quantised base, DoRA, dropout) stays as it was. Shapes: N rows, D wide, rank R.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def router_command(workers: Sequence[str], port: int, metrics_port: int, *, host
         *("--prometheus-host", host, "--prometheus-port", str(metrics_port)),
         # /health would cost a token each time, and fails while a server is paused.
         *("--health-check-endpoint", "/ready", "--health-check-interval-secs", "5", "--health-failure-threshold", "1"),
-        "--disable-retries",  # whoever asks it knows the servers too, and which of them can
+        "--disable-retries",  # its client knows the servers too, and which of them can
     ]
 
 
@@ -198,8 +198,8 @@ def end_with_children(process: subprocess.Popen[bytes], grace_s: float) -> bool:
 
 
 def runs(group: int) -> bool:
-    """Tell whether a process of this group has not ended. One that only waits to be reaped has: in a container nobody
-    may ever do so."""
+    """Tell whether a process of this group has not ended. One that only waits to be reaped has: in a container
+    the first process may never do so."""
     try:
         os.killpg(group, 0)
     except (ProcessLookupError, PermissionError):  # macOS says the latter of those that only wait

@@ -24,14 +24,14 @@ from environments.actor import Actor
 from environments.errors import Unplayable
 from environments.personas import Persona
 from environments.users import ModelUser, User
-from lab.evidence.arms import ALL, ARMS, USUAL, chosen
-from lab.evidence.homes import folders
-from lab.evidence.journal import Journal
+from lab.evidence.compared_arms import ALL, ARMS, USUAL, chosen
 from lab.evidence.plan import FULL, QUICK, Plan, made
-from lab.evidence.running import ArmsFailed, Running, agree
-from lab.evidence.stack import Stack, side_by_side
-from lab.evidence.traffic import RememberedWords
-from lab.evidence.writing import write
+from lab.evidence.playing.homes import folders
+from lab.evidence.playing.journal import Journal
+from lab.evidence.playing.private_stack import Stack, side_by_side
+from lab.evidence.playing.running import ArmsFailed, Running, agree
+from lab.evidence.playing.traffic import RememberedWords
+from lab.evidence.report.writing import write
 
 SIZES = (
     "rounds",

@@ -15,7 +15,7 @@ from environments import personas, tasks
 from environments.errors import Unplayable
 from environments.personas import Persona
 from environments.tasks import Task
-from lab.evidence.arms import Arm, recipe
+from lab.evidence.compared_arms import Arm, recipe
 
 KINDS: Mapping[str, tasks.Kind] = {
     "talk": "open",

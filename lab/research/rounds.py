@@ -35,7 +35,7 @@ from environments.personas import Persona
 from environments.tasks import Task
 from environments.users import ScriptedUser
 from environments.wishes import WISHES
-from lab.evidence.content import BRIEFLY, Reading, Reference, Yardstick
+from lab.evidence.measures.content import BRIEFLY, Reading, Reference, Yardstick
 from lab.research.recipe import Lab  # after the thread count
 
 REFERENCES = 2
@@ -267,7 +267,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--model", type=Path, default=Path("var/models/smollm2-135m-instruct"))
     parser.add_argument("--person", default="short+asks-back", help="wishes with + between")
-    parser.add_argument("--arms", default="base,prompt-only,combined", help=f"of lab/evidence/arms.py, or {REWRITES}")
+    parser.add_argument(
+        "--arms", default="base,prompt-only,combined", help=f"of lab/evidence/compared_arms.py, or {REWRITES}"
+    )
     parser.add_argument("--try", dest="tries", action="append", default=[], metavar="NAME={…}", help="a recipe; again")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=4)
@@ -285,7 +287,7 @@ def main() -> None:
     import torch
 
     django.setup()
-    from lab.evidence.arms import ARMS
+    from lab.evidence.compared_arms import ARMS
     from training.config import read
 
     torch.set_num_threads(1)

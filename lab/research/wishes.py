@@ -18,7 +18,7 @@ from statistics import mean
 from typing import Any
 
 from core import pipes
-from lab.evidence.content import BRIEFLY, Reading, Reference, Yardstick
+from lab.evidence.measures.content import BRIEFLY, Reading, Reference, Yardstick
 from lab.research.recipe import HELD_OUT, TAUGHT, Lab  # after the thread count
 from lab.research.rounds import REFERENCES, Answer, asked
 

@@ -17,7 +17,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from benchmarks.scripted.command import scripted_command
-from gpu_workers.engine.interface import Engine
+from gpu_workers.engine.engine_client import EngineClient
 from gpu_workers.errors import AdapterMissing, EngineRefused, EngineUnavailable, KeyRefused
 from gpu_workers.servers.processes import EngineProcess
 from gpu_workers.types import Sampling
@@ -45,8 +45,8 @@ def process(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture
-async def engine(process: EngineProcess) -> AsyncIterator[Engine]:
-    engine = Engine(process.url, api_key="key", admin_key="admin", timeout_s=20)
+async def engine(process: EngineProcess) -> AsyncIterator[EngineClient]:
+    engine = EngineClient(process.url, api_key="key", admin_key="admin", timeout_s=20)
     yield engine
     await engine.resume()
     for name in await engine.adapters():
@@ -125,7 +125,7 @@ async def test_scores_and_refusals_are_what_the_client_expects(engine, prompt):
     with pytest.raises(EngineUnavailable, match="script says so"):
         _ = [piece async for piece in engine.stream(prompt("fail"), Sampling())]
     with pytest.raises(KeyRefused):
-        await Engine(engine.url, api_key="wrong").generate(ids, Sampling())
+        await EngineClient(engine.url, api_key="wrong").generate(ids, Sampling())
 
 
 async def test_a_schema_and_an_adapter_are_accepted(engine, prompt, process):

@@ -17,8 +17,6 @@ from feedback.models import Feedback
 from gate import general_pack
 from gate.models import AskedAgain, Examination
 from judge.models import Judgement
-from tests.chat.conftest import ana, site, small_and_quick  # noqa: F401  fixtures
-from tests.chat.test_browser import open_tab  # noqa: F401  a fixture
 from tests.rows import made_by
 from training import config
 from training.models import Run, Sample
@@ -77,7 +75,7 @@ def gauge(name, live, candidate, limit):
 
 
 @pytest.fixture
-def candidate(ana) -> Checkpoint:  # noqa: F811
+def candidate(ana) -> Checkpoint:
     """A candidate that passed, with an exam and five corrected questions; Ana runs this Talkback."""
     get_user_model().objects.filter(pk=ana.pk).update(is_staff=True)
     base = Checkpoint.objects.get(number=0)
@@ -151,7 +149,7 @@ async def top(tab: Page, selector: str) -> float:
 
 
 @pytest.mark.parametrize(("size", "most"), [(DESKTOP, 2.4), (PHONE, 3.8)], ids=["desktop", "phone"])
-async def test_the_verdict_comes_before_the_buttons_in_a_few_screens(open_tab, candidate, size, most):  # noqa: F811
+async def test_the_verdict_comes_before_the_buttons_in_a_few_screens(open_tab, candidate, size, most):
     tab = await open_tab("/console/checkpoints/1/")
     await settle(tab, size)
     await picture(tab, f"passed-{size['width']}")
@@ -171,7 +169,7 @@ async def test_the_verdict_comes_before_the_buttons_in_a_few_screens(open_tab, c
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-async def test_with_everything_unfolded_nothing_is_scrolled_sideways_and_bars_are_wide(open_tab, candidate, size):  # noqa: F811
+async def test_with_everything_unfolded_nothing_is_scrolled_sideways_and_bars_are_wide(open_tab, candidate, size):
     tab = await open_tab("/console/checkpoints/1/")
     await settle(tab, size)
     await tab.evaluate("document.querySelectorAll('main details').forEach((one) => (one.open = true))")
@@ -184,7 +182,7 @@ async def test_with_everything_unfolded_nothing_is_scrolled_sideways_and_bars_ar
     assert min(widths) >= 90
 
 
-async def test_words_that_differ_are_marked_in_fact_and_without_marks_there_is_no_legend(open_tab, candidate):  # noqa: F811
+async def test_words_that_differ_are_marked_in_fact_and_without_marks_there_is_no_legend(open_tab, candidate):
     tab = await open_tab("/console/checkpoints/1/")
     await settle(tab, DESKTOP)
     first = tab.locator("#again .pairs > li").first
@@ -199,7 +197,7 @@ async def test_words_that_differ_are_marked_in_fact_and_without_marks_there_is_n
     await expect(tab.locator("#again .card-head")).not_to_contain_text("gone")
 
 
-async def test_in_the_dark_it_is_as_well(open_tab, candidate):  # noqa: F811
+async def test_in_the_dark_it_is_as_well(open_tab, candidate):
     tab = await open_tab("/console/checkpoints/1/")
     await tab.emulate_media(color_scheme="dark")
     await settle(tab, DESKTOP)
@@ -211,7 +209,7 @@ async def test_in_the_dark_it_is_as_well(open_tab, candidate):  # noqa: F811
     assert ground != ink
 
 
-async def test_a_rejected_one_says_in_words_what_failed(open_tab, candidate):  # noqa: F811
+async def test_a_rejected_one_says_in_words_what_failed(open_tab, candidate):
     await Examination.objects.aupdate(passed=False, checks=[FAILING])
     await Checkpoint.objects.filter(number=1).aupdate(status="rejected", reason="20% differ.")
     tab = await open_tab("/console/checkpoints/1/")
@@ -222,7 +220,7 @@ async def test_a_rejected_one_says_in_words_what_failed(open_tab, candidate):  #
     assert await tab.evaluate(SIDEWAYS) == []
 
 
-async def test_the_live_one_leads_back_and_one_under_examination_says_how_far_it_is(open_tab, candidate):  # noqa: F811
+async def test_the_live_one_leads_back_and_one_under_examination_says_how_far_it_is(open_tab, candidate):
     progress = {"phase": "general pack", "done": 8, "total": 46}
     await Examination.objects.aupdate(passed=None, checks=[], finished_at=None, progress=progress)
     await Checkpoint.objects.filter(number=1).aupdate(status="candidate")
@@ -257,7 +255,7 @@ window.Notification = class {
 """A browser's notifications, as far as a page sees them."""
 
 
-async def test_who_asks_for_it_is_told_once_when_a_candidate_waits(open_tab, candidate):  # noqa: F811
+async def test_who_asks_for_it_is_told_once_when_a_candidate_waits(open_tab, candidate):
     tab = await open_tab("/console/notices/")
     await tab.add_init_script(HEARD)
     await tab.reload()
@@ -276,7 +274,7 @@ async def test_who_asks_for_it_is_told_once_when_a_candidate_waits(open_tab, can
     assert len(await tab.evaluate("window.heard")) == 1
 
 
-async def test_both_sides_of_a_blind_comparison_look_alike(open_tab, candidate):  # noqa: F811
+async def test_both_sides_of_a_blind_comparison_look_alike(open_tab, candidate):
     base = await Checkpoint.objects.aget(number=0)
     replies = [{"prompt": "Why?", "first": "One.", "second": "Two.", "is_swapped": False}]
     made = await Comparison.objects.acreate(

@@ -8,8 +8,7 @@ import httpx
 import pytest
 
 from chat.models import ApiKey
-from tests.chat.conftest import ana, site, small_and_quick, user  # noqa: F401  fixtures
-from tests.chat.test_browser import open_tab  # noqa: F401  a fixture
+from tests.chat.conftest import user
 
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Page, expect
@@ -33,7 +32,7 @@ async def overflows(tab: Page) -> bool:
     return await tab.evaluate("document.documentElement.scrollWidth > innerWidth")
 
 
-async def test_from_the_chat_to_a_green_light(open_tab, site):  # noqa: F811
+async def test_from_the_chat_to_a_green_light(open_tab, site):
     tab = await open_tab("/")
     await tab.get_by_role("link", name="connect OpenClaw or any OpenAI client").click()
     secret = await made(tab, "OpenClaw")
@@ -68,7 +67,7 @@ async def test_from_the_chat_to_a_green_light(open_tab, site):  # noqa: F811
     await expect(tab.locator("#light.green")).to_be_visible()
 
 
-async def test_a_key_is_ended_by_clicking(open_tab, site):  # noqa: F811
+async def test_a_key_is_ended_by_clicking(open_tab, site):
     tab = await open_tab("/connect/")
     secret = await made(tab, "phone")
     await tab.get_by_role("link", name="all keys").click()
@@ -79,7 +78,7 @@ async def test_a_key_is_ended_by_clicking(open_tab, site):  # noqa: F811
         assert (await client.get("/v1/models")).status_code == 401
 
 
-async def test_one_block_is_open_at_a_time_and_a_phone_shows_all_of_it(open_tab):  # noqa: F811
+async def test_one_block_is_open_at_a_time_and_a_phone_shows_all_of_it(open_tab):
     tab = await open_tab("/connect/")
     await tab.set_viewport_size({"width": 390, "height": 844})
     assert not await overflows(tab)

@@ -8,8 +8,6 @@ from chat.models import Session, Turn
 from checkpoints.models import Checkpoint
 from evaluation import blind
 from evaluation.models import BlindChoice, Shadow
-from tests.chat.conftest import ana, site, small_and_quick  # noqa: F401  fixtures
-from tests.chat.test_browser import open_tab  # noqa: F401  a fixture
 
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import expect
@@ -18,7 +16,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, seria
 
 
 @pytest.fixture
-def pair(ana) -> Shadow:  # noqa: F811
+def pair(ana) -> Shadow:
     """A turn that both answered; what was learned is not live, so that the scripted engine answers as ever."""
     learned = Checkpoint.objects.create(number=1, status="retired", adapter="talkback-1", path="checkpoints/1")
     turn = Turn.objects.create(
@@ -35,7 +33,7 @@ def pair(ana) -> Shadow:  # noqa: F811
     return Shadow.objects.create(turn=turn, checkpoint=base, text="It is blue.", finish_reason="stop")
 
 
-async def test_a_key_answers_and_another_takes_it_back(open_tab, pair):  # noqa: F811
+async def test_a_key_answers_and_another_takes_it_back(open_tab, pair):
     tab = await open_tab("/helped/")
     question = tab.locator("#blind")
     await expect(question).to_contain_text("Why is the sky blue?")

@@ -8,8 +8,6 @@ from asgiref.sync import sync_to_async
 from chat.models import Consent, Session, Turn
 from checkpoints.models import Checkpoint
 from judge.models import Judgement
-from tests.chat.conftest import ana, site, small_and_quick  # noqa: F401  fixtures
-from tests.chat.test_browser import open_tab  # noqa: F401  a fixture
 from training.models import Sample
 
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
@@ -19,7 +17,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, seria
 
 
 @pytest.fixture
-def judged(ana) -> Turn:  # noqa: F811
+def judged(ana) -> Turn:
     """A reply whose sample waits."""
     turn = Turn.objects.create(
         session=Session.objects.create(user=ana, title="Paris"),
@@ -38,7 +36,7 @@ def judged(ana) -> Turn:  # noqa: F811
     return turn
 
 
-async def test_one_message_is_put_off_the_record_in_its_place_and_back(open_tab, judged):  # noqa: F811
+async def test_one_message_is_put_off_the_record_in_its_place_and_back(open_tab, judged):
     tab = await open_tab(f"/chats/{judged.session_id}/")
     switch = tab.locator(f"#record-{judged.pk} button")
     await switch.focus()
@@ -51,7 +49,7 @@ async def test_one_message_is_put_off_the_record_in_its_place_and_back(open_tab,
     assert (await Turn.objects.aget()).learns
 
 
-async def test_a_chat_says_what_it_is_and_what_is_still_stored(open_tab, judged):  # noqa: F811
+async def test_a_chat_says_what_it_is_and_what_is_still_stored(open_tab, judged):
     tab = await open_tab(f"/chats/{judged.session_id}/")
     badge = tab.locator(".record > summary")
     await expect(badge).to_have_text("on the record")
@@ -64,7 +62,7 @@ async def test_a_chat_says_what_it_is_and_what_is_still_stored(open_tab, judged)
     assert not (await Session.objects.aget()).learns
 
 
-async def test_a_text_is_tried_and_the_default_is_changed_on_the_privacy_page(open_tab, judged, ana):  # noqa: F811
+async def test_a_text_is_tried_and_the_default_is_changed_on_the_privacy_page(open_tab, judged, ana):
     tab = await open_tab("/privacy/")
     await tab.get_by_label("Try it").fill("Write to bo@example.com.")
     await tab.get_by_role("button", name="Show what would be removed").click()
@@ -75,7 +73,7 @@ async def test_a_text_is_tried_and_the_default_is_changed_on_the_privacy_page(op
     assert not await sync_to_async(Consent.by_default)(ana)
 
 
-async def test_everything_goes_only_with_the_word_typed(open_tab, judged):  # noqa: F811
+async def test_everything_goes_only_with_the_word_typed(open_tab, judged):
     tab = await open_tab("/privacy/")
     await tab.get_by_text("Delete everything of mine …").click()
     await tab.get_by_role("button", name="Delete everything of mine").click()  # the browser asks for the word

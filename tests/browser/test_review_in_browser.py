@@ -13,8 +13,6 @@ from django.db.models import F
 from chat.models import Turn
 from judge.hints import reviews, undecided
 from judge.models import Hint, Overruling, Ruling
-from tests.chat.conftest import ana, ben, site, small_and_quick  # noqa: F401  fixtures
-from tests.chat.test_browser import open_tab  # noqa: F401  a fixture
 from tests.webapp.desk_cast import fill, make_hint
 
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
@@ -24,7 +22,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, seria
 
 
 @pytest.fixture
-def made(ana, ben):  # noqa: F811
+def made(ana, ben):
     """Eight hints that wait; Ana may review."""
     get_user_model().objects.filter(pk=ana.pk).update(is_staff=True)
     return fill([ana, ben], 8)
@@ -45,7 +43,7 @@ async def press(tab: Page, *keys: str) -> None:
         await tab.keyboard.press(key)
 
 
-async def test_a_queue_is_reviewed_by_keyboard_alone(open_tab, made):  # noqa: F811
+async def test_a_queue_is_reviewed_by_keyboard_alone(open_tab, made):
     tab = await open_tab("/console/hints/")
     toast = tab.locator("#toast")
     await is_at(tab, made[0])
@@ -118,7 +116,7 @@ async def test_a_queue_is_reviewed_by_keyboard_alone(open_tab, made):  # noqa: F
     assert not (await Turn.objects.aget(pk=made[3].turn_id)).learns
 
 
-async def test_what_is_pressed_for_one_on_its_way_is_not_done_to_the_next(open_tab, made):  # noqa: F811
+async def test_what_is_pressed_for_one_on_its_way_is_not_done_to_the_next(open_tab, made):
     tab = await open_tab("/console/hints/")
     await is_at(tab, made[0])
     shown, decided = asyncio.Event(), []
@@ -149,7 +147,7 @@ async def test_what_is_pressed_for_one_on_its_way_is_not_done_to_the_next(open_t
     assert [await status(hint) for hint in made[3:6]] == ["waiting", "waiting", "accepted"]
 
 
-async def test_search_help_and_merge_are_keys_as_well(open_tab, made, ana):  # noqa: F811
+async def test_search_help_and_merge_are_keys_as_well(open_tab, made, ana):
     first = await sync_to_async(make_hint)(ana, "Keep it short.")
     second = await sync_to_async(make_hint)(ana, "Please use fewer words next time.")
     tab = await open_tab("/console/hints/")
@@ -173,7 +171,7 @@ async def test_search_help_and_merge_are_keys_as_well(open_tab, made, ana):  # n
     assert (merged.status, merged.merged_into_id) == ("merged", second.pk)
 
 
-async def test_what_is_decided_in_a_search_leaves_the_search_as_it_is(open_tab, made):  # noqa: F811
+async def test_what_is_decided_in_a_search_leaves_the_search_as_it_is(open_tab, made):
     tab = await open_tab("/console/hints/")
     await press(tab, "/")
     await tab.keyboard.type("capital")
@@ -184,7 +182,7 @@ async def test_what_is_decided_in_a_search_leaves_the_search_as_it_is(open_tab, 
     assert await status(made[0]) == "rejected"
 
 
-async def test_keys_with_a_modifier_are_the_browsers(open_tab, made):  # noqa: F811
+async def test_keys_with_a_modifier_are_the_browsers(open_tab, made):
     tab = await open_tab("/console/hints/")
     await is_at(tab, made[0])
     await press(tab, "Alt+a", "Control+e", "Alt+r", "j")
@@ -193,7 +191,7 @@ async def test_keys_with_a_modifier_are_the_browsers(open_tab, made):  # noqa: F
     await expect(tab.locator("#hint textarea")).to_be_hidden()
 
 
-async def test_another_reviewer_came_first_and_nothing_typed_is_lost(open_tab, made, ben):  # noqa: F811
+async def test_another_reviewer_came_first_and_nothing_typed_is_lost(open_tab, made, ben):
     tab = await open_tab("/console/hints/")
     await press(tab, "e")
     area = tab.locator("#hint textarea")
@@ -212,7 +210,7 @@ async def test_another_reviewer_came_first_and_nothing_typed_is_lost(open_tab, m
     assert await status(made[0]) == "edited"
 
 
-async def test_rewards_are_overturned_by_keyboard(open_tab, made):  # noqa: F811
+async def test_rewards_are_overturned_by_keyboard(open_tab, made):
     unclear = [turn async for turn in undecided.unclear().order_by(F("judgement__judged_at").desc(), "-pk")]
     tab = await open_tab("/console/rewards/")
     await expect(tab.locator("#reward")).to_have_attribute("data-at-hand", str(unclear[0].pk))
@@ -228,7 +226,7 @@ async def test_rewards_are_overturned_by_keyboard(open_tab, made):  # noqa: F811
     assert not await Overruling.objects.aexists()
 
 
-async def test_a_phone_shows_all_of_it(open_tab, made):  # noqa: F811
+async def test_a_phone_shows_all_of_it(open_tab, made):
     tab = await open_tab("/console/hints/")
     await tab.set_viewport_size({"width": 390, "height": 844})
     for page in ("hints", "rewards", "audit"):

@@ -8,8 +8,6 @@ from django.contrib.auth import get_user_model
 
 from checkpoints import lines
 from checkpoints.models import Checkpoint
-from tests.chat.conftest import ana, site, small_and_quick  # noqa: F401  fixtures
-from tests.chat.test_browser import open_tab  # noqa: F401  a fixture
 from training import config, line_recipes, runs
 from training.models import Run
 
@@ -28,7 +26,7 @@ def figures(update):
 
 
 @pytest.fixture
-def run(ana) -> Run:  # noqa: F811
+def run(ana) -> Run:
     """A run at work on its first update; Ana runs this Talkback."""
     get_user_model().objects.filter(pk=ana.pk).update(is_staff=True)
     return Run.objects.create(
@@ -40,7 +38,7 @@ def run(ana) -> Run:  # noqa: F811
     )
 
 
-async def test_a_run_is_watched_stopped_by_keyboard_and_read(open_tab, run):  # noqa: F811
+async def test_a_run_is_watched_stopped_by_keyboard_and_read(open_tab, run):
     tab = await open_tab(f"/console/runs/{run.pk}/")
     state = tab.locator("#run-state")
     await expect(state).to_contain_text("19 %")
@@ -73,7 +71,7 @@ async def test_a_run_is_watched_stopped_by_keyboard_and_read(open_tab, run):  # 
     await expect(tab.locator(f"#run-{run.pk}")).to_contain_text("Stopped by a person.")
 
 
-async def test_a_recipe_is_tried_in_its_place_and_given_to_a_line(open_tab, run):  # noqa: F811
+async def test_a_recipe_is_tried_in_its_place_and_given_to_a_line(open_tab, run):
     line = await sync_to_async(lines.make)("The team")
     tab = await open_tab("/console/recipe/")
     await tab.get_by_label("JSON: “preset” names the one").fill('{"lr": 0}')

@@ -10,8 +10,6 @@ from chat.models import Session, Turn
 from checkpoints.models import Checkpoint
 from feedback.models import Feedback
 from judge.models import Hint, Judgement
-from tests.chat.conftest import ana, ben, site, small_and_quick  # noqa: F401  fixtures
-from tests.chat.test_browser import open_tab  # noqa: F401  a fixture
 from training.models import Sample
 
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
@@ -45,7 +43,7 @@ def judge(turn: Turn, reward: int | None, *, lesson: bool = True, **fields: Any)
 
 
 @pytest.fixture
-def chat(ana) -> Session:  # noqa: F811
+def chat(ana) -> Session:
     """Twenty turns: some liked, some not, one cut short, one off the record, one of which a judge guessed a wish."""
     session = Session.objects.create(user=ana, title="Rainbows")
     turns = [say_in(session, n, text=LONG if n % 3 else "A rainbow is an arc of light.") for n in range(20)]
@@ -111,11 +109,11 @@ async def sees(tab: Page, what: Locator) -> None:
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-async def test_nothing_but_the_list_of_messages_scrolls_and_no_control_moves(open_tab, chat, size):  # noqa: F811
+async def test_nothing_but_the_list_of_messages_scrolls_and_no_control_moves(open_tab, chat, size):
     tab = await open_tab(f"/chats/{chat.pk}/")
     await tab.set_viewport_size(size)
     await stays(tab)
-    for position in range(20):
+    for position in (*range(10), 12, 19):  # each kind of turn in `chat`, and the last one; the others are as the first
         turn = await article(tab, position)
         await turn.scroll_into_view_if_needed()
         # the chip, and what is behind it
@@ -159,7 +157,7 @@ async def test_nothing_but_the_list_of_messages_scrolls_and_no_control_moves(ope
         await stays(tab)
 
 
-async def test_a_thumb_down_asks_at_once_and_one_tap_asks_for_the_same_again(open_tab, chat):  # noqa: F811
+async def test_a_thumb_down_asks_at_once_and_one_tap_asks_for_the_same_again(open_tab, chat):
     tab = await open_tab(f"/chats/{chat.pk}/")
     first, second = await article(tab, 18), await article(tab, 19)
     await first.get_by_role("button", name="Bad reply").click()
@@ -184,7 +182,7 @@ async def test_a_thumb_down_asks_at_once_and_one_tap_asks_for_the_same_again(ope
     await stays(tab)
 
 
-async def test_a_thumb_that_is_taken_back_takes_an_untouched_question_along(open_tab, chat):  # noqa: F811
+async def test_a_thumb_that_is_taken_back_takes_an_untouched_question_along(open_tab, chat):
     tab = await open_tab(f"/chats/{chat.pk}/")
     turn = await article(tab, 19)
     down = turn.get_by_role("button", name="Bad reply")
@@ -202,7 +200,7 @@ async def test_a_thumb_that_is_taken_back_takes_an_untouched_question_along(open
     await expect(turn.locator(".correction")).to_be_visible()
 
 
-async def test_enter_saves_and_shift_enter_is_a_new_line_in_both_boxes(open_tab, chat):  # noqa: F811
+async def test_enter_saves_and_shift_enter_is_a_new_line_in_both_boxes(open_tab, chat):
     tab = await open_tab(f"/chats/{chat.pk}/")
     turn = await article(tab, 18)
     for tab_name, label, kind in (
@@ -224,7 +222,7 @@ async def test_enter_saves_and_shift_enter_is_a_new_line_in_both_boxes(open_tab,
         ]
 
 
-async def test_a_comment_and_a_reason_say_that_they_were_saved(open_tab, chat):  # noqa: F811
+async def test_a_comment_and_a_reason_say_that_they_were_saved(open_tab, chat):
     tab = await open_tab(f"/chats/{chat.pk}/")
     turn = await article(tab, 19)
     await turn.get_by_role("button", name="Good reply").click()
@@ -237,7 +235,7 @@ async def test_a_comment_and_a_reason_say_that_they_were_saved(open_tab, chat): 
     await expect(tab.locator("#announcer")).to_have_text("Saved.")
 
 
-async def test_what_a_judge_guessed_is_refused_in_one_tap_in_the_chip(open_tab, chat):  # noqa: F811
+async def test_what_a_judge_guessed_is_refused_in_one_tap_in_the_chip(open_tab, chat):
     tab = await open_tab(f"/chats/{chat.pk}/")
     turn = await article(tab, 6)
     await turn.locator(".journey > summary").click()
@@ -249,7 +247,7 @@ async def test_what_a_judge_guessed_is_refused_in_one_tap_in_the_chip(open_tab, 
     await stays(tab)
 
 
-async def test_older_replies_are_quiet_until_they_are_pointed_at_or_reached(open_tab, chat):  # noqa: F811
+async def test_older_replies_are_quiet_until_they_are_pointed_at_or_reached(open_tab, chat):
     tab = await open_tab(f"/chats/{chat.pk}/")
     await tab.mouse.move(5, 5)
     turn, last = await article(tab, 18), await article(tab, 19)
@@ -264,7 +262,7 @@ async def test_older_replies_are_quiet_until_they_are_pointed_at_or_reached(open
     await expect(teach).to_have_css("opacity", "1")
 
 
-async def test_no_style_is_refused_by_the_security_policy(open_tab, chat):  # noqa: F811
+async def test_no_style_is_refused_by_the_security_policy(open_tab, chat):
     tab = await open_tab(f"/chats/{chat.pk}/")
     await tab.evaluate("""() => {
         window.refused = [];
@@ -282,7 +280,7 @@ async def test_no_style_is_refused_by_the_security_policy(open_tab, chat):  # no
     assert await tab.evaluate("window.refused") == []
 
 
-async def test_earlier_messages_come_in_above_and_what_is_read_stays(open_tab, chat, monkeypatch):  # noqa: F811
+async def test_earlier_messages_come_in_above_and_what_is_read_stays(open_tab, chat, monkeypatch):
     monkeypatch.setattr("chat.views.SHOWN", 8)
     tab = await open_tab(f"/chats/{chat.pk}/")
     await expect(tab.locator("#turns > article")).to_have_count(8)
@@ -303,7 +301,7 @@ async def test_earlier_messages_come_in_above_and_what_is_read_stays(open_tab, c
     await stays(tab)
 
 
-async def test_more_chats_come_in_below(open_tab, chat, monkeypatch):  # noqa: F811
+async def test_more_chats_come_in_below(open_tab, chat, monkeypatch):
     monkeypatch.setattr("chat.views.LISTED", 3)
     for n in range(5):
         await Session.objects.acreate(user_id=chat.user_id, title=f"Chat {n}")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from asgiref.sync import sync_to_async
 
 from chat.models import Session, Turn
 from feedback.models import Feedback
 
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
-from playwright.async_api import Locator, Page, async_playwright, expect
+from playwright.async_api import Locator, Page, expect
 
 expect.set_options(timeout=30_000)  # what is to come is waited for, however busy the machine is
 
@@ -17,41 +16,6 @@ pytestmark = [
     pytest.mark.browser,
     pytest.mark.django_db(transaction=True, serialized_rollback=True),
 ]
-
-
-@pytest.fixture
-async def open_tab(site, ana, client, chromium):
-    """A signed-in tab; further ones share its session. Whatever the page complains of fails the test."""
-    await sync_to_async(client.force_login)(ana)
-    cookies = [{"name": name, "value": cookie.value, "url": site} for name, cookie in client.cookies.items()]
-    complaints: list[str] = []
-
-    async def dismiss(dialog) -> None:
-        complaints.append(dialog.message)
-        await dialog.dismiss()
-
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.connect(chromium.address)
-        context = await browser.new_context(viewport={"width": 1200, "height": 800})
-        await context.add_cookies(cookies)
-        context.set_default_timeout(30_000)
-
-        async def open_tab(path: str = "/") -> Page:
-            tab = await context.new_page()
-            tab.on("pageerror", lambda error: complaints.append(str(error)))
-            tab.on("dialog", dismiss)
-            tab.on("console", lambda said: complaints.append(said.text) if is_complaint(said) else None)
-            await tab.goto(site + path)
-            return tab
-
-        yield open_tab
-        await browser.close()
-    assert complaints == []
-
-
-def is_complaint(said) -> bool:
-    # A refused message is an answer with a status, which the browser notes; nothing else may be.
-    return said.type == "error" and "Failed to load resource" not in said.text and "Response Status" not in said.text
 
 
 async def say(tab: Page, words: str) -> None:

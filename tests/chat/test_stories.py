@@ -7,13 +7,13 @@ from chat import stories
 
 def test_what_survives_of_many_long_histories_is_found_out_once(monkeypatch):
     looked_at: list[str] = []
-    bare = stories.bare
+    collapse_blanks = stories.collapse_blanks
 
     def counted(text: str) -> str:
         looked_at.append(text)
-        return bare(text)
+        return collapse_blanks(text)
 
-    monkeypatch.setattr(stories, "bare", counted)
+    monkeypatch.setattr(stories, "collapse_blanks", counted)
     histories = [
         [
             {"role": ("user", "assistant")[n % 2], "content": f"Talk {talk}  message {n} " + "and so on " * 40}

@@ -425,29 +425,36 @@ async def test_what_streams_took_they_give_back_whether_their_readers_stay_dawdl
                     await others.wait()
             await stream.close()
 
-        async def a_round() -> Counter[str]:
-            """What of ours lives on after 60 streams."""
+        async def a_round() -> None:
             others = asyncio.Event()
             streams = [asyncio.create_task(talk(number, others)) for number in range(60)]
             await asyncio.gather(*(stream for n, stream in enumerate(streams) if n % 3 != 2))
             others.set()
             await asyncio.gather(*streams)
-            await until(all_ended, "every turn has ended", within_s=20)
-            engine.calls.clear()  # the scripted engine remembers what it was asked
-            gc.collect()
-            return Counter(kind.__qualname__ for kind in map(type, gc.get_objects()) if is_ours(kind))
+            await until(all_ended, "every turn has ended", within_s=60)
 
         async def all_ended() -> bool:
             return not await Turn.objects.filter(status=Turn.Status.ANSWERING).aexists()
 
         def is_ours(kind: type) -> bool:
-            return str(kind.__module__).partition(".")[0] in ("chat", "core", "gpu_workers", "webapp", "training")
+            return str(kind.__module__).partition(".")[0] in ("core", "gpu_workers", "checkpoints", "chat", "webapp")
+
+        def living() -> Counter[str]:
+            """What of ours lives on, by its class."""
+            engine.calls.clear()  # the scripted engine remembers what it was asked
+            gc.collect()
+            return Counter(kind.__qualname__ for kind in map(type, gc.get_objects()) if is_ours(kind))
+
+        async def given_back() -> bool:
+            return all(count < 12 for count in (living() - before).values())
 
         await a_round()  # caches fill, connections open
-        rounds = [await a_round() for _ in range(3)]
-    grown = rounds[-1] - rounds[0]
-    # A thread's last job may still be in its hands; what grew with the 120 streams between would be there 120 times.
-    assert all(count < 12 for count in grown.values()), grown
+        before = living()
+        await a_round()
+        await a_round()
+        # A thread's last job may still be in its hands, and on a busy machine some jobs more for a moment; what the 120
+        # streams did not give back is there 120 times, and stays.
+        await until(given_back, "what streams took is given back", within_s=30)
 
 
 async def test_readers_that_leave_at_any_moment_leave_no_turn_behind(site, key, engine):

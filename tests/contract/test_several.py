@@ -13,7 +13,8 @@ import pytest
 
 from benchmarks.tiny import write_tiny_adapter
 from gpu_workers.engine.engine_client import EngineClient
-from gpu_workers.engine.fleet import Fleet, Router
+from gpu_workers.engine.fleet import Fleet
+from gpu_workers.engine.router import Router
 from gpu_workers.engine.stamps import FULL
 from gpu_workers.engine.workers import State
 from gpu_workers.errors import AdapterMissing, EngineUnavailable, KeyRefused

@@ -16,8 +16,8 @@ from core import textfiles
 
 ROOT = Path(__file__).parents[2]
 PLAIN = {
-    "lab/evidence/machine.py": "/proc",
-    "lab/evidence/writing.py": "/proc/cpuinfo",
+    "lab/evidence/playing/machine.py": "/proc",
+    "lab/evidence/report/writing.py": "/proc/cpuinfo",
     "environments/prose.py": "a reply",
     "gpu_workers/servers/processes.py": "a log",
     "gpu_workers/servers/leases.py": "a command's output",

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from environments import tasks
 from environments.errors import Unplayable
 from environments.tasks import Task, correct
-from lab.evidence import probes
 from lab.evidence.plan import Sizes
+from lab.evidence.playing import probes
 
 JUDGE = Path(__file__).parents[2] / "judge"
 SPLITS = ("train", "heldout")

@@ -39,7 +39,7 @@ def processes(tmp_path: Path) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
     started = {
         "ours": waiting(**{supervision.MARK: str(tmp_path)}),
         "of another folder": waiting(**{supervision.MARK: str(tmp_path / "other")}),
-        "somebody's shell with DATA_DIR": waiting(DATA_DIR=str(tmp_path)),
+        "a person's shell with DATA_DIR": waiting(DATA_DIR=str(tmp_path)),
     }
     yield started
     for process in started.values():
@@ -54,7 +54,7 @@ def test_only_processes_with_our_mark_are_stopped(processes: dict[str, subproces
 
     assert processes["ours"].wait(10) != 0
     assert processes["of another folder"].poll() is None
-    assert processes["somebody's shell with DATA_DIR"].poll() is None
+    assert processes["a person's shell with DATA_DIR"].poll() is None
 
 
 def settings_of(**more: str) -> dict[str, str]:

@@ -58,14 +58,14 @@ class School(Stack):
         return any(json.loads(progress).get("done", 0) > 3 for (progress,) in found)
 
 
-def ask_to_stop(stack: Stack, name: str, *signals: int) -> None:
+def ask_to_stop(stack: Stack, name: str, *signals: int, within_s: float = STOP_S) -> None:
     """Ask one process and its children to end, by one signal after the other. Fails where a supervisor would have
-    killed it, or where its status is not that of a good end."""
+    killed it, `within_s` after that, or where its status is not that of a good end."""
     process = stack.running.pop(name)
     for number in signals:
         os.killpg(process.pid, number)
         time.sleep(0.1)
-    status = process.wait(STOP_S)
+    status = process.wait(within_s)
     stack.logs.pop(name).close()
     # The last of several may find a process that has done all and is leaving, with no handler any more.
     assert status in ((0,) if len(signals) == 1 else (0, -signals[-1]))
@@ -150,8 +150,8 @@ def test_a_run_of_the_real_model_goes_on_after_a_stop(school: Callable[..., Scho
 def test_a_run_that_can_end_in_time_is_finished_before_the_worker_stops(
     school: Callable[..., School], tiny_model: Path
 ):
-    school = school(tiny_model, updates=60)
-    ask_to_stop(school, "learn", signal.SIGTERM)
+    school = school(tiny_model, updates=60, STOP_S="120")  # 60 updates take a second or two, and ten where it is busy
+    ask_to_stop(school, "learn", signal.SIGTERM, within_s=120)
     assert school.run() == ("finished", 1, "trained", "")
 
 

@@ -24,6 +24,11 @@ from webapp import heartbeats, logs
 PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
 
 
+def text_of(response) -> str:
+    """A page's markup on one line, so that a claim about a sentence need not know where the template breaks it."""
+    return " ".join(response.content.decode().split())
+
+
 @pytest.fixture
 def operator(db):
     return get_user_model().objects.create_user("ana", is_staff=True)

@@ -17,6 +17,7 @@ from feedback.models import Feedback
 from judge.models import Hint, Judgement, Ruling
 from judge.samples import sample_rows
 from privacy.models import Erasure
+from tests.webapp.conftest import text_of
 from training.batches import Filling
 from training.models import Sample
 from webapp.console import board
@@ -31,12 +32,8 @@ def own(client, talker):
     return client
 
 
-def text(response) -> str:
-    return " ".join(response.content.decode().split())
-
-
 def page_of(client, turn) -> str:
-    return text(client.get(reverse("chat:session", args=[turn.session_id])))
+    return text_of(client.get(reverse("chat:session", args=[turn.session_id])))
 
 
 # One sentence
@@ -52,9 +49,9 @@ def test_one_sentence_says_everywhere_when_training_starts(make_lesson, own, ope
     with_button = SENTENCE.replace("now", '<button class="link" form="learn-now-form" title="Learn now"')[:-1]
     assert SENTENCE in capsys.readouterr().out
     assert SENTENCE in page_of(own, lesson.turn)  # the chip
-    assert with_button in text(staff.get(reverse("console:board")))
-    assert SENTENCE in text(staff.get(reverse("console:recipe")))
-    assert SENTENCE in text(staff.get(reverse("console:lines")))
+    assert with_button in text_of(staff.get(reverse("console:board")))
+    assert SENTENCE in text_of(staff.get(reverse("console:recipe")))
+    assert SENTENCE in text_of(staff.get(reverse("console:lines")))
     _, key = ApiKey.objects.issue(lesson.turn.session.user, "laptop")
     told = own.get(f"/v1/completions/{lesson.turn.completion_id}/learning", headers={"Authorization": f"Bearer {key}"})
     assert SENTENCE in told.json()["detail"]
@@ -124,8 +121,8 @@ def test_a_chip_shows_the_words_that_a_judge_found_with_a_way_to_say_no(own, gue
     page = page_of(own, guessed.turn)
     assert "The judge thinks that you want: <q>Add type hints.</q>" in page
     answer = own.post(reverse("preferences:not_meant", args=[guessed.pk]), headers={"HX-Request": "true"})
-    assert "It will not be taught." in text(answer)
-    assert "Add type hints." not in text(answer)
+    assert "It will not be taught." in text_of(answer)
+    assert "Add type hints." not in text_of(answer)
     guessed.refresh_from_db()
     assert (guessed.status, guessed.decided_by) == ("rejected", guessed.turn.session.user)
     assert Ruling.objects.get(hint=guessed).reason == "That is not what I meant."
@@ -207,7 +204,7 @@ def test_the_box_says_before_it_is_written_what_will_not_teach(own, make_turn, h
     happens(turn)
     assert page_of(own, turn).count(amber) == 2  # in the box of corrections, and in the one of marks
     answer = own.post(f"/turns/{turn.pk}/feedback/", {"kind": "thumb", "value": -1}, headers={"HX-Request": "true"})
-    assert amber in text(answer)
+    assert amber in text_of(answer)
 
 
 def test_a_reply_that_was_cut_short_may_be_corrected_without_a_warning(own, make_turn):
@@ -245,7 +242,7 @@ def test_without_scripts_teach_opens_and_closes_by_the_same_button(own, make_tur
     turn = make_turn()
     page = page_of(own, turn)
     assert f'name="open" value="teach-{turn.pk}" aria-expanded="false"' in page
-    opened = text(own.get(reverse("chat:session", args=[turn.session_id]), {"open": f"teach-{turn.pk}"}))
+    opened = text_of(own.get(reverse("chat:session", args=[turn.session_id]), {"open": f"teach-{turn.pk}"}))
     assert 'name="open" value="" aria-expanded="true"' in opened
     assert f'<section id="teach-{turn.pk}" class="opened correction card panel" aria-label="Teach">' in opened
 
@@ -254,7 +251,7 @@ def test_without_scripts_a_thumb_down_asks_what_to_do_next_time(own, make_turn):
     turn = make_turn()
     answer = own.post(f"/turns/{turn.pk}/feedback/", {"kind": "thumb", "value": -1}, follow=True)
     assert answer.redirect_chain[-1][0].endswith(f"?open=teach-{turn.pk}#turn-{turn.pk}")
-    assert f'<section id="teach-{turn.pk}" class="opened correction card panel" aria-label="Teach">' in text(answer)
+    assert f'<section id="teach-{turn.pk}" class="opened correction card panel" aria-label="Teach">' in text_of(answer)
 
 
 # Signed out
@@ -265,11 +262,11 @@ def test_a_form_of_a_page_that_was_signed_out_elsewhere_says_so(talker, make_tur
     strict = Client(enforce_csrf_checks=True)
     answer = strict.post(f"/turns/{turn.pk}/feedback/", {"kind": "thumb", "value": 1})
     assert (answer.status_code, answer.headers["X-Signed-Out"]) == (403, "1")
-    assert "You are signed out." in text(answer)
+    assert "You are signed out." in text_of(answer)
     strict.force_login(talker)
     answer = strict.post(f"/turns/{turn.pk}/feedback/", {"kind": "thumb", "value": 1})
     assert "X-Signed-Out" not in answer.headers
-    assert "This page is out of date" in text(answer)
+    assert "This page is out of date" in text_of(answer)
 
 
 # What lies beyond the newest hundred
@@ -288,9 +285,9 @@ def test_every_chat_is_reached_from_the_side_list(own, talker, monkeypatch):
         seen += [one.title for one in listed.rows]
         if not listed.more:
             break
-        assert 'class="more-chats"' in text(answer)
+        assert 'class="more-chats"' in text_of(answer)
         answer = own.get(listed.more, headers={"HX-Request": "true"})
-        assert "<html" not in text(answer)
+        assert "<html" not in text_of(answer)
         listed = answer.context["chats"]
     assert sorted(seen) == [f"Chat {n}" for n in range(7)]
     assert seen[:5] == [f"Chat {n}" for n in range(5)]
@@ -300,7 +297,7 @@ def test_without_scripts_more_chats_are_a_page(own, talker, monkeypatch):
     monkeypatch.setattr(views, "LISTED", 1)
     for n in range(3):
         Session.objects.create(user=talker, title=f"Chat {n}", active_at=timezone.now() - timedelta(hours=n))
-    page = text(own.get(own.get(reverse("chat:new")).context["own"].more))
+    page = text_of(own.get(own.get(reverse("chat:new")).context["own"].more))
     assert "Chat 1" in page
     assert "Chat 0" not in page
     assert own.get(reverse("chat:more-own"), {"after": "nowhere"}).status_code == 404
@@ -321,9 +318,9 @@ def test_every_turn_of_a_chat_is_reached_from_its_page(own, talker, monkeypatch)
         earlier = answer.context["earlier"]
         if earlier is None:
             break
-        assert f'href="{path}?before={earlier}"' in text(answer)
+        assert f'href="{path}?before={earlier}"' in text_of(answer)
         answer = own.get(path, {"before": earlier})
-        assert "ws-connect" not in text(answer)  # what is new belongs to the newest page
+        assert "ws-connect" not in text_of(answer)  # what is new belongs to the newest page
     assert shown == [f"Reply {n}" for n in range(5)]
 
 
@@ -335,6 +332,6 @@ def test_turns_off_the_record_are_one_line_of_the_board(console, make_turn):
         make_turn(learns=False)
     kept = make_turn()
     assert [turn.pk for turn in board.turns()] == [kept.pk]
-    page = text(console.get(reverse("console:board")))
+    page = text_of(console.get(reverse("console:board")))
     assert "(off the record)" not in page.split('id="board-turns"')[1].split("</section>")[0]
     assert "3 turns off the record are not listed: only their people read them." in page

@@ -210,7 +210,7 @@ def _fits(told: dict[str, Any], folder: Path) -> None:
 
 
 def _probe(folder: Path) -> dict[str, Any]:
-    """What the learner here gives these weights: theirs was a reply of somebody's, and stays where it was said."""
+    """What the learner here gives these weights: theirs was a reply to another person, and stays where it was said."""
     from transformers import AutoTokenizer
 
     from gpu_workers.learner.learner import Learner

@@ -8,7 +8,7 @@ import pytest
 
 from gate import general_pack
 from judge.samples import base_answers, exam_questions
-from lab.evidence import probes
+from lab.evidence.playing import probes
 from tests.environments.test_tasks import plain
 from training.config import PRESETS
 from training.objective import question_bank

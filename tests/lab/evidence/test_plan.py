@@ -10,9 +10,9 @@ import pytest
 
 from environments.errors import Unplayable
 from environments.wishes import WISHES
-from lab.evidence import arms, plan
+from lab.evidence import compared_arms, plan
 from lab.evidence.__main__ import parse, planned, sentences
-from lab.evidence.arms import ARMS, chosen
+from lab.evidence.compared_arms import ARMS, chosen
 from lab.evidence.plan import FULL, Plan, Sizes, made, seed_of, sessions
 from training import config
 
@@ -32,21 +32,28 @@ def a_plan(
 
 @pytest.mark.parametrize("name", [name for name, arm in ARMS.items() if arm.learns])
 def test_the_recipe_of_every_arm_is_one_that_training_takes(name: str) -> None:
-    recipe = config.read(arms.recipe(ARMS[name], updates=4, samples=16))
+    recipe = config.read(compared_arms.recipe(ARMS[name], updates=4, samples=16))
     assert (recipe.updates, recipe.batch_size, recipe.holdout) == (4, 16, 0)
     assert recipe.gate.off
 
 
 def test_arms_learn_from_what_their_names_say() -> None:
-    binary, opd = (config.read(arms.recipe(ARMS[name], updates=4, samples=16)) for name in ("binary", "opd"))
+    binary, opd = (config.read(compared_arms.recipe(ARMS[name], updates=4, samples=16)) for name in ("binary", "opd"))
     assert (binary.w_rl > 0, binary.w_opd) == (True, 0)
     assert (opd.w_rl, opd.w_opd > 0) == (0, True)
-    assert config.read(arms.recipe(ARMS["topk"], updates=4, samples=16)).distillation == "topk"
+    assert config.read(compared_arms.recipe(ARMS["topk"], updates=4, samples=16)).distillation == "topk"
 
 
 def test_few_shot_is_asked_by_name_or_with_all_of_them() -> None:
-    assert [arm.name for arm in chosen(arms.USUAL)] == ["base", "prompt-only", "binary", "opd", "topk", "combined"]
-    assert [arm.name for arm in chosen([arms.ALL])] == list(ARMS)
+    assert [arm.name for arm in chosen(compared_arms.USUAL)] == [
+        "base",
+        "prompt-only",
+        "binary",
+        "opd",
+        "topk",
+        "combined",
+    ]
+    assert [arm.name for arm in chosen([compared_arms.ALL])] == list(ARMS)
     assert "few-shot" in ARMS
 
 
@@ -56,7 +63,7 @@ def test_a_knob_is_set_over_one_arm_over_all_that_learn_and_in_the_gate() -> Non
     )
     assert (binary.recipe["lr"], binary.recipe["beta"], topk.recipe["beta"]) == (3e-4, 0.5, 0.5)
     assert topk.recipe["distillation"] == "vocabulary"
-    gate = config.read(arms.recipe(topk, updates=1, samples=1)).gate
+    gate = config.read(compared_arms.recipe(topk, updates=1, samples=1)).gate
     assert (gate.off, gate.kl, gate.pack) == (False, 2, 32)  # and what is not named is the preset's
     assert base.recipe == {}
     assert ARMS["binary"].recipe["lr"] != 3e-4  # the table itself stays
@@ -80,7 +87,7 @@ def test_arms_that_cannot_be_are_refused(names: list[str], settings: list[str], 
 
 def test_prompt_only_is_told_every_wish_in_the_words_of_the_teachers_hint() -> None:
     hints = [WISHES["short"].hint, WISHES["no-lists"].hint]
-    assert arms.guided("Why?", hints) == f"Why?\n\n(Guidance: {' '.join(hints)})"
+    assert compared_arms.guided("Why?", hints) == f"Why?\n\n(Guidance: {' '.join(hints)})"
 
 
 def test_probes_are_at_0_4_8_12_16_and_hold_out_a_hundred_prompts() -> None:
