@@ -85,7 +85,7 @@ def offered_versions(package: str) -> set[str]:
 
 
 def install_system_packages() -> None:
-    """Chromium, PostgreSQL and bubblewrap for the tests, where this is Debian and we are root; elsewhere they say so."""
+    """Chromium, PostgreSQL and bubblewrap, where this is Debian and we are root; elsewhere the tests say so."""
     wanted = (("chromium", chromium()), ("postgresql", postgres_programs()), ("bubblewrap", bubblewrap()))
     lacking = [name for name, there in wanted if not there]
     if not lacking or os.geteuid() != 0 or not shutil.which("apt-get"):

@@ -32,6 +32,7 @@ from environments.sandboxes.trees import MOST_BYTES, MOST_DEPTH, MOST_FILES, Fil
 KEEPER = (Path(__file__).parent / "keeper.py").read_text()
 OURS = 3
 """Processes of a sandbox that are no task's: bubblewrap outside, bubblewrap inside, the keeper."""
+TEMPORARY, SHARED_AT = "/tmp", "/dev/shm"  # noqa: S108 - places inside, not the host's
 SHARED = 16 * MIB
 """Bytes of /dev/shm."""
 KEEPER_MEMORY = 24 * MIB
@@ -108,7 +109,7 @@ class Bubblewrap(Sandbox):
 
     def __post_init__(self) -> None:
         self.capabilities.refuse_unmet(self.wants, "bubblewrap")
-        self._asking, self._killing = threading.RLock(), threading.RLock()
+        self._asking, self._killing = threading.Lock(), threading.Lock()
         self._ended = self._gone = False
         self._group = Group(())
         self._first: int | None = None
@@ -192,9 +193,9 @@ class Bubblewrap(Sandbox):
             *("--ro-bind-try", "/etc/alternatives", "/etc/alternatives"),
             *("--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"),
             *("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"),
-            *("--dev", "/dev", "--size", str(SHARED), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),
+            *("--dev", "/dev", "--size", str(SHARED), "--tmpfs", SHARED_AT, "--remount-ro", "/dev"),
             *("--size", str(self.wants.disk), "--tmpfs", WORK, "--dir", f"{WORK}/.tmp"),
-            *("--symlink", f"{WORK}/.tmp", "/tmp"),
+            *("--symlink", f"{WORK}/.tmp", TEMPORARY),
             *mounts,
             *scratch,
             *("--remount-ro", "/", "--chdir", WORK, "--"),
@@ -246,7 +247,7 @@ class Bubblewrap(Sandbox):
             {
                 "verb": "run",
                 "argv": list(argv),
-                "env": {"PATH": PATH, "HOME": WORK, "LANG": "C.UTF-8", "TMPDIR": "/tmp", **(env or {})},
+                "env": {"PATH": PATH, "HOME": WORK, "LANG": "C.UTF-8", "TMPDIR": TEMPORARY, **(env or {})},
                 "cwd": cwd,
                 "timeout_s": timeout_s,
                 "most_output": self.MOST_OUTPUT,
@@ -286,19 +287,19 @@ class Bubblewrap(Sandbox):
             raise SandboxEnded(f"The sandbox's files cannot be read: {error}") from error
 
     def _ask(self, asked: dict[str, Any], content: bytes, *, timeout_s: float, most: int) -> tuple[dict, bytes]:
-        with self._asking:
-            if self._ended:
-                raise SandboxEnded("The sandbox has been killed.")
-            deadline = time.monotonic() + timeout_s + GRACE_S
-            try:
+        try:
+            with self._asking:
+                if self._ended:
+                    raise SandboxEnded("it has been killed")
+                deadline = time.monotonic() + timeout_s + GRACE_S
                 self._send(asked, content, deadline)
                 head, body = self._receive(deadline, most)
                 if asked["verb"] == "run":
                     int(head["out"]), int(head["status"])
-            except (SandboxEnded, OSError, ValueError, KeyError, TypeError) as error:
-                self.kill()
-                raise SandboxEnded(f"The sandbox ended: {error}.") from error
-            return head, body
+                return head, body
+        except (SandboxEnded, OSError, ValueError, KeyError, TypeError) as error:
+            self.kill()
+            raise SandboxEnded(f"The sandbox ended: {error}.") from error
 
     def _send(self, asked: dict[str, Any], content: bytes, deadline: float) -> None:
         head = json.dumps(asked).encode()
@@ -347,15 +348,21 @@ class Bubblewrap(Sandbox):
             self._gone = True
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        """End the first process, and with it all of its namespace; the one outside reaps it, and ends."""
         if self._first is not None:
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._first, signal.SIGKILL)
             poll = select.poll()
             poll.register(self._first, select.POLLIN)
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._first, signal.SIGKILL)
             if not poll.poll(GRACE_S * 1000):
-                raise SandboxEnded("A process of the sandbox does not die: the kernel holds it.")
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)  # a first process that was attached to hears this alone
+                if not poll.poll(GRACE_S * 1000):
+                    raise SandboxEnded("A process of the sandbox does not die: the kernel holds it.")
             os.close(self._first)
             self._first = None
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(1)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait(GRACE_S)

@@ -216,7 +216,13 @@ def unpack(archive: bytes) -> Tree:
                     continue
                 content = opened.extractfile(member) if member.isreg() else None
                 budget -= member.size if content else 0
-                if content is None or place.is_absolute() or ".." in place.parts or budget < 0 or len(files) >= MOST_FILES:
+                if (
+                    content is None
+                    or place.is_absolute()
+                    or ".." in place.parts
+                    or budget < 0
+                    or len(files) >= MOST_FILES
+                ):
                     left_out.append(name)
                 else:
                     files[name] = File(content.read(), member.mode & 0o777)

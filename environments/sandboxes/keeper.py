@@ -69,7 +69,7 @@ def run(content: bytes, argv, env, cwd, timeout_s, most_output) -> tuple:
 
 
 def follow(child: int, content: bytes, stdin: int, streams: tuple, timeout_s: float, most_output: int) -> tuple:
-    """Feed and read a process until it has ended, and a moment longer: what it started may hold its streams for ever."""
+    """Feed and read a process until its end, and a moment longer: what it started may hold its streams for ever."""
     kept = {stream: bytearray() for stream in streams}
     ended = os.pidfd_open(child)
     opened = {ended, stdin, *streams}
@@ -128,7 +128,7 @@ def become(argv, env, cwd, stdin, out, err) -> None:
 
 
 def end_all() -> None:
-    """Kill every process but this one and the sandbox's first; what was forked meanwhile is caught by the next round."""
+    """Kill every process but this one and the sandbox's first, and wait a moment until they are gone."""
     for _ in range(50):
         try:
             os.kill(-1, signal.SIGKILL)
@@ -166,7 +166,9 @@ def get(_: bytes, path, most):
 
 def tree(_: bytes, path, most_files, most_bytes, most_depth):
     end_all()
-    files, left_out, bodies = [], [], []
+    files: list = []
+    left_out: list = []
+    bodies: list = []
     places = [("", 0)]
     while places:
         below, depth = places.pop()
@@ -197,7 +199,7 @@ def tree(_: bytes, path, most_files, most_bytes, most_depth):
     return {"files": files, "left_out": left_out[:1000]}, b"".join(bodies)
 
 
-VERBS = {"run": run, "put": put, "get": get, "tree": tree}
+VERBS: dict = {"run": run, "put": put, "get": get, "tree": tree}
 
 if __name__ == "__main__":
     serve()

@@ -39,15 +39,24 @@ class Score:
     """The end of what the verifier printed."""
 
 
+NOTHING = Tree({})
+PLAIN = Wants()
+
+
 @dataclass(frozen=True)
 class Verifier:
     """How a task's work is scored: a command, tests that come from outside, and the range of its verdict."""
 
     command: tuple[str, ...]
     tests: Tree
-    originals: Tree = Tree({})
+    runs: tuple[str, ...] = ()
+    """A command that runs the work first, in a sandbox without tests or verdicts; what it leaves is what is scored.
+
+    So no process of the work's is alive where the verdict is written.
+    """
+    originals: Tree = NOTHING
     """The task's own files. Its hooks (conftest.py and the like) are put back in place of an agent's."""
-    wants: Wants = Wants()
+    wants: Wants = PLAIN
     timeout_s: float = 60.0
     lowest: float = 0.0
     highest: float = 1.0
@@ -58,6 +67,13 @@ class Verifier:
 
     def score(self, work: Tree) -> Score:
         """Score `work` in a sandbox of its own. Never raises for what the work does."""
+        if self.runs:
+            try:
+                work = self._run(work)
+            except (SandboxUnavailable, SandboxRefused) as error:
+                return Score("infra_error", None, str(error))
+            except (SandboxEnded, OSError) as error:
+                return self._missing(str(error))
         with tempfile.TemporaryDirectory(prefix="talkback-tests-") as staged:
             folder = Path(staged) / "tests"
             self.tests.write(folder, for_everyone=True)
@@ -79,18 +95,29 @@ class Verifier:
         output = (result.out + result.err)[-4000:].decode(errors="replace")
         if result.timed_out:
             return self._missing(f"The verifier did not end within {self.timeout_s:g} s.", output)
+        if result.status > 128:  # what it ran may have written a verdict and then ended it
+            return self._missing(f"The verifier was ended by signal {result.status - 128}.", output)
         try:
             return Score("scored", read_verdict(verdicts, self.lowest, self.highest), "The verifier's verdict.", output)
         except Unreadable as error:
             return self._missing(str(error), output)
 
     def _verify(self, sandbox: Sandbox, work: Tree) -> tuple[Result, Tree]:
-        own = [name for name in self.originals.files if name not in self.originals.without(HOOKS).files]
-        hooks = Tree({name: self.originals.files[name] for name in own})
-        sandbox.write_tree(hooks.over(work.without(HOOKS)))
+        self._bring(sandbox, work)
         sandbox.run(["mkdir", "-p", VERDICTS], timeout_s=10)
         result = sandbox.run(list(self.command), timeout_s=self.timeout_s, env=ENVIRONMENT, cwd=self.cwd)
         return result, sandbox.read_tree(VERDICTS)
+
+    def _run(self, work: Tree) -> Tree:
+        with self.open(self.wants) as sandbox:
+            self._bring(sandbox, work)
+            sandbox.run(list(self.runs), timeout_s=self.timeout_s, env=ENVIRONMENT)
+            return sandbox.read_tree()
+
+    def _bring(self, sandbox: Sandbox, work: Tree) -> None:
+        own = [name for name in self.originals.files if name not in self.originals.without(HOOKS).files]
+        hooks = Tree({name: self.originals.files[name] for name in own})
+        sandbox.write_tree(hooks.over(work.without(HOOKS)))
 
     def _missing(self, reason: str, output: str = "") -> Score:
         if self.qualified:

@@ -11,12 +11,13 @@ from pathlib import Path
 
 
 def processes_of(namespace: str) -> list[int]:
-    """Host's numbers of the processes whose /proc/PID/ns/pid is this."""
+    """Host's numbers of the processes whose /proc/PID/ns/pid is this. One that is dead and not yet reaped is none."""
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdecimal():
             with suppress(OSError):
-                if os.readlink(f"/proc/{entry}/ns/pid") == namespace:
+                state = Path("/proc", entry, "stat").read_text().rpartition(")")[2].split()[0]
+                if state not in "ZX" and os.readlink(f"/proc/{entry}/ns/pid") == namespace:
                     found.append(int(entry))
     return found
 
