@@ -89,17 +89,25 @@ def python_inside() -> str:
     raise SandboxUnavailable("bubblewrap needs a Python below /usr: run sudo apt-get install python3.")
 
 
-@cache
 def why_not() -> str | None:
-    """One sentence where bubblewrap does not work on this machine, found by trying it once."""
+    """One sentence where bubblewrap does not work on this machine. That it works is found by trying it, once."""
+    try:
+        prove()
+    except SandboxUnavailable as error:
+        return str(error)
+    return None
+
+
+@cache
+def prove() -> None:
+    """Raises SandboxUnavailable, and is asked again then: what failed on a machine that was full may work later."""
     if sys.platform != "linux" or not shutil.which("bwrap"):
-        return "bubblewrap is not installed: run sudo apt-get install bubblewrap."
+        raise SandboxUnavailable("bubblewrap is not installed: run sudo apt-get install bubblewrap.")
     try:
         with Bubblewrap(Wants()) as sandbox:
             sandbox.run(["true"], timeout_s=10)
-    except (SandboxUnavailable, SandboxEnded) as error:
-        return str(error)
-    return None
+    except SandboxEnded as error:
+        raise SandboxUnavailable(f"bubblewrap does not work here: {error}") from error
 
 
 @dataclass(eq=False)

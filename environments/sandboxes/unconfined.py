@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import stat
 import sys
 import tempfile
 import threading
@@ -106,7 +107,8 @@ class Unconfined(Sandbox):
             except OSError as error:
                 raise FileNotFoundError(f"{path}: {error.strerror}") from error
             with os.fdopen(handle, "rb") as opened:
-                content = opened.read(self.MOST_FILE + 1) if place.is_file() else None
+                regular = stat.S_ISREG(os.fstat(handle).st_mode)
+                content = opened.read(self.MOST_FILE + 1) if regular else None
             if content is None or len(content) > self.MOST_FILE:
                 raise FileNotFoundError(f"{path}: no regular file of at most {self.MOST_FILE} bytes")
             return content

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from environments.errors import SandboxEnded, SandboxRefused, SandboxUnavailable
-from environments.sandboxes import choosing
+from environments.sandboxes import bubblewrap, choosing
 from environments.sandboxes.choosing import open_sandbox
 from environments.sandboxes.interface import MIB, Mount, Wants
 
@@ -34,6 +34,16 @@ def test_where_none_works_every_reason_is_said_and_nothing_runs_unconfined(kinds
         open_sandbox(Wants(), trusted=True)
     with pytest.raises(SandboxUnavailable, match=r"^No docker\.$"):
         open_sandbox(Wants(), "docker")
+
+
+@pytest.mark.bubblewrap
+def test_a_machine_without_bubblewrap_says_what_brings_it(monkeypatch):
+    bubblewrap.prove.cache_clear()
+    with monkeypatch.context() as without:
+        without.setattr(bubblewrap.shutil, "which", lambda name: None)
+        with pytest.raises(SandboxUnavailable, match="sudo apt-get install bubblewrap"):
+            open_sandbox(Wants(), "bubblewrap")
+    open_sandbox(Wants(), "bubblewrap").kill()  # the answer was not kept
 
 
 @pytest.mark.bubblewrap

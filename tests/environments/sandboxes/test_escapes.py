@@ -149,8 +149,29 @@ def test_no_user_of_the_hosts_and_no_new_namespace(sandbox):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="started by no root")
 def test_on_the_host_it_is_no_root_where_root_started_it(sandbox):
-    (pid, *_) = processes_of(namespace_of(sandbox))
-    assert os.stat(f"/proc/{pid}").st_uid != 0 or "Uid:\t64211" in Path(f"/proc/{pid}/status").read_text()
+    inside = processes_of(namespace_of(sandbox))
+    assert len(inside) >= 2
+    for pid in inside:
+        assert f"Uid:\t{bubblewrap.USER}\t{bubblewrap.USER}" in Path(f"/proc/{pid}/status").read_text()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+def test_a_user_without_rights_starts_one_as_well():
+    script = (
+        "from environments.sandboxes.bubblewrap import *\n"
+        "with Bubblewrap(Wants(processes=16, memory=64 * MIB)) as sandbox:\n"
+        "    print(sandbox.run(['id', '-u'], timeout_s=20).out.decode().strip(), *sandbox.capabilities.missing)\n"
+    )
+    becoming = ["setpriv", "--reuid=64212", "--regid=64212", "--clear-groups", "--"]
+    if subprocess.run([*becoming, "test", "-r", ROOT / "environments" / "errors.py"]).returncode:
+        pytest.skip("the repository lies where no other user can read it")
+    said = subprocess.run(
+        [*becoming, bubblewrap.python_inside(), "-B", "-c", script],
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert said.stdout.startswith("1000"), said.stderr
 
 
 def test_daemons_do_not_outlive_it():
