@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,25 @@ def test_nothing_else_can_be_written(sandbox):
         "for name in core_pattern hostname; do echo x 2>/dev/null > /proc/sys/kernel/$name && echo $name; done; true",
     )
     assert said.out == b""
+
+
+def test_settings_of_the_kernel_are_mounted_read_only(sandbox):
+    assert b" /proc/sys proc ro," in shell(sandbox, "cat /proc/self/mounts").out
+
+
+def test_many_at_once_leave_no_file_group_or_handle_on_the_host():
+    def one(number: int) -> bytes:
+        with Bubblewrap(SMALL) as sandbox:
+            sandbox.put("mine.txt", str(number).encode())
+            return shell(sandbox, "sleep 0.3; cat mine.txt", timeout_s=60).out
+
+    one(0)  # the starter's thread is there
+    handles = len(os.listdir("/proc/self/fd"))
+    with ThreadPoolExecutor(12) as threads:
+        assert list(threads.map(one, range(12))) == [str(number).encode() for number in range(12)]
+    assert len(os.listdir("/proc/self/fd")) == handles
+    parents = [parent for _, parent in bubblewrap.hierarchies().parents.values()]
+    assert [folder for parent in parents for folder in parent.glob(f"talkback-sandbox-{os.getpid()}-*")] == []
 
 
 def test_no_user_of_the_hosts_and_no_new_namespace(sandbox):
