@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 
 import pytest
 
@@ -77,7 +78,7 @@ def test_what_cannot_be_bound_is_said(mounted):
 def test_what_a_killed_starter_left_is_swept_and_what_lives_stays(mounted):
     top = mounted(**{"pids/cgroup.procs": ""})
     found = Hierarchies.find(top, "8:pids:/\n")
-    gone = subprocess.Popen(["true"])
+    gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     left = top / "pids" / f"talkback-sandbox-{gone.pid}-ab12"
     left.mkdir()
