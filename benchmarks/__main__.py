@@ -12,6 +12,7 @@ YARDSTICKS = {
     "swap": "twenty swaps under load",
     "api": "what the API adds to an engine asked directly",
     "judge": "what a verdict costs",
+    "sandboxes": "a start, a command, and 128 at once",
     "loop": "from a person's word to weights that answer",
 }
 

@@ -21,3 +21,21 @@ class StackFailed(TalkbackError):
     """A private Talkback does not start, or a part of it ended; the sentence names the log."""
 
     code, status = "stack_failed", 500
+
+
+class SandboxUnavailable(TalkbackError):
+    """No sandbox could be started: nothing of the task ran, so it says nothing of an agent."""
+
+    code, status, retryable = "sandbox_unavailable", 503, True
+
+
+class SandboxRefused(TalkbackError):
+    """The task asks for what this kind of sandbox cannot hold to; the sentence says what, and which kind could."""
+
+    code, status = "sandbox_refused", 400
+
+
+class SandboxEnded(TalkbackError):
+    """The sandbox ran, and ended or stopped answering: what ran in it used up its memory or killed its keeper."""
+
+    code, status = "sandbox_ended", 409

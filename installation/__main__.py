@@ -18,7 +18,7 @@ from typing import NoReturn
 import installation
 from core import pipes
 from core.visible import visible
-from installation.diagnosis import chromium, data_folder, findings, postgres_programs
+from installation.diagnosis import bubblewrap, chromium, data_folder, findings, postgres_programs
 from installation.packages import bring_model, install, install_system_packages, locked, one_thread
 from installation.places import DATA_DIR, LOCK, LOGS, PYTHON, ROOT, VENV
 from installation.settings import address, asked_for, complete, write_settings, written
@@ -208,8 +208,10 @@ def doctor() -> None:
     for subject, there, brings in (
         ("chromium", chromium(), "sudo apt-get install chromium"),
         ("postgres", postgres_programs(), "sudo apt-get install postgresql"),
+        ("bubblewrap", bubblewrap(), "sudo apt-get install bubblewrap"),
     ):
-        say(f"{'fine ' if there else 'lacks'}  {subject:<12} {there or f'only some tests need it: {brings}'}")
+        only = "only agents' sandboxes and their tests need" if subject == "bubblewrap" else "only some tests need"
+        say(f"{'fine ' if there else 'lacks'}  {subject:<12} {there or f'{only} it: {brings}'}")
     if not running:
         say("       processes    not running: make up starts them")
     for name, process in process_states().items() if running else ():

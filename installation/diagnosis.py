@@ -318,6 +318,11 @@ def free_port(preferred: int = 0, *taken: int) -> int:
     raise Trouble("No port is free on 127.0.0.1: stop something that holds many of them.")
 
 
+def bubblewrap() -> str | None:
+    """The program that confines strangers' code."""
+    return shutil.which("bwrap")
+
+
 def chromium() -> str | None:
     return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 

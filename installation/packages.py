@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from core.envfile import copy_folder
-from installation.diagnosis import chromium, has_gpu, postgres_programs, uses_default_model
+from installation.diagnosis import bubblewrap, chromium, has_gpu, postgres_programs, uses_default_model
 from installation.installers import bring, bring_uv, pip, uv
 from installation.places import CONSTRAINTS, DATA_DIR, DEFAULT_MODEL, PYTHON, ROOT, STAMP, VENV
 from installation.speech import Trouble, run, say
@@ -85,8 +85,9 @@ def offered_versions(package: str) -> set[str]:
 
 
 def install_system_packages() -> None:
-    """Chromium and PostgreSQL for the tests, where this is Debian and we are root; elsewhere the tests say so."""
-    lacking = [name for name, there in (("chromium", chromium()), ("postgresql", postgres_programs())) if not there]
+    """Chromium, PostgreSQL and bubblewrap, where this is Debian and we are root; elsewhere the tests say so."""
+    wanted = (("chromium", chromium()), ("postgresql", postgres_programs()), ("bubblewrap", bubblewrap()))
+    lacking = [name for name, there in wanted if not there]
     if not lacking or os.geteuid() != 0 or not shutil.which("apt-get"):
         return
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}

@@ -8,13 +8,14 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import subprocess
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from installation.diagnosis import chromium, postgres_programs
+from installation.diagnosis import bubblewrap, chromium, postgres_programs
 from installation.places import DEFAULT_MODEL, ROOT
 from tests.clients.javascript.install import installed as javascript_installed
 from tests.clients.javascript.install import node as javascript_node
@@ -48,8 +49,15 @@ def openclaw_is_there() -> bool:
     return node_folder() is not None and installed()
 
 
+def bubblewrap_works() -> bool:
+    program = bubblewrap()
+    tried = program and subprocess.run([program, "--ro-bind", "/", "/", "--unshare-all", "true"], capture_output=True)
+    return bool(tried) and tried.returncode == 0
+
+
 NEEDS = {
     "browser": Need("a Chromium", browser_is_there, "sudo apt-get install chromium"),
+    "bubblewrap": Need("bubblewrap", bubblewrap_works, "sudo apt-get install bubblewrap"),
     "javascript": Need(
         "the official JavaScript clients", javascript_is_there, ".venv/bin/python tests/clients/javascript/install.py"
     ),

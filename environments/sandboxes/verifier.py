@@ -1,0 +1,160 @@
+"""Score an agent's work in a sandbox that the agent never had, and say whose fault a missing verdict is."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from environments.errors import SandboxEnded, SandboxRefused, SandboxUnavailable
+from environments.sandboxes.choosing import open_sandbox
+from environments.sandboxes.interface import Mount, Result, Sandbox, Wants
+from environments.sandboxes.trees import HOOKS, Tree
+from environments.sandboxes.verdicts import Unreadable, read_verdict
+
+TESTS = "/tests"
+LOGS = "/logs"
+VERDICTS = f"{LOGS}/verifier"
+"""Where a verifier writes reward.txt or reward.json, as Harbor's do. An agent's own sandbox has no such folder."""
+
+ENVIRONMENT = {
+    "PYTHONSAFEPATH": "1",  # a script's own folder and the current one are no place to import from
+    "PYTHONNOUSERSITE": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    "HOME": "/nonexistent",  # no start-up file of the agent's is a user's own
+}
+
+
+@dataclass(frozen=True)
+class Score:
+    """What an attempt came to. `outcome` is None for infra_error, which teaches nothing."""
+
+    status: Literal["scored", "failed", "infra_error"]
+    outcome: float | None
+    reason: str
+    output: str = ""
+    """The end of what the verifier printed."""
+
+
+NOTHING = Tree({})
+PLAIN = Wants()
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """How a task's work is scored: a command, tests that come from outside, and the range of its verdict."""
+
+    command: tuple[str, ...]
+    tests: Tree
+    runs: tuple[str, ...] = ()
+    """A command that runs the work first, in a sandbox without tests or verdicts; what it leaves is what is scored.
+
+    So no process of the work's is alive where the verdict is written.
+    """
+    originals: Tree = NOTHING
+    """The task's own files. Its hooks (conftest.py and the like) are put back in place of an agent's."""
+    wants: Wants = PLAIN
+    timeout_s: float = 60.0
+    lowest: float = 0.0
+    highest: float = 1.0
+    cwd: str = TESTS
+    qualified: bool = False
+    """It scored the oracle and the untouched state, so a verdict that is missing is the doing of what it scored."""
+    open: Callable[[Wants], Sandbox] = open_sandbox
+
+    def score(self, work: Tree) -> Score:
+        """Score `work` in a sandbox of its own. Never raises for what the work does."""
+        if self.runs:
+            try:
+                work = self._run(work)
+            except (SandboxUnavailable, SandboxRefused) as error:
+                return Score("infra_error", None, str(error))
+            except (SandboxEnded, OSError) as error:
+                return self._missing(str(error))
+        with tempfile.TemporaryDirectory(prefix="talkback-tests-") as staged:
+            folder = Path(staged) / "tests"
+            self.tests.write(folder, for_everyone=True)
+            Path(staged).chmod(0o755)
+            wants = replace(
+                self.wants,
+                mounts=(*self.wants.mounts, Mount(folder, TESTS)),
+                scratch=(*self.wants.scratch, LOGS),
+            )
+            try:
+                sandbox = self.open(wants)
+            except (SandboxUnavailable, SandboxRefused) as error:
+                return Score("infra_error", None, str(error))
+            try:
+                with sandbox:
+                    result, verdicts = self._verify(sandbox, work)
+            except (SandboxEnded, OSError) as error:
+                return self._missing(str(error))
+        output = (result.out + result.err)[-4000:].decode(errors="replace")
+        if result.timed_out:
+            return self._missing(f"The verifier did not end within {self.timeout_s:g} s.", output)
+        if result.status > 128:  # what it ran may have written a verdict and then ended it
+            return self._missing(f"The verifier was ended by signal {result.status - 128}.", output)
+        try:
+            return Score("scored", read_verdict(verdicts, self.lowest, self.highest), "The verifier's verdict.", output)
+        except Unreadable as error:
+            return self._missing(str(error), output)
+
+    def _verify(self, sandbox: Sandbox, work: Tree) -> tuple[Result, Tree]:
+        self._bring(sandbox, work)
+        sandbox.run(["mkdir", "-p", VERDICTS], timeout_s=10)
+        result = sandbox.run(list(self.command), timeout_s=self.timeout_s, env=ENVIRONMENT, cwd=self.cwd)
+        return result, sandbox.read_tree(VERDICTS)
+
+    def _run(self, work: Tree) -> Tree:
+        with self.open(self.wants) as sandbox:
+            self._bring(sandbox, work)
+            sandbox.run(list(self.runs), timeout_s=self.timeout_s, env=ENVIRONMENT)
+            return sandbox.read_tree()
+
+    def _bring(self, sandbox: Sandbox, work: Tree) -> None:
+        own = [name for name in self.originals.files if name not in self.originals.without(HOOKS).files]
+        hooks = Tree({name: self.originals.files[name] for name in own})
+        sandbox.write_tree(hooks.over(work.without(HOOKS)))
+
+    def _missing(self, reason: str, output: str = "") -> Score:
+        if self.qualified:
+            return Score("failed", self.lowest, f"{reason} The same verifier scored the oracle.", output)
+        return Score("infra_error", None, f"{reason} This verifier has not scored the oracle.", output)
+
+    def finish(self, agent: Sandbox) -> Score:
+        """Take the work out of an agent's sandbox, end it, and only then score."""
+        try:
+            work: Tree | None = agent.read_tree()
+        except SandboxEnded:  # what ran in there ended it: there is no work, and that is no fault of ours
+            work = None
+        try:
+            agent.kill()
+        except SandboxEnded as error:
+            return Score("infra_error", None, str(error))
+        if work is None:
+            return Score("failed", self.lowest, "The agent's sandbox ended before its work was taken out.")
+        return self.score(work)
+
+
+class Unscorable(ValueError):
+    """The verifier cannot tell a solution from nothing; the sentence says how."""
+
+
+def qualify(verifier: Verifier, oracle: Tree, untouched: Tree) -> Verifier:
+    """Score the oracle's work and the untouched state, and return the verifier as one that may blame an agent.
+
+    Raises Unscorable unless the oracle reaches the highest score and the untouched state does not.
+    """
+    plain = replace(verifier, qualified=False)
+    right, nothing = plain.score(oracle), plain.score(untouched)
+    for name, score in (("oracle", right), ("untouched state", nothing)):
+        if score.outcome is None:
+            raise Unscorable(f"The {name} got no verdict: {score.reason}")
+    if right.outcome != verifier.highest:
+        raise Unscorable(f"The oracle scored {right.outcome:g}, not {verifier.highest:g}.")
+    if nothing.outcome == verifier.highest:
+        raise Unscorable(f"Doing nothing scored {verifier.highest:g}.")
+    return replace(verifier, qualified=True)
