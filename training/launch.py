@@ -41,7 +41,7 @@ from core.errors import TalkbackError
 from gpu_workers.errors import AdapterInvalid, NothingLearned, OutOfMemory
 from gpu_workers.servers import leases
 from gpu_workers.types import Example
-from training import learning
+from training import learning, snapshots
 from training.config import Recipe
 from training.jobs import Job, Learned, Listener
 from training.objective.closed_questions import Question
@@ -77,7 +77,20 @@ def learn(job: Job, ledger: Listener, *, home: Path, processes: int = 1) -> Lear
     """Do a job by so many processes; by one: here. Raises what learning raises, what the ledger raises, and GroupEnded.
     `home` is the folder that groups have for themselves."""
     with leases.lease(home.parent / "leases", _cards(), "learner"):
-        return _learn(job, ledger, home, processes)
+        return _learn(settle_dtype(job), ledger, home, processes)
+
+
+def settle_dtype(job: Job) -> Job:
+    """Settle what the base is computed in, once for all processes and for a run that goes on from a snapshot: "auto"
+    times the machine, and a busy one may answer otherwise the next time."""
+    if job.dtype != "auto":
+        return job
+    import torch
+
+    from gpu_workers.learner.policy import chosen_dtype
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return replace(job, dtype=snapshots.dtype(job) or str(chosen_dtype("auto", device)).removeprefix("torch."))
 
 
 def _cards() -> list[str]:

@@ -60,6 +60,14 @@ def find(job: Job) -> Snapshot | None:
     return Snapshot(job.snapshot, kept["figures"]) if kept["job"] == _digest(job) else None
 
 
+def dtype(job: Job) -> str:
+    """Read what the snapshot of this job's run was computed in; empty without one."""
+    try:
+        return str(json.loads((job.snapshot / FILE).read_text())["dtype"]) if job.snapshot is not None else ""
+    except (OSError, ValueError, KeyError):
+        return ""
+
+
 def take(job: Job, learner: Learner, figures: list[dict[str, Any]]) -> None:
     """Write what a job has come to after so many updates, in place of any earlier snapshot of its run. Does nothing for
     a job without a place for it; one that cannot be written is no reason for a run to fail."""
@@ -68,7 +76,7 @@ def take(job: Job, learner: Learner, figures: list[dict[str, Any]]) -> None:
     draft = job.snapshot.with_name(f"{job.snapshot.name}.{uuid.uuid4().hex}")
     try:
         learner.save(draft)
-        (draft / FILE).write_text(json.dumps({"job": _digest(job), "figures": figures}))
+        (draft / FILE).write_text(json.dumps({"job": _digest(job), "dtype": job.dtype, "figures": figures}))
         shutil.rmtree(job.snapshot, ignore_errors=True)
         draft.rename(job.snapshot)
     except Exception as failure:  # a full disk is called differently by each library

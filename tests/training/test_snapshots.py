@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 from safetensors.torch import load_file
 
 from core.stops import Stopped
-from gpu_workers.learner import policy_files
+from gpu_workers.learner import policy_files, products
 from tests.training.test_launch import LORA, Heard, job  # noqa: F401
-from training import learning, snapshots
+from training import launch, learning, snapshots
 
 RECIPE = LORA.model_copy(update={"updates": 3, "micro_batch": 1})
 WEIGHTS = "adapter_model.safetensors"
@@ -158,6 +159,17 @@ def test_another_job_does_not_go_on_from_it(kept, changed):
 def test_where_the_engines_are_does_not_matter(kept):
     stopped(kept("first"), 4)
     assert snapshots.find(kept("second", gives_way_to=("http://127.0.0.1:1",))) is not None
+
+
+def test_a_run_goes_on_in_the_precision_of_its_snapshot_whatever_the_machine_is_quicker_in(kept, monkeypatch):
+    monkeypatch.setattr(products, "seconds", lambda: {torch.bfloat16: 1.0, torch.float32: 2.0})
+    assert launch.settle_dtype(kept("first", dtype="auto")).dtype == "bfloat16"  # 1.0 is below 0.8 of 2.0
+    stopped(kept("first", dtype="float32"), 4)
+
+    again = launch.settle_dtype(kept("second", dtype="auto"))
+
+    assert again.dtype == "float32"
+    assert snapshots.find(again) is not None
 
 
 def test_what_cannot_be_read_is_no_snapshot(kept, tmp_path):
