@@ -28,7 +28,7 @@ NAMED = {"idempotency-key": "k1"}
 HOLDS = """
 import time, django
 django.setup()
-from chat import writers
+from chat.replying import writers
 print(writers.name(), flush=True)
 time.sleep(600)
 """

@@ -13,7 +13,7 @@ from benchmarks.stack import ROOT
 
 LASTS = (
     *("gpu_workers/embedded/__main__.py", "benchmarks/scripted/__main__.py", "gpu_workers/servers/serving.py"),
-    *("webapp/serving/web_server.py", "installation/supervisor.py"),
+    *("webapp/serving/web_server.py", "installation/supervisor.py", "environments/sandboxes/keeper.py"),
 )
 """Servers and the supervisor: they go on whether or not anything reads what they say."""
 

@@ -19,6 +19,7 @@ PLAIN = {
     "lab/evidence/playing/machine.py": "/proc",
     "lab/evidence/report/writing.py": "/proc/cpuinfo",
     "environments/prose.py": "a reply",
+    "environments/sandboxes/groups.py": "/proc",
     "gpu_workers/servers/processes.py": "a log",
     "gpu_workers/servers/leases.py": "a command's output",
     "gpu_workers/weights.py": "a command's output",

@@ -77,7 +77,7 @@ def test_no_person_says_what_the_judge_was_taught_or_is_measured_on():
             for split in ("train", "heldout"):
                 lines = table.get(split, "")
                 taught |= {plain(re.sub(r"^[a-z]{2}: ", "", line)) for line in lines.split("\n")} if lines else set()
-    for line in (ROOT / "judge" / "gold.jsonl").read_text(encoding="utf-8").splitlines():
+    for line in (ROOT / "judge" / "calibration" / "gold.jsonl").read_text(encoding="utf-8").splitlines():
         said = json.loads(line)["next_state"]
         taught |= {plain(said)} if isinstance(said, str) else set()
     assert len(taught) > 500

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from training.config import PRESETS, REMOVED, Recipe, RecipeInvalid, current, read, reasons, stored
+from training import line_recipes
+from training.config import PRESETS, REMOVED, Recipe, RecipeInvalid, read, reasons, stored
 
 
 def test_every_knob_gives_its_reason():
@@ -97,18 +98,18 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(text, said):
 
 def test_the_installations_recipe_is_the_file_it_names(settings, tmp_path):
     settings.RECIPE = ""
-    assert current() == PRESETS["embedded"]
+    assert line_recipes.current() == PRESETS["embedded"]
 
     settings.RECIPE = str(tmp_path / "recipe.json")
     with pytest.raises(RecipeInvalid, match="cannot be read"):
-        current()
+        line_recipes.current()
 
     (tmp_path / "recipe.json").write_text('{"batch_size": 5}')
-    assert current().batch_size == 5
+    assert line_recipes.current().batch_size == 5
 
 
 def test_full_weights_are_refused_where_they_could_not_go_live(settings, tmp_path):
     settings.RECIPE = str(tmp_path / "recipe.json")
     (tmp_path / "recipe.json").write_text('{"weights": "full"}')
     with pytest.raises(RecipeInvalid, match="only with a second engine"):
-        current()
+        line_recipes.current()

@@ -98,7 +98,7 @@ def test_a_card_has_one_learner_and_beside_it_an_engine(tmp_path):
 
 def test_the_kernel_lets_go_of_a_card_whose_owner_dies(tmp_path):
     code = (
-        "import sys, time; from pathlib import Path; from gpu_workers import leases;"
+        "import sys, time; from pathlib import Path; from gpu_workers.servers import leases;"
         "taken = leases.take(Path(sys.argv[1]), ['0'], 'engine'); print('taken', flush=True); sys.stdin.read()"
     )
     owner = subprocess.Popen(

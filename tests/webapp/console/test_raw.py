@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from chat.models import ApiKey, ClientRules, Consent, Session, Spending, Turn
 from checkpoints import models as checkpoints
+from episodes import models as episodes
 from evaluation import models as evaluation
 from feedback.models import Feedback, Receipt
 from gate import models as gate
@@ -71,6 +72,13 @@ def rows(operator, talker, console, make_lesson):
     comparison = evaluation.Comparison.objects.create(first=base, second=candidate, prompts=[WORDS], **user)
     evaluation.Choice.objects.create(comparison=comparison, place=0, picked="a", **user)
     privacy.Erasure.objects.create(user=talker, total=1)
+    group = episodes.Group.objects.create(
+        user=talker, checkpoint=base, name="g", world="till", task="t1", split="train"
+    )
+    episode = episodes.Episode.objects.create(
+        group=group, attempt=1, checks={"said": WORDS}, reason=WORDS, lease_s=60, lease_until=timezone.now()
+    )
+    episodes.Action.objects.create(episode=episode, turn=turn, call="c")
     judge.Measuring.objects.create(judge="one", votes=3, total=9)
     judge.GoldReading.objects.create(item="1", gold="g", judge="one", prompt_version="v", expected=1)
     return {"secret": secret, "key": ApiKey.objects.get(pk=key.pk)}

@@ -13,12 +13,13 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from training import line_recipes
 from training.config import RecipeInvalid
+from webapp.management.terminal import TerminalCommand
 
 TAKES_OVER_FROM = "6fe218b"
 """The last commit with the migrations that ours replace: only what ran all of them can be taken over."""
 
 
-class Command(migrate.Command):
+class Command(TerminalCommand, migrate.Command):
     """Every start runs this first, so what is refused here is refused before anything was changed."""
 
     def handle(self, *args: Any, **options: Any) -> None:
