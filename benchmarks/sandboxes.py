@@ -22,7 +22,7 @@ from core import pipes
 from core.errors import TalkbackError
 from environments.sandboxes.bubblewrap import Bubblewrap
 from environments.sandboxes.choosing import open_sandbox
-from environments.sandboxes.interface import MIB, Wants
+from environments.sandboxes.sandbox import MIB, Wants
 from environments.sandboxes.trees import File, Tree
 from environments.sandboxes.verifier import Verifier
 

@@ -25,7 +25,7 @@ from checkpoints import repairs, trials
 from checkpoints.models import Checkpoint, Cleaning
 from core.errors import TalkbackError
 from core.states import Stateful, moved
-from episodes import leases
+from episodes import lapses
 from evaluation import arms, clean_lines, shadows, watching
 from evaluation.models import Comparison
 from evaluation.tasks import compare, compare_clean_later, shadow
@@ -107,7 +107,7 @@ def sweep() -> int:
             writers.close_stranded,
             writers.clear,
             _close_idle,
-            leases.close_lapsed,
+            lapses.close_lapsed,
             runs.recover,
             forgetting.catch_up,
             _clean,

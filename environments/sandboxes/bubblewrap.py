@@ -26,7 +26,7 @@ from typing import Any
 
 from environments.errors import SandboxEnded, SandboxUnavailable
 from environments.sandboxes.groups import Group, Hierarchies
-from environments.sandboxes.interface import MIB, PATH, WORK, Capabilities, Result, Sandbox, Wants
+from environments.sandboxes.sandbox import MIB, PATH, WORK, Capabilities, Result, Sandbox, Wants
 from environments.sandboxes.trees import MOST_BYTES, MOST_DEPTH, MOST_FILES, File, Tree
 
 KEEPER = (Path(__file__).parent / "keeper.py").read_text()

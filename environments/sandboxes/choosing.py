@@ -9,7 +9,7 @@ from environments.errors import SandboxRefused, SandboxUnavailable
 from environments.sandboxes import bubblewrap, containers
 from environments.sandboxes.bubblewrap import Bubblewrap
 from environments.sandboxes.containers import Container
-from environments.sandboxes.interface import Sandbox, Wants
+from environments.sandboxes.sandbox import Sandbox, Wants
 from environments.sandboxes.unconfined import Unconfined
 
 Kind = Literal["bubblewrap", "docker", "podman", "none"]

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from environments.sandboxes.interface import Result
+from environments.sandboxes.sandbox import Result
 
 LINGER_S = 0.5
 """How long after its end a command's streams are read: what it started may hold them open for ever."""

@@ -18,7 +18,7 @@ from typing import Literal
 
 from environments.errors import SandboxEnded, SandboxRefused, SandboxUnavailable
 from environments.sandboxes.commands import run_bounded
-from environments.sandboxes.interface import MIB, PATH, WORK, Capabilities, Result, Sandbox
+from environments.sandboxes.sandbox import MIB, PATH, WORK, Capabilities, Result, Sandbox
 from environments.sandboxes.trees import MOST_BYTES, MOST_FILES, File, Tree
 
 Program = Literal["docker", "podman"]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from environments.errors import SandboxEnded, SandboxRefused
 from environments.sandboxes.commands import run_bounded
-from environments.sandboxes.interface import PATH, WORK, Capabilities, Result, Sandbox
+from environments.sandboxes.sandbox import PATH, WORK, Capabilities, Result, Sandbox
 from environments.sandboxes.trees import Tree, read_folder, refuse_escape
 
 

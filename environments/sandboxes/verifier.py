@@ -10,9 +10,9 @@ from typing import Literal
 
 from environments.errors import SandboxEnded, SandboxRefused, SandboxUnavailable
 from environments.sandboxes.choosing import open_sandbox
-from environments.sandboxes.interface import Mount, Result, Sandbox, Wants
+from environments.sandboxes.sandbox import Mount, Result, Sandbox, Wants
+from environments.sandboxes.scores import Unreadable, read_verdict
 from environments.sandboxes.trees import HOOKS, Tree
-from environments.sandboxes.verdicts import Unreadable, read_verdict
 
 TESTS = "/tests"
 LOGS = "/logs"

@@ -16,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from gpu_workers.embedded.access import Keys
 from gpu_workers.embedded.adapters import read_adapter
 from gpu_workers.embedded.batching import Batcher
 from gpu_workers.embedded.generate_requests import Ask, Body, Limits, Malformed, UnknownParameter, read_body
@@ -24,6 +23,7 @@ from gpu_workers.embedded.grammar import Grammar, Grammars
 from gpu_workers.embedded.model import Model, Unservable
 from gpu_workers.embedded.reply_streams import Reply
 from gpu_workers.embedded.sequences import StepOutput
+from gpu_workers.embedded.server_keys import Keys
 from gpu_workers.errors import AdapterInvalid
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from chat.models import ApiKey, Session, Spending, Turn
 from checkpoints.models import Checkpoint
-from episodes import leases
+from episodes import lapses
 from episodes.models import Action, Episode, Group
 from privacy import consent
 from tests.episodes.conftest import HI, TASK, issued
@@ -318,7 +318,7 @@ async def test_a_sign_of_life_keeps_the_lease(ask, begin, say, sign):
         await Turn.objects.aupdate(status=Turn.Status.ANSWERING)
     else:
         await ask(f"episodes/{episode['id']}/actions", {"turn": spoken})
-    assert await sync_to_async(leases.close_lapsed)() == 0
+    assert await sync_to_async(lapses.close_lapsed)() == 0
     row = await Episode.objects.aget()
     assert row.status == Episode.Status.PLAYING
     assert row.lease_until > timezone.now() + timedelta(seconds=590)

@@ -9,7 +9,7 @@ import pytest
 from environments.errors import SandboxEnded, SandboxRefused, SandboxUnavailable
 from environments.sandboxes import bubblewrap, choosing
 from environments.sandboxes.choosing import open_sandbox
-from environments.sandboxes.interface import MIB, Mount, Wants
+from environments.sandboxes.sandbox import MIB, Mount, Wants
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from environments.errors import SandboxEnded, SandboxRefused, SandboxUnavailable
 from environments.sandboxes import containers
 from environments.sandboxes.containers import Container
-from environments.sandboxes.interface import MIB, Mount, Wants
+from environments.sandboxes.sandbox import MIB, Mount, Wants
 
 FAKE = """#!{python}
 import json, os, pathlib, sys, time

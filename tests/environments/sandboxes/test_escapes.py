@@ -18,7 +18,7 @@ from environments.errors import SandboxEnded
 from environments.sandboxes import bubblewrap
 from environments.sandboxes.bubblewrap import OURS, Bubblewrap
 from environments.sandboxes.groups import Hierarchies
-from environments.sandboxes.interface import MIB, Wants
+from environments.sandboxes.sandbox import MIB, Wants
 from tests.environments.sandboxes.seen import is_alive, most_processes, namespace_of, processes_of, wait_until_gone
 
 pytestmark = pytest.mark.bubblewrap

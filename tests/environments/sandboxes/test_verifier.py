@@ -10,7 +10,7 @@ import pytest
 
 from environments.errors import SandboxUnavailable
 from environments.sandboxes.bubblewrap import Bubblewrap
-from environments.sandboxes.interface import MIB, Mount, Wants
+from environments.sandboxes.sandbox import MIB, Mount, Wants
 from environments.sandboxes.trees import File, Tree
 from environments.sandboxes.verifier import Unscorable, Verifier, qualify
 

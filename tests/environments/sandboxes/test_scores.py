@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from environments.sandboxes.scores import Unreadable, read_verdict
 from environments.sandboxes.trees import File, Tree
-from environments.sandboxes.verdicts import Unreadable, read_verdict
 
 
 @pytest.mark.parametrize(
