@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -73,7 +74,8 @@ class PageSocket(AsyncWebsocketConsumer, ABC):
 
     async def send(self, text_data: str | None = None, bytes_data: bytes | None = None, close: bool = False) -> None:
         if await self.may_stay():
-            await super().send(text_data, bytes_data, close)
+            with suppress(OSError):  # the reader has just left: `disconnect` follows
+                await super().send(text_data, bytes_data, close)
 
     async def close(self, code: int | None = None, reason: str | None = None) -> None:
         if not self.is_closed:
