@@ -14,7 +14,7 @@ from environments.sandboxes.trees import Tree
 
 Network = Literal["no", "allowlist", "public"]
 MIB = 2**20
-WORK = "/work"
+WORK = "/box"
 """The one writable folder. It begins empty, and is gone with the sandbox."""
 PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -35,7 +35,7 @@ def refuse_covering(at: str) -> None:
     place = PurePosixPath(at)
     if not place.is_absolute() or ".." in place.parts or len(place.parts) < 2:
         raise SandboxRefused(f"A mount at {at!r}: name an absolute path below /.")
-    if place.parts[1] in ("work", "tmp", "proc", "dev", "usr", "bin", "lib", "lib32", "lib64", "sbin", "etc"):
+    if place.parts[1] in (WORK.strip("/"), "tmp", "proc", "dev", "usr", "bin", "lib", "lib32", "lib64", "sbin", "etc"):
         raise SandboxRefused(f"A mount at {at} would cover what the sandbox brings: choose another path.")
 
 

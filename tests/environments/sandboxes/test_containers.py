@@ -68,7 +68,7 @@ def test_a_container_starts_without_network_rights_or_a_writable_system(docker, 
         "--network=none", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--user=1000:1000",
         "--pids-limit=19",  # 16 and the container's own
         f"--memory={72 * MIB}", f"--memory-swap={72 * MIB}",  # 64 and the folder's 8, and no swap beside
-        f"--tmpfs=/work:rw,exec,size={8 * MIB},mode=0777", f"--name={room.name}",
+        f"--tmpfs=/box:rw,exec,size={8 * MIB},mode=0777", f"--name={room.name}",
         f"--mount=type=bind,source={tmp_path}/tests,target=/tests,readonly",
     ):  # fmt: skip
         assert option in started, option
@@ -78,14 +78,14 @@ def test_a_container_starts_without_network_rights_or_a_writable_system(docker, 
 def test_values_of_variables_are_in_no_argument(docker):
     docker.answer("exec --interactive", status=3, out="printed", err="said")
     with Container(Wants()) as room:
-        said = room.run(["sh", "-c", "x"], timeout_s=20, stdin=b"fed", env={"KEY": "sk-secret-4711"}, cwd="/work/a")
+        said = room.run(["sh", "-c", "x"], timeout_s=20, stdin=b"fed", env={"KEY": "sk-secret-4711"}, cwd="/box/a")
         (call,) = [call for call in docker.calls() if call["argv"][0] == "exec"]
         with pytest.raises(SandboxRefused):
             room.run(["x"], timeout_s=20, env={"KEY": "two\nlines"})
     assert (said.status, said.out, said.err) == (3, b"printed", b"said")
     assert "4711" not in " ".join(call["argv"])
     assert "KEY=sk-secret-4711" in call["env"].splitlines()
-    assert "HOME=/work" in call["env"].splitlines()
+    assert "HOME=/box" in call["env"].splitlines()
     assert call["stdin"] == "fed"
     assert call["argv"][-4:] == [room.name, "sh", "-c", "x"]
 
@@ -101,7 +101,7 @@ def test_files_go_by_standard_input_and_a_link_is_no_file(docker):
     with Container(Wants()) as room:
         room.put("a b.txt", b"content", mode=0o755)
         call = docker.calls()[-1]
-        assert call["argv"][-2:] == ["/work/a b.txt", "755"]
+        assert call["argv"][-2:] == ["/box/a b.txt", "755"]
         assert call["stdin"] == "content"
         docker.answer("[ ! -L", status=66, err="it is no regular file")
         with pytest.raises(FileNotFoundError, match="no regular file"):

@@ -110,7 +110,7 @@ def test_memory_is_bounded_without_control_groups():
         assert said.out == b""
 
 
-@pytest.mark.parametrize("place", ["/work/big", "/dev/shm/big"])
+@pytest.mark.parametrize("place", ["/box/big", "/dev/shm/big"])
 def test_disk_is_bounded(sandbox, place):
     said = shell(sandbox, f"dd if=/dev/zero of={place} bs=1M count=30 2>&1; stat -c %s {place}")
     assert int(said.out.split()[-1]) <= bubblewrap.SHARED
@@ -122,7 +122,7 @@ def test_disk_is_bounded_for_files_without_a_name(sandbox):
         sandbox,
         "import os, tempfile\nheld = []\n"
         "for _ in range(8):\n"
-        "    held.append(tempfile.TemporaryFile(dir='/work', buffering=0))\n"
+        "    held.append(tempfile.TemporaryFile(dir='/box', buffering=0))\n"
         "    try: held[-1].write(bytes(2**20)); print('held')\n"
         "    except OSError as error: print(error.strerror); break",
     )
@@ -160,7 +160,7 @@ def test_many_at_once_leave_no_file_group_or_handle_on_the_host():
 
 
 def test_no_user_of_the_hosts_and_no_new_namespace(sandbox):
-    said = shell(sandbox, "id -u; unshare --user true 2>&1; mount -t tmpfs none /work 2>&1; cat /proc/self/status")
+    said = shell(sandbox, "id -u; unshare --user true 2>&1; mount -t tmpfs none /box 2>&1; cat /proc/self/status")
     assert said.out.startswith(b"1000\n")
     assert b"unshare failed" in said.out
     assert b"CapEff:\t0000000000000000" in said.out
@@ -224,7 +224,8 @@ def test_it_lives_on_where_the_thread_that_opened_it_has_ended():
     opener = threading.Thread(target=lambda: opened.append(Bubblewrap(SMALL)))
     opener.start()
     opener.join()
-    time.sleep(0.1)
+    while Path(f"/proc/self/task/{opener.native_id}").exists():  # Python joins a thread before the kernel has ended it
+        os.sched_yield()
     with opened[0] as sandbox:
         assert shell(sandbox, "echo alive").out == b"alive\n"
 
@@ -258,14 +259,14 @@ def test_the_hosts_environment_is_in_no_process(monkeypatch):
     monkeypatch.setenv("TALKBACK_KEY", "sk-secret-4711")
     with Bubblewrap(SMALL) as sandbox:
         said = shell(sandbox, "cat /proc/1/environ /proc/self/environ /proc/[0-9]*/environ 2>/dev/null; env")
-    assert b"HOME=/work" in said.out
+    assert b"HOME=/box" in said.out
     assert b"4711" not in said.out
     assert b"TALKBACK" not in said.out
 
 
 def test_a_variable_that_is_given_is_seen(sandbox):
     said = sandbox.run(["sh", "-c", 'echo "$OPENAI_BASE_URL $HOME"'], timeout_s=10, env={"OPENAI_BASE_URL": "http://x"})
-    assert said.out == b"http://x /work\n"
+    assert said.out == b"http://x /box\n"
 
 
 @pytest.mark.parametrize("doing", ["kill -9 2", "kill -STOP 2"])

@@ -29,9 +29,9 @@ def work(**files: str) -> Tree:
     return Tree({name.replace("_", "."): File(text.encode()) for name, text in files.items()})
 
 
-ANSWER = verifier(f"grep -qx right /work/answer.txt && echo 1 > {REWARD} || echo 0 > {REWARD}")
+ANSWER = verifier(f"grep -qx right /box/answer.txt && echo 1 > {REWARD} || echo 0 > {REWARD}")
 """Scores 1 where answer.txt says right, else 0."""
-RUNS = verifier(f"python3 -I /work/run.py; echo 0 > {REWARD}", timeout_s=20)
+RUNS = verifier(f"python3 -I /box/run.py; echo 0 > {REWARD}", timeout_s=20)
 """Runs the agent's code, and scores 0 whatever it does."""
 
 
@@ -52,11 +52,11 @@ def test_a_reward_that_an_agent_wrote_early_does_not_count():
 
 def test_an_agents_background_process_is_dead_before_its_work_is_scored():
     with Bubblewrap(WANTS) as agent:
-        loop = f"while true; do echo 1 > {REWARD}; echo right > /work/answer.txt; sleep 0.01; done"
+        loop = f"while true; do echo 1 > {REWARD}; echo right > /box/answer.txt; sleep 0.01; done"
         agent.run(["sh", "-c", f"setsid sh -c '{loop}' > /dev/null 2>&1 &"], timeout_s=10)
         agent.run(["sh", "-c", "sleep 0.2"], timeout_s=10)
         agent.put("answer.txt", b"wrong\n")
-        slow = verifier(f"sleep 0.5; grep -qx right /work/other.txt && echo 1 > {REWARD} || echo 0 > {REWARD}")
+        slow = verifier(f"sleep 0.5; grep -qx right /box/other.txt && echo 1 > {REWARD} || echo 0 > {REWARD}")
         assert slow.finish(agent).outcome == 0
         with pytest.raises(Exception, match="killed"):
             agent.run(["true"], timeout_s=1)
@@ -91,10 +91,10 @@ def test_work_that_is_run_first_has_no_process_where_the_verdict_is_written():
     assert runs_first.score(work(run_py="open('answer.txt', 'w').write('right\\n')")).outcome == 1
 
 
-@pytest.mark.parametrize("instead", ["os.mkfifo(at)", "os.symlink('/work/mine', at)", "os.mkdir(at)"])
+@pytest.mark.parametrize("instead", ["os.mkfifo(at)", "os.symlink('/box/mine', at)", "os.mkdir(at)"])
 def test_what_stands_in_the_place_of_a_reward_is_no_verdict(instead):
-    code = f"import os\nopen('/work/mine', 'w').write('1')\nat = '{REWARD}'\n{instead}"
-    score = verifier("python3 -I /work/run.py", qualified=True).score(work(run_py=code))
+    code = f"import os\nopen('/box/mine', 'w').write('1')\nat = '{REWARD}'\n{instead}"
+    score = verifier("python3 -I /box/run.py", qualified=True).score(work(run_py=code))
     assert (score.status, score.outcome) == ("failed", 0)
     assert "no " in score.reason
 
@@ -109,7 +109,7 @@ PYTEST = Verifier(
     Tree(
         {
             "test_sum.py": File(
-                b"import sys\nsys.path.append('/work')\nfrom answer import add\n\n"
+                b"import sys\nsys.path.append('/box')\nfrom answer import add\n\n"
                 b"def test_sum():\n    assert add(2, 2) == 4\n"
             ),
             "test.sh": File(
@@ -119,7 +119,7 @@ PYTEST = Verifier(
         }
     ),
     wants=replace(WANTS, mounts=(Mount(PACKAGES, "/packages"),)),
-    cwd="/work",
+    cwd="/box",
 )
 PLANTED = "import os\nopen('/logs/verifier/reward.json', 'w').write('{\"reward\": 1}')\nos._exit(0)\n"
 
@@ -139,21 +139,21 @@ def test_hooks_that_an_agent_planted_are_not_run():
 
 
 def test_hooks_that_an_agent_planted_are_not_taken_along():
-    lists = verifier(f"cd /work && find . -type f; echo 0 > {REWARD}")
+    lists = verifier(f"cd /box && find . -type f; echo 0 > {REWARD}")
     planted = ("conftest.py", "a/sitecustomize.py", "a/b/x.pth", "a/__pycache__/c.pyc", "pytest.ini")
     score = lists.score(Tree({name: File(b"x") for name in (*planted, "a/kept.py")}))
     assert score.output.split() == ["./a/kept.py"]
 
 
 def test_hooks_that_the_task_brought_are_its_own_again():
-    tests = verifier(f"grep -q ours /work/conftest.py && echo 1 > {REWARD} || echo 0 > {REWARD}")
+    tests = verifier(f"grep -q ours /box/conftest.py && echo 1 > {REWARD} || echo 0 > {REWARD}")
     tests = replace(tests, originals=Tree({"conftest.py": File(b"ours")}))
     assert tests.score(work(conftest_py="theirs")).outcome == 1
 
 
 EXITS = "import os\nos._exit(0)\n"
 IMPORTS = verifier(
-    "python3 -I -c \"import sys; sys.path.append('/work'); import run; "
+    "python3 -I -c \"import sys; sys.path.append('/box'); import run; "
     f"open('{REWARD}', 'w').write(str(int(run.x == 1)))\"",
     timeout_s=20,
 )
