@@ -48,6 +48,8 @@ class Group(models.Model):
     """How many its player means to play; null: it did not say, and those that were opened are all."""
     checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, related_name="groups_played")
     """Who plays: each attempt's key is pinned to it."""
+    judged_at = models.DateTimeField(null=True, blank=True, db_index=True)
+    """When it was complete and every step of it had its score, so that it can be learned from; null until then."""
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
@@ -138,6 +140,8 @@ class Episode(Stateful):
     """{name: true, false or a number}: what the outcome was made of."""
     cost = models.JSONField(default=dict, blank=True)
     """{name: number}: tokens, seconds, …, as the player counts them."""
+    scores = models.JSONField(default=dict, blank=True)
+    """{completion id: -1 to 1}: what the world itself, by rule, says of single steps."""
     reason = models.TextField(blank=True)
     """Why it is void, where Talkback said so."""
     lease_s = models.PositiveIntegerField()

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from checkpoints.models import SHARED, Checkpoint, Line
 from core.states import Stateful
+from episodes.models import Episode
 
 
 class Run(Stateful):
@@ -43,6 +44,8 @@ class Run(Stateful):
     share of the whole run, which only grows; what is left, in seconds, only falls."""
     metrics = models.JSONField(default=list, blank=True)
     """One dict an optimiser update."""
+    agents = models.JSONField(default=dict, blank=True)
+    """What it says of the agents' groups that it learned from; empty where there were none."""
     code_version = models.CharField(max_length=80, blank=True)
     """Version of Talkback, and commit where there is one, that took its steps."""
     again = models.ForeignKey("self", models.PROTECT, null=True, blank=True, related_name="repeated_by")
@@ -121,6 +124,16 @@ class Sample(Stateful):
     reward = models.FloatField(default=0.0)
     rewards = models.JSONField(default=list, blank=True)
     """-1, 0 or 1 a response id, where a person marked words of the reply; empty: `reward` holds for all of it."""
+    episode = models.ForeignKey(Episode, models.SET_NULL, null=True, blank=True, related_name="samples")
+    """The attempt that it is a step of. Then `reward` is the step's score, from -1 to 1, and a run learns from the
+    group's steps together (training/objective/step_advantages.py)."""
+    step = models.PositiveSmallIntegerField(null=True, blank=True)
+    """Which step of it, from 0."""
+    advantage = models.FloatField(null=True, blank=True)
+    """How much better than its peers this step was, as the run that learned it found; null: none did, or not from
+    this step."""
+    left_out = models.CharField(max_length=80, blank=True)
+    """Why the run that had it did not learn from this step."""
     rewrite_ids = models.JSONField(null=True, blank=True)
     """The reply that a person wrote in place of this one, its end included: supervised, by the recipe's w_sft."""
     redactions = models.JSONField(default=list, blank=True)

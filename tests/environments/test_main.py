@@ -9,7 +9,7 @@ import pytest
 
 from environments import __main__ as command
 from environments.client import Client
-from tests.environments.worlds import FakeTalkback
+from tests.environments.stages import FakeTalkback
 
 BRIEF = "Feet smell of bacteria that live on sweat inside shoes."
 """To the first open question that trains with seed 1."""

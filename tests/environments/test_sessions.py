@@ -8,7 +8,7 @@ from environments.sessions import FAREWELL_TOKENS, MOST_CALLS, play
 from environments.tasks import Task
 from environments.users import ScriptedUser
 from environments.workspace import TOOLS, Workspace
-from tests.environments.worlds import FakeTalkback
+from tests.environments.stages import FakeTalkback
 
 TASK = Task("t1", "Why is rain wet?", "open")
 SHORT = Persona("short", "talk", ("short",), "train")

@@ -23,7 +23,7 @@ from environments.personas import Persona, parts
 from environments.tasks import Task
 from environments.users import ANSWER, ModelUser, ScriptedUser, played
 from environments.wishes import WISHES
-from tests.environments.worlds import chat_server
+from tests.environments.stages import chat_server
 
 ROOT = Path(__file__).parents[2]
 FILES = ("complaints", "openings", "closings", "tones")
