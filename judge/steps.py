@@ -7,6 +7,7 @@ nothing of it is judged. What is said of a step later scores that one again, unt
 from __future__ import annotations
 
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -43,6 +44,9 @@ ROUNDS = 5
 
 SEAT_S = 60.0
 """How long a worker keeps an episode without a sign of life: 128 steps whose log-probs are known take a few seconds."""
+
+EVERY_S = 5.0
+"""How often it says that it lives."""
 
 ENDED = (Episode.Status.SCORED, Episode.Status.LEARNED, Episode.Status.VOID)
 
@@ -98,9 +102,11 @@ def _judge_all(pk: UUID, at: Bench, seat: Seat) -> bool:
         due = find_due(episode) if episode is not None and episode.session is not None else []
         if episode is None or not due:
             return False
-        verdicts = []
+        verdicts, renewed = [], -EVERY_S
         for step in due:
-            seat.renew(SEAT_S + polling.ATTEMPTS * settings.JUDGE_DEADLINE_S)
+            if time.monotonic() - renewed >= EVERY_S:
+                seat.renew(SEAT_S + polling.ATTEMPTS * settings.JUDGE_DEADLINE_S)
+                renewed = time.monotonic()
             verdicts.append(reach(step, episode, at))
         try:
             if step_verdicts.write(episode, verdicts):

@@ -330,5 +330,5 @@ def test_ten_steps_take_no_more_queries_than_two(play, judge_all):
         stop(episode)
         with CaptureQueriesContext(connection) as queries:
             judge_all(episode)
-        numbers.append(len(queries) - 2 * len(turns_of(episode)))  # to renew the seat, and to tell its page
-    assert numbers[0] == pytest.approx(numbers[1], abs=8)
+        numbers.append(len(queries))
+    assert numbers[1] - numbers[0] <= 8  # one more a step tells its page
