@@ -129,6 +129,7 @@ def find_due(episode: Episode) -> list[Step]:
     played = [turn.pk for turn in turns if turn.line == Turn.Line.MAIN and turn.is_whole and turn.pk not in left]
     due = [turn for turn in turns if is_due(turn)]
     claimed = step_verdicts.claimed([turn.pk for turn in due])
+    step_verdicts.mark_late(claimed)
     due = [turn for turn in due if turn.pk not in claimed]
     said = defaultdict[Any, list[Feedback]](list)
     for one in Feedback.objects.standing().filter(turn__in=due):

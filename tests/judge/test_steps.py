@@ -18,7 +18,7 @@ from feedback.models import Feedback
 from judge import played_groups, step_verdicts, steps
 from judge.models import Hint, Judgement, Overruling, Vote
 from tests.played_steps import PLAIN, samples_of, stop, turns_of
-from training.models import Sample
+from training.models import Run, Sample
 from webapp import pipeline
 
 pytestmark = pytest.mark.django_db
@@ -238,11 +238,13 @@ def test_a_persons_later_thumb_scores_its_step_anew_until_a_run_has_it(play, jud
     assert [(one.step, one.reward) for one in samples_of(episode)] == [(0, -1.0), (1, 0.0)]
     assert Sample.objects.filter(status="stale").count() == 1
 
-    Sample.objects.filter(status="ready").update(status="claimed")
+    run = Run.objects.create(recipe={}, created_at=timezone.now() - timedelta(minutes=1))
+    Sample.objects.filter(status="ready").update(status="claimed", run=run)
     Feedback.objects.all().delete()
     say(first, "thumb", value=1)
     turns.reopen(Turn.objects.get(pk=first.pk))
     assert not judge_all(episode)  # it waits for the run's end
+    assert Feedback.objects.get().late
     assert [one.reward for one in samples_of(episode)] == [-1.0, 0.0]
 
     Sample.objects.filter(status="claimed").update(status="trained")
