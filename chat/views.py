@@ -238,9 +238,10 @@ class Listed:
 
 def list_sessions(user: User | AnonymousUser, kind: str, after: str = "") -> Listed:
     """This person's conversations in the browser ("own") or through keys ("api"), the newest first, after a place in
-    that order. Raises Http404 for what is no place."""
+    that order. An agent's attempts, of which there may be thousands, are read by their address alone. Raises Http404
+    for what is no place."""
     rows = Session.objects.visible_to(user).order_by("-active_at", "-pk")
-    rows = rows.filter(key=None) if kind == "own" else rows.exclude(key=None).select_related("key")
+    rows = rows.filter(key=None) if kind == "own" else rows.filter(episode=None).exclude(key=None).select_related("key")
     if after:
         moment, _, pk = after.rpartition("~")
         try:

@@ -13,6 +13,7 @@ from chat.models import Session, Turn
 from core.errors import IllegalMove
 from episodes import attempts
 from episodes.models import Episode
+from feedback.models import Feedback
 from judge import off_record
 from judge.hints import deletion
 from judge.models import Judgement, Overruling
@@ -73,6 +74,14 @@ def claimed(turns: Collection[UUID]) -> set[UUID]:
     return {pk for pk in held.values_list("origin", flat=True) if pk is not None}
 
 
+def mark_late(turns: Collection[UUID]) -> None:
+    """Mark what was said of these steps after a run had claimed their samples."""
+    for sample in Sample.objects.filter(origin__in=turns, run__isnull=False).select_related("run"):
+        if sample.run is not None and sample.status in (Sample.Status.CLAIMED, Sample.Status.TRAINED):
+            said = Feedback.objects.standing().filter(turn=sample.origin, created_at__gt=sample.run.created_at)
+            said.update(late=True)
+
+
 @transaction.atomic
 def write(episode: Episode, verdicts: Sequence[StepVerdict]) -> bool:
     """Write these verdicts. False: what they rest on changed meanwhile, and nothing was written. Raises IllegalMove
@@ -94,6 +103,7 @@ def write(episode: Episode, verdicts: Sequence[StepVerdict]) -> bool:
         if row is None or _stands(row, held) != _stands(turn, turn.session):
             return False
     _enter(episode, verdicts)
+    mark_late(list(now))
     _move(turns)
     return True
 

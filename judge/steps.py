@@ -7,14 +7,16 @@ nothing of it is judged. What is said of a step later scores that one again, unt
 from __future__ import annotations
 
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.db.models import Exists, OuterRef, QuerySet
+from django.utils import timezone
 
 from chat.models import Turn
 from chat.rendering.renderer import Renderer
@@ -22,14 +24,14 @@ from core.errors import IllegalMove
 from episodes.models import Action, Episode, Group, counts
 from feedback.models import Feedback
 from gpu_workers.engine.interface import Engine
-from judge import played_groups, step_verdicts
-from judge.models import Judgement, Overruling
+from judge import played_groups, step_verdicts, steps_worth
+from judge.models import Judgement, Overruling, Vote
 from judge.samples import redaction, sample_rows, step_rows
 from judge.samples.sample_rows import Reason
 from judge.samples.teacher import Unreadable
 from judge.sittings import Seat, sitting
 from judge.step_verdicts import Step, StepVerdict
-from judge.votes import evidence, polling, step_scores
+from judge.votes import casting, deciding, evidence, polling, step_scores
 from judge.votes.judges import Panel
 from judge.votes.opinions import Silence
 from judge.votes.step_scores import StepScore
@@ -42,6 +44,9 @@ ROUNDS = 5
 
 SEAT_S = 60.0
 """How long a worker keeps an episode without a sign of life: 128 steps whose log-probs are known take a few seconds."""
+
+EVERY_S = 5.0
+"""How often it says that it lives."""
 
 ENDED = (Episode.Status.SCORED, Episode.Status.LEARNED, Episode.Status.VOID)
 
@@ -97,9 +102,11 @@ def _judge_all(pk: UUID, at: Bench, seat: Seat) -> bool:
         due = find_due(episode) if episode is not None and episode.session is not None else []
         if episode is None or not due:
             return False
-        verdicts = []
+        verdicts, renewed = [], -EVERY_S
         for step in due:
-            seat.renew(SEAT_S + polling.ATTEMPTS * settings.JUDGE_DEADLINE_S)
+            if time.monotonic() - renewed >= EVERY_S:
+                seat.renew(SEAT_S + polling.ATTEMPTS * settings.JUDGE_DEADLINE_S)
+                renewed = time.monotonic()
             verdicts.append(reach(step, episode, at))
         try:
             if step_verdicts.write(episode, verdicts):
@@ -122,6 +129,7 @@ def find_due(episode: Episode) -> list[Step]:
     played = [turn.pk for turn in turns if turn.line == Turn.Line.MAIN and turn.is_whole and turn.pk not in left]
     due = [turn for turn in turns if is_due(turn)]
     claimed = step_verdicts.claimed([turn.pk for turn in due])
+    step_verdicts.mark_late(claimed)
     due = [turn for turn in due if turn.pk not in claimed]
     said = defaultdict[Any, list[Feedback]](list)
     for one in Feedback.objects.standing().filter(turn__in=due):
@@ -194,6 +202,9 @@ def reach(step: Step, episode: Episode, at: Bench) -> StepVerdict:
     if step.unfit is not None:
         return StepVerdict(step, score, "".join(hints), silence=step.unfit)
     note = step_verdicts.WORDS if hints else None
+    if score == step_scores.UNKNOWN and step.seen.next_role and at.recipe.w_rl:
+        score, unheard = vote(step, episode, at)
+        note = note or unheard
     try:
         sample = step_rows.compose(
             turn,
@@ -207,3 +218,22 @@ def reach(step: Step, episode: Episode, at: Bench) -> StepVerdict:
     except Unreadable as error:
         return StepVerdict(step, score, "".join(hints), silence=Silence.of_error(error))
     return StepVerdict(step, score, "".join(hints), sample, note)
+
+
+def vote(step: Step, episode: Episode, at: Bench) -> tuple[StepScore, Silence | None]:
+    """What votes say of a step, as much as they are worth in its world, and why that is nothing. Where it would be
+    nothing none is asked. Raises EngineUnavailable as long as votes that were late or never heard may still come."""
+    if polling.have_stopped(at.who):
+        return step_scores.UNKNOWN, Silence.of(Reason.NO_JUDGE)
+    worth = steps_worth.of(episode.group.world, at.who)
+    if not worth.worth:
+        kind = Reason.UNTRUSTED if worth.n >= steps_worth.LEAST else Reason.UNMEASURED
+        return step_scores.UNKNOWN, Silence(worth.sentence[:200], kind.code)
+    votes = casting.cast(step.turn, step.seen, [Vote.Question.SCORE], who=at.who)
+    if timezone.now() - (episode.ended_at or timezone.now()) < deciding.PATIENCE:
+        polling.awaited([replace(casting.ballot_of(one), weight=1.0) for one in votes])
+    found = steps_worth.find(votes, at.who)
+    score = step_scores.weigh(found, worth.worth)
+    if score != step_scores.UNKNOWN:
+        return score, None
+    return score, Silence.of(Reason.UNCLEAR if found.likeliest is not None else Reason.NO_QUORUM)

@@ -21,6 +21,7 @@ from django.utils import timezone
 from chat.models import Turn
 from core.errors import TalkbackError
 from gpu_workers.errors import EngineUnavailable
+from judge import steps_worth
 from judge.calibration import gold, vote_floor
 from judge.calibration.agreement import Reading
 from judge.calibration.gold import Item
@@ -58,11 +59,14 @@ def due() -> QuerySet[Turn]:
 
 def is_due() -> bool:
     """True when there is a turn to vote on and nothing better to do."""
-    return bool(settings.CALIBRATION_VOTES) and hours.is_idle() and due().exists()
+    if not settings.CALIBRATION_VOTES or not hours.is_idle():
+        return False
+    return due().exists() or steps_worth.next_check(judges.panel()) is not None
 
 
 def vote(who: Panel) -> bool:
-    """Cast and keep the votes on one due turn. True when there may be another.
+    """Cast and keep the votes on one due turn: a person decided it, or it is a step that its world or a rule scored.
+    True when there may be another.
 
     One at a time everywhere, and only while no person waits for anything; otherwise the sweep asks again later. Judges
     that have stopped are not asked here either.
@@ -70,10 +74,16 @@ def vote(who: Panel) -> bool:
     if not settings.CALIBRATION_VOTES or polling.have_stopped(who):
         return False
     with sitting("calibration", for_s=polling.ATTEMPTS * settings.JUDGE_DEADLINE_S + 30) as seat:
-        if seat is None or not hours.is_idle() or (turn := due().first()) is None:
+        if seat is None or not hours.is_idle():
+            return False
+        by_person = due().first()
+        turn = by_person or steps_worth.next_check(who)
+        if turn is None:
             return False
         seen = evidence.of(turn)
         questions = list(Vote.Question) if seen.unswayed.next_role else [Vote.Question.HINT]
+        if by_person is None:  # of a step, votes say how good it was and no more
+            questions = [Vote.Question.SCORE]
         casting.cast(turn, seen, questions, who=who, priority=judges.AFTERTHOUGHT)
         turn.announce()
         return True

@@ -49,6 +49,9 @@ PASSED = re.compile(
 """What the common test runners say at their end."""
 
 
+UNCHANGED = re.compile(r"\W*nothing (?:has )?changed on the screen\W*", re.IGNORECASE)
+"""A first line that says no more than that. Without the screen it may be an answer, as of a comparison."""
+
 TEST_VERDICT = "test verdict"
 """The one rule that outranks a world's own score: a person had the reply tested."""
 
@@ -101,6 +104,11 @@ def by_test_output(seen: Checkable) -> int | None:
     return 1 if codes or any(PASSED.search(text) for text in texts) else None
 
 
+def by_screen(seen: Checkable) -> int | None:
+    shown = [text.strip().split("\n", 1)[0] for role, text in seen.next_state if role in ("tool", "environment")]
+    return -1 if shown and all(UNCHANGED.fullmatch(line) for line in shown) else None
+
+
 RULES = (
     Rule(
         name=TEST_VERDICT,
@@ -130,6 +138,14 @@ RULES = (
         "from outside.",
         reward_from="rule",
         decide=by_exit_code,
+    ),
+    Rule(
+        name="nothing changed",
+        sentence="An action after which a world says that nothing changed makes the turn -1.",
+        looks_for="Nothing changed on the screen, as the whole first line of each tool result or of what an "
+        "environment shows.",
+        reward_from="rule",
+        decide=by_screen,
     ),
 )
 """All of them; the first that decides counts."""

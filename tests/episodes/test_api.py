@@ -10,6 +10,7 @@ from asgiref.sync import sync_to_async
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from chat import views
 from chat.models import ApiKey, Session, Spending, Turn
 from checkpoints.models import Checkpoint
 from episodes import lapses
@@ -408,3 +409,36 @@ async def test_a_deleted_conversation_leaves_its_episodes_figures(ask, begin, sa
     await sync_to_async((await Session.objects.aget()).delete)()
     _, shown = await ask(f"episodes/{episode['id']}", method="get")
     assert (shown["session"], shown["outcome"], await Turn.objects.acount()) == (None, 1.0, 0)
+
+
+async def test_attempts_are_no_chats_in_the_list_and_open_by_their_address(ask, begin, say, async_client, ana, key):
+    """1,000 of them: the list holds the one conversation of a program that is none."""
+    episode = await begin()
+    await say(episode)
+    _, plain = await ask("chat/completions", {"messages": HI, "max_tokens": 4})
+    attempts = await sync_to_async(many)(1000, ana, key)
+
+    found = await sync_to_async(views.list_sessions)(ana, "api")
+    told = await Turn.objects.aget(completion_id=plain["id"])
+    assert ([one.pk for one in found.rows], found.more) == ([told.session_id], "")
+
+    await sync_to_async(async_client.force_login)(ana)
+    page = await async_client.get(f"/chats/{episode['session']}/")
+    assert (page.status_code, "What do three pears cost?" in page.content.decode()) == (200, True)
+    assert await Episode.objects.acount() == attempts + 1
+
+
+def many(number: int, person, key) -> int:
+    """So many attempts that ended, as rows."""
+    group = Group.objects.get()
+    sessions = Session.objects.bulk_create(
+        Session(user=person, key=key, external_id=f"e{n}", title=f"attempt {n}") for n in range(number)
+    )
+    Episode.objects.bulk_create(
+        Episode(
+            group=group, attempt=n + 1, session=session, status="scored", ending="solved", outcome=1, lease_s=60,
+            lease_until=timezone.now(),
+        )
+        for n, session in enumerate(sessions)
+    )  # fmt: skip
+    return number

@@ -98,7 +98,7 @@ def page(request: HttpRequest, **more: Any) -> HttpResponse:
         "left": [(kind, IN_WORDS[kind]) for kind in personal.KINDS if kind not in wanted.kinds],
         "is_on": redaction.is_on(wanted),
         "keys": ApiKey.objects.of_people().filter(user=user, revoked_at=None).order_by("name", "pk"),
-        "off": Session.objects.visible_to(user).filter(learns=False).select_related("key"),
+        "off": Session.objects.visible_to(user).filter(learns=False, episode=None).select_related("key"),
         "sample_text": SAMPLE_TEXT,
         "erasure": erasure_of(user),
         "sure": SURE,

@@ -116,6 +116,22 @@ def test_text_of_the_web_or_of_a_file_is_voted_on_whatever_exit_code_it_says(ori
     assert seen.reward is None
 
 
+@pytest.mark.parametrize(
+    ("text", "reward"),
+    [
+        ("Nothing changed on the screen.", -1),
+        ("[nothing has changed on the screen]\n1 button Submit", -1),
+        ("Nothing changed.", None),  # as a comparison answers
+        ("Nothing changed on the screen, but the sound is on.", None),
+        ("1 button Submit\nNothing changed on the screen.", None),  # what the screen itself shows
+    ],
+)
+@pytest.mark.parametrize("role", ["tool", "environment"])
+def test_an_action_that_changed_nothing_on_the_screen_is_negative(text, reward, role):
+    assert Evidence(ASKED, "calls click(1)", ((role, text),)).reward == reward
+    assert Evidence(ASKED, "calls click(1)", (("user", text),)).reward is None
+
+
 @given(st.text())
 def test_any_tool_result_is_read_without_an_error(text):
     assert all(isinstance(code, int) for code in visible_rules.exit_codes(text))
