@@ -171,3 +171,62 @@ def test_two_workers_that_take_up_one_run_train_it_once(house, at_once):
     assert look("SELECT status, COUNT(*) FROM training_sample GROUP BY status") == [("trained", 3)]
     assert look("SELECT COUNT(*) FROM training_checkpoint WHERE number > 0") == [(1,)]
     assert len(list((folder / "checkpoints").iterdir())) == 1
+
+
+PLAYED = f"""
+from django.contrib.auth.models import User
+from django.utils import timezone
+from episodes.models import Episode, Group
+group = Group.objects.create(
+    user=User.objects.create(username="player"), name="g", world="till", task="sum-7", split="train", attempts=2,
+    checkpoint=Checkpoint.live(), judged_at=timezone.now(),
+)
+for n, (ending, outcome) in enumerate([("solved", 1.0), ("failed", -1.0)]):
+    episode = Episode.objects.create(
+        group=group, attempt=n, status="scored", ending=ending, outcome=outcome, lease_s=9, lease_until=timezone.now()
+    )
+    prompt, reply = {PROMPT}, [7 + n, 8, 9, 10, 2]
+    for step in range(2):
+        Sample.objects.create(
+            checkpoint=Checkpoint.live(), prompt_ids=prompt, response_ids=reply, behaviour_logprobs=OLD,
+            episode=episode, step=step,
+        )
+        prompt = [*prompt, *reply, 60]
+"""
+
+OF_FIVE = 'recipe = recipe.model_copy(update={"batch_size": 5, "max_gap": 99})\n'
+
+
+def test_two_workers_that_fill_at_once_claim_a_group_whole_and_once(house, at_once, served):
+    _, worker, look = house
+    assert worker(PLAYED.replace("OLD", json.dumps(served))).wait() == 0
+
+    assert at_once(OF_FIVE + "batches.fill(recipe)") == [0, 0]
+
+    assert look("SELECT status FROM training_run") == [("queued",)]
+    claimed = "SELECT step IS NOT NULL, status, COUNT(*), COUNT(DISTINCT run_id) FROM training_sample GROUP BY 1, 2"
+    assert look(claimed) == [(0, "claimed", 3, 1), (1, "claimed", 4, 1)]
+
+
+def test_a_run_on_attempts_killed_while_it_learns_counts_each_once(house, served):
+    _, worker, look = house
+    assert worker(PLAYED.replace("OLD", json.dumps(served))).wait() == 0
+    first = worker(OF_FIVE + "runs.train(batches.fill(recipe))")
+
+    def has_begun() -> bool:
+        return any(json.loads(row[0]).get("done", 0) > 5 for row in look("SELECT progress FROM training_run"))
+
+    wait_for("the first updates are done", has_begun)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    told = "SELECT DISTINCT status, advantage IS NOT NULL FROM training_sample WHERE step IS NOT NULL"
+    assert look(told) == [("claimed", 0)]
+    assert look("SELECT DISTINCT status FROM episodes_episode") == [("scored",)]
+
+    assert worker("[run] = runs.recover(); runs.train(run); runs.train(run); batches.fill(recipe)").wait() == 0
+
+    assert look("SELECT status, attempts FROM training_run") == [("finished", 2)]
+    assert look(told) == [("trained", 1)]
+    assert look("SELECT DISTINCT status FROM episodes_episode") == [("learned",)]
+    [agents] = [json.loads(row[0]) for row in look("SELECT agents FROM training_run")]
+    assert (agents["groups"], agents["attempts"], agents["rows"]) == (1, 2, 2)

@@ -23,6 +23,7 @@ from training import batches, jobs, launch, learning, runs
 from training.config import Recipe
 from training.models import Run, Sample
 from training.objective.closed_questions import Question
+from training.objective.merged_rows import Step, merged_rows
 
 LORA = Recipe(distillation="vocabulary", w_sft=1, w_closed=1, lr=1e-2, updates=2, lora_rank=4, max_gap=99)
 FULL = LORA.model_copy(update={"weights": "full", "lr": 1e-3})
@@ -125,6 +126,25 @@ def test_two_processes_learn_the_adapter_that_one_learns(job, tmp_path, micro_ba
         ):
             assert theirs[name] == pytest.approx(ours[name], rel=1e-5, abs=1e-6)
     assert list((tmp_path / "jobs").iterdir()) == []
+
+
+@pytest.mark.processes
+def test_two_processes_weigh_attempts_in_several_rows_as_one_does(job, tmp_path):
+    """Three rows of two attempts and a reply: one process has both rows of the first, the other the rest."""
+    recipe = LORA.model_copy(update={"w_sft": 0, "w_closed": 0})
+    reply = Example(PROMPT, RESPONSE, [-4.0] * 5, reward=-1.0)
+    steps = [Step([1, at], [30 + at, 2], [-4.0] * 2, advantage=0.5 * at) for at in (1, 2)]
+    rows = merged_rows([steps, [Step([1, 9], RESPONSE[:4], [-4.0] * 4, advantage=-1.0)]]).rows
+    examples = [rows[0][0], reply, rows[0][1], rows[1][0]]
+    for name, processes in (("one", 1), ("two", 2)):
+        heard = Heard()
+        asked = job(recipe, name, examples=examples, is_own=[False] * 4, replayed=(), questions=())
+        launch.learn(asked, heard, home=tmp_path / "jobs", processes=processes)
+        assert heard.figures[0]["attempts"] == 2
+
+    weights, moments = apart(tmp_path / "one", tmp_path / "two", "adapter_model.safetensors")
+    assert moments < 1e-6
+    assert weights < 1e-3
 
 
 @pytest.mark.processes
