@@ -173,6 +173,61 @@ class Episode(Stateful):
         return f"attempt {self.attempt} of {self.group}"
 
 
+class ExamQuerySet(models.QuerySet["Exam"]):
+    def visible_to(self, user: User | AnonymousUser) -> ExamQuerySet:
+        """The only door to exams: those that a person's own players play."""
+        return self.filter(user=user) if user.is_authenticated else self.none()
+
+
+class Exam(models.Model):
+    """Held-out tasks of one world that the gate asks a person's players to play, with two checkpoints in turn."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="exams_played")
+    world = models.CharField(max_length=200)
+    candidate = models.ForeignKey(Checkpoint, models.CASCADE, related_name="exams_played")
+    """Who is examined. In the groups of this exam it answers, though it is not live, and answers no other person."""
+    live = models.ForeignKey(Checkpoint, models.CASCADE, related_name="+")
+    """What it is held against."""
+    tasks = models.PositiveIntegerField()
+    attempts = models.PositiveIntegerField()
+    """At each task, by each of the two."""
+    seed = models.PositiveBigIntegerField()
+    """Decides which tasks, and all that is drawn in them, for both."""
+    created_at = models.DateTimeField(default=timezone.now)
+    lapsed_at = models.DateTimeField(null=True, blank=True)
+    """Since then the gate does not wait for it. What is played while the candidate waits for a yes still counts."""
+    ended_at = models.DateTimeField(null=True, blank=True, db_index=True)
+    """Since then nothing more is played."""
+    reason = models.CharField(max_length=400, blank=True)
+    """Why it ended before all was played."""
+
+    objects = ExamQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-pk",)
+        constraints = (models.UniqueConstraint(fields=("candidate", "live", "user", "world"), name="one_exam_a_world"),)
+
+    def __str__(self) -> str:
+        return f"exam {self.pk} of {self.candidate} in {self.world}"
+
+    @property
+    def prefix(self) -> str:
+        """How the names of its groups begin."""
+        return f"exam-{self.pk}/"
+
+    @property
+    def groups(self) -> models.QuerySet[Group]:
+        """What was played for it. A name that a person gave before counts for nothing."""
+        return Group.objects.filter(
+            user=self.user_id,
+            world=self.world,
+            split=Group.Split.HELDOUT,
+            name__startswith=self.prefix,
+            checkpoint__in=(self.candidate_id, self.live_id),
+            created_at__gte=self.created_at,
+        )
+
+
 class Action(models.Model):
     """One thing done in the world for a turn: it happens at most once."""
 
