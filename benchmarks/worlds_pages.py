@@ -1,7 +1,9 @@
 """How fast the pages of worlds are with many attempts: python -m benchmarks.worlds_pages [--episodes 10000] [--json]
 
 Each page is asked for 40 times through Django's own client, on a SQLite of its own that holds so many attempts with
-all their steps. Milliseconds until the whole page is there. Fails where one in twenty takes longer than 300.
+all their steps: milliseconds until the whole page is there, by the clock and of a processor. Where others are at work
+on the machine only the second says something of the page. Fails where one page in twenty takes a processor longer than
+300.
 """
 
 from __future__ import annotations
@@ -21,6 +23,16 @@ AIM_MS = 300.0
 ROUNDS = 40
 
 
+class Counter:
+    """Counts the queries that pass through it."""
+
+    number = 0
+
+    def __call__(self, execute, sql, params, many, context):
+        self.number += 1
+        return execute(sql, params, many, context)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.worlds_pages", description=__doc__)
     parser.add_argument("--episodes", type=int, default=10_000)
@@ -30,6 +42,7 @@ def main() -> int:
     said = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
         folder = Path(said.keep or made)
+        folder.mkdir(parents=True, exist_ok=True)
         os.environ |= {"DATA_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "webapp.settings"}
         os.environ.setdefault("SECRET_KEY", "of-a-yardstick")
         figures = _measure(said.episodes, said.rounds)
@@ -37,10 +50,11 @@ def main() -> int:
         print(json.dumps(figures))
     else:
         print(f"{said.episodes} attempts, {said.rounds} times each; milliseconds")
-        print(f"{'page':<34}{'median':>8}{'p95':>8}{'queries':>9}{'KB':>7}")
+        print(f"{'page':<28}{'median':>8}{'p95':>8}{'processor':>11}{'its p95':>9}{'queries':>9}{'KB':>6}")
         for name, row in figures.items():
-            print(f"{name:<34}{row['median']:>8.0f}{row['p95']:>8.0f}{row['queries']:>9.0f}{row['kb']:>7.0f}")
-    slow = [name for name, row in figures.items() if row["p95"] > AIM_MS]
+            clock = f"{row['median']:>8.0f}{row['p95']:>8.0f}{row['cpu_median']:>11.0f}{row['cpu_p95']:>9.0f}"
+            print(f"{name:<28}{clock}{row['queries']:>9.0f}{row['kb']:>6.0f}")
+    slow = [name for name, row in figures.items() if row["cpu_p95"] > AIM_MS]
     if slow:
         print(f"Slower than {AIM_MS:.0f} ms: {', '.join(slow)}.", file=sys.stderr)
     return bool(slow)
@@ -54,7 +68,6 @@ def _measure(episodes: int, rounds: int) -> dict[str, dict[str, float]]:
     from django.core.management import call_command
     from django.db import connection
     from django.test import Client
-    from django.test.utils import CaptureQueriesContext
 
     from benchmarks.played_episodes import seed
     from episodes.models import Episode
@@ -67,15 +80,18 @@ def _measure(episodes: int, rounds: int) -> dict[str, dict[str, float]]:
     browser.force_login(person)
     figures = {}
     for name, path in _paths(Episode).items():
-        with CaptureQueriesContext(connection) as asked:
+        asked = Counter()
+        with connection.execute_wrapper(asked):
             page = browser.get(path)
         if page.status_code != 200:
             raise SystemExit(f"{path} answered {page.status_code}")
-        took = [_timed(lambda path=path: browser.get(path)) for _ in range(rounds)]
+        clock, cpu = zip(*(_timed(lambda path=path: browser.get(path)) for _ in range(rounds)), strict=True)
         figures[name] = {
-            "median": statistics.median(took),
-            "p95": statistics.quantiles(took, n=20)[-1],
-            "queries": len(asked),
+            "median": statistics.median(clock),
+            "p95": statistics.quantiles(clock, n=20)[-1],
+            "cpu_median": statistics.median(cpu),
+            "cpu_p95": statistics.quantiles(cpu, n=20)[-1],
+            "queries": asked.number,
             "kb": len(page.content) / 1024,
         }
     return figures
@@ -101,10 +117,11 @@ def _paths(episodes) -> dict[str, str]:
     }
 
 
-def _timed(act) -> float:
-    start = time.perf_counter()
+def _timed(act) -> tuple[float, float]:
+    """Milliseconds by the clock, and of a processor."""
+    start, spent = time.perf_counter(), time.process_time()
     act()
-    return (time.perf_counter() - start) * 1000
+    return (time.perf_counter() - start) * 1000, (time.process_time() - spent) * 1000
 
 
 if __name__ == "__main__":

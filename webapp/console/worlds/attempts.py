@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
+from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 from django.http import QueryDict
 
 from chat.models import Turn
 from episodes.models import Episode, Group
 from training.models import Sample
-from webapp.console.worlds import endings
+from webapp.console.worlds import endings, playback, sights
 
 PAGE = 40
 
@@ -85,6 +86,18 @@ class Chosen:
 
 
 @dataclass(frozen=True)
+class Worst:
+    """The step of an attempt that scored lowest, and what it was."""
+
+    number: int
+    """From 1."""
+    score: float
+    completion: str = ""
+    doing: str = ""
+    """What it did and what came back, on one line; empty where that is not this reader's."""
+
+
+@dataclass(frozen=True)
 class Row:
     """One attempt of a list."""
 
@@ -92,9 +105,8 @@ class Row:
     why: str
     replies: int | None
     """None where its conversation was deleted."""
-    worst: int | None = None
-    """The step with the lowest score, from 1; None where no step has one."""
-    worst_score: float | None = None
+    worst: Worst | None = None
+    """Of an attempt that was lost, and has a step that scored below 0."""
 
     @property
     def ending(self) -> str:
@@ -105,28 +117,39 @@ class Row:
         return endings.TONES.get(self.episode.ending, "")
 
 
-def newest(rows: QuerySet[Episode], *, before: str = "", most: int = PAGE) -> tuple[list[Row], str]:
+def newest(rows: QuerySet[Episode], reader: User, *, before: str = "", most: int = PAGE) -> tuple[list[Row], str]:
     """A page of these attempts, the newest first, those opened before the attempt of this id; and the id of its last
-    one where there are more. Four queries at most."""
+    one where there are more. Five queries at most."""
     if (last := _found(before)) is not None:
         rows = rows.filter(Q(created_at__lt=last.created_at) | Q(created_at=last.created_at, pk__lt=last.pk))
     rows = rows.select_related("group__checkpoint", "group__user").order_by("-created_at", "-pk")
     page = list(rows[: most + 1])
-    return rows_of(page[:most]), str(page[most - 1].pk) if len(page) > most else ""
+    return rows_of(page[:most], reader), str(page[most - 1].pk) if len(page) > most else ""
 
 
-def rows_of(episodes: Sequence[Episode]) -> list[Row]:
-    """Each with why it ended, how many replies it had and which step scored worst. Two queries."""
+def rows_of(episodes: Sequence[Episode], reader: User) -> list[Row]:
+    """Each with why it ended, how many replies it had and which step scored worst. Three queries."""
     replies = _replies(episodes)
-    scores = _scores(episodes, replies)
+    worst = _worst([one for one in episodes if one.ending in endings.LOST], replies, reader)
     found = []
     for episode in episodes:
-        own, number = scores[episode.pk], len(replies[episode.session_id]) if episode.session_id else None
-        worst = min(own, key=lambda n: (own[n], n)) if own else None
-        told = None if worst is None else own[worst]
-        at = None if worst is None else worst + 1
-        found.append(Row(episode, endings.why(episode, number), number, at, told))
+        number = len(replies[episode.session_id]) if episode.session_id else None
+        found.append(Row(episode, endings.why(episode, number), number, worst.get(episode.pk)))
     return found
+
+
+def _worst(episodes: Sequence[Episode], replies: Mapping[Any, Sequence[str]], reader: User) -> dict[UUID, Worst]:
+    """The first of each attempt's steps with its lowest score, where that is below 0."""
+    found: dict[UUID, Worst] = {}
+    for episode, scores in _scores(episodes, replies):
+        at = min(scores, key=lambda n: (scores[n], n), default=None)
+        if at is not None and scores[at] < 0:
+            own = replies.get(episode.session_id, ())
+            found[episode.pk] = Worst(at + 1, scores[at], own[at] if at < len(own) else "")
+    turns = Turn.objects.filter(completion_id__in=[one.completion for one in found.values()]).select_related("session")
+    brief = turns.only("completion_id", "message", "text", "next_state", "learns", "session__user", "session__learns")
+    told = {turn.completion_id: playback.told(turn) for turn in brief if not sights.is_hidden(turn, reader)}
+    return {pk: replace(one, doing=told.get(one.completion, "")) for pk, one in found.items()}
 
 
 def _found(pk: str) -> Episode | None:
@@ -147,15 +170,16 @@ def _replies(episodes: Sequence[Episode]) -> dict[Any, list[str]]:
     return found
 
 
-def _scores(episodes: Sequence[Episode], replies: Mapping[Any, Sequence[str]]) -> dict[UUID, dict[int, float]]:
-    """The scores of each attempt's steps, by their index: what the step teaches with, else what the world said."""
-    found: dict[UUID, dict[int, float]] = defaultdict(dict)
-    for episode in episodes:
-        for n, completion in enumerate(replies.get(episode.session_id, ())):
-            if isinstance(score := episode.scores.get(completion), int | float):
-                found[episode.pk][n] = float(score)
+def _scores(
+    episodes: Sequence[Episode], replies: Mapping[Any, Sequence[str]]
+) -> Iterator[tuple[Episode, dict[int, float]]]:
+    """Each attempt with the scores of its steps, by their index: what a step teaches with, else what the world said."""
+    judged: dict[UUID, dict[int, float]] = defaultdict(dict)
     samples = Sample.objects.filter(episode__in=[episode.pk for episode in episodes])
     for pk, step, reward in samples.order_by("pk").values_list("episode", "step", "reward"):
         if pk is not None and step is not None:
-            found[pk][step] = reward
-    return found
+            judged[pk][step] = reward
+    for episode in episodes:
+        own = enumerate(replies.get(episode.session_id, ()))
+        by_world = {n: episode.scores[completion] for n, completion in own if completion in episode.scores}
+        yield episode, by_world | judged[episode.pk]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -30,7 +31,6 @@ def episode(request: HttpRequest, pk: UUID) -> HttpResponse:
     is_own = shown.group.user_id == user.pk
     cells = [Cell(step, of_step(shown, step, found), shown.pk) for step in steps]
     _know_opinions([step.turn for step in steps] if is_own else [], user)
-    scored = [cell for cell in cells if cell.worth.score is not None]
     context = {
         "episode": shown,
         "group": shown.group,
@@ -39,7 +39,7 @@ def episode(request: HttpRequest, pk: UUID) -> HttpResponse:
         "why": endings.why(shown, len(steps)),
         "ending": endings.WORDS[shown.ending],
         "tone": endings.TONES.get(shown.ending, ""),
-        "worst": min(scored, key=lambda cell: cell.worth.score or 0) if scored else None,
+        "worst": _worst(cells) if shown.ending in endings.LOST else None,
         "worth": found,
         "left_out": worth.why_not(shown),
         "checks": [(name, YES[value] if isinstance(value, bool) else value) for name, value in shown.checks.items()],
@@ -48,6 +48,12 @@ def episode(request: HttpRequest, pk: UUID) -> HttpResponse:
         "is_hidden": any(step.is_hidden for step in steps),
     }
     return render(request, "worlds/episode.html", context)
+
+
+def _worst(cells: Sequence[Cell]) -> Cell | None:
+    """The first of the steps with the lowest score, where that is below 0."""
+    bad = [cell for cell in cells if (cell.worth.score or 0) < 0]
+    return min(bad, key=lambda cell: cell.worth.score or 0, default=None)
 
 
 def _know_opinions(turns: list[Turn], user: User) -> None:

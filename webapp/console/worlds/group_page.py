@@ -31,9 +31,8 @@ class Cell:
 
     @property
     def tone(self) -> str:
-        """Its colour: by its advantage, else by its score."""
-        told = self.worth.score if self.worth.advantage is None else self.worth.advantage
-        return "" if not told else "good" if told > 0 else "bad"
+        """Its colour: by what was said of the step itself."""
+        return "" if not self.worth.score else "good" if self.worth.score > 0 else "bad"
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -40,8 +41,8 @@ def home(request: HttpRequest) -> HttpResponse:
     found = success.worlds(episodes)
     lost: list[attempts.Row] = []
     if found:
-        lost, _ = attempts.newest(episodes.filter(ending__in=endings.LOST), most=FAILURES)
-        _tell_more(found, episodes, groups)
+        lost, _ = attempts.newest(episodes.filter(ending__in=endings.LOST), user, most=FAILURES)
+        _tell_more(found, user)
     filling, fault = _next_training(Line.of(user))
     context = {
         "worlds": found,
@@ -55,10 +56,11 @@ def home(request: HttpRequest) -> HttpResponse:
     return render(request, "worlds/worlds.html", context)
 
 
-def _tell_more(worlds: Sequence[success.World], episodes: QuerySet[Episode], groups: QuerySet[Group]) -> None:
+def _tell_more(worlds: Sequence[success.World], user: User) -> None:
     """Have each world know how far its groups are, and why its latest unscorable attempts are."""
-    states = standings.by_world(groups)
-    unscorable, _ = attempts.newest(episodes.filter(ending__in=Episode.UNSCORED), most=VOIDS)
+    states = standings.by_world(sights.groups(user))
+    void = sights.episodes(user).filter(ending__in=Episode.UNSCORED)
+    unscorable, _ = attempts.newest(void, user, most=VOIDS)
     for world in worlds:
         world.states = states[world.name]
         world.unscorable = [row for row in unscorable if row.episode.group.world == world.name][:VOIDS_OF_WORLD]
@@ -70,7 +72,7 @@ def listed(request: HttpRequest) -> HttpResponse:
     """Attempts, the newest first, a page at a time."""
     chosen, user = Chosen.of(request.GET), person(request)
     episodes = sights.episodes(user)
-    rows, more = attempts.newest(chosen.narrowed(episodes), before=request.GET.get("before", ""))
+    rows, more = attempts.newest(chosen.narrowed(episodes), user, before=request.GET.get("before", ""))
     context: dict[str, Any] = {"rows": rows, "more": more, "chosen": chosen, "narrow": _with_more(chosen.query)}
     if is_fragment(request) and request.GET.get("before"):
         return render(request, "worlds/_attempt_rows.html", context)

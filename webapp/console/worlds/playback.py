@@ -131,16 +131,14 @@ class Step:
         """What it did, on one line."""
         if self.is_hidden:
             return "(off the record)"
-        if self.calls:
-            return "; ".join(call.sentence for call in self.calls)
-        return " ".join(self.text.whole.split()) or "(nothing)"
+        return did(self.calls, self.text)
 
     @property
     def result(self) -> str:
         """What came back, on one line."""
         if self.is_hidden:
             return "(off the record)" if self.turn.next_state else ""
-        return " ".join(" ".join(message.text.whole.split()) for message in self.came_back)
+        return came(self.came_back)
 
 
 BRIEF = ("prompt_ids", "response_ids", "logprobs", "asked", "sampling")
@@ -249,6 +247,23 @@ def words_of(content: Any) -> str:
         return str(content or "")
     parts = (part if isinstance(part, Mapping) else {"text": part} for part in content)
     return " ".join(str(part["text"]) if "text" in part else f"[{part.get('type', '?')}]" for part in parts)
+
+
+def told(turn: Turn) -> str:
+    """What a turn did and what came back, on one line."""
+    back = came([message_of(one) for one in turn.next_state])
+    doing = did(tuple(doings(turn.message)), Text(turn.text))
+    return f"{doing} → {back}" if back else doing
+
+
+def did(calls: Sequence[Doing], text: Text) -> str:
+    if calls:
+        return "; ".join(call.sentence for call in calls)
+    return " ".join(text.whole.split()) or "(nothing)"
+
+
+def came(messages: Sequence[Message]) -> str:
+    return " ".join(" ".join(message.text.whole.split()) for message in messages)
 
 
 def doings(message: Mapping[str, Any]) -> Iterable[Doing]:
