@@ -31,6 +31,12 @@ class Standing:
     """Attempts that ended and say something of the agent."""
 
 
+class GroupQuerySet(models.QuerySet["Group"]):
+    def visible_to(self, user: User | AnonymousUser) -> GroupQuerySet:
+        """The only door to groups: a person's own."""
+        return self.filter(user=user) if user.is_authenticated else self.none()
+
+
 class Group(models.Model):
     """One task, tried several times by the same weights."""
 
@@ -52,6 +58,8 @@ class Group(models.Model):
     """When it was complete and every step of it had its score, so that it can be learned from; null until then."""
     created_at = models.DateTimeField(default=timezone.now)
 
+    objects = GroupQuerySet.as_manager()
+
     class Meta:
         ordering = ("-pk",)
         constraints = (models.UniqueConstraint(fields=("user", "name"), name="one_group_a_name"),)
@@ -67,9 +75,13 @@ class Group(models.Model):
         if len(ends) < (self.attempts or 0) or any(status == Episode.Status.PLAYING for status, *_ in ends):
             return Standing("playing", opened=len(ends), counted=counted)
         if counted < FEWEST:
-            why = f"Of {len(ends)} attempts {counted} count, and fewer than {FEWEST} cannot be compared: nothing of it"
-            return Standing("short", f"{why} teaches.", len(ends), counted)
+            return Standing("short", why_short(len(ends), counted), len(ends), counted)
         return Standing("complete", opened=len(ends), counted=counted)
+
+
+def why_short(opened: int, counted: int) -> str:
+    """Why a group of so many attempts, of which so many count, does not teach."""
+    return f"Of {opened} attempts {counted} count, and fewer than {FEWEST} cannot be compared: nothing of it teaches."
 
 
 def counts(ending: str, cut_by: str) -> bool:
@@ -154,6 +166,7 @@ class Episode(Stateful):
 
     class Meta:
         ordering = ("group", "attempt")
+        indexes = (models.Index(fields=("created_at", "id"), name="episodes_by_time"),)
         constraints = (
             models.UniqueConstraint(fields=("group", "attempt"), name="one_episode_an_attempt"),
             models.CheckConstraint(
@@ -171,6 +184,10 @@ class Episode(Stateful):
 
     def __str__(self) -> str:
         return f"attempt {self.attempt} of {self.group}"
+
+
+COUNTED = Q(ending__in=Episode.SETTLED) | (Q(ending=Episode.Ending.TRUNCATED) & ~Q(cut_by=Episode.Cut.CONTEXT))
+"""`counts`, asked of the database."""
 
 
 class ExamQuerySet(models.QuerySet["Exam"]):

@@ -79,7 +79,8 @@ def of(exam: Examination) -> list[Exam]:
 
 def is_waiting(exam: Examination) -> bool:
     """Whether anything is still to be played. What no player is at lapses; what was played in full is over."""
-    return sum(map(_is_open, of(exam))) > 0  # each is looked at: any() would stop at the first
+    # Each is looked at: any() would stop at the first.
+    return sum(_is_open(one, exam.started_at) for one in of(exam)) > 0
 
 
 def set_aside(exam: Examination) -> list[Check] | None:
@@ -109,6 +110,12 @@ def call_off(checkpoint: Checkpoint, reason: str, *, against: Checkpoint | None 
         exams.end(one, reason)
 
 
+def ask_anew(checkpoint: Checkpoint, against: Checkpoint) -> None:
+    """Hold it against this one from now on: what was called off when another went live is played again."""
+    call_off(checkpoint, f"{against} went live meanwhile: it is asked for anew.", against=against)
+    Exam.objects.filter(candidate=checkpoint, live=against).update(ended_at=None, lapsed_at=None, reason="")
+
+
 def findings(exam: Examination) -> list[Check]:
     """Read what was played into the exam's row, which the caller saves, and hold it to the limits."""
     played = [_read(one) for one in of(exam)]
@@ -121,15 +128,15 @@ def command(exam: Exam) -> str:
     return f"python -m environments worlds exam --world {exam.world}"
 
 
-def _is_open(exam: Exam) -> bool:
-    """Whether the gate waits for it."""
+def _is_open(exam: Exam, since: datetime) -> bool:
+    """Whether the gate, which has waited since then, still does."""
     if exam.ended_at is not None or exam.lapsed_at is not None:
         return False
     if is_played(exam):
         exams.end(exam)
         return False
     last, now = _last_sign(exam), timezone.now()
-    if last is None or now - last < timedelta(seconds=WAIT_S):
+    if last is None or now - max(last, since) < timedelta(seconds=WAIT_S):
         return True
     Exam.objects.filter(pk=exam.pk, ended_at=None).update(lapsed_at=now)
     return False

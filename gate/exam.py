@@ -209,7 +209,7 @@ def _begun(checkpoint: Checkpoint) -> Examination:
     if exam.against_id != live.pk:
         exam.against, exam.started_at = live, timezone.now()
         exam.pairs, exam.pack, exam.personal, exam.agents, exam.meter, exam.progress = [], [], [], [], {}, {}
-        agent_part.call_off(checkpoint, f"{live} went live meanwhile: it is asked for anew.", against=live)
+        agent_part.ask_anew(checkpoint, live)
         with transaction.atomic():
             exam.asked_again.all().delete()
             exam.save()

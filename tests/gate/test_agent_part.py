@@ -177,12 +177,15 @@ def test_a_full_window_is_no_excuse(begun, player, taught):
     assert taught.status == "rejected"
 
 
-def long_ago(exam):
-    Exam.objects.filter(pk=exam).update(created_at=timezone.now() - timedelta(seconds=agent_part.WAIT_S + 1))
+def long_ago(seconds=agent_part.WAIT_S + 1):
+    """Have it been asked for so long ago."""
+    at = timezone.now() - timedelta(seconds=seconds)
+    Exam.objects.update(created_at=at)
+    Examination.objects.update(started_at=at)
 
 
 def test_what_no_player_plays_in_time_is_said_with_the_command_and_left_to_a_person(begun, player, taught):
-    long_ago(player.exams()[0]["id"])
+    long_ago()
 
     exam = begun(LIMITS)
 
@@ -197,10 +200,8 @@ def test_what_no_player_plays_in_time_is_said_with_the_command_and_left_to_a_per
 
 def test_an_attempt_is_a_sign_of_life(begun, player, taught):
     (exam,) = player.exams()
-    Exam.objects.update(created_at=timezone.now() - timedelta(seconds=agent_part.WAIT_S - 5))
     player.attempt(exam, "talkback@1", 0, 0, WON)
-    Exam.objects.update(created_at=timezone.now() - timedelta(seconds=2 * agent_part.WAIT_S))
-    Group.objects.update(created_at=timezone.now())
+    long_ago(2 * agent_part.WAIT_S)
     begun(LIMITS)
     assert taught.status == "candidate"
     Episode.objects.update(created_at=timezone.now() - timedelta(seconds=agent_part.WAIT_S + 2),
@@ -212,7 +213,7 @@ def test_an_attempt_is_a_sign_of_life(begun, player, taught):
 
 @pytest.mark.parametrize(("policy", "status"), [(worse, "rejected"), (as_well, "passed")])
 def test_what_is_played_late_counts_while_nothing_is_decided(begun, player, taught, policy, status):
-    long_ago(player.exams()[0]["id"])
+    long_ago()
     begun(LIMITS)
     played_later.catch_up()
     taught.refresh_from_db()
@@ -231,7 +232,7 @@ def test_what_is_played_late_counts_while_nothing_is_decided(begun, player, taug
 
 
 def test_nothing_is_asked_of_a_candidate_that_is_decided(begun, player, taught):
-    long_ago(player.exams()[0]["id"])
+    long_ago()
     begun(LIMITS)
     taught.decide("approved", by=None)
     played_later.catch_up()
@@ -257,6 +258,10 @@ def test_when_another_goes_live_the_exam_is_asked_for_anew(begun, engine, player
     (after,) = player.exams()
     assert (before["models"], after["models"]) == (["talkback@1", "talkback@0"], ["talkback@1", "talkback@2"])
     assert "talkback@2 went live meanwhile" in Exam.objects.get(pk=before["id"]).reason
+    taught.parent.go_live()  # back again
+    both_say(engine)
+    begun(LIMITS)
+    assert player.exams() == [before]
 
 
 def test_a_candidate_that_fails_its_own_questions_is_not_waited_for(engine, examine, player, taught):

@@ -10,7 +10,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('checkpoints', '0004_no_run'),
-        ('episodes', '0002_learned'),
+        ('episodes', '0003_worlds_pages'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
