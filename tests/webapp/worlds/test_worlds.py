@@ -51,9 +51,7 @@ def test_success_by_checkpoint_counts_what_counts_with_its_interval(console, mak
     play(group, "truncated", cut_by="context")
     html = text_of(console.get(HOME))
     # 3 of 4 count as solved: not of 7. Wilson's interval of 3 of 4 is 0.3006 to 0.9544.
-    assert (
-        '<td class="number">3 of 4</td><td class="number">0.75</td><td class="number nowrap">0.30 to 0.95</td>' in html
-    )
+    assert '<td class="number">3 of 4</td><td class="number">0.75</td><td class="number nowrap">0.30 to 0.95</td>' in html
     assert 'aria-label="@0: 3 of 4 solved, 30% to 95%."' in html  # the same as a picture
     assert "1 task: 0 always solved, 1 at times, 0 never" in html
     assert ">1 attempt</a> the world failed; " in html
@@ -72,20 +70,13 @@ def test_splits_and_checkpoints_stand_apart(console, make_group, play, make_chec
 def test_why_an_attempt_failed_is_three_clicks_from_the_console(console, make_group, play):
     group = make_group(judged=True)
     play(group)
-    wrong = (
-        Did(),
-        Did(arguments={"item": "cow"}, result="Error: not on the list.", score=-1.0),
-        Did("answer", {"value": 9}, ""),
-    )
+    wrong = (Did(), Did(arguments={"item": "cow"}, result="Error: not on the list.", score=-1.0), Did("answer", {"value": 9}, ""))
     failed = play(group, "failed", wrong, checks={"right": False})
     board = console.get(reverse("console:board"))
     assert HOME in links(text_of(board))  # the first click
     html = text_of(console.get(HOME))
     assert "Its answer was wrong: check “right” is false." in html
-    assert (
-        'Step 2 scored worst, −1: <span class="mono">price({&quot;item&quot;: &quot;cow&quot;}) → Error: not on the list.</span>'
-        in html
-    )
+    assert "Step 2 scored worst, −1: <span class=\"mono\">price({&quot;item&quot;: &quot;cow&quot;}) → Error: not on the list.</span>" in html
     to = f"/worlds/episodes/{failed.pk}/#step-2"
     assert to in links(html)  # the second
     assert 'id="step-2"' in text_of(console.get(to))
@@ -264,11 +255,7 @@ def test_worlds_are_named_in_the_navigation_of_all(client, operator, talker, mak
 def test_a_page_asks_the_database_as_often_for_a_thousand_attempts_as_for_a_few(console, operator, connection_counts):
     def pages(person):
         failed = Episode.objects.filter(ending="failed", group__user=person).order_by("-created_at").first()
-        return [
-            *addresses(failed),
-            f"/worlds/attempts/?world=till&task={failed.group.task}",
-            "/worlds/groups/?state=short",
-        ]
+        return [*addresses(failed), f"/worlds/attempts/?world=till&task={failed.group.task}", "/worlds/groups/?state=short"]
 
     # of seed 16 the newest page has unscorable, failed and solved ones, in short, judged and held-out groups
     seed(operator, 128)
