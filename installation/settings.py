@@ -62,6 +62,9 @@ FOR_A_START = {
     "ROLLOUT_GPUS": ("1", "Cards of the engine."),
     "PRM_GPUS": ("0", "Cards of a judge of its own; 0: it is asked at the engine."),
     "WANDB_API_KEY": ("", "Sends a run's recipe and figures to Weights & Biases, where wandb is installed."),
+    "TALKBACK_URL": ("http://localhost:8000", "Where a worker of the queue play finds Talkback."),
+    "TALKBACK_KEY": ("", "The key that environments play with (docs/reference/worlds.md)."),
+    "PLAY_PARALLEL": ("as the world is made for", "Attempts that a worker of the queue play has at once."),
     "TINKER_TELEMETRY": ("off", "Whether Tinker's package may report its own errors."),
 }
 """What is read by a start or by one process, and not by `webapp/settings.py`: its default, and what it is."""

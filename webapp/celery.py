@@ -1,4 +1,4 @@
-"""Configure Celery: two queues, a beat that sweeps, and workers that stop in good order."""
+"""Configure Celery: its queues, a beat that sweeps, and workers that stop in good order."""
 
 import os
 import signal
@@ -15,6 +15,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 app = Celery("talkback")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["training", "judge", "webapp"])
+app.autodiscover_tasks(["environments.worlds"], related_name="queue")
 
 
 @app.on_after_finalize.connect

@@ -8,193 +8,53 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
-from typing import get_args
 
 from core.visible import escape_hidden
-from environments.client import KEY, Client, Refused
-from environments.errors import Unplayable
-from environments.worlds.base import Split, Task, World
-from environments.worlds.choosing import FORMS, open_world
-from environments.worlds.curriculum import Kept
-from environments.worlds.exam import Exam, list_open, play_exam
-from environments.worlds.harness import Sampling
+from environments.client import KEY
+from environments.worlds.exam import add_exam_plan, play_exams
+from environments.worlds.night import add_plan, play_night
 from environments.worlds.played import Played, table
-from environments.worlds.player import LEASE_S, Way, play
-from environments.worlds.progress import Progress
-from environments.worlds.width import Width
 
-PATIENCE_S = 600.0
-"""How long a request is tried again, as while Talkback is started anew."""
 STOPPED = 130
 """The status of a night that was stopped by a signal."""
 
 
 def add_worlds(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     worlds = verbs.add_parser("worlds", help="agents that play tasks with an outcome").add_subparsers(required=True)
-    _add_exam(worlds.add_parser("exam", help="play what the gate asks for: a candidate and live at held-out tasks"))
     playing = worlds.add_parser("play", help="play groups of attempts, each once")
-    playing.add_argument("--world", required=True, help=FORMS)
-    playing.add_argument("--groups", type=_at_least(1), default=16, help="tasks")
-    playing.add_argument("--attempts", type=_at_least(1), default=8, help="at each task")
-    playing.add_argument("--parallel", type=_at_least(1), help="attempts at once; left out: what the world is made for")
-    playing.add_argument("--split", choices=get_args(Split), default="train")
-    playing.add_argument("--seed", type=int, default=1, help="decides tasks and draws; two checkpoints draw alike")
-    playing.add_argument("--night", default="", help="what its groups are named by; left out: the seed")
-    playing.add_argument("--model", help="name@number that is to play; left out: what answers the key")
-    playing.add_argument("--tasks", nargs="+", metavar="ID", help="only these of the tasks that are drawn")
-    playing.add_argument("--keep", metavar="FOLDER", type=Path, help="play what is always or never solved less often")
-    _add_ways(playing)
-    playing.set_defaults(run=run)
-
-
-def _add_exam(playing: argparse.ArgumentParser) -> None:
-    playing.add_argument(
-        "--world", nargs="+", default=[], help=f"play exams in these alone: {FORMS}; left out: in each that has a name"
-    )
-    playing.add_argument("--parallel", type=_at_least(1), help="attempts at once; left out: what the world is made for")
-    playing.add_argument("--watch", type=_at_least(1), metavar="S", help="do not end, and ask again after so many s")
-    _add_ways(playing)
-    playing.set_defaults(run=run_exams)
-
-
-def _add_ways(playing: argparse.ArgumentParser) -> None:
-    """How attempts are played, and with which Talkback."""
-    playing.add_argument("--temperature", type=float, default=1.0)
-    playing.add_argument("--max-tokens", type=_at_least(1), default=256, help="the longest reply")
-    playing.add_argument(
-        "--lease", type=_at_least(5), default=LEASE_S, metavar="S", help="after which a player is dead"
-    )
-    playing.add_argument("--url", default="http://localhost:8000", help="where Talkback answers")
-    playing.add_argument("--key", default=os.environ.get(KEY, ""), help=f"with the scope episodes, or in {KEY}")
-    playing.add_argument("--json", action="store_true", help="each attempt as a JSON line instead of the table")
-
-
-async def run_exams(said: argparse.Namespace) -> int:
-    """Play what the gate asks for, and return the command's status; with --watch again and again."""
-    _require_key(said)
-    worlds = {world.name: world for world in map(open_world, said.world)}
-    told: set[int] = set()
-    played = 0
-    try:
-        async with Client(said.url, said.key, patience_s=PATIENCE_S) as client:
-            with stopping_by(signal.SIGTERM, signal.SIGINT):
-                while True:
-                    for exam in await list_open(client):
-                        if (world := _world_of(exam, worlds, chosen=bool(said.world), told=told)) is not None:
-                            told.add(exam.id)
-                            played += await _play_exam(client, world, exam, said)
-                    if not said.watch:
-                        break
-                    await asyncio.sleep(said.watch)
-    except asyncio.CancelledError:
-        print("Stopped. The same command goes on with what was not begun.", file=sys.stderr)
-        return STOPPED
-    if not played:
-        print("The gate asks for nothing that can be played here.")
-    return 0
-
-
-def _world_of(exam: Exam, worlds: dict[str, World], *, chosen: bool, told: set[int]) -> World | None:
-    """The world in which this exam is played; None where it was before, or another player has to."""
-    if exam.id in told:
-        return None
-    if exam.world not in worlds and not chosen:
-        try:
-            worlds[exam.world] = open_world(exam.world)
-        except Unplayable as error:
-            told.add(exam.id)
-            print(f"{exam} is left to another player: {error}", file=sys.stderr)
-    return worlds.get(exam.world)
-
-
-async def _play_exam(client: Client, world: World, exam: Exam, said: argparse.Namespace) -> bool:
-    """Whether it was played to the end: the gate may end it meanwhile."""
-    print(exam, file=sys.stderr)
-    width = Width(min(said.parallel or world.parallel, exam.tasks * exam.attempts))
-    progress = Progress(len(exam.models) * exam.tasks * exam.attempts, width, sys.stderr)
-
-    def note(played: Played) -> None:
-        progress.note(played)
-        if said.json:
-            print(escape_hidden(json.dumps(played.row(), ensure_ascii=False)), flush=True)
-
-    sampling = Sampling(said.temperature, said.max_tokens)
-    try:
-        every = await play_exam(client, world, exam, width=width, sampling=sampling, lease_s=said.lease, on_played=note)
-    except Refused as refused:
-        if refused.said != "exam_over":
-            raise
-        print(refused, file=sys.stderr)
-        return False
-    finally:
-        progress.end()
-    if not said.json:
-        for model, played in every.items():
-            print(f"{model}\n{table(played)}")
-    return True
-
-
-def _require_key(said: argparse.Namespace) -> None:
-    """Raises Unplayable where no key was given."""
-    if not said.key:
-        made = "`python manage.py create_key --name play --scope chat --scope episodes` makes one"
-        raise Unplayable(f"Give an API key with --key or in {KEY}; {made}.")
+    add_plan(playing)
+    playing.set_defaults(play=play_night)
+    examined = worlds.add_parser("exam", help="play what the gate asks for: a candidate and live at held-out tasks")
+    add_exam_plan(examined)
+    examined.set_defaults(play=play_exams)
+    for one in (playing, examined):
+        one.add_argument("--url", default="http://localhost:8000", help="where Talkback answers")
+        one.add_argument("--key", default=os.environ.get(KEY, ""), help=f"with the scope episodes, or in {KEY}")
+        one.add_argument("--json", action="store_true", help="each attempt as a JSON line instead of the table")
+        one.set_defaults(run=run)
 
 
 async def run(said: argparse.Namespace) -> int:
-    """Play a night, and return the command's status."""
-    _require_key(said)
-    world = open_world(said.world)
-    kept = Kept(said.keep, world) if said.keep else None
-    tasks = _tasks(said, world, kept)
-    width = Width(min(said.parallel or world.parallel, len(tasks) * said.attempts))
-    progress = Progress(len(tasks) * said.attempts, width, sys.stderr)
+    """Play a night, or exams, and return the command's status."""
     every: list[Played] = []
 
     def note(played: Played) -> None:
         every.append(played)
-        progress.note(played)
-        if kept is not None:
-            kept.note(played)
         if said.json:
             print(escape_hidden(json.dumps(played.row(), ensure_ascii=False)), flush=True)
 
-    way = Way(
-        seed=said.seed,
-        night=said.night,
-        sampling=Sampling(said.temperature, said.max_tokens),
-        lease_s=said.lease,
-        model=said.model,
-    )
     is_stopped = False
     try:
-        async with Client(said.url, said.key, patience_s=PATIENCE_S) as client:
-            with stopping_by(signal.SIGTERM, signal.SIGINT):
-                await play(client, world, tasks, said.attempts, way=way, width=width, on_played=note)
+        with stopping_by(signal.SIGTERM, signal.SIGINT):
+            await said.play(said, said.url, said.key, note, sys.stderr)
     except asyncio.CancelledError:
         is_stopped = True
-    finally:
-        progress.end()
     if not said.json:
         print(table(every))
     if is_stopped:
         print("Stopped. The same command goes on with what was not begun.", file=sys.stderr)
     return STOPPED if is_stopped else 0
-
-
-def _tasks(said: argparse.Namespace, world: World, kept: Kept | None) -> list[Task]:
-    if kept is not None and said.split == "train":
-        drawn = kept.tasks(said.split, said.groups, said.seed, said.night)
-    else:
-        drawn = world.tasks(said.split, said.groups, said.seed)
-    if not said.tasks:
-        return drawn
-    if missing := set(said.tasks) - {task.id for task in drawn}:
-        raise Unplayable(f"--tasks {min(missing)}: it is not among those that --groups and --seed draw.")
-    return [task for task in drawn if task.id in said.tasks]
 
 
 class stopping_by:
@@ -219,12 +79,3 @@ class stopping_by:
         with suppress(NotImplementedError, RuntimeError, ValueError):
             for one in self._signals:
                 asyncio.get_running_loop().remove_signal_handler(one)
-
-
-def _at_least(least: int) -> Callable[[str], int]:
-    def number(text: str) -> int:
-        if (value := int(text)) < least:
-            raise argparse.ArgumentTypeError(f"{value} is less than {least}")
-        return value
-
-    return number

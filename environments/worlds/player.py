@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 from core.errors import TalkbackError
 from environments.client import Client, Refused, Unreachable
@@ -19,13 +19,15 @@ from environments.worlds.harness import Course, Hand, Sampling, Talk, seed_of
 from environments.worlds.played import Played
 from environments.worlds.width import Room, Width
 
+Result = TypeVar("Result")
+
 LEASE_S = 600
 MOST_NAME = 200
 """Characters of a group's name."""
 BEGUN = ("attempt_taken", "group_judged")
 """What Talkback answers where an attempt was played before, or its group learned from without it."""
-CALL_OFF_S = 5.0
-"""How long Talkback may take to hear that an attempt is called off."""
+CALL_OFF_S = 20.0
+"""How long Talkback may take to hear that attempts are called off."""
 FAULTS = (WorldFailed, SandboxUnavailable, SandboxRefused, SandboxEnded)
 """The world's, and not the agent's."""
 
@@ -62,16 +64,22 @@ async def play(
     called off then.
     """
     player = way.model or await client.live()
+    if not tasks:
+        return []
     width = width or Width(world.parallel)
     night = _Night(client, world, attempts, way, player, width.room(), width.room(), on_played or (lambda _: None))
     client.on_wait = width.press
     playing = [asyncio.ensure_future(night.play(task, number)) for task in tasks for number in range(attempts)]
     try:
-        return list(await asyncio.gather(*playing))
+        await asyncio.wait(playing, return_when=asyncio.FIRST_EXCEPTION)
     finally:
         for one in playing:
-            one.cancel()
-        await asyncio.gather(*playing, return_exceptions=True)
+            one.cancel()  # once: a second time would end what calls its attempt off
+        await asyncio.wait(playing)
+    for one in playing:
+        if not one.cancelled() and (error := one.exception()) is not None:
+            raise error
+    return [one.result() for one in playing]
 
 
 def group_name(night: str, world: str, model: str, task: str) -> str:
@@ -103,38 +111,24 @@ class _Night:
         async with self.places:
             group = group_name(self.way.night or f"seed-{self.way.seed}", self.world.name, self.player, task.id)
             blank = Played(self.world.name, task.id, task.split, group, number, "before")
+            opened: list[Mapping[str, Any]] = []
             try:
-                opened = await self._open(task, group, number)
+                await finish(self._open(blank, opened))
             except Refused as refused:
                 if refused.said not in BEGUN:
                     raise
-                played = blank
-            else:
-                blank = replace(blank, episode=str(opened["id"]), model=str(opened["model"]))
-                played = await self._attempt(task, blank, str(opened["key"]))
-            self.on_played(played)
-            return played
+                self.on_played(blank)
+                return blank
+            except asyncio.CancelledError:
+                for one in opened:
+                    await finish(self._end(_stopped(_named(blank, one))))
+                raise
+            return await self._attempt(task, _named(blank, opened[0]), str(opened[0]["key"]))
 
-    async def _open(self, task: Task, group: str, number: int) -> Mapping[str, Any]:
-        """Open an episode. Called off meanwhile, this waits for its id and calls it off as well."""
-        asked = self.client.open_episode(
-            self.world.name,
-            task.id,
-            task.split,
-            group,
-            number,
-            attempts=self.attempts,
-            lease_s=self.way.lease_s,
-            model=self.way.model,
-        )
-        opening = asyncio.ensure_future(asked)
-        try:
-            return await asyncio.shield(opening)
-        except asyncio.CancelledError:
-            with suppress(TalkbackError, TimeoutError):
-                async with asyncio.timeout(CALL_OFF_S):
-                    await self.client.close_episode(str((await opening)["id"]), {"status": "cancelled"})
-            raise
+    async def _open(self, blank: Played, opened: list[Mapping[str, Any]]) -> None:
+        about = (blank.world, blank.task, blank.split, blank.group, blank.attempt)
+        asked = self.client.open_episode(*about, attempts=self.attempts, lease_s=self.way.lease_s, model=self.way.model)
+        opened.append(await asked)
 
     async def _attempt(self, task: Task, blank: Played, key: str) -> Played:
         """Play an episode that is open, and close it."""
@@ -164,16 +158,16 @@ class _Night:
         except Refused as refused:
             played = ended(Outcome("cancelled", None), reason=str(refused))
         except Unreachable as gone:
-            return replace(ended(Outcome("cancelled", None), reason=str(gone)), status="left")
+            played = replace(ended(Outcome("cancelled", None), reason=str(gone)), status="left")
         except asyncio.CancelledError:
-            self.on_played(await self._call_off(ended(Outcome("cancelled", None), reason="The player was stopped.")))
+            await finish(self._end(_stopped(ended(Outcome("cancelled", None)))))
             raise
-        except BaseException as error:  # a world that raises what no world may: said, and raised
-            await self._call_off(ended(Outcome("infra_error", None), reason=f"{type(error).__name__}: {error}"))
+        except BaseException as error:  # what no world may raise: it is said, and raised
+            await finish(self._end(ended(Outcome("infra_error", None), reason=f"{type(error).__name__}: {error}")))
             raise
         finally:
             hand.end()
-        return await self._close(played)
+        return await finish(self._end(played))
 
     async def _outcome(self, task: Task, blank: Played, key: str, hand: Hand, course: Course) -> tuple[Outcome, str]:
         seed = partial(seed_of, self.way.seed, task.id, blank.attempt)
@@ -196,23 +190,41 @@ class _Night:
             for attempt in held:
                 await hand.do(attempt.close)
 
-    async def _close(self, played: Played) -> Played:
-        """Tell Talkback. Where it cannot be told, or ended the episode itself, the attempt is left as it says."""
-        try:
-            await self.client.close_episode(played.episode, report(played))
-        except Refused as refused:
-            if refused.said != "episode_closed":
-                raise
-            return replace(played, status="left", outcome=None, reason=str(refused))
-        except Unreachable as gone:
-            return replace(played, status="left", outcome=None, reason=str(gone))
+    async def _end(self, played: Played) -> Played:
+        """Tell Talkback and the caller. Where Talkback cannot be told, or ended the episode itself, the attempt is
+        left as it says."""
+        if played.status != "left":
+            try:
+                await self.client.close_episode(played.episode, report(played))
+            except Refused as refused:
+                if refused.said != "episode_closed":
+                    raise
+                played = replace(played, status="left", outcome=None, reason=str(refused))
+            except Unreachable as gone:
+                played = replace(played, status="left", outcome=None, reason=str(gone))
+        self.on_played(played)
         return played
 
-    async def _call_off(self, played: Played) -> Played:
-        with suppress(TalkbackError, TimeoutError):
-            async with asyncio.timeout(CALL_OFF_S):
-                return await self._close(played)
-        return replace(played, status="left")
+
+async def finish(work: Coroutine[Any, Any, Result]) -> Result:
+    """Await `work` to its end, for CALL_OFF_S more where this is cancelled meanwhile, and only then be cancelled."""
+    doing = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        await asyncio.wait([doing], timeout=CALL_OFF_S)
+        doing.cancel()
+        with suppress(TalkbackError, asyncio.CancelledError):
+            await doing
+        raise
+
+
+def _named(blank: Played, opened: Mapping[str, Any]) -> Played:
+    return replace(blank, episode=str(opened["id"]), model=str(opened["model"]))
+
+
+def _stopped(played: Played) -> Played:
+    return replace(played, status="cancelled", reason="The player was stopped.")
 
 
 def report(played: Played) -> Mapping[str, Any]:
