@@ -157,10 +157,20 @@ class Client:
         return await self._asked("POST", f"/sessions/{session}/close", {})
 
     async def open_episode(
-        self, world: str, task: str, split: str, group: str, attempt: int, *, attempts: int, lease_s: int
+        self,
+        world: str,
+        task: str,
+        split: str,
+        group: str,
+        attempt: int,
+        *,
+        attempts: int,
+        lease_s: int,
+        model: str | None = None,
     ) -> Mapping[str, Any]:
         """Begin an attempt: its `id`, its `key`, the `model` that plays, and more (docs/reference/episodes.md)."""
-        body = {"world": world, "task": task, "split": split, "group": group, "attempt": attempt}
+        body: dict[str, Any] = {"world": world, "task": task, "split": split, "group": group, "attempt": attempt}
+        body |= {"model": model} if model else {}
         return await self._asked("POST", "/episodes", body | {"attempts": attempts, "lease_s": lease_s})
 
     async def claim(self, episode: str, turn: str, call: str) -> bool:
@@ -171,6 +181,14 @@ class Client:
     async def close_episode(self, episode: str, ended: Mapping[str, Any]) -> Mapping[str, Any]:
         """Say how it ended: status, outcome, truncated_by, checks, cost, scores."""
         return await self._asked("POST", f"/episodes/{episode}/close", ended)
+
+    async def exams(self) -> list[Mapping[str, Any]]:
+        """What the gate asks this key's person to play (docs/reference/episodes.md)."""
+        return list((await self._asked("GET", "/episodes/exams"))["data"])
+
+    async def close_exam(self, exam: int, reason: str) -> Mapping[str, Any]:
+        """No more of it is played: the gate reads what there is."""
+        return await self._asked("POST", f"/episodes/exams/{exam}/close", {"reason": reason})
 
     async def models(self) -> dict[str, str]:
         """Every name that may be asked for, and the checkpoint behind it: the plain name leads to what is live."""

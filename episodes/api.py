@@ -11,10 +11,20 @@ from django.http import HttpRequest
 from ninja import Router
 
 from chat.api.access import Bearer, key_of
-from episodes import attempts
+from episodes import attempts, exams
 from episodes.attempts import Asked, Result
-from episodes.models import Episode
-from episodes.shapes import ActionAsked, ActionClaimed, EpisodeAsked, EpisodeEnded, EpisodeOpened, EpisodeShown
+from episodes.models import Episode, Exam
+from episodes.shapes import (
+    ActionAsked,
+    ActionClaimed,
+    EpisodeAsked,
+    EpisodeEnded,
+    EpisodeOpened,
+    EpisodeShown,
+    ExamClosed,
+    ExamList,
+    ExamShown,
+)
 
 router = Router(auth=Bearer("episodes"), tags=["episodes"])
 
@@ -24,6 +34,22 @@ async def open_episode(request: HttpRequest, body: EpisodeAsked) -> dict[str, An
     """An id, and a key that is good for this episode alone. Asked again before anything was said in it, the same
     episode with another key; afterwards 409."""
     return await sync_to_async(opened)(request, Asked(**body.model_dump()))
+
+
+@router.get("/episodes/exams", summary="What the gate asks to have played", response=ExamList)
+async def list_exams(request: HttpRequest) -> dict[str, Any]:
+    """Held-out tasks that this key's person is asked to play, with a candidate and with what it is held against. Play
+    them as episodes: `split` heldout, `model` one of `models`, and group names that begin with `groups`."""
+    return {
+        "object": "list",
+        "data": await sync_to_async(lambda: [describe_exam(one) for one in exams.list_open(key_of(request))])(),
+    }
+
+
+@router.post("/episodes/exams/{int:exam}/close", summary="No more of an exam is played", response=ExamShown)
+async def close_exam(request: HttpRequest, exam: int, body: ExamClosed) -> dict[str, Any]:
+    """The gate reads what there is. It needs no word where all was played."""
+    return await sync_to_async(lambda: describe_exam(exams.close(key_of(request), exam, body.reason)))()
 
 
 @router.get("/episodes/{uuid:episode}", summary="One episode, and how far its group is", response=EpisodeShown)
@@ -82,6 +108,23 @@ def describe(episode: Episode) -> dict[str, Any]:
         "lease_until": seconds(episode.lease_until),
         "created": seconds(episode.created_at),
         "ended_at": seconds(episode.ended_at) if episode.ended_at else None,
+    }
+
+
+def describe_exam(exam: Exam) -> dict[str, Any]:
+    return {
+        "object": "episode.exam",
+        "id": exam.pk,
+        "world": exam.world,
+        "split": "heldout",
+        "tasks": exam.tasks,
+        "attempts": exam.attempts,
+        "seed": exam.seed,
+        "models": [str(exam.candidate), str(exam.live)],
+        "groups": exam.prefix,
+        "state": "over" if exam.ended_at else "lapsed" if exam.lapsed_at else "open",
+        "reason": exam.reason or None,
+        "created": seconds(exam.created_at),
     }
 
 

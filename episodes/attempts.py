@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from chat import sessions
 from chat.models import ApiKey, Session, Turn
-from checkpoints.models import Checkpoint
 from core.errors import TalkbackError
+from episodes import exams
 from episodes.models import Action, Episode, Group
 
 
@@ -75,6 +75,8 @@ class Asked:
     attempts: int | None
     """How many the group is to have; None: as many as are opened."""
     lease_s: int
+    model: str = ""
+    """name@number of who plays; empty: what answers this key."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def open_attempt(key: ApiKey, asked: Asked) -> tuple[Episode, str]:
     """Begin this attempt: the episode, and the secret of its key, which is known now and never again.
 
     Asked again before anything was said in it, the episode is the same and its key has a new secret, so that of two
-    players one is left. Raises AttemptTaken, GroupDiffers or GroupJudged.
+    players one is left. Raises AttemptTaken, GroupDiffers, GroupJudged, or what exams.choose_player does.
     """
     group = _lock_group(key, asked)
     known = Episode.objects.select_related("key", "session").filter(group=group, attempt=asked.attempt).first()
@@ -112,19 +114,20 @@ def open_attempt(key: ApiKey, asked: Asked) -> tuple[Episode, str]:
 
 
 def _lock_group(key: ApiKey, asked: Asked) -> Group:
-    """The group of that name, made if need be. Raises GroupDiffers."""
+    """The group of that name, made if need be. Raises GroupDiffers, or what exams.choose_player does."""
     about = {"world": asked.world, "task": asked.task, "split": asked.split, "attempts": asked.attempts}
-    Group.objects.get_or_create(
-        user=key.user,
-        name=asked.group,
-        defaults=about | {"checkpoint": key.checkpoint or Checkpoint.for_user(key.user_id)},
+    player = exams.choose_player(
+        key, group=asked.group, world=asked.world, split=asked.split, attempts=asked.attempts, model=asked.model
     )
+    Group.objects.get_or_create(user=key.user, name=asked.group, defaults=about | {"checkpoint": player})
     group = (
         Group.objects.select_for_update(of=("self",)).select_related("checkpoint").get(user=key.user, name=asked.group)
     )
     for name, value in about.items():
         if getattr(group, name) != value:
             raise GroupDiffers(f"Group {asked.group!r} has {name} {getattr(group, name)!r}, and not {value!r}.", name)
+    if asked.model and group.checkpoint_id != player.pk:
+        raise GroupDiffers(f"Group {asked.group!r} is played by {group.checkpoint}, and not by {player}.", "model")
     others = Group.objects.filter(user=key.user, world=asked.world, task=asked.task).exclude(split=asked.split)
     if (other := others.order_by("pk").first()) is not None:
         raise GroupDiffers(f"This task is played as {other.split!r}: what examines must not teach.", "split")

@@ -38,6 +38,12 @@ class Standing:
     """No further attempt is to be expected."""
 
 
+class GroupQuerySet(models.QuerySet["Group"]):
+    def visible_to(self, user: User | AnonymousUser) -> GroupQuerySet:
+        """The only door to groups: a person's own."""
+        return self.filter(user=user) if user.is_authenticated else self.none()
+
+
 class Group(models.Model):
     """One task, tried several times by the same weights."""
 
@@ -59,6 +65,8 @@ class Group(models.Model):
     """When it was complete and every step of it had its score, so that it can be learned from; null until then."""
     created_at = models.DateTimeField(default=timezone.now)
 
+    objects = GroupQuerySet.as_manager()
+
     class Meta:
         ordering = ("-pk",)
         constraints = (models.UniqueConstraint(fields=("user", "name"), name="one_group_a_name"),)
@@ -77,8 +85,7 @@ class Group(models.Model):
             return Standing("playing", opened=len(ends), counted=counted)
         is_final = is_left or (self.attempts is not None and len(ends) >= self.attempts)
         if counted < FEWEST:
-            why = f"Of {len(ends)} attempts {counted} count, and fewer than {FEWEST} cannot be compared: nothing of it"
-            return Standing("short", f"{why} teaches.", len(ends), counted, is_final)
+            return Standing("short", why_short(len(ends), counted), len(ends), counted, is_final)
         return Standing("complete", opened=len(ends), counted=counted, is_final=is_final)
 
 
@@ -92,6 +99,11 @@ def is_quiet(ends: Sequence[tuple[datetime | None, int]], now: datetime) -> bool
     """
     ended = [at for at, _ in ends if at is not None]
     return bool(ended) and now - max(ended) > timedelta(seconds=QUIET_LEASES * max(lease for _, lease in ends))
+
+
+def why_short(opened: int, counted: int) -> str:
+    """Why a group of so many attempts, of which so many count, does not teach."""
+    return f"Of {opened} attempts {counted} count, and fewer than {FEWEST} cannot be compared: nothing of it teaches."
 
 
 def counts(ending: str, cut_by: str) -> bool:
@@ -176,6 +188,7 @@ class Episode(Stateful):
 
     class Meta:
         ordering = ("group", "attempt")
+        indexes = (models.Index(fields=("created_at", "id"), name="episodes_by_time"),)
         constraints = (
             models.UniqueConstraint(fields=("group", "attempt"), name="one_episode_an_attempt"),
             models.CheckConstraint(
@@ -193,6 +206,65 @@ class Episode(Stateful):
 
     def __str__(self) -> str:
         return f"attempt {self.attempt} of {self.group}"
+
+
+COUNTED = Q(ending__in=Episode.SETTLED) | (Q(ending=Episode.Ending.TRUNCATED) & ~Q(cut_by=Episode.Cut.CONTEXT))
+"""`counts`, asked of the database."""
+
+
+class ExamQuerySet(models.QuerySet["Exam"]):
+    def visible_to(self, user: User | AnonymousUser) -> ExamQuerySet:
+        """The only door to exams: those that a person's own players play."""
+        return self.filter(user=user) if user.is_authenticated else self.none()
+
+
+class Exam(models.Model):
+    """Held-out tasks of one world that the gate asks a person's players to play, with two checkpoints in turn."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="exams_played")
+    world = models.CharField(max_length=200)
+    candidate = models.ForeignKey(Checkpoint, models.CASCADE, related_name="exams_played")
+    """Who is examined. In the groups of this exam it answers, though it is not live, and answers no other person."""
+    live = models.ForeignKey(Checkpoint, models.CASCADE, related_name="+")
+    """What it is held against."""
+    tasks = models.PositiveIntegerField()
+    attempts = models.PositiveIntegerField()
+    """At each task, by each of the two."""
+    seed = models.PositiveBigIntegerField()
+    """Decides which tasks, and all that is drawn in them, for both."""
+    created_at = models.DateTimeField(default=timezone.now)
+    lapsed_at = models.DateTimeField(null=True, blank=True)
+    """Since then the gate does not wait for it. What is played while the candidate waits for a yes still counts."""
+    ended_at = models.DateTimeField(null=True, blank=True, db_index=True)
+    """Since then nothing more is played."""
+    reason = models.CharField(max_length=400, blank=True)
+    """Why it ended before all was played."""
+
+    objects = ExamQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-pk",)
+        constraints = (models.UniqueConstraint(fields=("candidate", "live", "user", "world"), name="one_exam_a_world"),)
+
+    def __str__(self) -> str:
+        return f"exam {self.pk} of {self.candidate} in {self.world}"
+
+    @property
+    def prefix(self) -> str:
+        """How the names of its groups begin."""
+        return f"exam-{self.pk}/"
+
+    @property
+    def groups(self) -> models.QuerySet[Group]:
+        """What was played for it. A name that a person gave before counts for nothing."""
+        return Group.objects.filter(
+            user=self.user_id,
+            world=self.world,
+            split=Group.Split.HELDOUT,
+            name__startswith=self.prefix,
+            checkpoint__in=(self.candidate_id, self.live_id),
+            created_at__gte=self.created_at,
+        )
 
 
 class Action(models.Model):

@@ -53,6 +53,8 @@ class EpisodeAsked(Posted):
     """How many the group is to have. Left out: it is done when those that were opened are."""
     lease_s: int = Field(600, strict=True, ge=5, le=86_400)
     """So many seconds without a sign of life, and its player is taken for dead."""
+    model: str = Field("", max_length=200)
+    """name@number of the checkpoint that plays the group. Left out: the one that answers this key."""
 
     @field_validator("attempts")
     @classmethod
@@ -98,6 +100,11 @@ class EpisodeEnded(Posted):
         if cut_by is not None and status is not None:
             raise ValueError(f"an attempt that is {status} was not truncated")
         return None
+
+
+class ExamClosed(Posted):
+    reason: str = Field("", max_length=400)
+    """Why no more is played: the world has fewer tasks, or is not there."""
 
 
 class ActionAsked(Posted):
@@ -148,3 +155,25 @@ class ActionClaimed(BaseModel):
     turn: str
     call: str
     first: bool = Field(description="True once: do it then, and never otherwise.")
+
+
+class ExamShown(BaseModel):
+    object: Literal["episode.exam"]
+    id: int
+    world: str
+    split: Literal["heldout"]
+    tasks: int = Field(description="How many different held-out tasks, the same for each model.")
+    attempts: int = Field(description="At each task, by each model.")
+    seed: int = Field(description="Decides which tasks, and all that is drawn in an attempt, for each model.")
+    models: list[str] = Field(description="Who plays: the candidate, and what it is held against.")
+    groups: str = Field(description="How the names of its groups begin.")
+    state: Literal["open", "lapsed", "over"] = Field(
+        description="lapsed: the gate went on without it, and what is played still counts while nothing is decided."
+    )
+    reason: str | None
+    created: int
+
+
+class ExamList(BaseModel):
+    object: Literal["list"]
+    data: list[ExamShown]

@@ -2,8 +2,9 @@
 
 Does the engine really answer with these weights? Are the replies still replies? Can it still do what it could
 (gate.general_pack)? Does it please no less than before, also where corrections never trained (gate.personal_part)? Did
-it learn by heart (gate.meter)? All is asked through the engine, and a worker that dies half-way goes on where it
-stopped. The limits are those of the run's recipe (training.config.Gate)."""
+it learn by heart (gate.meter)? All this is asked through the engine, and a worker that dies half-way goes on where it
+stopped. Do agents solve no fewer tasks (gate.agent_part)? That is played by others, and the exam waits for them. The
+limits are those of the run's recipe (training.config.Gate)."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ from core import statistics
 from core.errors import IllegalMove
 from core.states import moved
 from feedback.models import Feedback
-from gate import asked_again, exam_requests, general_pack, meter, personal_part, reply_figures
+from gate import agent_part, asked_again, exam_requests, general_pack, meter, personal_part, reply_figures
 from gate.findings import RATED, Check, collapsed, kept_up, no_worse, pleased, preferred
 from gate.models import Examination
 from gpu_workers.engine.interface import Engine
@@ -104,10 +105,17 @@ def examine(checkpoint_id: str, *, engine: Engine, renderer: Renderer, limits: G
         held_to = limits or config.gate_of(run.recipe if (run := Run.that_made(checkpoint)) else {})
         try:
             exam = _begun(checkpoint)
-            checks = _examined(exam, seat, engine, renderer, held_to)
+            checks = agent_part.set_aside(exam)
+            if checks is None:
+                checks = _examined(exam, seat, engine, renderer, held_to)
             _keep(seat)
         except SeatLost:
             return
+        if all(check.passed for check in checks):
+            if agent_part.is_waiting(exam):
+                agent_part.wait(exam, checks)
+                return
+            checks += agent_part.findings(exam)
         _close(exam, checkpoint, checks)
 
 
@@ -139,6 +147,7 @@ def _examined(exam: Examination, seat: Seat | None, engine: Engine, renderer: Re
             checks = _applied(checkpoint, engine)
         if limits.off or not all(check.passed for check in checks):
             return checks
+        agent_part.ask(exam, limits)  # so that it is played meanwhile
         wishes, known = _wishes(run), _known(run)
         for start in range(0, len(plan.prompts), HANDFUL):
             _keep(seat)
@@ -199,7 +208,8 @@ def _begun(checkpoint: Checkpoint) -> Examination:
     exam, _ = Examination.objects.get_or_create(checkpoint=checkpoint, defaults={"against": live})
     if exam.against_id != live.pk:
         exam.against, exam.started_at = live, timezone.now()
-        exam.pairs, exam.pack, exam.personal, exam.meter, exam.progress = [], [], [], {}, {}
+        exam.pairs, exam.pack, exam.personal, exam.agents, exam.meter, exam.progress = [], [], [], [], {}, {}
+        agent_part.ask_anew(checkpoint, live)
         with transaction.atomic():
             exam.asked_again.all().delete()
             exam.save()
@@ -215,6 +225,7 @@ def _close(exam: Examination, checkpoint: Checkpoint, checks: Sequence[Check]) -
     exam.checks = [asdict(check) for check in checks]
     exam.passed, exam.finished_at = not failed, timezone.now()
     exam.progress |= {"phase": "done", "done": exam.progress["total"]}
+    exam.progress.pop(agent_part.ASIDE, None)
     reason = " ".join(check.sentence for check in failed)
     exam.pairs = _worst_first(exam.pairs, [name for check in failed if check.where == "pairs" for name in check.worst])
     try:
@@ -223,6 +234,8 @@ def _close(exam: Examination, checkpoint: Checkpoint, checks: Sequence[Check]) -
             if failed:
                 Decision.objects.create(checkpoint=checkpoint, verb=Decision.Verb.REJECT, by=None, reason=reason)
             exam.save()
+            if failed:
+                agent_part.call_off(checkpoint, f"{checkpoint} was rejected.")
     except IllegalMove:
         return
     moved.send(sender=Examination, pk=exam.pk, status="done")

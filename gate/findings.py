@@ -48,7 +48,7 @@ class Check:
     limit: float
     sentence: str
     where: str = ""
-    """Where its examples are shown: pairs | pack | own | meter; empty: it has none."""
+    """Where its examples are shown: pairs | pack | own | meter | agents; empty: it has none."""
     worst: tuple[str, ...] = ()
     """Ids of the examples that made it fail, the worst first; of a check that passed, none."""
 

@@ -26,6 +26,8 @@ class Examination(models.Model):
     """The held-out turns of people's own, as both did on them."""
     meter = models.JSONField(default=dict, blank=True)
     """The overfitting meter's figures by name, of both."""
+    agents = models.JSONField(default=list, blank=True)
+    """Held-out tasks that agents played with both, a dict a world: gate.agent_pairs.Played says of what form."""
     passed = models.BooleanField(null=True)
     started_at = models.DateTimeField(default=timezone.now)
     finished_at = models.DateTimeField(null=True, blank=True)

@@ -100,6 +100,21 @@ CHECKS: Mapping[str, Meaning] = {
         "Whether what it was taught shows on kept corrections of the same kind; above 0 it does, for certain.",
         "What it was taught does not show on questions that it never saw.",
     ),
+    "tasks solved": Meaning(
+        "Agents solve as many tasks",
+        "The share of held-out tasks that agents solve, beside live; 0 or more is possible unless it fell for certain.",
+        "Agents solve fewer held-out tasks.",
+    ),
+    "attempts cut off": Meaning(
+        "Attempts come to their end",
+        "By how much more of its attempts are cut off before their end, at least.",
+        "More attempts are cut off before their end.",
+    ),
+    "valid calls": Meaning(
+        "Calls are valid",
+        "By how much more of its replies call no tool as it is to be called, at least.",
+        "More replies call no tool as it is to be called.",
+    ),
     "gap": Meaning(
         "Learned by heart",
         "How much further it moved on the replies that it trained on than on others.",
@@ -170,13 +185,14 @@ def word_verdict(
     checks: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, Any]], general: Outcome | None
 ) -> Verdict:
     """What changed, from the exam's checks, its replies side by side and the general pack: what failed, then length,
-    knowledge, fluency, and whether the lesson shows."""
+    knowledge, fluency, whether the lesson shows, and whether agents solve as many tasks."""
     failed = [check["name"] for check in checks if not check["passed"]]
     found = {
         "length": _word_length(pairs),
         "general pack": _word_general(general),
         "fluency": _word_fluency(pairs),
         "lesson shown": _word_lesson(checks),
+        "tasks solved": _word_agents(checks),
     }
     lines = [Line(one.text, "bad" if name in failed else one.tone) for name, one in found.items() if one is not None]
     lines += [Line(explain_check(name).failed, "bad") for name in failed if found.get(name) is None]
@@ -261,6 +277,17 @@ def _word_fluency(pairs: Sequence[Mapping[str, Any]]) -> Line | None:
     if change > 0:
         return Line("Reads more smoothly.", "good")
     return Line("Reads a little less smoothly." if change >= -LITTLE else "Reads less smoothly.", "worse")
+
+
+def _word_agents(checks: Sequence[Mapping[str, Any]]) -> Line | None:
+    found = [check for check in checks if check["name"] == "tasks solved"]
+    if not found:
+        return None
+    if not all(check["passed"] for check in found):
+        return Line(CHECKS["tasks solved"].failed, "bad")
+    if any(check["value"] == check["limit"] for check in found):
+        return Line("Whether agents solve as many tasks is not known: too little was played.", "worse")
+    return Line("Agents solve no fewer held-out tasks.", "good")
 
 
 def _word_lesson(checks: Sequence[Mapping[str, Any]]) -> Line | None:

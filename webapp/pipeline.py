@@ -31,7 +31,7 @@ from evaluation import arms, clean_lines, shadows, watching
 from evaluation.models import Comparison
 from evaluation.tasks import compare, compare_clean_later, shadow
 from feedback.signals import tainted, withdrawn
-from gate import asked_again
+from gate import asked_again, played_later
 from gate.tasks import consider, examine
 from gpu_workers import engines
 from judge import played_groups, steps
@@ -131,6 +131,7 @@ def sweep() -> int:
             _rehearse,
             _shadow,
             asked_again.prune,
+            played_later.catch_up,
             retention.sweep,
         ):
             try:

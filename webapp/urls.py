@@ -21,6 +21,7 @@ urlpatterns = [
     path("", include("webapp.people.preferences_page")),
     path("console/raw/", raw.site.urls),
     path("console/", include("webapp.console.urls")),
+    path("worlds/", include("webapp.console.worlds.urls")),
     path("v1/", api.urls),
 ]
 

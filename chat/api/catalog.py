@@ -40,6 +40,8 @@ def choose_checkpoint(model: str, key: ApiKey) -> Checkpoint:
     name, _, number = model.partition("@")
     if name in ("", settings.MODEL_NAME) and not number:
         return key.checkpoint or Checkpoint.for_user(key.user_id)
+    if key.checkpoint and model == str(key.checkpoint):  # an exam's candidate answers no other key
+        return key.checkpoint
     number = "0" if number == BASE else number
     numbered = name == settings.MODEL_NAME and re.fullmatch("[0-9]{1,9}", number)
     found = list_checkpoints(key.user).filter(number=int(number)).first() if numbered else None

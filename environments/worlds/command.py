@@ -1,4 +1,4 @@
-"""python -m environments worlds play"""
+"""python -m environments worlds play | exam"""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from core.visible import escape_hidden
 from environments.client import KEY
+from environments.worlds.exam import add_exam_plan, play_exams
 from environments.worlds.night import add_plan, play_night
 from environments.worlds.played import Played, table
 
@@ -20,17 +21,22 @@ STOPPED = 130
 
 
 def add_worlds(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    worlds = verbs.add_parser("worlds", help="agents that play tasks with an outcome")
-    playing = worlds.add_subparsers(required=True).add_parser("play", help="play groups of attempts, each once")
+    worlds = verbs.add_parser("worlds", help="agents that play tasks with an outcome").add_subparsers(required=True)
+    playing = worlds.add_parser("play", help="play groups of attempts, each once")
     add_plan(playing)
-    playing.add_argument("--url", default="http://localhost:8000", help="where Talkback answers")
-    playing.add_argument("--key", default=os.environ.get(KEY, ""), help=f"with the scope episodes, or in {KEY}")
-    playing.add_argument("--json", action="store_true", help="each attempt as a JSON line instead of the table")
-    playing.set_defaults(run=run)
+    playing.set_defaults(play=play_night)
+    examined = worlds.add_parser("exam", help="play what the gate asks for: a candidate and live at held-out tasks")
+    add_exam_plan(examined)
+    examined.set_defaults(play=play_exams)
+    for one in (playing, examined):
+        one.add_argument("--url", default="http://localhost:8000", help="where Talkback answers")
+        one.add_argument("--key", default=os.environ.get(KEY, ""), help=f"with the scope episodes, or in {KEY}")
+        one.add_argument("--json", action="store_true", help="each attempt as a JSON line instead of the table")
+        one.set_defaults(run=run)
 
 
 async def run(said: argparse.Namespace) -> int:
-    """Play a night, and return the command's status."""
+    """Play a night, or exams, and return the command's status."""
     every: list[Played] = []
 
     def note(played: Played) -> None:
@@ -41,7 +47,7 @@ async def run(said: argparse.Namespace) -> int:
     is_stopped = False
     try:
         with stopping_by(signal.SIGTERM, signal.SIGINT):
-            await play_night(said, said.url, said.key, note, sys.stderr)
+            await said.play(said, said.url, said.key, note, sys.stderr)
     except asyncio.CancelledError:
         is_stopped = True
     if not said.json:

@@ -27,18 +27,23 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
     """Add what a night is made of."""
     parser.add_argument("--world", required=True, help=FORMS)
     parser.add_argument("--answers", choices=get_args(Check), default="math", help="how interpreter compares them")
-    parser.add_argument("--groups", type=_at_least(1), default=16, help="tasks")
-    parser.add_argument("--attempts", type=_at_least(1), default=8, help="at each task")
-    parser.add_argument("--parallel", type=_at_least(1), help="attempts at once; left out: what the world is made for")
+    parser.add_argument("--groups", type=at_least(1), default=16, help="tasks")
+    parser.add_argument("--attempts", type=at_least(1), default=8, help="at each task")
+    parser.add_argument("--parallel", type=at_least(1), help="attempts at once; left out: what the world is made for")
     parser.add_argument("--split", choices=get_args(Split), default="train")
     parser.add_argument("--seed", type=int, default=1, help="decides tasks and draws; two checkpoints draw alike")
     parser.add_argument("--night", default="", help="what its groups are named by; left out: the seed")
     parser.add_argument("--model", help="name@number that is to play; left out: what answers the key")
-    parser.add_argument("--temperature", type=float, default=1.0)
-    parser.add_argument("--max-tokens", type=_at_least(1), default=256, help="the longest reply")
     parser.add_argument("--tasks", nargs="+", metavar="ID", help="only these of the tasks that are drawn")
     parser.add_argument("--keep", metavar="FOLDER", type=Path, help="play what is always or never solved less often")
-    parser.add_argument("--lease", type=_at_least(5), default=LEASE_S, metavar="S", help="then a silent player is dead")
+    add_sampling(parser)
+
+
+def add_sampling(parser: argparse.ArgumentParser) -> None:
+    """Add how each attempt is played."""
+    parser.add_argument("--temperature", type=float, default=1.0)
+    parser.add_argument("--max-tokens", type=at_least(1), default=256, help="the longest reply")
+    parser.add_argument("--lease", type=at_least(5), default=LEASE_S, metavar="S", help="then a silent player is dead")
 
 
 async def play_night(
@@ -52,9 +57,7 @@ async def play_night(
 ) -> None:
     """Play what is said, of `most` attempts at once. Each that ends is told to `on_played`, and progress to `out`.
     Raises as `play` does, and Unplayable where what is said cannot be played."""
-    if not key:
-        made = "`python manage.py create_key --name play --scope chat --scope episodes` makes one"
-        raise Unplayable(f"Give an API key with --key or in {KEY}; {made}.")
+    require_key(key)
     world = open_world(said.world, said.answers)
     kept = Kept(said.keep, world) if said.keep else None
     tasks = _tasks(said, world, kept)
@@ -94,7 +97,14 @@ def _tasks(said: argparse.Namespace, world: World, kept: Kept | None) -> list[Ta
     return [task for task in drawn if task.id in said.tasks]
 
 
-def _at_least(least: int) -> Callable[[str], int]:
+def require_key(key: str) -> None:
+    """Raises Unplayable where none was given."""
+    if not key:
+        made = "`python manage.py create_key --name play --scope chat --scope episodes` makes one"
+        raise Unplayable(f"Give an API key with --key or in {KEY}; {made}.")
+
+
+def at_least(least: int) -> Callable[[str], int]:
     def number(text: str) -> int:
         if (value := int(text)) < least:
             raise argparse.ArgumentTypeError(f"{value} is less than {least}")

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from core.errors import TalkbackError
 from environments.client import Client, Refused, Unreachable
-from environments.errors import SandboxEnded, SandboxRefused, SandboxUnavailable, Unplayable
+from environments.errors import SandboxEnded, SandboxRefused, SandboxUnavailable
 from environments.worlds.base import Attempt, Outcome, Task, World, WorldFailed
 from environments.worlds.harness import Course, Hand, Sampling, Talk, seed_of
 from environments.worlds.played import Played
@@ -60,19 +60,14 @@ async def play(
 
     An attempt that was begun before is not played again: it comes back as `before`. `on_played` is called with each
     as it ends, also with those that are called off where this is cancelled. Raises Refused where Talkback takes no
-    episodes of this key, Unplayable where another checkpoint answers it than `way.model`, and what a world raises
-    that no world may; all other attempts are called off then.
+    episodes of this key, or none with `way.model`, and what a world raises that no world may; all other attempts are
+    called off then.
     """
-    live = await client.live()
-    if way.model and way.model != live:
-        raise Unplayable(
-            f"{live} answers this key, and {way.model} is to play: make a key that is pinned to it, with "
-            f"`python manage.py create_key --name NAME --scope chat --scope episodes --checkpoint NUMBER`."
-        )
+    player = way.model or await client.live()
     if not tasks:
         return []
     width = width or Width(world.parallel)
-    night = _Night(client, world, attempts, way, live, width.room(), width.room(), on_played or (lambda _: None))
+    night = _Night(client, world, attempts, way, player, width.room(), width.room(), on_played or (lambda _: None))
     client.on_wait = width.press
     playing = [asyncio.ensure_future(night.play(task, number)) for task in tasks for number in range(attempts)]
     try:
@@ -105,7 +100,8 @@ class _Night:
     world: World
     attempts: int
     way: Way
-    live: str
+    player: str
+    """Who plays, in the groups' names."""
     places: Room
     """Attempts that are played at once."""
     replies: Room
@@ -113,7 +109,7 @@ class _Night:
 
     async def play(self, task: Task, number: int) -> Played:
         async with self.places:
-            group = group_name(self.way.night or f"seed-{self.way.seed}", self.world.name, self.live, task.id)
+            group = group_name(self.way.night or f"seed-{self.way.seed}", self.world.name, self.player, task.id)
             blank = Played(self.world.name, task.id, task.split, group, number, "before")
             opened: list[Mapping[str, Any]] = []
             try:
@@ -131,7 +127,7 @@ class _Night:
 
     async def _open(self, blank: Played, opened: list[Mapping[str, Any]]) -> None:
         about = (blank.world, blank.task, blank.split, blank.group, blank.attempt)
-        asked = self.client.open_episode(*about, attempts=self.attempts, lease_s=self.way.lease_s)
+        asked = self.client.open_episode(*about, attempts=self.attempts, lease_s=self.way.lease_s, model=self.way.model)
         opened.append(await asked)
 
     async def _attempt(self, task: Task, blank: Played, key: str) -> Played:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gate import findings, general_pack, personal_part, wording
+from gate import agent_pairs, findings, general_pack, personal_part, wording
 from gate.wording import Line
 from training.config import Gate
 
@@ -125,5 +125,22 @@ def test_every_check_of_the_exam_has_its_meaning():
     ]  # fmt: skip
     names = {one.name for one in found} | {"applied", "new", "answered", "rated replies"}
     names |= {"gap", "copied", "entropy", "kl to base"}  # the meter's, where it has a limit
+    names |= {agent_pairs.SOLVED, agent_pairs.TRUNCATED, agent_pairs.CALLS}
     assert names == set(wording.CHECKS)
     assert all(one.title and one.asks and one.failed for one in wording.CHECKS.values())
+
+
+@pytest.mark.parametrize(
+    ("checks", "line"),
+    [
+        ([(True, 0.1)], Line("Agents solve no fewer held-out tasks.", "good")),
+        ([(True, 0.1), (False, -0.1)], Line("Agents solve fewer held-out tasks.", "bad")),
+        (
+            [(True, 0.1), (True, 0.0)],
+            Line("Whether agents solve as many tasks is not known: too little was played.", "worse"),
+        ),
+    ],
+)
+def test_the_verdict_says_whether_agents_solve_as_many_tasks(checks, line):
+    of_worlds = [check("tasks solved", passed) | {"value": value} for passed, value in checks]
+    assert wording.word_verdict(of_worlds, [], None).lines == (line,)

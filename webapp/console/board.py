@@ -16,6 +16,7 @@ from chat.models import Turn
 from checkpoints import approvals, promotion
 from checkpoints.models import SHARED, Checkpoint, Decision, Line
 from core.states import Stateful
+from gate import agent_part
 from gate.models import Examination
 from judge.models import Vote
 from judge.votes import judges, polling
@@ -362,6 +363,10 @@ def _examine(facts: Facts) -> Station:
         return Station("examine", "Examine", candidate.name, "stuck", f"Waiting for {absent}.", since)
     if examination is None:
         return Station("examine", "Examine", candidate.name, "waiting", "Waiting for a judge worker to be free.", since)
+    if examination.progress.get("phase") == "agents":
+        ended, wanted = agent_part.count_played(agent_part.of(examination))
+        said = f"Agents play against {examination.against}: {ended} of {wanted} attempts."
+        return Station("examine", "Examine", candidate.name, "working", said, examination.started_at, ended, wanted)
     done, total = examination.progress.get("done", 0), examination.progress.get("total", 0)
     said = (
         f"Against {examination.against}: {done} of {total} questions." if total else f"Against {examination.against}."

@@ -36,6 +36,18 @@ def for_staff(view: View) -> View:
     return guarded
 
 
+def for_signed_in(view: View) -> View:
+    """Those who are signed in get in, and see what is theirs: strangers are asked to sign in."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if not request.user.is_authenticated:
+            return redirect_to_login(request.get_full_path())
+        return marked(never_cache(view)(request, *args, **kwargs))
+
+    return guarded
+
+
 def marked(response: HttpResponse) -> HttpResponse:
     """A page on which the reader sees every character: our own templates hold none that is not seen, so what is
     found came from users, clients or tools. Files to download stay as they are."""
@@ -47,7 +59,7 @@ def marked(response: HttpResponse) -> HttpResponse:
 
 
 def person(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)  # for_staff let no other in
+    assert isinstance(request.user, User)  # the door let no other in
     return request.user
 
 

@@ -37,6 +37,7 @@ GROUPS: tuple[tuple[str, tuple[Place, ...]], ...] = (
         (
             Place("Board", "console:board"),
             Place("Runs", "console:runs", ("console:run",)),
+            Place("Worlds", "worlds:home", ("worlds:",)),
             Place("Checkpoints", "console:checkpoints", ("console:checkpoint",)),
             Place("Compare", "console:compare", ("console:compar",)),
             Place("Did it help?", "console:helped"),
@@ -73,6 +74,7 @@ GROUPS: tuple[tuple[str, tuple[Place, ...]], ...] = (
 
 OWN = (
     Place("Preferences", "preferences:own", ("preferences:",)),
+    Place("Worlds", "worlds:home", ("worlds:",)),
     Place("Connect", "connect:home", ("connect:key", "connect:new")),
     Place("Keys", "connect:keys"),
 )

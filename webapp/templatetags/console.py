@@ -138,6 +138,12 @@ def signed(value: float | None) -> str:
 
 
 @register.filter
+def signed_shortly(value: float | None) -> str:
+    """With its sign and two digits after the point: "+0.71"."""
+    return "" if value is None else f"{value:+.2f}".replace("-", "−")
+
+
+@register.filter
 def figure(value: object) -> str:
     """A number to four digits; anything else as it is."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -11,7 +11,7 @@ from chat.models import Turn
 from chat.replying import replies
 from checkpoints.models import Checkpoint
 from environments.client import Refused
-from environments.errors import SandboxUnavailable, Unplayable
+from environments.errors import SandboxUnavailable
 from environments.worlds.base import Call, Seen
 from environments.worlds.harness import Sampling
 from environments.worlds.player import Way, play
@@ -244,8 +244,8 @@ async def test_an_episode_that_talkback_ended_is_left_as_it_says(client, world, 
     assert "gave no sign of life" in one.reason
 
 
-async def test_who_is_to_play_must_be_who_answers_the_key(client, world, keeps_till):
-    with pytest.raises(Unplayable, match="talkback@9 is to play"):
+async def test_who_is_to_play_must_be_one_that_may(client, world, keeps_till):
+    with pytest.raises(Refused, match="There is no model 'talkback@9' here"):
         await play(client, world, world.tasks("train", 1, seed=1), 1, way=Way(model="talkback@9"))
     assert not await Episode.objects.aexists()
 

@@ -79,6 +79,7 @@ def rows(operator, talker, console, make_lesson):
         group=group, attempt=1, checks={"said": WORDS}, reason=WORDS, lease_s=60, lease_until=timezone.now()
     )
     episodes.Action.objects.create(episode=episode, turn=turn, call="c")
+    episodes.Exam.objects.create(user=talker, world="till", candidate=candidate, live=base, tasks=9, attempts=4, seed=1)
     judge.Measuring.objects.create(judge="one", votes=3, total=9)
     judge.GoldReading.objects.create(item="1", gold="g", judge="one", prompt_version="v", expected=1)
     return {"secret": secret, "key": ApiKey.objects.get(pk=key.pk)}

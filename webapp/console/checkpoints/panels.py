@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from checkpoints.models import Checkpoint
-from webapp.console.checkpoints import descent, exams, tainted, tried
+from webapp.console.checkpoints import agents_played, descent, exams, tainted, tried
 
 Look = Callable[[Checkpoint, User], Mapping[str, Any] | None]
 """What the panel's template is given; None: this checkpoint has no such panel."""
@@ -26,7 +26,9 @@ class Panel:
 
 
 LOOKS: Sequence[tuple[str, str, Look]] = (
+    ("now", "gate/_agents_awaited.html", agents_played.awaited),
     ("figures", "gate/_exam_parts.html", exams.panel),
+    ("figures", "gate/_agents_played.html", agents_played.panel),
     ("now", "checkpoints/_guard.html", tried.guarded),
     ("now", "checkpoints/_tainted.html", tainted.panel),
     ("made", "checkpoints/_lineage.html", descent.panel),

@@ -173,6 +173,7 @@ def moving_parts(run: Run) -> dict[str, Any]:
         "held": held.why if held else "",
         "run": run,
         "row": Row.of(run, len(lengths)),
+        "attempts_at": [(int(step) + 1, number) for step, number in run.agents.get("attempts_at", {}).items()],
         "phase": PHASES.get(str(run.progress.get("phase", "")), str(run.progress.get("phase", ""))),
         "reading": recipe_pages.read(run.recipe),
         "worries": run_charts.worries(run.metrics, run.recipe),

@@ -1,0 +1,286 @@
+"""The pages of worlds: what was played, how often it was solved, what does not count, and what failed lately."""
+
+from __future__ import annotations
+
+import doctest
+import re
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from benchmarks.played_episodes import seed
+from checkpoints.models import Checkpoint
+from episodes.models import COUNTED, Episode, Group, counts
+from tests.webapp.conftest import text_of
+from tests.webapp.worlds.conftest import Did
+from training import batches, line_recipes
+from training.models import Sample
+from webapp.console.worlds import attempts, endings, playback, standings
+
+HOME = "/worlds/"
+
+
+def links(html: str) -> list[str]:
+    return re.findall(r'href="([^"]+)"', html.replace("&amp;", "&"))
+
+
+@pytest.mark.parametrize("module", [endings, playback])
+def test_examples_in_the_modules_of_worlds_hold(module):
+    found = doctest.testmod(module)
+    assert found.attempted
+    assert not found.failed
+
+
+# ---------- worlds ----------
+
+
+def test_before_anything_was_played_the_page_says_how_it_begins(client, talker):
+    client.force_login(talker)
+    html = text_of(client.get(HOME))
+    assert "python -m environments worlds play --world till" in html
+    assert "--url http://testserver" in html  # where this person reads it, Talkback answers
+    assert reverse("connect:new") in links(html)
+    assert "docs/reference/episodes.md" in html
+
+
+def test_success_by_checkpoint_counts_what_counts_with_its_interval(console, make_group, play):
+    group = make_group()
+    for ending in ("solved", "solved", "solved", "failed", "infra_error", "cancelled"):
+        play(group, ending)
+    play(group, "truncated", cut_by="context")
+    html = text_of(console.get(HOME))
+    # 3 of 4 count as solved: not of 7. Wilson's interval of 3 of 4 is 0.3006 to 0.9544.
+    assert '<td class="number">3 of 4</td><td class="number">0.75</td><td class="number nowrap">0.30 to 0.95</td>' in html
+    assert 'aria-label="@0: 3 of 4 solved, 30% to 95%."' in html  # the same as a picture
+    assert "1 task: 0 always solved, 1 at times, 0 never" in html
+    assert ">1 attempt</a> the world failed; " in html
+    assert ">1 attempt</a> was called off; in 1 attempt the model’s window was full." in html
+
+
+def test_splits_and_checkpoints_stand_apart(console, make_group, play, make_checkpoint):
+    play(make_group(), "solved")
+    play(make_group("b", split="heldout", task="heldout-3-1", checkpoint=make_checkpoint(1)), "failed")
+    html = text_of(console.get(HOME))
+    assert 'aria-label="@0: 1 of 1 solved, 21% to 100%."' in html
+    assert 'aria-label="@1: 0 of 1 solved, 0% to 79%."' in html
+    assert html.index("<h3>Train</h3>") < html.index("<h3>Held-out</h3>")
+
+
+def test_why_an_attempt_failed_is_three_clicks_from_the_console(console, make_group, play):
+    group = make_group(judged=True)
+    play(group)
+    wrong = (Did(), Did(arguments={"item": "cow"}, result="Error: not on the list.", score=-1.0), Did("answer", {"value": 9}, ""))
+    failed = play(group, "failed", wrong, checks={"right": False})
+    board = console.get(reverse("console:board"))
+    assert HOME in links(text_of(board))  # the first click
+    html = text_of(console.get(HOME))
+    assert "Its answer was wrong: check “right” is false." in html
+    assert "Step 2 scored worst, −1: <span class=\"mono\">price({&quot;item&quot;: &quot;cow&quot;}) → Error: not on the list.</span>" in html
+    to = f"/worlds/episodes/{failed.pk}/#step-2"
+    assert to in links(html)  # the second
+    assert 'id="step-2"' in text_of(console.get(to))
+
+
+def test_what_was_cut_off_says_where(console, make_group, play):
+    play(make_group(), "truncated", (Did(),) * 8, cut_by="horizon")
+    assert "Cut off at 8 replies, before it had an answer." in text_of(console.get(HOME))
+
+
+def test_the_page_says_when_training_starts_in_the_one_sentence(console, make_group, play):
+    group = make_group(judged=True)
+    play(group)
+    play(group, "failed", (Did(score=-1.0),))
+    batch = batches.filling(line_recipes.recipe_of("shared"))
+    html = text_of(console.get(HOME))
+    assert batch.full_sentence in html
+    assert "1 group waits for training." in html
+    Sample.objects.update(status="trained")
+    assert "No group waits for training." in text_of(console.get(HOME))
+
+
+def test_a_run_that_warns_is_named_with_its_alarms(console, make_run, make_group, play, talker):
+    run = make_run(agents={"alarms": ["Attempts grow longer, and success does not."]})
+    make_run(agents={})
+    play(make_group(user=talker))
+    html = text_of(console.get(HOME))
+    assert "Attempts grow longer, and success does not." in html
+    assert reverse("console:run", args=[run.pk]) in links(html)
+    console.force_login(talker)
+    assert "Attempts grow longer" not in text_of(console.get(HOME))
+
+
+# ---------- lists ----------
+
+
+def test_attempts_are_narrowed_by_split_checkpoint_and_ending(console, make_group, play, make_checkpoint):
+    first, second = make_group(), make_group("b", split="heldout", task="held", checkpoint=make_checkpoint(1))
+    rows = [play(first), play(first, "failed"), play(second), play(second, "infra_error"), play(second, "")]
+
+    def listed(query):
+        html = console.get(f"/worlds/attempts/?{query}").content.decode()
+        return [n for n, row in enumerate(rows) if f"/worlds/episodes/{row.pk}/" in html]
+
+    assert listed("") == [0, 1, 2, 3, 4]
+    assert listed("split=heldout") == [2, 3, 4]
+    assert listed("checkpoint=0&ending=solved") == [0]
+    assert listed("ending=lost") == [1]
+    assert listed("ending=unscorable") == [3]
+    assert listed("ending=playing") == [4]
+    assert listed("world=till&task=held") == [2, 3, 4]
+    assert listed("world=other") == []
+    assert listed("split=x&checkpoint=y&ending=z&before=q") == [0, 1, 2, 3, 4]  # any address shows a list
+
+
+def test_attempts_of_one_task_are_compared_over_checkpoints(console, make_group, play, make_checkpoint):
+    play(make_group())
+    play(make_group("b", checkpoint=make_checkpoint(1)), "failed")
+    html = text_of(console.get("/worlds/attempts/?world=till&task=train-3-7"))
+    assert '<span class="badge">@1</span> solved 0 of 1' in html
+    assert '<span class="badge">@0</span> solved 1 of 1' in html
+
+
+def test_a_list_of_attempts_is_read_page_by_page_newest_first(console, talker):
+    seed(talker, attempts.PAGE + 8)
+    seen, address = [], "/worlds/attempts/"
+    while address:
+        html = console.get(address).content.decode()
+        seen += re.findall(r"<th scope=\"row\"><a href=\"/worlds/episodes/([\w-]+)/", html)
+        older = re.search(r'href="(\?[^"]*before=[^"]+)"', html)
+        address = f"/worlds/attempts/{older[1]}" if older else ""
+    newest = Episode.objects.order_by("-created_at", "-pk").values_list("pk", flat=True)
+    assert seen == [str(pk) for pk in newest]  # each once, 40 and then 8
+
+
+def test_tasks_say_how_often_they_were_solved(console, make_group, play):
+    group = make_group()
+    play(group)
+    play(group, "failed")
+    play(group, "infra_error")
+    play(make_group("b", split="heldout", task="heldout-3-1"), "failed")
+    html = text_of(console.get("/worlds/tasks/?world=till"))
+    assert "1 of 2" in html
+    assert "0 of 1" in html
+    assert "heldout-3-1" not in text_of(console.get("/worlds/tasks/?world=till&split=train"))
+
+
+def test_a_short_group_says_why_as_the_group_itself_does(console, make_group, play):
+    group = make_group(attempts=3)
+    for ending in ("solved", "infra_error", "cancelled"):
+        play(group, ending)
+    html = text_of(console.get("/worlds/groups/?state=short"))
+    assert group.standing().reason in html
+    assert group.standing().reason in text_of(console.get(f"/worlds/groups/{group.pk}/"))
+    assert text_of(console.get("/worlds/groups/?state=learned")).count(group.name) == 0
+
+
+@pytest.mark.parametrize(
+    ("wanted", "ends", "fields", "state"),
+    [
+        (2, ("solved",), {}, "playing"),
+        (None, ("solved", ""), {}, "playing"),
+        (None, ("solved",), {}, "short"),
+        (2, ("solved", "infra_error"), {}, "short"),
+        (2, ("solved", "failed"), {}, "judging"),
+        (2, ("solved", "gave_up"), {"judged": True}, "judged"),
+        (2, ("solved", "truncated"), {"split": "heldout"}, "examined"),
+    ],
+)
+def test_the_database_says_how_far_a_group_is_as_the_group_does(make_group, play, wanted, ends, fields, state):
+    group = make_group(attempts=wanted, **fields)
+    for ending in ends:
+        play(group, ending)
+    assert standings.annotated(Group.objects.all()).get().state == state
+    assert group.standing().state == (state if state in ("playing", "short") else "complete")
+
+
+def test_what_counts_is_the_same_for_the_database(make_group, play):
+    group = make_group()
+    for ending in ("solved", "failed", "gave_up", "infra_error", "cancelled", ""):
+        play(group, ending)
+    for cut_by in ("horizon", "context"):
+        play(group, "truncated", cut_by=cut_by)
+    counted = set(Episode.objects.filter(COUNTED))
+    assert counted == {one for one in Episode.objects.all() if counts(one.ending, one.cut_by)}
+    assert standings.annotated(Group.objects.all()).get().counted == len(counted) == 4
+
+
+# ---------- doors ----------
+
+
+def addresses(episode):
+    return [HOME, "/worlds/attempts/", "/worlds/tasks/", "/worlds/groups/", f"/worlds/groups/{episode.group_id}/",
+            f"/worlds/episodes/{episode.pk}/"]  # fmt: skip
+
+
+def test_a_person_sees_their_own_attempts_and_no_others(client, operator, talker, make_group, play):
+    mine = play(make_group("mine", world="garden"), "failed", (Did(score=-1.0),))
+    other = play(make_group("other", user=operator, world="harbour"), "failed", (Did(score=-1.0),))
+    for address in addresses(mine):
+        assert Client().get(address).status_code == 302, address
+    client.force_login(talker)
+    for address in addresses(mine):
+        page = client.get(address)
+        assert page.status_code == 200, address
+        assert "harbour" not in page.content.decode(), address
+    for address in addresses(other)[-2:]:
+        assert client.get(address).status_code == 404, address
+    client.force_login(operator)
+    for address in [*addresses(mine), *addresses(other)]:
+        assert client.get(address).status_code == 200, address
+    assert "garden" in text_of(client.get(HOME))
+
+
+def test_words_that_are_off_the_record_are_their_persons_alone(client, operator, talker, make_group, play):
+    wrong = (Did(arguments={"item": "secret-item"}, result="secret-result", score=-1.0),)
+    episode = play(make_group(), "failed", wrong, learns=False)
+    play(make_group("two"), "failed", wrong, learns=False)
+    client.force_login(operator)
+    for address in addresses(episode):
+        assert "secret" not in client.get(address).content.decode(), address
+    assert "Off the record" in text_of(client.get(f"/worlds/episodes/{episode.pk}/"))
+    client.force_login(talker)
+    assert "secret-item" in text_of(client.get(f"/worlds/episodes/{episode.pk}/"))
+
+
+def test_worlds_are_named_in_the_navigation_of_all(client, operator, talker, make_group, play):
+    for person in (operator, talker):
+        client.force_login(person)
+        assert '<a href="/worlds/" aria-current="page">Worlds</a>' in text_of(client.get(HOME))
+
+
+# ---------- many ----------
+
+
+def test_a_page_asks_the_database_as_often_for_a_thousand_attempts_as_for_a_few(console, operator, connection_counts):
+    def pages(person):
+        failed = Episode.objects.filter(ending="failed", group__user=person).order_by("-created_at").first()
+        return [*addresses(failed), f"/worlds/attempts/?world=till&task={failed.group.task}", "/worlds/groups/?state=short"]
+
+    # of seed 16 the newest page has unscorable, failed and solved ones, in short, judged and held-out groups
+    seed(operator, 128)
+    few = [connection_counts(console, page) for page in pages(operator)]
+    seed(operator, 1000, seed=2)
+    many = [connection_counts(console, page) for page in pages(operator)]
+    assert few == many
+    assert max(many) < 40
+    assert Checkpoint.objects.count() > 3
+
+
+@pytest.fixture
+def connection_counts():
+    from django.db import connection
+
+    def asked(client, address):
+        number = 0
+
+        def count(execute, *args):
+            nonlocal number
+            number += 1
+            return execute(*args)
+
+        with connection.execute_wrapper(count):
+            assert client.get(address).status_code == 200
+        return number
+
+    return asked

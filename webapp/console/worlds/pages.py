@@ -1,0 +1,189 @@
+"""Show worlds, their tasks, their groups and their attempts: what was played, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from checkpoints.models import Line
+from episodes.models import Episode, Group
+from training import batches, line_recipes
+from training.batches import Filling
+from training.config import RecipeInvalid
+from training.models import Run
+from webapp.console.doors import for_signed_in, person
+from webapp.console.review.desk import is_fragment
+from webapp.console.worlds import attempts, endings, sights, standings, success
+from webapp.console.worlds.attempts import PAGE, Chosen
+
+FAILURES = 8
+"""How many of the latest attempts that were lost the first page shows."""
+
+VOIDS, VOIDS_OF_WORLD = 24, 3
+"""Of how many of the latest unscorable attempts the reasons are looked at, and how many of one world are shown."""
+
+ALARMING = 5
+"""Of how many of the newest runs with agents' groups alarms are shown."""
+
+
+@for_signed_in
+@require_GET
+def home(request: HttpRequest) -> HttpResponse:
+    """Every world: success by checkpoint, what does not count, and what failed lately."""
+    user = person(request)
+    episodes, groups = sights.episodes(user), sights.groups(user)
+    found = success.worlds(episodes)
+    lost: list[attempts.Row] = []
+    if found:
+        lost, _ = attempts.newest(episodes.filter(ending__in=endings.LOST), user, most=FAILURES)
+        _tell_more(found, user)
+    filling, fault = _next_training(Line.of(user))
+    context = {
+        "worlds": found,
+        "lost": lost,
+        "filling": filling,
+        "fault": fault,
+        "waiting": standings.count_waiting(groups) if found else 0,
+        "alarms": _alarms() if user.is_staff else [],
+        "url": request.build_absolute_uri("/").rstrip("/"),
+    }
+    return render(request, "worlds/worlds.html", context)
+
+
+def _tell_more(worlds: Sequence[success.World], user: User) -> None:
+    """Have each world know how far its groups are, and why its latest unscorable attempts are."""
+    states = standings.by_world(sights.groups(user))
+    void = sights.episodes(user).filter(ending__in=Episode.UNSCORED)
+    unscorable, _ = attempts.newest(void, user, most=VOIDS)
+    for world in worlds:
+        world.states = states[world.name]
+        world.unscorable = [row for row in unscorable if row.episode.group.world == world.name][:VOIDS_OF_WORLD]
+
+
+@for_signed_in
+@require_GET
+def listed(request: HttpRequest) -> HttpResponse:
+    """Attempts, the newest first, a page at a time."""
+    chosen, user = Chosen.of(request.GET), person(request)
+    episodes = sights.episodes(user)
+    rows, more = attempts.newest(chosen.narrowed(episodes), user, before=request.GET.get("before", ""))
+    context: dict[str, Any] = {"rows": rows, "more": more, "chosen": chosen, "narrow": _with_more(chosen.query)}
+    if is_fragment(request) and request.GET.get("before"):
+        return render(request, "worlds/_attempt_rows.html", context)
+    of_task = chosen.narrowed(episodes) if chosen.task else None
+    context |= {
+        "worlds": sights.groups(user).order_by("world").values_list("world", flat=True).distinct(),
+        "checkpoints": sights.groups(user)
+        .order_by("-checkpoint__number")
+        .values_list("checkpoint__number", flat=True)
+        .distinct()[:200],
+        "splits": success.SPLITS.items(),
+        "endings": attempts.CHOICES.items(),
+        "by_checkpoint": _by_checkpoint(of_task) if of_task is not None else [],
+    }
+    return render(request, "worlds/attempts.html", context)
+
+
+@for_signed_in
+@require_GET
+def tasks(request: HttpRequest) -> HttpResponse:
+    """The tasks of a world by name, a page at a time, each with how many of its attempts solved it."""
+    chosen, after = Chosen.of(request.GET), request.GET.get("after", "")[:200].replace("\0", "")
+    rows = success.tasks(chosen.narrowed(sights.episodes(person(request)))).order_by("group__task")
+    if after:
+        rows = rows.filter(group__task__gt=after)
+    page = list(rows[: PAGE + 1])
+    context = {
+        "rows": page[:PAGE],
+        "more": page[PAGE - 1][2] if len(page) > PAGE else "",
+        "chosen": chosen,
+        "narrow": _with_more(chosen.query),
+        "splits": success.SPLITS.items(),
+    }
+    if is_fragment(request) and after:
+        return render(request, "worlds/_task_rows.html", context)
+    return render(request, "worlds/tasks.html", context)
+
+
+@for_signed_in
+@require_GET
+def groups(request: HttpRequest) -> HttpResponse:
+    """Groups, the newest first, a page at a time: of a world, of how far they are, of the run that learned them."""
+    chosen, before = Chosen.of(request.GET), request.GET.get("before", "")
+    state, run = request.GET.get("state", ""), request.GET.get("run", "")
+    state = state if state in standings.NAMES else ""
+    run = run if _is_number(run) else ""
+    rows = _groups_of(sights.groups(person(request)), chosen, run)
+    if _is_number(before):
+        rows = rows.filter(pk__lt=int(before))
+    rows = standings.annotated(rows).select_related("checkpoint", "user").order_by("-pk")
+    if state:
+        rows = rows.filter(state=state)  # type: ignore[misc]  # it is annotated
+    page = list(rows[: PAGE + 1])
+    for group in page:
+        group.reason = standings.reason(group)  # type: ignore[attr-defined]
+        group.state_in_words = standings.NAMES[group.state]  # type: ignore[attr-defined]
+        group.tone = standings.TONES.get(group.state, "")  # type: ignore[attr-defined]
+    said = {"state": state, "run": run}
+    narrow = "&".join(filter(None, (chosen.query, *(f"{name}={value}" for name, value in said.items() if value))))
+    context = {
+        "rows": page[:PAGE],
+        "more": page[PAGE - 1].pk if len(page) > PAGE else "",
+        "chosen": chosen,
+        "state": state,
+        "run": run,
+        "states": standings.NAMES.items(),
+        "narrow": _with_more(narrow),
+        "but_state": _with_more("&".join(filter(None, (chosen.query, f"run={run}" if run else "")))),
+    }
+    if is_fragment(request) and before:
+        return render(request, "worlds/_group_rows.html", context)
+    return render(request, "worlds/groups.html", context)
+
+
+def _groups_of(rows: QuerySet[Group], chosen: Chosen, run: str) -> QuerySet[Group]:
+    about = {
+        "world": chosen.world,
+        "task": chosen.task,
+        "split": chosen.split,
+        "checkpoint__number": chosen.checkpoint,
+    }
+    rows = rows.filter(**{name: value for name, value in about.items() if value})
+    if run:  # in a query of its own: joined, each of a group's samples would count its attempts once more
+        learned = Episode.objects.filter(samples__run=int(run))
+        rows = rows.filter(pk__in=learned.order_by().values("group"))
+    return rows
+
+
+def _by_checkpoint(episodes: QuerySet[Episode]) -> list[success.Success]:
+    """How each checkpoint did at one task, the newest first."""
+    return [row for world in success.worlds(episodes) for split in world.splits for row in split.rows]
+
+
+def _next_training(line: str) -> tuple[Filling | None, str]:
+    """How far this line's next batch is filled, or why that is not known."""
+    try:
+        return batches.filling(line_recipes.recipe_of(line), line), ""
+    except RecipeInvalid as failure:
+        return None, str(failure)
+
+
+def _alarms() -> list[tuple[Run, list[str]]]:
+    """What the newest runs with agents' groups warn of, those without an alarm left out."""
+    runs = Run.objects.exclude(agents={}).order_by("-pk").only("pk", "agents", "finished_at")[:ALARMING]
+    return [(run, run.agents["alarms"]) for run in runs if run.agents.get("alarms")]
+
+
+def _with_more(query: str) -> str:
+    """The beginning of an address to which one more value is added."""
+    return f"?{query}&" if query else "?"
+
+
+def _is_number(said: str) -> bool:
+    return said.isdecimal() and said.isascii() and len(said) < 19

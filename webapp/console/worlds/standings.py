@@ -1,0 +1,71 @@
+"""Tell how far groups of attempts are, many at a time."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from django.db.models import Case, CharField, Count, F, Q, QuerySet, Value, When
+
+from episodes.models import FEWEST, Episode, Group, why_short
+from training.models import Sample
+
+NAMES = {
+    "playing": "being played",
+    "short": "short",
+    "judging": "being judged",
+    "judged": "judged",
+    "learned": "learned",
+    "examined": "examined",
+}
+"""How far a group is, as pages name it. One that is held out is `examined` once it is over."""
+
+TONES = {"playing": "active", "short": "warn", "judging": "active", "judged": "good", "learned": "good"}
+
+_IS_PLAYING = Q(playing__gt=0) | Q(opened__lt=F("attempts"))
+STATE = Case(
+    When(_IS_PLAYING, then=Value("playing")),
+    When(counted__lt=FEWEST, then=Value("short")),
+    When(split=Group.Split.HELDOUT, then=Value("examined")),
+    When(taught__gt=0, then=Value("learned")),
+    When(judged_at__isnull=False, then=Value("judged")),
+    default=Value("judging"),
+    output_field=CharField(),
+)
+"""`Group.standing`, asked of the database, and what has become of a complete group since."""
+
+
+def annotated(groups: QuerySet[Group]) -> QuerySet[Group]:
+    """Groups that know their `state`, and how many attempts were `opened`, are `playing`, are `counted`, were `taught`
+    and were `solved`."""
+
+    def number(**which: object) -> Count:
+        return Count("episodes", filter=Q(**{f"episodes__{name}": value for name, value in which.items()}))
+
+    return groups.annotate(
+        opened=Count("episodes"),
+        playing=number(status=Episode.Status.PLAYING),
+        counted=number(ending__in=(*Episode.SETTLED, Episode.Ending.TRUNCATED))
+        - number(ending=Episode.Ending.TRUNCATED, cut_by=Episode.Cut.CONTEXT),
+        taught=number(status=Episode.Status.LEARNED),
+        solved=number(ending=Episode.Ending.SOLVED),
+    ).annotate(state=STATE)
+
+
+def reason(group: Group) -> str:
+    """Why an `annotated` group does not teach, where it is short."""
+    return why_short(group.opened, group.counted) if group.state == "short" else ""  # type: ignore[attr-defined]
+
+
+def by_world(groups: QuerySet[Group]) -> dict[str, Counter[str]]:
+    """How many groups are how far, by world. One query."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    rows = annotated(groups.order_by()).values_list("world", "state")  # type: ignore[misc]  # it is annotated
+    for world, state in rows:
+        found[world][state] += 1
+    return found
+
+
+def count_waiting(groups: QuerySet[Group]) -> int:
+    """How many of these groups have steps that wait for training. One query."""
+    ready = Sample.objects.filter(status=Sample.Status.READY, episode__group__in=groups.order_by())
+    return ready.order_by().aggregate(number=Count("episode__group", distinct=True))["number"]
