@@ -17,7 +17,7 @@ from chat.models import Session, Turn
 from checkpoints.models import Checkpoint
 from episodes.models import Episode, Group
 from judge.models import Judgement, Vote
-from training.models import Sample
+from training.models import Run, Sample
 
 ATTEMPTS = 8
 ITEMS = ("apple", "bread", "candle", "drum", "egg", "fork", "glove", "hat", "ink", "jar", "kite", "lamp")
@@ -57,8 +57,8 @@ class Rows:
 
 
 def seed(person: User, episodes: int, *, world: str = "till", seed: int = 1, judged: bool = True) -> list[Group]:
-    """Write so many attempts of one person, eight a group, over three checkpoints; the groups. Of 16 groups one is held
-    out and one is short; one attempt in twenty has a failed world."""
+    """Write so many attempts of one person, eight a group, over four checkpoints, of which a run learned all but the
+    last one's; the groups. Of 16 groups one is held out and one is short; in one attempt of twenty the world failed."""
     draw, live = random.Random(seed), Checkpoint.live()
     numbers = range(live.number + 1, live.number + 4)
     for number in numbers:
@@ -82,11 +82,16 @@ def seed(person: User, episodes: int, *, world: str = "till", seed: int = 1, jud
             )
         )
     Group.objects.bulk_create(groups)
+    run = Run.objects.create(
+        status="finished", recipe={}, parent=live, agents={"baseline": "index", "groups": len(groups) * 3 // 4}
+    )
     rows = Rows()
     for n in range(episodes):
         group = groups[n // ATTEMPTS]
         is_short = group.split == Group.Split.TRAIN and (n // ATTEMPTS) % 16 == 7
-        _play(rows, group, n % ATTEMPTS, draw, begun + timedelta(seconds=3 * n), judged, is_short=is_short)
+        learned_by = run if group.judged_at and group.checkpoint != checkpoints[-1] else None
+        at = begun + timedelta(seconds=3 * n)
+        _play(rows, group, n % ATTEMPTS, draw, at, is_short=is_short, judged=judged, learned_by=learned_by)
         if len(rows.turns) > 5000:
             rows.write()
             rows = Rows()
@@ -95,7 +100,15 @@ def seed(person: User, episodes: int, *, world: str = "till", seed: int = 1, jud
 
 
 def _play(
-    rows: Rows, group: Group, attempt: int, draw: random.Random, at: datetime, judged: bool, *, is_short: bool
+    rows: Rows,
+    group: Group,
+    attempt: int,
+    draw: random.Random,
+    at: datetime,
+    *,
+    is_short: bool,
+    judged: bool,
+    learned_by: Run | None,
 ) -> None:
     """One attempt, with its conversation."""
     items = draw.sample(ITEMS, 3)
@@ -124,7 +137,7 @@ def _play(
         group=group,
         attempt=attempt,
         session=session,
-        status=Episode.Status.VOID if is_void else Episode.Status.SCORED,
+        status=Episode.Status.VOID if is_void else Episode.Status.LEARNED if learned_by else Episode.Status.SCORED,
         ending=ending,
         outcome=None if is_void else -1.0 if is_lost else 1.0,
         checks={} if is_void else {"right": not is_lost, "prices known": 0.67 if is_lost else 1.0},
@@ -166,10 +179,10 @@ def _play(
         episode.scores[turn.completion_id] = score
         said += [message, *back]
         if judged and session.learns and not is_void:
-            _judge(rows, turn, episode, position, score)
+            _judge(rows, turn, episode, position, score, learned_by)
 
 
-def _judge(rows: Rows, turn: Turn, episode: Episode, step: int, score: float) -> None:
+def _judge(rows: Rows, turn: Turn, episode: Episode, step: int, score: float, learned_by: Run | None) -> None:
     """A step's sample, its verdict, and three votes on every third."""
     sample = Sample(
         checkpoint=turn.checkpoint,
@@ -180,6 +193,9 @@ def _judge(rows: Rows, turn: Turn, episode: Episode, step: int, score: float) ->
         reward=score,
         episode=episode,
         step=step,
+        status=Sample.Status.TRAINED if learned_by else Sample.Status.READY,
+        run=learned_by,
+        advantage=0.75 * score if learned_by else None,
     )
     rows.samples.append(sample)
     by = "votes" if step % 3 == 2 else "rule"

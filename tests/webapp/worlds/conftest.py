@@ -32,6 +32,9 @@ class Did:
     votes: tuple[int, ...] = ()
 
 
+ONCE = (Did(),)
+
+
 @pytest.fixture
 def make_group(talker):
     def make_group(name="night/1", *, user=talker, judged=False, **fields):
@@ -46,7 +49,7 @@ def make_group(talker):
 def play():
     """An attempt that ended so, with these steps. In a group that was judged each step has its sample."""
 
-    def play(group: Group, ending="solved", steps=(Did(),), *, learns=True, **fields) -> Episode:
+    def play(group: Group, ending="solved", steps=ONCE, *, learns=True, **fields) -> Episode:
         outcome = {"solved": 1.0, "failed": -1.0, "gave_up": -1.0}.get(ending)
         status = "playing" if not ending else "void" if ending in Episode.UNSCORED else "scored"
         attempt = group.episodes.count()

@@ -81,7 +81,7 @@ def test_before_it_is_judged_values_are_not_known_and_the_page_says_so(console, 
     for html in (beside(console, group), page(console, episode)):
         assert "Not known before every step of the group has its score." in html
         assert "advantage <strong" not in html
-    assert f"{worth('−1')} <span class=\"quiet\">by the world’s rule</span>" in page(console, episode)
+    assert f'{worth("−1")} <span class="quiet">by the world’s rule</span>' in page(console, episode)
     unscored = play(make_group("b"), "failed", (Did(score=None),))
     assert worth("?") in page(console, unscored)
 

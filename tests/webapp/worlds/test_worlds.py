@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import doctest
 import re
+import sys
+from types import SimpleNamespace
 
 import pytest
 from django.test import Client
@@ -51,7 +53,9 @@ def test_success_by_checkpoint_counts_what_counts_with_its_interval(console, mak
     play(group, "truncated", cut_by="context")
     html = text_of(console.get(HOME))
     # 3 of 4 count as solved: not of 7. Wilson's interval of 3 of 4 is 0.3006 to 0.9544.
-    assert '<td class="number">3 of 4</td><td class="number">0.75</td><td class="number nowrap">0.30 to 0.95</td>' in html
+    assert (
+        '<td class="number">3 of 4</td><td class="number">0.75</td><td class="number nowrap">0.30 to 0.95</td>' in html
+    )
     assert 'aria-label="@0: 3 of 4 solved, 30% to 95%."' in html  # the same as a picture
     assert "1 task: 0 always solved, 1 at times, 0 never" in html
     assert ">1 attempt</a> the world failed; " in html
@@ -70,13 +74,15 @@ def test_splits_and_checkpoints_stand_apart(console, make_group, play, make_chec
 def test_why_an_attempt_failed_is_three_clicks_from_the_console(console, make_group, play):
     group = make_group(judged=True)
     play(group)
-    wrong = (Did(), Did(arguments={"item": "cow"}, result="Error: not on the list.", score=-1.0), Did("answer", {"value": 9}, ""))
+    cow = Did(arguments={"item": "cow"}, result="Error: not on the list.", score=-1.0)
+    wrong = (Did(), cow, Did("answer", {"value": 9}, ""))
     failed = play(group, "failed", wrong, checks={"right": False})
     board = console.get(reverse("console:board"))
     assert HOME in links(text_of(board))  # the first click
     html = text_of(console.get(HOME))
     assert "Its answer was wrong: check “right” is false." in html
-    assert "Step 2 scored worst, −1: <span class=\"mono\">price({&quot;item&quot;: &quot;cow&quot;}) → Error: not on the list.</span>" in html
+    did = "price({&quot;item&quot;: &quot;cow&quot;}) → Error: not on the list."
+    assert f'Step 2 scored worst, −1: <span class="mono">{did}</span>' in html
     to = f"/worlds/episodes/{failed.pk}/#step-2"
     assert to in links(html)  # the second
     assert 'id="step-2"' in text_of(console.get(to))
@@ -108,6 +114,16 @@ def test_a_run_that_warns_is_named_with_its_alarms(console, make_run, make_group
     assert reverse("console:run", args=[run.pk]) in links(html)
     console.force_login(talker)
     assert "Attempts grow longer" not in text_of(console.get(HOME))
+
+
+def test_each_world_says_what_judges_votes_count_there(console, monkeypatch, make_group, play):
+    weighed = SimpleNamespace(of=lambda world: SimpleNamespace(sentence=f"In {world} a vote counts 0.62."))
+    monkeypatch.setitem(sys.modules, "judge.steps_worth", weighed)
+    play(make_group())
+    play(make_group("b", world="garden"))
+    html = text_of(console.get(HOME))
+    assert "In till a vote counts 0.62." in html
+    assert "In garden a vote counts 0.62." in html
 
 
 # ---------- lists ----------
@@ -150,6 +166,19 @@ def test_a_list_of_attempts_is_read_page_by_page_newest_first(console, talker):
         address = f"/worlds/attempts/{older[1]}" if older else ""
     newest = Episode.objects.order_by("-created_at", "-pk").values_list("pk", flat=True)
     assert seen == [str(pk) for pk in newest]  # each once, 40 and then 8
+
+
+def test_a_list_of_tasks_is_read_page_by_page_and_none_of_one_name_is_lost(console, make_group, play):
+    worlds = [f"w{n:02}" for n in range(attempts.PAGE + 2)]
+    for n, world in enumerate(worlds):
+        play(make_group(f"g{n}", world=world, task="the same"))
+    seen, address = [], "/worlds/tasks/"
+    while address:
+        html = console.get(address).content.decode()
+        seen += re.findall(r"\?world=(w\d\d)&amp;task=", html)
+        more = re.search(r'href="(\?[^"]*after=[^"]+)"', html)
+        address = f"/worlds/tasks/{more[1].replace('&amp;', '&')}" if more else ""
+    assert seen == worlds  # each once, 40 and then 2
 
 
 def test_tasks_say_how_often_they_were_solved(console, make_group, play):
@@ -255,9 +284,9 @@ def test_worlds_are_named_in_the_navigation_of_all(client, operator, talker, mak
 def test_a_page_asks_the_database_as_often_for_a_thousand_attempts_as_for_a_few(console, operator, connection_counts):
     def pages(person):
         failed = Episode.objects.filter(ending="failed", group__user=person).order_by("-created_at").first()
-        return [*addresses(failed), f"/worlds/attempts/?world=till&task={failed.group.task}", "/worlds/groups/?state=short"]
+        of_task = f"/worlds/attempts/?world=till&task={failed.group.task}"
+        return [*addresses(failed), of_task, "/worlds/groups/?state=short"]
 
-    # of seed 16 the newest page has unscorable, failed and solved ones, in short, judged and held-out groups
     seed(operator, 128)
     few = [connection_counts(console, page) for page in pages(operator)]
     seed(operator, 1000, seed=2)

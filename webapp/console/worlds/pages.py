@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
@@ -12,6 +14,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from checkpoints.models import Line
+from core.errors import TalkbackError
 from episodes.models import Episode, Group
 from training import batches, line_recipes
 from training.batches import Filling
@@ -27,6 +30,9 @@ FAILURES = 8
 
 VOIDS, VOIDS_OF_WORLD = 24, 3
 """Of how many of the latest unscorable attempts the reasons are looked at, and how many of one world are shown."""
+
+AFTER = ("after", "after_world", "after_split")
+"""By what an address names the task that a page ended with."""
 
 ALARMING = 5
 """Of how many of the newest runs with agents' groups alarms are shown."""
@@ -56,12 +62,25 @@ def home(request: HttpRequest) -> HttpResponse:
     return render(request, "worlds/worlds.html", context)
 
 
+def _judging(world: str) -> str:
+    """What judges' votes on steps count in this world, as a sentence; empty where this Talkback does not weigh them."""
+    try:
+        weighed = import_module("judge.steps_worth")
+    except ModuleNotFoundError:
+        return ""
+    try:
+        return str(weighed.of(world).sentence)
+    except TalkbackError as failure:  # of judges that cannot be used
+        return str(failure)
+
+
 def _tell_more(worlds: Sequence[success.World], user: User) -> None:
     """Have each world know how far its groups are, and why its latest unscorable attempts are."""
     states = standings.by_world(sights.groups(user))
     void = sights.episodes(user).filter(ending__in=Episode.UNSCORED)
     unscorable, _ = attempts.newest(void, user, most=VOIDS)
     for world in worlds:
+        world.judging = _judging(world.name)
         world.states = states[world.name]
         world.unscorable = [row for row in unscorable if row.episode.group.world == world.name][:VOIDS_OF_WORLD]
 
@@ -94,19 +113,17 @@ def listed(request: HttpRequest) -> HttpResponse:
 @require_GET
 def tasks(request: HttpRequest) -> HttpResponse:
     """The tasks of a world by name, a page at a time, each with how many of its attempts solved it."""
-    chosen, after = Chosen.of(request.GET), request.GET.get("after", "")[:200].replace("\0", "")
-    rows = success.tasks(chosen.narrowed(sights.episodes(person(request)))).order_by("group__task")
-    if after:
-        rows = rows.filter(group__task__gt=after)
+    chosen, after = Chosen.of(request.GET), [_short(request.GET.get(name, "")) for name in AFTER]
+    rows = success.tasks(chosen.narrowed(sights.episodes(person(request))), after if after[0] else None)
     page = list(rows[: PAGE + 1])
     context = {
         "rows": page[:PAGE],
-        "more": page[PAGE - 1][2] if len(page) > PAGE else "",
+        "more": urlencode(dict(zip(AFTER, _key(page[PAGE - 1]), strict=True))) if len(page) > PAGE else "",
         "chosen": chosen,
         "narrow": _with_more(chosen.query),
         "splits": success.SPLITS.items(),
     }
-    if is_fragment(request) and after:
+    if is_fragment(request) and after[0]:
         return render(request, "worlds/_task_rows.html", context)
     return render(request, "worlds/tasks.html", context)
 
@@ -145,6 +162,16 @@ def groups(request: HttpRequest) -> HttpResponse:
     if is_fragment(request) and before:
         return render(request, "worlds/_group_rows.html", context)
     return render(request, "worlds/groups.html", context)
+
+
+def _key(row: tuple[str, str, str, int, int]) -> tuple[str, str, str]:
+    """What orders tasks, in that order."""
+    world, split, task, _, _ = row
+    return task, world, split
+
+
+def _short(said: str) -> str:
+    return said[:200].replace("\0", "")
 
 
 def _groups_of(rows: QuerySet[Group], chosen: Chosen, run: str) -> QuerySet[Group]:

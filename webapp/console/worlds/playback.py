@@ -24,7 +24,8 @@ LONG = 600
 LONGEST = 20_000
 """Characters of a text that are shown."""
 
-BY_WORLD = "the world’s rule"
+WORLD, BY_WORLD = "world", "the world’s rule"
+"""`Judgement.reward_from` where the world itself scored the step, and how pages say so."""
 
 
 class Length(Func):
@@ -206,12 +207,16 @@ def _scored(
     turn: Turn, episode: Episode, judgement: Judgement | None, sample: Sample | None
 ) -> tuple[float | None, str]:
     """A step's score and who gave it; None and nothing where none is known."""
-    if judgement is not None and judgement.reward_from:
-        source = precedence.of_reward(judgement.reward_from)
-        score = sample.reward if sample is not None and sample.episode_id is not None else judgement.reward
-        return score, source.words if source else BY_WORLD
     by_world = episode.scores.get(turn.completion_id)
-    return (float(by_world), BY_WORLD) if isinstance(by_world, int | float) else (None, "")
+    if judgement is None or not judgement.reward_from:
+        return (None, "") if by_world is None else (float(by_world), BY_WORLD)
+    source = precedence.of_reward(judgement.reward_from)
+    whose = source.words if source else judgement.reward_from
+    if judgement.reward_from == WORLD:
+        whose, score = BY_WORLD, judgement.reward if by_world is None else by_world
+    else:
+        score = judgement.reward
+    return sample.reward if sample is not None and sample.episode_id is not None else score, whose
 
 
 def since(messages: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any]]) -> tuple[list[Any], bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from django.db.models import Case, CharField, Count, F, Q, QuerySet, Value, When
+from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, QuerySet, Value, When
 
 from episodes.models import FEWEST, Episode, Group, why_short
 from training.models import Sample
@@ -66,6 +66,6 @@ def by_world(groups: QuerySet[Group]) -> dict[str, Counter[str]]:
 
 
 def count_waiting(groups: QuerySet[Group]) -> int:
-    """How many of these groups have steps that wait for training. One query."""
-    ready = Sample.objects.filter(status=Sample.Status.READY, episode__group__in=groups.order_by())
-    return ready.order_by().aggregate(number=Count("episode__group", distinct=True))["number"]
+    """How many of these groups are judged and have steps that wait for training. One query."""
+    ready = Sample.objects.filter(status=Sample.Status.READY, episode__group=OuterRef("pk"))
+    return groups.order_by().filter(Exists(ready), judged_at__isnull=False).count()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from django.db.models import Count, Q, QuerySet
@@ -149,11 +149,18 @@ def tallied(rows: Iterable[tuple[str, str, int, str, str, int]]) -> dict[str, Wo
     return found
 
 
-def tasks(episodes: QuerySet[Episode]) -> QuerySet[Episode, tuple[str, str, str, int, int]]:
-    """Each task as (world, split, task, solved, played), in that order."""
-    names = ("group__world", "group__split", "group__task")
+def tasks(
+    episodes: QuerySet[Episode], after: Sequence[str] | None = None
+) -> QuerySet[Episode, tuple[str, str, str, int, int]]:
+    """Each task as (world, split, task, solved, played), by task, world and split; those after this one of them."""
+    if after is not None:
+        task, world, split = after
+        same = Q(group__task=task)
+        within = same & Q(group__world=world, group__split__gt=split)
+        episodes = episodes.filter(Q(group__task__gt=task) | same & Q(group__world__gt=world) | within)
     counted = {"solved": Count("pk", filter=Q(ending=Episode.Ending.SOLVED)), "played": Count("pk", filter=COUNTED)}
-    return episodes.order_by(*names).values_list(*names).annotate(**counted)
+    rows = episodes.order_by("group__task", "group__world", "group__split")
+    return rows.values_list("group__world", "group__split", "group__task").annotate(**counted)
 
 
 def _split(world: World, name: str) -> Split:
