@@ -13,6 +13,7 @@ YARDSTICKS = {
     "api": "what the API adds to an engine asked directly",
     "judge": "what a verdict costs",
     "sandboxes": "a start, a command, and 128 at once",
+    "terminal_world": "128 terminal attempts side by side, with scripted actions",
     "loop": "from a person's word to weights that answer",
 }
 

@@ -159,12 +159,18 @@ class Verifier:
 
 
 def read_work(sandbox: Sandbox, places: Sequence[str] = ()) -> Tree:
-    """Take the work out of a sandbox: /box with paths from there, or these folders with paths from /."""
+    """Take the work out of a sandbox: /box with paths from there, or these folders with paths from /.
+
+    Raises SandboxEnded, also for more files than travel.
+    """
     if not places:
         return sandbox.read_tree()
     work = NOTHING
-    for place in places:
-        work = sandbox.read_tree(place).below(place.strip("/")).over(work)
+    try:
+        for place in places:
+            work = sandbox.read_tree(place).below(place.strip("/")).over(work)
+    except ValueError as error:
+        raise SandboxEnded(f"The sandbox's files cannot be read: {error}") from error
     return work
 
 

@@ -96,7 +96,7 @@ def checked(folder: Folder, kind: Kind | None = None, *, again: bool = False) ->
     except SandboxUnavailable as error:
         found = Checked(folder.id, str(error), oracle, nothing, is_lasting=False)
     except (Unplayable, SandboxEnded) as error:
-        found = Checked(folder.id, str(error), oracle, nothing)
+        found = Checked(folder.id, str(error), oracle, nothing, is_lasting=not isinstance(error, WithoutVerdict))
     found = replace(found, seconds=round(time.monotonic() - start, 2), notes=folder.notes)
     if found.is_lasting:
         _keep(folder, kind, found)
@@ -115,7 +115,7 @@ def _reach(prepared: Prepared) -> float:
         score = prepared.score(number, work)
         where = f"{prepared.folder.name}: unscorable: " + (f"step {step.name}: " if step.name else "")
         if score.outcome != 1:
-            raise Unplayable(f"{where}{_said('the oracle', score)}")
+            raise _unscorable(where, "the oracle", score)
         forged, idle = (Tree(dict.fromkeys(work.files, File(each, 0o755))) for each in (FORGER, IDLER))
         if prepared.score(number, forged).outcome == 1 and prepared.score(number, idle).outcome != 1:
             raise Unplayable(
@@ -135,7 +135,7 @@ def _idle(prepared: Prepared) -> float:
             work = prepared.take(room)
         score = prepared.score(number, work)
         if score.outcome is None or score.outcome == 1:
-            raise Unplayable(f"{_where(prepared, number)}{_said('doing nothing', score)}")
+            raise _unscorable(_where(prepared, number), "doing nothing", score)
         outcome = score.outcome
     return outcome
 
@@ -145,10 +145,15 @@ def _where(prepared: Prepared, number: int) -> str:
     return f"{prepared.folder.name}: unscorable: {f'step {name}: ' if name else ''}"
 
 
-def _said(what: str, score: Score) -> str:
+class WithoutVerdict(Unplayable):
+    """There was none, and a machine that had no room may be why: what is said of the task is not kept."""
+
+
+def _unscorable(where: str, what: str, score: Score) -> Unplayable:
     words = " ".join(score.output.split())[-300:]
-    came = f"{what} got no verdict: {score.reason}" if score.outcome is None else f"{what} scored {score.outcome:g}."
-    return f"{came} {words}".strip()
+    if score.outcome is None:
+        return WithoutVerdict(f"{where}{what} got no verdict: {score.reason} {words}".strip())
+    return Unplayable(f"{where}{what} scored {score.outcome:g}. {words}".strip())
 
 
 def _solve(prepared: Prepared, last: int) -> Tree:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from environments.sandboxes.trees import Tree
 
-START = r"(?:^|[;&|({`]|\$\(|\b(?:then|do|else|sudo|exec|env|time|!)\s)\s*(?:\w+=\S*\s+)*"
+START = r"(?:^|[;&|({`]|\$\()\s*(?:(?:then|do|else|if|while|until|sudo|exec|env|time|!|\w+=\S*)\s+)*"
+"""Where a command may begin, with what may stand before its name."""
 COMMANDS = re.compile(
     START + r"(?P<what>(?:/usr/bin/|/bin/)?(?:"
     r"curl|wget|uvx|pipx|npx"
@@ -31,15 +32,15 @@ def what_downloads(script: str) -> str | None:
 
 
 def _found(script: str) -> Iterator[tuple[int, str]]:
-    joined = re.sub(r"\\\n", " \0", script)  # a line that goes on is one command; \0 keeps the count of lines
+    joined = re.sub(r"\\\n", " \f", script)  # a line that goes on is one command; the form feed keeps the count
     for number, line in enumerate(joined.split("\n")):
         if line.lstrip().startswith("#"):
             continue
         for found in COMMANDS.finditer(line):
-            what = " ".join(found["what"].replace("\0", "").split())
+            what = " ".join(found["what"].split())
             if what in ("curl", "wget") and LOCAL.search(line):
                 continue
-            yield 1 + number + joined[: _start(joined, number)].count("\0"), what
+            yield 1 + number + joined[: _start(joined, number)].count("\f"), what
 
 
 def _start(text: str, number: int) -> int:
