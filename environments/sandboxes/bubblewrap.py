@@ -190,6 +190,7 @@ class Bubblewrap(Sandbox):
             for mount in self.wants.mounts
             for word in ("--ro-bind", str(mount.source.resolve(strict=True)), mount.at)
         ]
+        folders = [word for at in self.wants.folders for word in ("--size", str(self.wants.disk_each), "--tmpfs", at)]
         scratch = [word for at in self.wants.scratch for word in ("--size", str(MIB), "--tmpfs", at)]
         limits = {"rlimits": self._rlimits()}
         return [
@@ -202,8 +203,9 @@ class Bubblewrap(Sandbox):
             *("--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"),
             *("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"),
             *("--dev", "/dev", "--size", str(SHARED), "--tmpfs", SHARED_AT, "--remount-ro", "/dev"),
-            *("--size", str(self.wants.disk), "--tmpfs", WORK, "--dir", f"{WORK}/.tmp"),
+            *("--size", str(self.wants.disk_each), "--tmpfs", WORK, "--dir", f"{WORK}/.tmp"),
             *("--symlink", f"{WORK}/.tmp", TEMPORARY),
+            *folders,
             *mounts,
             *scratch,
             *("--remount-ro", "/", "--chdir", WORK, "--"),
@@ -265,7 +267,10 @@ class Bubblewrap(Sandbox):
             most=2 * self.MOST_OUTPUT,
         )
         cut_at = int(head["out"])
-        return Result(int(head["status"]), body[:cut_at], body[cut_at:], bool(head["timed_out"]), bool(head["cut"]))
+        out, err = body[:cut_at], body[cut_at:]
+        return Result(
+            int(head["status"]), out, err, bool(head["timed_out"]), bool(head["cut"]), int(head.get("left_out", 0))
+        )
 
     def put(self, path: str, content: bytes, *, mode: int = 0o644) -> None:
         asked = {"verb": "put", "path": os.path.join(WORK, path), "mode": mode & 0o777}
@@ -288,9 +293,11 @@ class Bubblewrap(Sandbox):
             for name, mode, size in head["files"]:
                 files[str(name)] = File(body[start : start + int(size)], int(mode) & 0o777)
                 start += int(size)
+            folders = tuple(map(str, head["folders"]))
             if path == WORK:
                 files = {name: file for name, file in files.items() if not name.startswith(".tmp/")}
-            return Tree(files, tuple(map(str, head["left_out"])))
+                folders = tuple(name for name in folders if not f"{name}/".startswith(".tmp/"))
+            return Tree(files, tuple(map(str, head["left_out"])), folders)
         except (KeyError, TypeError, ValueError) as error:
             raise SandboxEnded(f"The sandbox's files cannot be read: {error}") from error
 

@@ -28,7 +28,8 @@ def run_bounded(
     pass_fds: Sequence[int] = (),
     limit: Callable[[], None] | None = None,
 ) -> Result:
-    """Run `argv` in a session of its own, keep `most_output` bytes of each stream, kill its group at the end.
+    """Run `argv` in a session of its own, keep `most_output` bytes of each stream (of its beginning and of its end as
+    many), kill its group at the end.
 
     `limit` is called in the child before it becomes `argv`. Raises OSError where it cannot be started.
     """
@@ -47,23 +48,24 @@ def run_bounded(
     assert process.stdout is not None
     assert process.stderr is not None
     out, err = bytearray(), bytearray()
-    cut = threading.Event()
+    left_out = {"out": 0, "err": 0}
 
-    def keep(stream: IO[bytes], kept: bytearray) -> None:
+    def keep(stream: IO[bytes], kept: bytearray, name: str) -> None:
         with suppress(OSError, ValueError):
             while chunk := os.read(stream.fileno(), 65536):
-                room = max(0, most_output - len(kept))
-                kept += chunk[:room]
-                if len(chunk) > room:
-                    cut.set()
+                kept += chunk
+                too_many = len(kept) - most_output
+                if too_many > 0:
+                    del kept[most_output // 2 : most_output // 2 + too_many]
+                    left_out[name] += too_many
 
     def feed(stream: IO[bytes]) -> None:
         with suppress(OSError, ValueError), stream:
             stream.write(stdin)
 
     workers = [
-        threading.Thread(target=keep, args=(process.stdout, out), daemon=True),
-        threading.Thread(target=keep, args=(process.stderr, err), daemon=True),
+        threading.Thread(target=keep, args=(process.stdout, out, "out"), daemon=True),
+        threading.Thread(target=keep, args=(process.stderr, err, "err"), daemon=True),
         threading.Thread(target=feed, args=(process.stdin,), daemon=True),
     ]
     for worker in workers:
@@ -82,4 +84,5 @@ def run_bounded(
     if not any(worker.is_alive() for worker in workers):
         process.stdout.close()
         process.stderr.close()
-    return Result(status if status >= 0 else 128 - status, bytes(out), bytes(err), timed_out, cut.is_set())
+    status = status if status >= 0 else 128 - status
+    return Result(status, bytes(out), bytes(err), timed_out, any(left_out.values()), left_out["out"])

@@ -85,7 +85,7 @@ class Container(Sandbox):
             *("--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--user=1000:1000"),
             *(f"--memory={wants.memory + wants.disk}", f"--memory-swap={wants.memory + wants.disk}"),
             f"--pids-limit={wants.processes + 3}",
-            f"--tmpfs={WORK}:rw,exec,size={wants.disk},mode=0777",
+            *(f"--tmpfs={at}:rw,exec,size={wants.disk_each},mode=0777" for at in (WORK, *wants.folders)),
             f"--tmpfs=/tmp:rw,exec,size={wants.disk // 4},mode=1777",
             *(f"--tmpfs={at}:rw,size={MIB},mode=0777" for at in wants.scratch),
             *("--workdir", WORK, "--entrypoint=", *mounts),
@@ -203,9 +203,11 @@ def environment_file(given: Mapping[str, str]) -> Iterator[int]:
 
 
 def unpack(archive: bytes) -> Tree:
-    """The regular files of a tar that came out of a sandbox. Links, devices and paths that lead out are left out."""
+    """The regular files and empty folders of a tar that came out of a sandbox. Links, devices and paths that lead out
+    are left out."""
     files: dict[str, File] = {}
     left_out: list[str] = []
+    folders: set[str] = set()
     budget = MOST_BYTES
     try:
         with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
@@ -213,6 +215,8 @@ def unpack(archive: bytes) -> Tree:
                 place = PurePosixPath(member.name)
                 name = str(place)
                 if member.isdir():
+                    if name != "." and not place.is_absolute() and ".." not in place.parts:
+                        folders.add(name)
                     continue
                 content = opened.extractfile(member) if member.isreg() else None
                 budget -= member.size if content else 0
@@ -226,6 +230,7 @@ def unpack(archive: bytes) -> Tree:
                     left_out.append(name)
                 else:
                     files[name] = File(content.read(), member.mode & 0o777)
-        return Tree(files, tuple(left_out))
+        filled = {str(parent) for name in (*files, *left_out, *folders) for parent in PurePosixPath(name).parents}
+        return Tree(files, tuple(left_out), tuple(sorted(folders - filled)))
     except (tarfile.TarError, ValueError, OSError, EOFError) as error:
         raise SandboxEnded(f"The sandbox's files cannot be read: {error}") from error

@@ -59,18 +59,28 @@ def run(content: bytes, argv, env, cwd, timeout_s, most_output) -> tuple:
         become(argv, env, cwd, stdin[0], out[1], err[1])
     for handle in (stdin[0], out[1], err[1]):
         os.close(handle)
-    printed, cut, timed_out = follow(child, content, stdin[1], (out[0], err[0]), timeout_s, most_output)
+    printed, left_out, timed_out = follow(child, content, stdin[1], (out[0], err[0]), timeout_s, most_output)
     if timed_out:
         end_all()
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     status = status if status >= 0 else 128 - status
-    head = {"status": status, "out": len(printed[0]), "timed_out": timed_out, "cut": cut}
+    head = {
+        "status": status,
+        "out": len(printed[0]),
+        "timed_out": timed_out,
+        "cut": any(left_out),
+        "left_out": left_out[0],
+    }
     return head, b"".join(printed)
 
 
 def follow(child: int, content: bytes, stdin: int, streams: tuple, timeout_s: float, most_output: int) -> tuple:
-    """Feed and read a process until its end, and a moment longer: what it started may hold its streams for ever."""
+    """Feed and read a process until its end, and a moment longer: what it started may hold its streams for ever.
+
+    Of each stream the beginning and the end are kept, and how many bytes are left out between them.
+    """
     kept = {stream: bytearray() for stream in streams}
+    left_out = dict.fromkeys(streams, 0)
     ended = os.pidfd_open(child)
     opened = {ended, stdin, *streams}
     poll = select.poll()
@@ -78,7 +88,7 @@ def follow(child: int, content: bytes, stdin: int, streams: tuple, timeout_s: fl
         poll.register(handle, select.POLLIN)
     poll.register(stdin, select.POLLOUT)
     os.set_blocking(stdin, False)
-    deadline, cut = time.monotonic() + timeout_s, False
+    deadline = time.monotonic() + timeout_s
 
     def close(handle: int) -> None:
         poll.unregister(handle)
@@ -101,15 +111,17 @@ def follow(child: int, content: bytes, stdin: int, streams: tuple, timeout_s: fl
                 if not content:
                     close(stdin)
             elif chunk := os.read(handle, 65536):
-                room = most_output - len(kept[handle])
-                kept[handle] += chunk[:room]
-                cut = cut or len(chunk) > room
+                kept[handle] += chunk
+                too_many = len(kept[handle]) - most_output
+                if too_many > 0:
+                    del kept[handle][most_output // 2 : most_output // 2 + too_many]
+                    left_out[handle] += too_many
             else:
                 close(handle)
     timed_out = ended in opened
     for handle in list(opened):
         close(handle)
-    return [bytes(kept[stream]) for stream in streams], cut, timed_out
+    return [bytes(kept[stream]) for stream in streams], [left_out[stream] for stream in streams], timed_out
 
 
 def become(argv, env, cwd, stdin, out, err) -> None:
@@ -168,6 +180,7 @@ def tree(_: bytes, path, most_files, most_bytes, most_depth):
     end_all()
     files: list = []
     left_out: list = []
+    folders: list = []
     bodies: list = []
     places = [("", 0)]
     while places:
@@ -178,7 +191,10 @@ def tree(_: bytes, path, most_files, most_bytes, most_depth):
             left_out.append(below)
             continue
         try:
-            for name in sorted(os.listdir(handle)):
+            names = sorted(os.listdir(handle))
+            if below and not names and len(folders) < most_files:
+                folders.append(below.rstrip("/"))
+            for name in names:
                 place = f"{below}{name}"
                 about = os.lstat(name, dir_fd=handle)
                 if stat.S_ISDIR(about.st_mode) and depth < most_depth:
@@ -196,7 +212,7 @@ def tree(_: bytes, path, most_files, most_bytes, most_depth):
                     left_out.append(place)
         finally:
             os.close(handle)
-    return {"files": files, "left_out": left_out[:1000]}, b"".join(bodies)
+    return {"files": files, "left_out": left_out[:1000], "folders": folders}, b"".join(bodies)
 
 
 VERBS: dict = {"run": run, "put": put, "get": get, "tree": tree}

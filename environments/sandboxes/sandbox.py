@@ -51,16 +51,24 @@ class Wants:
     disk: int = 256 * MIB
     """Of the writable folder."""
     mounts: tuple[Mount, ...] = ()
+    folders: tuple[str, ...] = ()
+    """Folders beside /box that may be written and hold work, where a task has its files at /app or the like. /box and
+    they share `disk` out evenly."""
     scratch: tuple[str, ...] = ()
     """Folders of 1 MiB that may be written besides; a verifier's verdict goes to one, and an agent has none."""
     image: str = "python:3.11-slim"
     """For containers alone."""
 
     def __post_init__(self) -> None:
-        for at in self.scratch:
+        for at in (*self.folders, *self.scratch):
             refuse_covering(at)
         if self.memory < 16 * MIB or self.disk < MIB or not 4 <= self.processes <= 4096:
             raise SandboxRefused("A sandbox has at least 16 MiB of memory, 1 MiB of disk, and 4 to 4096 processes.")
+
+    @property
+    def disk_each(self) -> int:
+        """Bytes of /box and of each of `folders`."""
+        return self.disk // (1 + len(self.folders))
 
 
 @dataclass(frozen=True)
@@ -80,7 +88,7 @@ class Capabilities:
         if wants.network not in self.networks:
             able = " or ".join(sorted(self.networks))
             raise SandboxRefused(f"{kind} gives network {able}, and the task asks for {wants.network}.")
-        if (wants.mounts or wants.scratch) and not self.mounts:
+        if (wants.mounts or wants.scratch or wants.folders) and not self.mounts:
             raise SandboxRefused(f"{kind} mounts no folders of the host.")
 
 
@@ -94,6 +102,8 @@ class Result:
     timed_out: bool = False
     cut: bool = False
     """More was printed than is kept."""
+    left_out: int = 0
+    """Bytes that are missing in the middle of `out`."""
 
 
 @dataclass(eq=False)
@@ -102,7 +112,7 @@ class Sandbox(ABC):
 
     wants: Wants = field(default_factory=Wants)
     MOST_OUTPUT = 256 * 1024
-    """Bytes kept of what a command prints to each of its two streams."""
+    """Bytes kept of what a command prints to each of its two streams: as many of its beginning as of its end."""
     MOST_FILE = 16 * MIB
 
     @property
@@ -134,11 +144,15 @@ class Sandbox(ABC):
 
     @abstractmethod
     def read_tree(self, path: str = WORK) -> Tree:
-        """Kill what still runs, then read each regular file below `path`; links and what is no file are left out."""
+        """Kill what still runs, then read each regular file and empty folder below `path`; links and what is no file
+        are left out."""
 
     def write_tree(self, tree: Tree, path: str = WORK) -> None:
+        base = path.rstrip("/")
         for name, file in tree.files.items():
-            self.put(f"{path}/{name}", file.content, mode=file.mode)
+            self.put(f"{base}/{name}", file.content, mode=file.mode)
+        if tree.folders:
+            self.run(["mkdir", "-p", "--", *(f"{base}/{name}" for name in tree.folders)], timeout_s=30, cwd="/")
 
     @abstractmethod
     def kill(self) -> None:

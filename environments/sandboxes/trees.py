@@ -25,15 +25,16 @@ class File:
 
 @dataclass(frozen=True)
 class Tree:
-    """Files by their relative path, and the paths of what was left out."""
+    """Files by their relative path, the paths of what was left out, and of folders that hold nothing."""
 
     files: Mapping[str, File]
     left_out: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if len(self.files) > MOST_FILES:
+        if len(self.files) > MOST_FILES or len(self.folders) > MOST_FILES:
             raise ValueError(f"a tree of {len(self.files)} files: at most {MOST_FILES} travel")
-        for name in self.files:
+        for name in (*self.files, *self.folders):
             refuse_escape(name)
 
     def without(self, patterns: Collection[str]) -> Tree:
@@ -43,11 +44,24 @@ class Tree:
             for name, file in self.files.items()
             if not any(fnmatchcase(PurePosixPath(name).name, pattern) for pattern in patterns)
         }
-        return Tree(kept, (*self.left_out, *(name for name in self.files if name not in kept)))
+        return Tree(kept, (*self.left_out, *(name for name in self.files if name not in kept)), self.folders)
 
     def over(self, other: Tree) -> Tree:
         """These files on top of the other's."""
-        return Tree({**other.files, **self.files}, (*other.left_out, *self.left_out))
+        folders = tuple(dict.fromkeys((*other.folders, *self.folders)))
+        return Tree({**other.files, **self.files}, (*other.left_out, *self.left_out), folders)
+
+    def below(self, folder: str) -> Tree:
+        """The same tree with each path below `folder`, a relative path.
+
+        >>> Tree({"x": File(b"")}).below("app").files
+        {'app/x': File(content=b'', mode=420)}
+        """
+        return Tree(
+            {f"{folder}/{name}": file for name, file in self.files.items()},
+            tuple(f"{folder}/{name}" for name in self.left_out),
+            tuple(f"{folder}/{name}" for name in self.folders),
+        )
 
     def write(self, folder: Path, *, for_everyone: bool = False) -> None:
         """Write below a folder of the host, which must be empty or new: then there is no link to follow.

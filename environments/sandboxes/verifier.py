@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from environments.errors import SandboxEnded, SandboxRefused, SandboxUnavailable
 from environments.sandboxes.choosing import open_sandbox
-from environments.sandboxes.sandbox import Mount, Result, Sandbox, Wants
+from environments.sandboxes.sandbox import WORK, Mount, Result, Sandbox, Wants
 from environments.sandboxes.scores import Unreadable, read_verdict
 from environments.sandboxes.trees import HOOKS, Tree
 
@@ -26,6 +27,13 @@ ENVIRONMENT = {
     "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
     "HOME": "/nonexistent",  # no start-up file of the agent's is a user's own
 }
+
+
+STEERING = re.compile(
+    r"PATH|IFS|ENV|HOME|SHELL|SHELLOPTS|PS4|CDPATH|EDITOR|PAGER|TMPDIR"
+    r"|(?:LD|DYLD|PYTHON|PYTEST|BASH|PERL5?|RUBY|NODE|GIT|GCONV|LOC|JAVA)_?\w*"
+)
+"""Names of variables that decide what a program runs or loads."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,10 @@ class Verifier:
     lowest: float = 0.0
     highest: float = 1.0
     cwd: str = TESTS
+    places: tuple[str, ...] = ()
+    """The folders that hold the work, where it is not /box alone; then its paths count from /."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables of the task's. Those by which work could run in place of tests are not taken (`harmless`)."""
     qualified: bool = False
     """It scored the oracle and the untouched state, so a verdict that is missing is the doing of what it scored."""
     open: Callable[[Wants], Sandbox] = open_sandbox
@@ -104,20 +116,27 @@ class Verifier:
 
     def _verify(self, sandbox: Sandbox, work: Tree) -> tuple[Result, Tree]:
         self._bring(sandbox, work)
-        sandbox.run(["mkdir", "-p", VERDICTS], timeout_s=10)
-        result = sandbox.run(list(self.command), timeout_s=self.timeout_s, env=ENVIRONMENT, cwd=self.cwd)
+        sandbox.run(["mkdir", "-p", VERDICTS, self.cwd], timeout_s=10)
+        result = sandbox.run(list(self.command), timeout_s=self.timeout_s, env=self._variables, cwd=self.cwd)
         return result, sandbox.read_tree(VERDICTS)
 
     def _run(self, work: Tree) -> Tree:
         with self.open(self.wants) as sandbox:
             self._bring(sandbox, work)
-            sandbox.run(list(self.runs), timeout_s=self.timeout_s, env=ENVIRONMENT)
-            return sandbox.read_tree()
+            if self.cwd != TESTS:
+                sandbox.run(["mkdir", "-p", self.cwd], timeout_s=10)
+            cwd = WORK if self.cwd == TESTS else self.cwd
+            sandbox.run(list(self.runs), timeout_s=self.timeout_s, env=self._variables, cwd=cwd)
+            return read_work(sandbox, self.places)
+
+    @property
+    def _variables(self) -> dict[str, str]:
+        return {**harmless(self.env), **ENVIRONMENT}
 
     def _bring(self, sandbox: Sandbox, work: Tree) -> None:
         own = [name for name in self.originals.files if name not in self.originals.without(HOOKS).files]
         hooks = Tree({name: self.originals.files[name] for name in own})
-        sandbox.write_tree(hooks.over(work.without(HOOKS)))
+        sandbox.write_tree(hooks.over(work.without(HOOKS)), "/" if self.places else WORK)
 
     def _missing(self, reason: str, output: str = "") -> Score:
         if self.qualified:
@@ -127,7 +146,7 @@ class Verifier:
     def finish(self, agent: Sandbox) -> Score:
         """Take the work out of an agent's sandbox, end it, and only then score."""
         try:
-            work: Tree | None = agent.read_tree()
+            work: Tree | None = read_work(agent, self.places)
         except SandboxEnded:  # what ran in there ended it: there is no work, and that is no fault of ours
             work = None
         try:
@@ -137,6 +156,31 @@ class Verifier:
         if work is None:
             return Score("failed", self.lowest, "The agent's sandbox ended before its work was taken out.")
         return self.score(work)
+
+
+def read_work(sandbox: Sandbox, places: Sequence[str] = ()) -> Tree:
+    """Take the work out of a sandbox: /box with paths from there, or these folders with paths from /.
+
+    Raises SandboxEnded, also for more files than travel.
+    """
+    if not places:
+        return sandbox.read_tree()
+    work = NOTHING
+    try:
+        for place in places:
+            work = sandbox.read_tree(place).below(place.strip("/")).over(work)
+    except ValueError as error:
+        raise SandboxEnded(f"The sandbox's files cannot be read: {error}") from error
+    return work
+
+
+def harmless(variables: Mapping[str, str]) -> dict[str, str]:
+    """Those of a task's variables that make no shell, loader or interpreter run what lies in the work.
+
+    >>> harmless({"PATH": "/app/bin", "LD_PRELOAD": "/app/x.so", "PORT": "80"})
+    {'PORT': '80'}
+    """
+    return {name: value for name, value in variables.items() if not STEERING.fullmatch(name)}
 
 
 class Unscorable(ValueError):

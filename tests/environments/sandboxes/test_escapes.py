@@ -19,6 +19,7 @@ from environments.sandboxes import bubblewrap
 from environments.sandboxes.bubblewrap import OURS, Bubblewrap
 from environments.sandboxes.groups import Hierarchies
 from environments.sandboxes.sandbox import MIB, Wants
+from environments.sandboxes.trees import File, Tree
 from tests.environments.sandboxes.seen import is_alive, most_processes, namespace_of, processes_of, wait_until_gone
 
 pytestmark = pytest.mark.bubblewrap
@@ -303,6 +304,25 @@ def test_output_without_end_is_cut(sandbox):
     said = shell(sandbox, "yes", timeout_s=0.5)
     assert said.cut
     assert len(said.out) == sandbox.MOST_OUTPUT
+
+
+def test_of_long_output_the_beginning_and_the_end_are_kept_and_what_is_between_is_counted(sandbox):
+    # 1, 2, ... 100000, each with its line end: 9·2 + 90·3 + 900·4 + 9000·5 + 90000·6 + 7 bytes.
+    said = shell(sandbox, "seq 100000")
+    assert said.left_out == 588_895 - sandbox.MOST_OUTPUT
+    assert (said.out[:6], said.out[-7:]) == (b"1\n2\n3\n", b"100000\n")
+
+
+def test_folders_beside_the_first_are_written_and_bounded():
+    # 4 MiB in all: a half for /box and a half for /app.
+    with Bubblewrap(Wants(memory=64 * MIB, disk=4 * MIB, processes=16, folders=("/app",))) as sandbox:
+        shell(sandbox, "mkdir -p /app/empty/deep; dd if=/dev/zero of=/app/x bs=1M count=3")
+        said = shell(sandbox, "stat -c %s /app/x")
+        assert said.out == b"2097152\n"
+        sandbox.run(["rm", "/app/x"], timeout_s=10)
+        sandbox.write_tree(Tree({"app/y": File(b"y")}, folders=("app/hollow",)), "/")
+        tree = sandbox.read_tree("/app")
+    assert (set(tree.files), set(tree.folders)) == ({"y"}, {"empty/deep", "hollow"})
 
 
 def test_a_folder_deeper_than_any_path_can_still_be_read(sandbox):

@@ -86,3 +86,15 @@ def test_an_archive_that_came_out_of_a_container_is_unpacked_without_links_and_w
     assert set(tree.left_out) == {"../out", "/abs", "link", "hard", "pipe"}
     with pytest.raises(SandboxEnded, match="cannot be read"):
         unpack(b"no archive at all" * 100)
+
+
+def test_an_empty_folder_of_an_archive_is_kept_and_a_full_one_is_its_files():
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for name in ("./", "./empty", "./full", "../out", "/abs"):
+            folder = tarfile.TarInfo(name)
+            folder.type = tarfile.DIRTYPE
+            archive.addfile(folder)
+        archive.addfile(tarfile.TarInfo("./full/x"))
+    tree = unpack(packed.getvalue())
+    assert (tree.folders, set(tree.files)) == (("empty",), {"full/x"})

@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+find conf -name '*.conf' -exec chmod 640 {} +

@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+find tools -type f -perm -u+x -printf '%f\n' | sort > runnable.txt

@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+sort -u a.txt b.txt > all.txt

@@ -1,0 +1,15 @@
+#!/bin/bash
+# Each check is a line of TAP; the reward is the share that passed.
+total=0 passed=0
+check() {
+  local name=$1
+  shift
+  total=$((total + 1))
+  if "$@" > /dev/null 2>&1; then passed=$((passed + 1)); else printf 'not '; fi
+  echo "ok $total - $name"
+}
+says() { [ "$(cat "$1")" = "$2" ]; }
+
+check "a missing one is named" eval 'grep -qx nails missing.txt'
+check "only the missing ones" says missing.txt $'glue\nnails'
+python3 -I -c "print($passed / $total)" > /logs/verifier/reward.txt

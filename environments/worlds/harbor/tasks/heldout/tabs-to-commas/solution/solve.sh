@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+tr '\t' , < table.tsv > table.csv

@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+find store -type f -exec cat {} + | wc -c > bytes.txt

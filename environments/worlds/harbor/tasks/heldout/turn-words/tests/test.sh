@@ -1,0 +1,16 @@
+#!/bin/bash
+# Each check is a line of TAP; the reward is the share that passed.
+total=0 passed=0
+check() {
+  local name=$1
+  shift
+  total=$((total + 1))
+  if "$@" > /dev/null 2>&1; then passed=$((passed + 1)); else printf 'not '; fi
+  echo "ok $total - $name"
+}
+says() { [ "$(cat "$1")" = "$2" ]; }
+
+check "two words" says .out/1 'world hello'
+check "two lines" says .out/2 $'c b a\ne d'
+check "one word" says .out/3 alone
+python3 -I -c "print($passed / $total)" > /logs/verifier/reward.txt

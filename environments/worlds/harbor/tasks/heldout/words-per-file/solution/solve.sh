@@ -1,0 +1,4 @@
+#!/bin/bash
+set -e
+cd essays
+for each in *; do echo "$each $(wc -w < $each)"; done > ../words.txt

@@ -1,0 +1,3 @@
+#!/bin/sh
+echo $$ > /app/serve.log
+exec sleep 600

@@ -1,0 +1,4 @@
+#!/bin/bash
+set -e
+mkdir drafts
+cp inbox/draft-* drafts/

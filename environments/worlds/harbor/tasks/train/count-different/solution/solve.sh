@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+sort -u colours.txt | wc -l > different.txt

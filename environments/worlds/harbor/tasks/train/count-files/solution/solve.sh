@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+find tree -type f | wc -l > count.txt

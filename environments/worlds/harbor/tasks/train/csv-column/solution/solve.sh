@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+tail -n +2 people.csv | cut -d, -f2 > names.txt

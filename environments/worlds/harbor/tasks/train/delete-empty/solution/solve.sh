@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+find data -type f -empty -delete

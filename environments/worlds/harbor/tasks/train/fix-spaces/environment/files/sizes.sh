@@ -1,0 +1,4 @@
+#!/bin/bash
+for name in $@; do
+  wc -c < $name
+done

@@ -1,0 +1,4 @@
+#!/bin/bash
+set -e
+mkdir -p flat
+find photos -type f -exec mv {} flat/ ';'

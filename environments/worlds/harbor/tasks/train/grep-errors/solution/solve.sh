@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+awk '$2 == "ERROR"' app.log > errors.txt

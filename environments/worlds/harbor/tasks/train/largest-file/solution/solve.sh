@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+ls -S reports | head -n 1 > largest.txt

@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+find archive -type f -exec chmod 444 {} +

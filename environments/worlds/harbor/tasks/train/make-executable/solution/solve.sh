@@ -1,0 +1,4 @@
+#!/bin/bash
+set -e
+chmod u+x run.sh
+./run.sh

@@ -1,0 +1,16 @@
+#!/bin/bash
+# Each check is a line of TAP; the reward is the share that passed.
+total=0 passed=0
+check() {
+  local name=$1
+  shift
+  total=$((total + 1))
+  if "$@" > /dev/null 2>&1; then passed=$((passed + 1)); else printf 'not '; fi
+  echo "ok $total - $name"
+}
+says() { [ "$(cat "$1")" = "$2" ]; }
+
+check "src has an empty .keep" eval '[ -f src/.keep ] && [ ! -s src/.keep ]'
+check "docs has an empty .keep" eval '[ -f docs/.keep ] && [ ! -s docs/.keep ]'
+check "tests has an empty .keep" eval '[ -f tests/.keep ] && [ ! -s tests/.keep ]'
+python3 -I -c "print($passed / $total)" > /logs/verifier/reward.txt

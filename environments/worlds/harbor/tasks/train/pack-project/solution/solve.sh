@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+tar -czf project.tar.gz --exclude='*.tmp' project

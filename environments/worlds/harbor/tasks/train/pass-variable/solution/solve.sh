@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+GUEST='Mira Olsen' ./hello.sh > hello.txt

@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+for each in notes/*.txt; do mv "$each" "${each%.txt}.md"; done

@@ -1,0 +1,5 @@
+#!/bin/bash
+set -e
+mkdir pictures tables
+mv *.png pictures/
+mv *.csv tables/

@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+sort words.txt > sorted.txt

@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+tar -xOf backup.tar etc/app.conf > app.conf
