@@ -47,7 +47,7 @@ class Played:
     replies: list[Reply] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     """One a reply: what the world said of it, -1 to 1; 0 where it said nothing."""
-    outcome: Outcome = Outcome("cancelled", None)
+    outcome: Outcome = field(default_factory=lambda: Outcome("cancelled", None))
 
     @property
     def is_solved(self) -> bool:

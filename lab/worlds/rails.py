@@ -1,5 +1,5 @@
-"""Learn by playing, in one process: groups of attempts in the world till, what each step is worth, and the product's own
-learner and objective. What differs between arms is the estimator, or what its step scores are worth; nothing else.
+"""Learn by playing, in one process: groups of attempts in the world till, what each step is worth, and the product's
+own learner and objective. Arms differ in the estimator, or in what its step scores are worth, and in nothing else.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def learn(
     world: World | None = None,
     told: Callable[[str], None] = print,
 ) -> Learned:
-    """Play and learn until the last of `looks`; at each the held-out tasks are tried. The seed decides all but rounding:
-    tasks, samples, and which scores are wrong."""
+    """Play and learn until the last of `looks`; at each the held-out tasks are tried. The seed decides all but
+    rounding: tasks, samples, and which scores are wrong."""
     world = world or Till()
     learner = Learner(model, lora=None, seed=seed, micro_batch=recipe.micro_batch)
     learner.at_once, learner.branches = AT_ONCE, False
@@ -99,7 +99,9 @@ def learn(
             if update in looks:
                 heldout = player.play(world, world.tasks("heldout", batch.heldout, 0), _seed("look", seed, update))
                 found.success[update] = sum(one.is_solved for one in heldout) / len(heldout)
-                told(f"{arm.baseline} {arm.right:g}  seed {seed}  update {update}  held-out {found.success[update]:.3f}")
+                told(
+                    f"{arm.baseline} {arm.right:g}  seed {seed}  update {update}  held-out {found.success[update]:.3f}"
+                )
     return found
 
 

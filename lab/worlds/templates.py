@@ -73,7 +73,7 @@ SHORT = """\
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- '<assistant>' -}}{%- endif -%}
 """
-"""A token a role, one that ends a reply, and one that says that there are tools: for a model that knows them by heart."""
+"""A token a role, one that ends a reply, and one that says that there are tools, which the model knows by heart."""
 
 
 def compact() -> str:

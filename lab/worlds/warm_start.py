@@ -27,6 +27,8 @@ from lab.worlds import traces
 from lab.worlds.templates import compact
 from training.learning import ALPHA
 
+SURE = 16
+"""Conversations whose every prompt is laid out to see that it is what the next one begins with."""
 CARD = "A warm start on made-up attempts in the world till (lab/worlds/warm_start.py).\n"
 
 
@@ -49,7 +51,7 @@ class Plan:
     seed: int = 0
     micro_batch: int = 8
     at_once: int = 0
-    """Positions that a CPU takes at once, where that is more than the learner takes by itself."""
+    """Positions that a CPU takes at once, each row by itself; 0: as the learner does by itself."""
 
 
 @dataclass(frozen=True)
@@ -61,19 +63,23 @@ class Row:
     """One a token of the answer: together 1 over the assistant's tokens, 0 elsewhere."""
 
 
-def row_of(renderer: Renderer, messages: Sequence[Message], tools: Sequence[dict[str, object]], end: int) -> Row:
+def row_of(
+    renderer: Renderer, messages: Sequence[Message], tools: Sequence[dict[str, object]], end: int, *, sure: bool = True
+) -> Row:
     """A conversation as the engine would have seen it, one reply after the other; `end` is the token that ends a reply.
-    Raises ValueError where a later prompt does not begin with an earlier one and its reply, or there is no reply."""
+    Raises ValueError where there is no reply, or a later prompt does not begin with an earlier one and its reply; not
+    `sure`, only the last prompt is laid out to see."""
     replies = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
     if not replies:
         raise ValueError("nothing to learn from: no reply")
     whole = renderer.prompt_ids(messages, tools, reply=False)
-    before = messages[: replies[0]]
-    first = len(renderer.prompt_ids(before, tools))
-    opening = whole[len(renderer.prompt_ids(before, tools, reply=False)) : first]
-    begins = [at for at in range(first, len(whole) + 1) if whole[at - len(opening) : at] == opening]
-    last = renderer.prompt_ids(messages[: replies[-1]], tools)
-    if not opening or len(begins) != len(replies) or begins[-1:] != [len(last)] or whole[: len(last)] != last:
+    first = len(renderer.prompt_ids(messages[: replies[0]], tools))
+    opening = whole[len(renderer.prompt_ids(messages[: replies[0]], tools, reply=False)) : first]
+    begins = [at for at in range(first, len(whole) + 1) if opening and whole[at - len(opening) : at] == opening]
+    if len(begins) == len(replies):
+        laid_out = list(zip(replies, begins, strict=True))[0 if sure else -1 :]
+        same = all(renderer.prompt_ids(messages[:at], tools) == whole[:begin] for at, begin in laid_out)
+    if len(begins) != len(replies) or not same:
         raise ValueError("this template lays an earlier reply out in another way than it was written")
     weights = [0.0] * (len(whole) - first)
     for begin in begins:
@@ -98,15 +104,16 @@ def warm_start(
     with tempfile.TemporaryDirectory(dir=cache, prefix=".warming-") as draft:
         dressed = _dressed(model, Path(draft) / model.name, template)
         renderer = Renderer(dressed)
-        end = _end_of_reply(dressed)
-        rows = [row_of(renderer, one.messages, one.tools, end) for one in made]
+        end = end_of_reply(dressed)
+        rows = [row_of(renderer, one.messages, one.tools, end, sure=at < SURE) for at, one in enumerate(made)]
         learner = Learner(
             dressed,
             lora=None if plan.rank is None else LoraShape(plan.rank, ALPHA * plan.rank),
             seed=plan.seed,
             micro_batch=plan.micro_batch,
         )
-        learner.at_once = max(learner.at_once, plan.at_once)
+        if plan.at_once:
+            learner.at_once, learner.branches = plan.at_once, False
         _learn(learner, rows, plan, told)
         learned = Path(draft) / "learned"
         learner.save(learned)
@@ -151,7 +158,8 @@ def _dressed(model: Path, to: Path, template: str) -> Path:
     return to
 
 
-def _end_of_reply(model: Path) -> int:
+def end_of_reply(model: Path) -> int:
+    """The token that ends a reply of the model in this folder."""
     ends = json.loads((model / "config.json").read_text())["eos_token_id"]
     return int(ends[0] if isinstance(ends, list) else ends)
 

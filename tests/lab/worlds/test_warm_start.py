@@ -12,7 +12,7 @@ from gpu_workers.learner.learner import Learner
 from lab.worlds.templates import short
 from lab.worlds.tiny_model import write_base
 from lab.worlds.traces import traces
-from lab.worlds.warm_start import Plan, row_of, warm_start
+from lab.worlds.warm_start import Plan, end_of_reply, row_of, warm_start
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def base(tmp_path_factory):
 def test_only_what_the_assistant_wrote_is_learned(base):
     renderer = Renderer(base)
     for trace in traces(20, 0):
-        row = row_of(renderer, trace.messages, trace.tools, renderer._tokenizer.token_to_id("<end>"))
+        row = row_of(renderer, trace.messages, trace.tools, end_of_reply(base))
         prompt, answer = row.pair
         learned = [id for id, weight in zip(answer, row.weights, strict=True) if weight]
         calls = [message["tool_calls"][0]["function"] for message in trace.messages if "tool_calls" in message]
@@ -43,9 +43,9 @@ def test_a_template_that_lays_replies_out_otherwise_is_refused(base, tmp_path):
     shown = "(line(call.function) if messages | length > 4 else '')"
     forgets = short().replace("line(call.function)", shown)
     (tmp_path / "chat_template.jinja").write_text(forgets)
-    trace = next(one for one in traces(20, 0) if len(one.scores) > 1)
+    trace = next(one for one in traces(20, 0) if len(one.scores) > 4)
     with pytest.raises(ValueError, match="another way"):
-        row_of(Renderer(tmp_path), trace.messages, trace.tools, 1)
+        row_of(Renderer(tmp_path), trace.messages, trace.tools, end_of_reply(base))
 
 
 @pytest.mark.parametrize(("rank", "least"), [(4, 0.3), (None, 1.0)], ids=["adapter", "full"])
@@ -56,8 +56,7 @@ def test_a_model_learns_of_traces_and_is_served(base, tmp_path, rank, least):
     assert told[-1].startswith("warm start 24/24")
 
     made = traces(20, 99)  # others
-    end = Renderer(folder)._tokenizer.token_to_id("<end>")
-    rows = [row_of(Renderer(folder), one.messages, one.tools, end) for one in made]
+    rows = [row_of(Renderer(folder), one.messages, one.tools, end_of_reply(folder)) for one in made]
     before, after = (
         Learner(one, lora=None, micro_batch=8).supervise(
             [row.pair for row in rows], weights=[row.weights for row in rows]
