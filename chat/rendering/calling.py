@@ -20,7 +20,7 @@ class Style:
     """One model family's way of writing a tool call.
 
     Within `opener` and `closer` stands an object {"name", `arguments`}, a list of them, `NAME{…}`, or `<function=NAME>`
-    with a parameter a tag: all four are read, whatever the style."""
+    with a parameter a tag: all four are read, whatever the style but a line's, where no more than the first is."""
 
     opener: str
     closer: str = ""
@@ -32,6 +32,13 @@ class Style:
     """True where the objects stand in a list."""
     is_special: bool = False
     """True where the opener is a control token, which an engine leaves out of its text unless told not to."""
+    is_line: bool = False
+    """True where a call is a line: the tool's name and a word a parameter, in the order of its schema."""
+
+    @property
+    def end_of_one(self) -> str:
+        """What shows that a call is over, or that a second one begins; empty where nothing does."""
+        return f"\n{self.opener}" if self.is_line else self.closer
 
 
 STYLES: Mapping[str, Style] = {
@@ -39,6 +46,7 @@ STYLES: Mapping[str, Style] = {
     "xml": Style("<tool_call>", "</tool_call>"),
     "llama": Style("<|python_tag|>", arguments="parameters", is_bare=True),
     "mistral": Style("[TOOL_CALLS]", is_listed=True, is_special=True),
+    "compact": Style("<call>", is_line=True),
 }
 USUAL = "hermes"
 SIGNS = (
@@ -48,6 +56,7 @@ SIGNS = (
     ("hermes", ("<tool_call>",)),
     ("mistral", ("[TOOL_CALLS]",)),
     ("llama", ('{"name": function name, "parameters"',)),
+    ("compact", ("<call>",)),
 )
 """What a chat template holds that teaches a style, the surest signs first."""
 
@@ -132,8 +141,8 @@ def form(style: str, opening: str, tools: Sequence[dict[str, Any]], asked: Mappi
         return Form(shown, style, opening, opened, schema)
     if asked.get("schema") is not None and not shown:
         return Form(shown, style, opening, end_thinking(opening), compiler.compile_schema(asked["schema"]).text())
-    closer = STYLES[style].closer if shown and asked.get("parallel_tool_calls") is False else ""
-    return Form(shown, style, opening, stop=(closer,) if closer else ())
+    end = STYLES[style].end_of_one if shown and asked.get("parallel_tool_calls") is False else ""
+    return Form(shown, style, opening, stop=(end,) if end else ())
 
 
 def forced(style: str, tools: Sequence[Mapping[str, Any]], choice: str, opening: str = "") -> tuple[str, str]:
@@ -165,7 +174,7 @@ def forced(style: str, tools: Sequence[Mapping[str, Any]], choice: str, opening:
     schema: dict[str, Any] = calls[0] if len(calls) == 1 else {"anyOf": calls}
     if kind.is_listed:
         schema = {"type": "array", "items": schema, "minItems": 1, "maxItems": 1}
-    opened = "" if kind.is_bare else kind.opener if kind.is_listed else kind.opener + "\n"
+    opened = "" if kind.is_bare else kind.opener if kind.is_listed or kind.is_line else kind.opener + "\n"
     return end_thinking(opening) + opened, compiler.CompiledSchema(schema, definitions).text()
 
 

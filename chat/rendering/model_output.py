@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from chat.rendering.calling import FUNCTION, STYLES, THINK, UNTHINK, USUAL, Style, kinds
 from chat.rendering.calls import HEAD, Call, count_begun
+from chat.rendering.lines import Line
 
 LONG = 256
 """Characters of a call that are held back, so that one which comes to nothing can still be returned as the text it
@@ -213,7 +214,7 @@ class Reader:
                 self._call.is_listed = False
             else:
                 self._read = self._talking
-        elif following := NEXT.match(self._held):
+        elif not isinstance(self._call, Line) and (following := NEXT.match(self._held)):
             self._opener, self._held = following[0], self._held[following.end() :]
             self._open(is_listed=self._call.is_listed)
         elif not is_last and (ahead.strip(",; \t\r\n") == "" or closer.startswith(ahead) or FUNCTION.startswith(ahead)):
@@ -235,8 +236,11 @@ class Reader:
         return text, False
 
     def _open(self, is_listed: bool = False) -> None:
-        is_bare = bool(self._style and self._style.is_bare)
-        self._call, self._read = Call(self._types, is_bare, is_listed), self._calling
+        style, self._read = self._style, self._calling
+        if style and style.is_line:
+            self._call = Line(self._types, style.opener)
+        else:
+            self._call = Call(self._types, bool(style and style.is_bare), is_listed)
 
     def _tell(self, call: Call) -> None:
         if not call.is_told:

@@ -21,7 +21,7 @@ TOOLS = [
     tool("read", path={"type": "string"}, lines={"type": "integer"}, tail={"type": ["string", "null"]}),
     tool("exec", command={"type": "string"}, wait={"type": "boolean"}, more={}),
 ]
-STYLES = ("hermes", "xml", "llama", "mistral")
+STYLES = ("hermes", "xml", "llama", "mistral", "compact")
 
 
 def read(*chunks, style="hermes", tools=TOOLS, opened="", holds=False):
@@ -122,6 +122,7 @@ WRITTEN = {
     "</function>\n</tool_call>",
     "llama": '{"name": "read", "parameters": {"path": "a b", "lines": 3}}',
     "mistral": '[TOOL_CALLS][{"name": "read", "arguments": {"path": "a b", "lines": 3}}]',
+    "compact": '<call>read "a b" 3',
 }
 ALSO = [
     ("llama", '<|python_tag|>{"name": "read", "parameters": {"path": "a b", "lines": 3}}'),

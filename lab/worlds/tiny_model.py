@@ -1,0 +1,93 @@
+"""A model of a third of a million weights that knows the world till and nothing else.
+
+A word is a token. It is a Llama like any other to the engine and to the learner, so what it shows of learning it shows
+of them, in minutes on one core.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from environments.worlds.till import ITEMS, SYSTEM, TOOLS
+from lab.worlds.templates import compact
+from lab.worlds.warm_start import Plan, warm_start
+
+UNKNOWN, START, END = "<unk>", "<|im_start|>", "<|im_end|>"
+SPECIAL = (UNKNOWN, START, END)
+MARKS = ("<call>", "<tools>")
+"""Tokens of the chat template that a reply may hold."""
+LARGEST = 199
+"""The largest number that is a word."""
+SAID = (
+    "What do these cost together: ?",
+    "Error: that is not on the list. there no tool takes and whole numbers Done.",
+    "Call a tool: price, add or answer.",
+    "- ' null",
+)
+"""What the world says, beside its system message and the words of its tools."""
+HIDDEN, LAYERS, HEADS, MLP, CONTEXT = 96, 3, 4, 256, 512
+
+PLAN = Plan(traces=6000, traces_a_step=32, rank=None, lr=3e-3, warm_up=20, micro_batch=32)
+"""Its warm start."""
+
+
+def tiny_model(cache: Path, *, told: Callable[[str], None] = print) -> Path:
+    """Return the folder of the tiny model after its warm start, made in `cache` where it is not there yet."""
+    base = cache / "till-tiny"
+    if not base.exists():
+        write_base(base)
+    return warm_start(base, cache, PLAN, template=compact(describes=False), told=told)
+
+
+def write_base(folder: Path, *, seed: int = 0) -> Path:
+    """Write the model as it begins, seeded, with its tokenizer and chat template."""
+    words = vocabulary()
+    places = {word: place for place, word in enumerate(words)}
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=len(words),
+        hidden_size=HIDDEN,
+        intermediate_size=MLP,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        num_key_value_heads=HEADS,
+        max_position_embeddings=CONTEXT,
+        tie_word_embeddings=True,
+        bos_token_id=places[START],
+        eos_token_id=places[END],
+        pad_token_id=places[END],
+    )
+    LlamaForCausalLM(config).save_pretrained(str(folder))
+    tokenizer = Tokenizer(models.WordLevel(places, unk_token=UNKNOWN))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.add_special_tokens([AddedToken(word, special=True, normalized=False) for word in SPECIAL])
+    tokenizer.add_tokens([AddedToken(word, special=False, normalized=False) for word in MARKS])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    options = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": START,
+        "eos_token": END,
+        "pad_token": END,
+        "unk_token": UNKNOWN,
+        "model_max_length": CONTEXT,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(options, indent=2))
+    (folder / "chat_template.jinja").write_text(compact(describes=False))
+    return folder
+
+
+def vocabulary() -> list[str]:
+    """All that it can read and say; a word's place is its id."""
+    functions = [tool["function"] for tool in TOOLS]
+    named = [name for one in functions for name in (one["name"], *one["parameters"]["properties"])]
+    items = [item for of_split in ITEMS.values() for item in of_split]
+    numbers = [str(number) for number in range(LARGEST + 1)]
+    words = re.findall(r"\w+|[^\w\s]+", " ".join(["system user assistant tool", SYSTEM, *SAID, *named, *items]))
+    return [*SPECIAL, *MARKS, *numbers, *dict.fromkeys(words)]
