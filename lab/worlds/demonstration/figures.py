@@ -145,7 +145,7 @@ class Figures:
             )
         if lead.high < 0:
             return f"Step scores made it worse here: {many} {ones:.2f} of held-out tasks against {others:.2f}."
-        return f"No difference is to be seen {many}: {ones:.2f} of held-out tasks with step scores, {others:.2f} without."
+        return f"No difference shows {many}: {ones:.2f} of held-out tasks with step scores, {others:.2f} without."
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -156,9 +156,7 @@ class Figures:
                 arm: {str(update): asdict(found) for update, found in curve.items()}
                 for arm, curve in self.curves.items()
             },
-            "lead": {
-                str(mark): asdict(lead) for mark in self.marks if mark and (lead := self.lead(mark)) is not None
-            },
+            "lead": {str(mark): asdict(lead) for mark in self.marks if mark and (lead := self.lead(mark)) is not None},
             "sampled": self.sampled(),
             "stopped": self.stopped,
             "arms": [self._arm(name) for name in self.arms],

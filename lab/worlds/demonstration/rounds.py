@@ -78,11 +78,7 @@ class Side:
     async def level(self, others: Callable[[], Mapping[str, int]]) -> None:
         """Further updates while the arm has sampled less than `others`, and an examination after them."""
         before = self.updates
-        while (
-            not self.stopped
-            and self.updates < self.plan.most_updates
-            and is_owed(self.sampled, others(), self.last)
-        ):
+        while not self.stopped and self.updates < self.plan.most_updates and is_owed(self.sampled, others(), self.last):
             await self.update()
         if self.updates > before:
             await self.examine()
