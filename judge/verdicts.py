@@ -17,7 +17,7 @@ from episodes.models import Episode
 from feedback.models import Feedback
 from gpu_workers.engine.interface import Engine
 from judge import off_record
-from judge.hints import proposals, reviews
+from judge.hints import deletion, proposals
 from judge.hints.proposals import Offer, Plan
 from judge.models import Judgement
 from judge.samples import composing, personal_holdout, sample_rows, teacher, teaching
@@ -137,7 +137,7 @@ def _write(turn: Turn, seen: Evidence, verdict: Verdict, renderer: Renderer, rec
     try:
         with transaction.atomic():
             if verdict.is_off:  # forgetting deletes hints of other conversations too: their sessions before the turn
-                reviews.lock_sessions([turn.session_id])
+                deletion.lock_sessions([turn.session_id])
             # The session first, as the request that takes it off the record does: of the two, one waits for the other.
             Session.objects.select_for_update().get(pk=turn.session_id)
             current = Turn.objects.select_for_update().select_related("session").get(pk=turn.pk)
