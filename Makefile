@@ -49,6 +49,7 @@ test-all: test-tools ## the tests, those that start and kill real processes, and
 # What cannot be brought here is no failure: its tests are left out, and the last lines say so.
 test-tools: install
 	@$(INSTALLATION) packages
+	@-$(INSTALLATION) install worlds
 	@-$(INSTALLATION) model
 	@-$(VENV)/python tests/clients/javascript/install.py
 

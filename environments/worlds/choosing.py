@@ -5,19 +5,24 @@ from __future__ import annotations
 from importlib import import_module
 
 from environments.errors import Unplayable
+from environments.worlds.answers import Check
 from environments.worlds.base import World
+from environments.worlds.interpreter import Interpreter
 from environments.worlds.till import Till
 
-FORMS = "till, till:ITEMS, or MODULE:CLASS for a world of your own"
+FORMS = "till, till:ITEMS, interpreter:reasoning-gym/NAME, interpreter:FILE.jsonl, or MODULE:CLASS of your own"
 
 
-def open_world(name: str) -> World:
-    """`till`, `till:2`, or `package.module:Class`, whose class takes no arguments. Raises Unplayable."""
+def open_world(name: str, check: Check = "math") -> World:
+    """Make the world of this name; a class of another's takes no arguments. `check` says how interpreter compares
+    answers. Raises Unplayable, or OSError."""
     kind, _, rest = name.partition(":")
     if kind == "till":
         if rest and not (rest.isdecimal() and 2 <= int(rest) <= 6):
             raise Unplayable(f"--world {name}: till takes 2 to 6 items.")
         return Till(int(rest or 3))
+    if kind == "interpreter":
+        return Interpreter.named(rest, check)
     if rest:
         return _other(name, kind, rest)
     raise Unplayable(f"There is no world {name!r}: it is {FORMS}.")

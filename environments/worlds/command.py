@@ -16,6 +16,7 @@ from typing import get_args
 from core.visible import escape_hidden
 from environments.client import KEY, Client
 from environments.errors import Unplayable
+from environments.worlds.answers import Check
 from environments.worlds.base import Split, Task, World
 from environments.worlds.choosing import FORMS, open_world
 from environments.worlds.curriculum import Kept
@@ -35,6 +36,7 @@ def add_worlds(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     worlds = verbs.add_parser("worlds", help="agents that play tasks with an outcome")
     playing = worlds.add_subparsers(required=True).add_parser("play", help="play groups of attempts, each once")
     playing.add_argument("--world", required=True, help=FORMS)
+    playing.add_argument("--answers", choices=get_args(Check), default="math", help="how interpreter compares them")
     playing.add_argument("--groups", type=_at_least(1), default=16, help="tasks")
     playing.add_argument("--attempts", type=_at_least(1), default=8, help="at each task")
     playing.add_argument("--parallel", type=_at_least(1), help="attempts at once; left out: what the world is made for")
@@ -60,7 +62,7 @@ async def run(said: argparse.Namespace) -> int:
     if not said.key:
         made = "`python manage.py create_key --name play --scope chat --scope episodes` makes one"
         raise Unplayable(f"Give an API key with --key or in {KEY}; {made}.")
-    world = open_world(said.world)
+    world = open_world(said.world, said.answers)
     kept = Kept(said.keep, world) if said.keep else None
     tasks = _tasks(said, world, kept)
     width = Width(min(said.parallel or world.parallel, len(tasks) * said.attempts))

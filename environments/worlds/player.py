@@ -24,8 +24,8 @@ MOST_NAME = 200
 """Characters of a group's name."""
 BEGUN = ("attempt_taken", "group_judged")
 """What Talkback answers where an attempt was played before, or its group learned from without it."""
-CALL_OFF_S = 5.0
-"""How long Talkback may take to hear that an attempt is called off."""
+CALL_OFF_S = 20.0
+"""How long Talkback may take to hear that attempts are called off."""
 FAULTS = (WorldFailed, SandboxUnavailable, SandboxRefused, SandboxEnded)
 """The world's, and not the agent's."""
 
