@@ -111,6 +111,9 @@ class Example:
     """How many conversations stand before the teacher's prompt, in `teacher_prompt_ids`."""
     is_hinted: bool = True
     """Whether a hint stands in `teacher_prompt_ids`, where there are any."""
+    spans: Sequence[Sequence[int]] = field(default=())
+    """Where several replies stand in `response_ids`, with what came in between: the first place of each, and the one
+    behind its last; empty: all of it is one reply. What lies between them was not sampled, and is under mask 0."""
 
     def __post_init__(self) -> None:
         if not self.prompt_ids or not self.response_ids:
@@ -119,6 +122,8 @@ class Example:
             values = getattr(self, name)
             if (name == "behaviour_logprobs" or values) and len(values) != len(self.response_ids):
                 raise ValueError(f"{name} has {len(values)} entries for {len(self.response_ids)} response tokens")
+        if any(not 0 <= first < last <= len(self.response_ids) for first, last in self.spans):
+            raise ValueError(f"spans {list(self.spans)} do not lie within {len(self.response_ids)} response tokens")
         if self.rewrite is not None and not all(self.rewrite):
             raise ValueError("a rewrite needs a prompt and an answer")
         written = len(self.rewrite[1]) if self.rewrite is not None else 0
@@ -128,6 +133,11 @@ class Example:
     @property
     def has_teacher(self) -> bool:
         return self.teacher_prompt_ids is not None
+
+    @property
+    def replies(self) -> Sequence[Sequence[int]]:
+        """The spans of its replies: the tokens that were sampled."""
+        return self.spans or [(0, len(self.response_ids))]
 
     @property
     def has_reward(self) -> bool:

@@ -11,6 +11,7 @@ from django.db.models.functions import Coalesce
 
 from checkpoints.models import SHARED, Checkpoint, Line
 from core.errors import IllegalMove, TalkbackError
+from training.agents import groups
 from training.config import PATIENCE, Recipe
 from training.models import Run, Sample
 
@@ -32,15 +33,30 @@ class Filling:
     """The next batch of a line, as far as it is filled."""
 
     size: int
-    """How many samples a run claims."""
+    """How many lessons a run claims: replies, and attempts of agents. Its last group may bring more."""
     ready: int = 0
     """That wait for it; where rewrites are awaited they may be more than a run claims."""
     said: int = 0
-    """Of these, those of which a person said something, and not judges' votes alone."""
+    """Of these, those of which a person, or a world by an attempt's outcome, said something, and not judges' votes
+    alone."""
     rewrites: int = 0
     """Of these, those in whose place a person wrote."""
     awaited: int = 0
     """How many rewrites a run waits for; 0 where no person writes."""
+    groups: tuple[int, ...] = ()
+    """The attempts of each group that waits, in turn: these are among those that are ready."""
+
+    @property
+    def attempts(self) -> int:
+        """How many of what waits are attempts of agents."""
+        return sum(self.groups)
+
+    @property
+    def taken(self) -> int:
+        """How many a run would claim now: replies first, then whole groups."""
+        replies = min(self.ready - self.attempts, self.size)
+        waiting = [groups.Waiting(at, count) for at, count in enumerate(self.groups)]
+        return replies + sum(one.attempts for one in groups.first(waiting, self.size - replies))
 
     @property
     def unwritten(self) -> int:
@@ -71,6 +87,10 @@ class Filling:
         ('9 of 16 lessons. Training starts at 16, or now.', '0 of 16 lessons. Training starts at 16.')
         >>> Filling(16, ready=18).sentence
         '16 of 16 lessons, and 2 more after them. Training can start now.'
+        >>> Filling(16, ready=13, groups=(8, 4)).sentence
+        '13 of 16 lessons; 12 of these are attempts. Training starts at 16, or now.'
+        >>> Filling(16, ready=24, groups=(6, 6, 6, 6)).sentence  # whole groups
+        '18 of 16 lessons, and 6 more after them; 24 of these are attempts. Training can start now.'
         """
         if self.ready >= self.size:
             return f"{self.lessons} Training can start now."
@@ -79,9 +99,10 @@ class Filling:
     @property
     def lessons(self) -> str:
         """How many lessons wait for the next training: the first half of the sentence."""
-        taken = min(self.ready, self.size)
+        taken = self.taken
         more = f", and {self.ready - taken} more after them" if self.ready > taken else ""
-        return f"{taken} of {self.size} lessons{more}."
+        played = f"; {self.attempts} of these are attempts" if self.groups else ""
+        return f"{taken} of {self.size} lessons{more}{played}."
 
     @property
     def why_it_waits(self) -> str:
@@ -104,9 +125,16 @@ class Filling:
 
 
 def ready(recipe: Recipe, line: str = SHARED) -> QuerySet[Sample]:
-    """READY samples of this line that would teach something under this recipe, oldest first."""
+    """READY samples of people's replies in this line that would teach something under this recipe, oldest first; those
+    of agents are `groups.ready`."""
     # One with a drop_reason was taken back while a run had it: it goes, or is judged anew, and waits for that.
-    return Sample.objects.filter(_signal(recipe), status=Sample.Status.READY, line=line, drop_reason="").order_by("pk")
+    rows = Sample.objects.filter(_signal(recipe), status=Sample.Status.READY, line=line, drop_reason="")
+    return rows.exclude(groups.PLAYED).order_by("pk")
+
+
+def lessons(recipe: Recipe, line: str = SHARED) -> int:
+    """How many lessons "learn now" could claim: replies, and attempts of agents."""
+    return ready(recipe, line).count() + sum(one.attempts for one in groups.waiting(groups.ready(recipe, line)))
 
 
 def waiting(recipe: Recipe, line: str = SHARED) -> QuerySet[Sample]:
@@ -123,7 +151,15 @@ def filling(recipe: Recipe, line: str = SHARED) -> Filling:
         ready=Count("pk"), said=Count("pk", filter=Q(voted=False)), rewrites=Count("pk", filter=WRITTEN)
     )
     awaited = recipe.awaited if recipe.awaited and (found["rewrites"] or _wrote(line)) else 0
-    return Filling(recipe.batch_size, **found, awaited=awaited)
+    played = tuple(one.attempts for one in groups.waiting(groups.untried(recipe, line)))
+    return Filling(
+        recipe.batch_size,
+        ready=found["ready"] + sum(played),
+        said=found["said"] + sum(played),
+        rewrites=found["rewrites"],
+        awaited=awaited,
+        groups=played,
+    )
 
 
 def in_turn(samples: QuerySet[Sample], batch: Filling) -> QuerySet[Sample]:
@@ -138,8 +174,11 @@ def in_turn(samples: QuerySet[Sample], batch: Filling) -> QuerySet[Sample]:
 def left(run: Run, recipe: Recipe) -> QuerySet[Sample]:
     """What a run learned and no person has taken back since, as far as it would teach something under this recipe. Of a
     run that repeated another: of that other one's."""
-    taught = Sample.objects.filter(_signal(recipe), run=run.again or run, status=Sample.Status.TRAINED, drop_reason="")
-    return taught.exclude(response_ids=[]).order_by("pk")
+    taught = Sample.objects.filter(run=run.again or run, status=Sample.Status.TRAINED, drop_reason="")
+    taught = taught.exclude(response_ids=[]).order_by("pk")
+    steps = taught.filter(groups.PLAYED)
+    alone = groups.alone(steps.select_related("episode").only("pk", "step", "episode")) if recipe.w_rl else steps
+    return taught.filter(_signal(recipe) | groups.PLAYED).exclude(pk__in=[one.pk for one in alone])
 
 
 def learned(run: Run) -> QuerySet[Sample]:
@@ -150,7 +189,8 @@ def learned(run: Run) -> QuerySet[Sample]:
 
 
 def fill(recipe: Recipe, line: str = SHARED) -> Run | None:
-    """Claim exactly `recipe.batch_size` samples into a new queued run; None while the batch is not full (`filling`).
+    """Claim `recipe.batch_size` lessons into a new queued run; None while the batch is not full (`filling`). People's
+    replies come first, then groups of attempts, whole ones: the last may bring more than the batch has room for.
 
     Where it waited for rewrites, those that it does not take and that are of votes alone are passed over: counted
     again, they would make a run without a rewrite of the next batch. What a person said is not.
@@ -162,9 +202,12 @@ def fill(recipe: Recipe, line: str = SHARED) -> Run | None:
     try:
         with transaction.atomic():
             batch, locked = _lock_batch(waiting(recipe, line), recipe, line)
-            if batch.wanting or len(locked) < batch.ready:  # the process that has one locked may be putting it away
+            replies = locked[: batch.size]
+            steps, is_all = groups.lock(groups.untried(recipe, line), batch.size - len(replies))
+            # The process that has one locked may be putting it away.
+            if batch.wanting or len(locked) < batch.ready - batch.attempts or not is_all:
                 return None
-            run = _claim(locked[: batch.size], recipe, line)
+            run = _claim([*replies, *steps], recipe, line)
             if batch.awaited:
                 passed = [sample.pk for sample in locked[batch.size :] if sample.voted]
                 Sample.objects.filter(pk__in=passed).update(passed_by=run)
@@ -182,8 +225,10 @@ def learn_now(recipe: Recipe, line: str = SHARED) -> Run:
     try:
         with transaction.atomic():
             _, locked = _lock_batch(ready(recipe, line), recipe, line)
-            if locked:
-                return _claim(locked[: recipe.batch_size], recipe, line, asked=True)
+            replies = locked[: recipe.batch_size]
+            steps, _ = groups.lock(groups.ready(recipe, line), recipe.batch_size - len(replies))
+            if replies or steps:
+                return _claim([*replies, *steps], recipe, line, asked=True)
     except IllegalMove:  # another process was quicker with all there is
         pass
     raise NothingReady("There is no lesson yet: give a thumb or a correction to a reply, and wait until it is judged.")
@@ -198,7 +243,8 @@ def release(run: Run) -> None:
 
 
 def drop_stale(recipe: Recipe, line: str = SHARED) -> int:
-    """Put away ready samples that were served too many checkpoints ago, each with its reason. Returns how many."""
+    """Put away ready samples that were served too many checkpoints ago, and steps of attempts with which there is
+    nothing to compare, each with its reason. Returns how many."""
     live = Checkpoint.live(line)
     dropped = 0
     for served in Checkpoint.objects.filter(samples__status=Sample.Status.READY, samples__line=line).distinct():
@@ -210,17 +256,22 @@ def drop_stale(recipe: Recipe, line: str = SHARED) -> int:
             except IllegalMove:  # claimed or dropped by another process meanwhile
                 continue
             dropped += 1
-    return dropped
+    return dropped + groups.put_away(line)
 
 
 def fresh(samples: Sequence[Sample], parent: Checkpoint, recipe: Recipe) -> list[Sample]:
     """Those of a run's samples that are not too old for the weights it goes on from, and were not taken back while the
     run waited in its queue; the others are put away, each with its reason. Raises NothingReady when none is left."""
-    kept, served = [], {sample.checkpoint_id: sample.checkpoint for sample in samples}
+    served = {sample.checkpoint_id: sample.checkpoint for sample in samples}
+    reasons = {
+        sample.pk: sample.drop_reason or too_old(sample, served[sample.checkpoint_id], parent, recipe)
+        for sample in samples
+    }
+    left = [sample for sample in samples if not reasons[sample.pk]]
+    reasons |= {sample.pk: groups.ALONE for sample in groups.alone(left)}
+    kept = [sample for sample in left if not reasons[sample.pk]]
     for sample in samples:
-        reason = sample.drop_reason or too_old(sample, served[sample.checkpoint_id], parent, recipe)
-        if not reason:
-            kept.append(sample)
+        if not (reason := reasons[sample.pk]):
             continue
         with transaction.atomic():
             sample.move(Sample.Status.READY)
@@ -269,7 +320,7 @@ def _wrote(line: str) -> bool:
 
 
 def _signal(recipe: Recipe) -> Q:
-    """What would teach something."""
+    """What of a person's would teach something."""
     signal = Q(pk__in=[])
     if recipe.w_rl:
         signal |= ~Q(reward=0.0) | ~Q(rewards=[])  # good and bad words may balance, and still teach

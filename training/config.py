@@ -9,6 +9,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from core.errors import TalkbackError
+from training.objective.step_advantages import Baseline
 
 
 class RecipeInvalid(TalkbackError):
@@ -142,13 +143,18 @@ class Recipe(BaseModel):
     """Share of a batch that is ordinary prompts, held to the base's answers. So a style does not cost skill. With
     `w_sft` there are no more rows than rewrites. Needs a distribution."""
 
+    baseline: Baseline = "index"
+    """What an agent's step is compared with: index, pooled, outcome or episode_plus_step. Index is the group's attempts
+    at the same step, pooled all its steps, outcome no step's score, and the last the outcome and the scores, each for
+    itself. Index learned fastest with right step scores; votes at random ruin it (docs/reference/episodes.md)."""
+
     beta: float = Field(0.02, ge=0)
     """Weight of the k3 KL to the base. Without it a policy trained on few words drifts from all others."""
 
     # How it is learned
 
     batch_size: int = Field(16, ge=1)
-    """Samples in a run. The reference's number."""
+    """Samples in a run; an agent's attempt is one, and groups are whole. The reference's number."""
 
     awaits: float = Field(0.0, ge=0, lt=1)
     """Share of a batch that must be rewrites before a run begins by itself, where people write. A run on few of
@@ -255,10 +261,21 @@ PRESETS: dict[str, Recipe] = {
         micro_batch=4,
         gate=Gate(pack=32),
     ),
+    "agents": Recipe(
+        w_opd=0,  # hints are of people's turns
+        w_sft=0,
+        beta=0.002,  # what an agent has to learn lies far from the base
+        batch_size=32,
+        updates=2,
+        lr=1e-3,
+        micro_batch=4,
+        gate=Gate(pack=32),
+    ),
     "24gb": Recipe(base_bits=4, micro_batch=1, max_tokens=1024),
 }
-"""Measured settings by name; `embedded` is the default of the CPU profile (decisions 1 and 8). Each trains an adapter,
-and every weight where a recipe that starts from it says so (`preset`)."""
+"""Measured settings by name; `embedded` is the default of the CPU profile (decisions 1 and 8), and `agents` begins with
+what a sketch of the world till in one process learned with: four tasks of eight attempts, two updates. Each trains an
+adapter, and every weight where a recipe that starts from it says so (`preset`)."""
 
 FULL_RATE = 0.1
 """Share of an adapter's rate that full weights take: an adapter's update is scaled down by its low rank. The

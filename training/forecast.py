@@ -14,9 +14,10 @@ from django.conf import settings
 from checkpoints.models import SHARED, Checkpoint
 from core import stores
 from training import batches, config, demonstrations, rehearsals, replay
+from training.agents import comparison, groups
 from training.config import Recipe
 from training.models import Run, Sample
-from training.objective import question_bank
+from training.objective import merged_rows, question_bank
 
 THERE_AND_BACK = 3
 """What an update on a token costs in reads of it: once forward, and backward about twice that."""
@@ -32,12 +33,13 @@ MIB = 2**20
 
 class Lengths(NamedTuple):
     """A sample in tokens. `hinted`: the prompt that the teacher reads; `rewrite`: what a person wrote instead; 0 where
-    there is none. `repeats`: whether the response says something again that no person was content with."""
+    there is none. `steps`: how many replies an attempt has in its response; the rest of its rows is prompt."""
 
     prompt: int
     response: int
     hinted: int = 0
     rewrite: int = 0
+    steps: int = 1
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ class Forecast:
 
 def of_ready(recipe: Recipe, line: str = SHARED) -> Forecast:
     """What "learn now" would start in this line. Raises NothingReady when that is nothing."""
-    waiting = lengths(batches.in_turn(batches.ready(recipe, line), batches.filling(recipe, line))[: recipe.batch_size])
+    replies = batches.in_turn(batches.ready(recipe, line), batches.filling(recipe, line))[: recipe.batch_size]
+    waiting = lengths([*replies, *groups.claimable(recipe, line, recipe.batch_size - len(replies))])
     if not waiting:
         raise batches.NothingReady("There is no lesson yet, so there is nothing to estimate.")
     return forecast(recipe, waiting, line)
@@ -121,7 +124,9 @@ def forecast(recipe: Recipe, samples: Sequence[Lengths], line: str = SHARED) -> 
 
 
 def lengths(samples: Iterable[Sample]) -> list[Lengths]:
-    return [
+    """Of replies, and of agents' attempts, whose steps share a row where their prompts go on from one another."""
+    samples = list(samples)
+    replies = [
         Lengths(
             len(sample.prompt_ids),
             len(sample.response_ids),
@@ -129,7 +134,17 @@ def lengths(samples: Iterable[Sample]) -> list[Lengths]:
             len(sample.rewrite_ids or ()),
         )
         for sample in samples
+        if sample.step is None
     ]
+    return [*replies, *(_of_attempt(list(steps.values())) for steps in comparison.by_attempt(samples).values())]
+
+
+def _of_attempt(steps: Sequence[Sample]) -> Lengths:
+    rows, _ = merged_rows.chains([comparison.step_of(one, None) for one in steps])
+    said = sum(len(one.response_ids) for one in steps)
+    return Lengths(
+        sum(len(row[-1].prompt_ids) + len(row[-1].response_ids) for row in rows) - said, said, steps=len(steps)
+    )
 
 
 def rehearsed(rows: int) -> list[Lengths]:
@@ -145,7 +160,7 @@ def learned(sample: Lengths, recipe: Recipe) -> int:
     >>> learned(Lengths(10, 300), Recipe(max_tokens=128)), learned(Lengths(10, 300), Recipe())
     (128, 300)
     """
-    return _bounded(sample.response, recipe.max_tokens)
+    return _bounded(sample.response, recipe.max_tokens and recipe.max_tokens * sample.steps)
 
 
 def _bounded(tokens: int, most: int | None) -> int:

@@ -49,6 +49,7 @@ def lines(run: Run) -> Iterator[str]:
             "created_at": run.created_at.isoformat(),
             "finished_at": run.finished_at.isoformat() if run.finished_at else None,
             "error": run.error,
+            **({"agents": run.agents} if run.agents else {}),
         }
     )
     for figures in run.metrics:

@@ -176,13 +176,14 @@ def _is_shared() -> bool:
 
 
 def _gap(samples: list[ScoredExample], job: Job) -> Gap | None:
-    """Recomputed against recorded log-probs, on the samples that the starting weights themselves served."""
+    """Recomputed against recorded log-probs, on the replies that the starting weights themselves served: what lies
+    between the replies of an attempt was sampled by none."""
     learner: list[float] = []
     engine: list[float] = []
     for sample, is_own in zip(samples, job.is_own, strict=True):
-        if is_own:
-            learner += sample.start_logprobs.tolist()
-            engine += sample.example.behaviour_logprobs
+        for first, last in sample.example.replies if is_own else ():
+            learner += sample.start_logprobs[first:last].tolist()
+            engine += sample.example.behaviour_logprobs[first:last]
     return Gap.between(learner, engine) if learner else None
 
 

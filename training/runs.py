@@ -38,19 +38,19 @@ from gpu_workers.engine.stamps import FULL
 from gpu_workers.errors import NothingLearned, OutOfMemory
 from training import (
     batches,
-    collation,
     config,
     forecast,
     hours,
     jobs,
     launch,
     learning,
+    lessons,
     outside,
-    rehearsals,
-    replay,
     snapshots,
     versions,
 )
+from training.agents import alarms, comparison
+from training.agents.comparison import Comparison
 from training.config import Recipe
 from training.jobs import Learned
 from training.models import Run, Sample
@@ -373,15 +373,9 @@ def _learn(run: Run) -> Checkpoint:
     if parent.kind not in (Checkpoint.Kind.BASE, recipe.weights):
         raise NothingLearned(f"{parent} holds {parent.kind} weights: a {recipe.weights} run cannot go on from it.")
     checksums.verify(parent, with_optimizer=True)
-    again = replay.drawn(parent, recipe, run.seed)
-    taught = collation.examples(
-        samples, max_tokens=recipe.max_tokens, demonstrations=recipe.shows, seed=run.seed, earlier=again
-    )
-    replayed = collation.examples(again, max_tokens=recipe.max_tokens)
-    written = sum(one.rewrite is not None for one in taught)
-    rehearsed = rehearsals.drawn(recipe, len(samples), run.seed, written, len(replayed), until=run.created_at)
-    # Looking at a sample is one unit of work, an update on it about three: there and back again.
-    ledger = Ledger(run, (len(samples) + len(rehearsed)) * (1 + 3 * recipe.updates))
+    lesson = lessons.compose(run, samples, recipe, parent)
+    # Looking at a row is one unit of work, an update on it about three: there and back again.
+    ledger = Ledger(run, len(lesson.examples) * (1 + 3 * recipe.updates))
     ledger.beat("loading", 0, 1, force=True)
     clear_orphans()
     check_room(recipe)
@@ -397,10 +391,10 @@ def _learn(run: Run) -> Checkpoint:
         start=parent.folder,
         recipe=recipe,
         seed=run.seed,
-        examples=[*taught, *rehearsed],
-        is_own=[*(sample.checkpoint_id == parent.pk for sample in samples), *[False] * len(rehearsed)],
+        examples=lesson.examples,
+        is_own=lesson.is_own,
         folder=Path(settings.DATA_DIR) / path,
-        replayed=replayed,
+        replayed=lesson.replayed,
         questions=question_bank.draw(recipe, run.seed),
         is_sharded=settings.LEARN_SHARDED,
         gives_way_to=engines.addresses() if settings.LEARN_GIVES_WAY else (),
@@ -424,18 +418,19 @@ def _learn(run: Run) -> Checkpoint:
         needed, free = forecast.room(recipe)
         raise DiskFull(f"The disk was full before the new weights were saved. {_room(needed, free)}") from failure
     made = Made(number, name, path, checksums.of(job.folder), receipts.base())
-    return patiently(partial(_finish, run, parent, recipe, made, learned))
+    return patiently(partial(_finish, run, parent, recipe, made, learned, lesson.compared))
 
 
 def _samples(run: Run, parent: Checkpoint, recipe: Recipe) -> list[Sample]:
     """What a run learns from. Raises NothingLearned where it has nothing, NothingReady where nothing is left of it."""
     if run.again_id is not None:  # they were young enough once, and stay those of the run that is repeated
-        samples = list(batches.left(run, recipe))
+        samples = list(batches.left(run, recipe).select_related("checkpoint", "episode"))
         run.learned = [sample.pk for sample in samples]
         if not samples:
             raise NothingLearned(f"Nothing is left of what {run.again} learned.")
         return samples
-    samples = list(run.samples.filter(status=Sample.Status.CLAIMED).order_by("pk"))
+    claimed = run.samples.filter(status=Sample.Status.CLAIMED).order_by("pk")
+    samples = list(claimed.select_related("checkpoint", "episode"))
     if not samples:
         raise NothingLearned(f"{run} has claimed no sample.")
     return batches.fresh(samples, parent, recipe)
@@ -466,7 +461,9 @@ def _is_full(failure: BaseException) -> bool:
 
 
 @transaction.atomic
-def _finish(run: Run, parent: Checkpoint, recipe: Recipe, made: Made, learned: Learned) -> Checkpoint:
+def _finish(
+    run: Run, parent: Checkpoint, recipe: Recipe, made: Made, learned: Learned, compared: Comparison
+) -> Checkpoint:
     """The moment a run counts: candidate, run and samples in one transaction."""
     mine = Run.objects.select_for_update().filter(pk=run.pk, status=Run.Status.RUNNING, attempts=run.attempts).first()
     if mine is None:
@@ -483,17 +480,20 @@ def _finish(run: Run, parent: Checkpoint, recipe: Recipe, made: Made, learned: L
         files=made.files,
     )
     for sample in run.samples.filter(status=Sample.Status.CLAIMED):
-        sample.move(Sample.Status.TRAINED)
+        sample.move(Sample.Status.TRAINED, **compared.told_of(sample.pk))
+    comparison.settle(run)
     run.move(
         Run.Status.FINISHED,
         checkpoint=checkpoint,
         finished_at=timezone.now(),
         metrics=run.metrics,
+        agents=compared.figures | {"alarms": alarms.raised(run, compared.figures)} if compared.figures else {},
         learned=run.learned,
         progress={"phase": "finished", "done": 1, "total": 1, "share": 1.0, "eta_s": 0.0, "peak_mib": learned.peak_mib},
     )
     checkpoint.made = receipts.made(checkpoint, made.base)
     checkpoint.save(update_fields=["made"])
+    alarms.tell(run, checkpoint)
     taints.look([checkpoint.pk])  # of what it learned, or came from, something may have been taken back meanwhile
     return checkpoint
 

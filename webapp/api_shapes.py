@@ -65,7 +65,9 @@ class Sample(BaseModel):
     status: Literal["ready", "claimed", "trained", "stale"]
     reward: float
     has_hint: bool
-    place: int | None = Field(description="Among those that wait for the next batch, from 1; null: a run left it.")
+    place: int | None = Field(
+        description="Among those that wait for the next batch, from 1; null: a run left it, or it waits with its group."
+    )
     batch_size: int | None
     wanting: int | None = Field(description="How many more samples the run begins with, whatever they are.")
     corrections: int | None = Field(description="With how many more corrections it begins once it is full.")

@@ -254,6 +254,9 @@ def waits(judgement: Judgement, sample: Sample, ballot: Ballot, batch: Batch) ->
     """The journey of a turn whose sample no run has."""
     filling, place = batch.filling, batch.places.get(sample.pk)
     ready, size = filling.ready, filling.size
+    if sample.step is not None and not (sample.drop_reason or sample.run_id):
+        said = f"It is a step of an attempt, learned together with all of its group. {filling.full_sentence}"
+        return Journey("batch", "waits with its group", sentence(judgement, ballot, said), colour(judgement))
     if place is None:
         left = None if sample.drop_reason else sample.run_id or sample.passed_by_id
         aside = f"Run {left} left it aside: “Learn now” in the console takes it up."
@@ -276,6 +279,9 @@ def of_sample(judgement: Judgement, ballot: Ballot, batch: Batch) -> Journey:
     run = sample.run
     if sample.status == Sample.Status.CLAIMED or run is None or run.checkpoint is None:
         return learning(judgement, ballot, run)
+    if sample.left_out:
+        said = f"{run.checkpoint} learned from its group. {unlearned(sample.left_out)}"
+        return Journey("trained", "not learned", sentence(judgement, ballot, said), colour(judgement))
     return trained(judgement, ballot, run.checkpoint)
 
 

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from checkpoints.models import Checkpoint
 from core import stores
+from tests.ready_attempts import FAILED, SOLVED
 from tests.ready_samples import HINTED, PROMPT, RESPONSE
 from training import forecast, runs
 from training.config import Recipe
@@ -139,3 +140,17 @@ def test_the_command_says_it_and_starts_nothing(ready, home, capsys):
 def test_nothing_ready_is_nothing_to_foresee(db, home):
     with pytest.raises(CommandError, match="There is no lesson"):
         call_command("learn_now", "--dry-run")
+
+
+def test_a_forecast_reads_an_attempt_in_a_row_and_takes_whole_groups(play, home):
+    play(SOLVED, FAILED)
+    play(SOLVED, FAILED)
+    recipe = Recipe(batch_size=3, w_opd=0, updates=1)
+
+    seen = forecast.of_ready(recipe)
+
+    # Each of four attempts: a prompt of 5, two replies of 3, and 2 between them. The second group is taken whole.
+    assert (seen.samples, seen.prompt_tokens, seen.response_tokens) == (4, 4 * 7, 4 * 6)
+    assert seen.reads == 4 * 13 * (1 + 3)
+    # Of each reply the first two tokens.
+    assert forecast.of_ready(recipe.model_copy(update={"max_tokens": 2})).response_tokens == 4 * 4

@@ -45,6 +45,9 @@ W_KEPT = 1.5
 counts more than one that was changed. The policy says it of itself, so there is nothing in it to learn but itself;
 without any of it, a phrase is learned and not what follows it."""
 
+WEIGHED = ("loss", "policy_loss", "kl_loss", "distillation_loss")
+"""Figures in which a row counts by its weight."""
+
 LEAST_KEPT = 0.1
 """What a token that was let stand counts at least beside one that was decided on: a lone change in a thousand words is
 not to be learned as if nothing stood around it."""
@@ -97,25 +100,34 @@ def described(views: Sequence[ScoredExample], recipe: Recipe, replayed: Sequence
     """What a batch says before any update, the same at each: how many replies carry which signal, how many tokens of
     a reply are learned from (mean, max), and the advantages of all tokens that learn, {"edges", "counts"}. A reply
     whose teacher reads demonstrations in a hint's place counts as demonstrated alone. Rehearsals are counted beside the
-    replies, and are none of them."""
+    replies, and are none of them. Agents' "attempts", and those of their "steps" that are learned from, are there where
+    there are any; their replies are counted in the tokens, and carry no signal of a person's."""
     turns = [view for view in views if view.example.kind == "turn"]
-    examples = [view.example for view in turns]
+    steps = [length for view in turns for length in _learned_of_spans(view.example)]
+    examples = [view.example for view in turns if not view.example.spans]
     rewards = [example.reward for example in examples if not example.rewards]
-    lengths = [len(example.response_ids) for example in examples]
+    lengths = [*(len(example.response_ids) for example in examples), *steps]
     heard = torch.cat([_heard(view, recipe) for view in turns])  # (N,)
-    return {
+    played = {"attempts": round(sum(v.example.weight for v in turns if v.example.spans)), "steps": len(steps)}
+    return (played if steps else {}) | {
         "replies_praised": sum(reward > 0 for reward in rewards),
         "replies_blamed": sum(reward < 0 for reward in rewards),
         "replies_marked": sum(bool(example.rewards) for example in examples),
         "replies_hinted": sum(example.has_teacher and example.is_hinted for example in examples),
         "replies_demonstrated": sum(example.demonstrations > 0 for example in examples),
         "replies_rewritten": sum(example.rewrite is not None for example in examples),
-        "replies_rehearsed": len(views) - len(examples),
+        "replies_rehearsed": len(views) - len(turns),
         "replies_replayed": len(replayed),
         "reply_tokens_mean": sum(lengths) / len(lengths),
         "reply_tokens_max": max(lengths),
         "advantage_histogram": {"edges": list(advantages.EDGES), "counts": advantages.histogram(heard)},
     }
+
+
+def _learned_of_spans(example: Example) -> list[int]:
+    """How many tokens are learned of each step of an agent's row, of those of which any are."""
+    learned = [sum(one > 0 for one in example.mask[first:last]) for first, last in example.spans]
+    return [length for length in learned if length]
 
 
 def _heard(view: ScoredExample, recipe: Recipe) -> Tensor:
@@ -168,12 +180,16 @@ def updates(
     weigh what those of the batch would, or what one would where no person wrote, so that less is lost of a lesson that
     people are content with. "supervised_loss" is the mean over all.
 
+    The batch is as large as its replies' weights together: an agent's attempt weighs what one reply does, in however
+    many rows it lies. Losses among the figures are means over the batch, others over its rows.
+
     What is rehearsed comes on top: each row weighs what a reply does, and takes nothing of the replies' weight. So do
     closed `questions`, some of them an update: w_closed · (mean over these of −log p(right);
     training/objective/closed_questions.py). They always leave a gradient, so where there are any no run stops for want
     of one."""
-    replies = sum(view.example.kind == "turn" for view in views)
-    whole = len(views) / (replies or len(views))
+    turns = [view.example.weight for view in views if view.example.kind == "turn"] or [1.0] * len(views)
+    size = sum(turns)
+    whole = len(views) / size
     answers = _rewrites(views, replayed, recipe)
     once = partial(learner.forward_backward, views, objective(recipe), scale=whole, divergence=divergence(recipe))
     if go_on is not None:
@@ -182,6 +198,7 @@ def updates(
         told = None if progress is None else partial(_onward, progress, (update - 1) * len(views))
         asked = closed.of_update(questions, update, recipe.w_closed / whole)
         figures = out_of_memory.fitting(learner, partial(_gathered, learner, once, answers, asked, told))
+        figures |= {name: figures[name] * len(turns) / size for name in WEIGHED if name in figures}
         if update > 1 and not learner.has_gradient():
             return
         step = learner.optim_step(

@@ -37,6 +37,7 @@ from checkpoints import checksums
 from checkpoints.models import Checkpoint
 from core.errors import TalkbackError
 from training import batches
+from training.agents import comparison
 from training.models import Run, Sample
 
 FIRST = "talkback-receipt-1"
@@ -129,10 +130,22 @@ def made(checkpoint: Checkpoint, base: Mapping[str, Any]) -> dict[str, Any]:
             "code_version": run.code_version if run is not None else "",
             "updates": len(run.metrics) if run is not None else 0,
             "repeats_another": run is not None and run.again_id is not None,
+            **_played(run, learned),
         },
         "parent": {"name": parent.name, "receipt": digest_of_made(parent)} if parent is not None else {},
         "base": dict(base),
     }
+
+
+def _played(run: Run | None, learned: Sequence[Sample]) -> dict[str, Any]:
+    """The attempts that a run learned from, by number, and how they were compared; nothing where there were none."""
+    groups: dict[int, list[str]] = {}
+    for attempt in comparison.episodes(learned):
+        groups.setdefault(attempt.group_id, []).append(str(attempt.pk))
+    if run is None or not groups:
+        return {}
+    played = [{"group": group, "attempts": attempts} for group, attempts in groups.items()]
+    return {"baseline": run.agents.get("baseline", ""), "groups": played}
 
 
 def of_samples(samples: Sequence[Sample]) -> dict[str, Any]:
@@ -147,6 +160,8 @@ def of_sample(sample: Sample, form: str = FORMAT) -> str:
         name: getattr(sample, name)
         for name in ("prompt_ids", "response_ids", "mask", "teacher_prompt_ids", "reward", "rewards", "rewrite_ids")
     }
+    if sample.step is not None:  # what was learned of a step is its advantage, and its score is only a part of that
+        told |= {"step": sample.step, "advantage": sample.advantage}
     told["old_logprobs"] = sample.behaviour_logprobs  # the name that digests of earlier receipts were made with
     return hashlib.sha256(nonce(f"sample {sample.pk}") + canonical(told, form)).hexdigest()
 

@@ -139,5 +139,5 @@ LENGTHS = About(
     limit="max_tokens",
 )
 
-HIDDEN = {"update", "advantage_histogram", "reply_tokens_mean", "reply_tokens_max"}
+HIDDEN = {"update", "advantage_histogram", "reply_tokens_mean", "reply_tokens_max", "attempts", "steps"}
 """What the other figures are counted by, and what is drawn in another shape."""

@@ -110,10 +110,15 @@ def signals(metrics: Sequence[Mapping[str, Any]]) -> str:
 
     >>> signals([{"replies_praised": 3, "replies_blamed": 0, "replies_hinted": 2, "loss": 0.5}])
     '3 praised, 2 hinted'
+    >>> signals([{"replies_praised": 1, "attempts": 16, "steps": 70}])
+    '1 praised, 16 attempts of 70 steps'
     """
     first = metrics[0] if metrics else {}
     kept = [(name, first.get(f"{BATCH}{name}")) for name in CARRIED]
-    return ", ".join(f"{value:g} {name}" for name, value in kept if is_number(value) and value)
+    said = [f"{value:g} {name}" for name, value in kept if is_number(value) and value]
+    if is_number(first.get("attempts")):
+        said.append(f"{first['attempts']:g} attempts of {first.get('steps', 0):g} steps")
+    return ", ".join(said)
 
 
 def chart(about: About, metrics: Sequence[Mapping[str, Any]], recipe: Mapping[str, Any]) -> Chart | None:

@@ -21,6 +21,7 @@ from judge.models import Vote
 from judge.votes import judges, polling
 from judge.votes.naming import JudgesInvalid
 from training import batches, hours, line_recipes
+from training.agents import groups
 from training.batches import Filling
 from training.hours import HoursInvalid, Wait
 from training.models import Pause, Run, Sample
@@ -107,7 +108,7 @@ class Facts:
     @property
     def claimable(self) -> int:
         """What a run started now would learn from."""
-        return min(self.batch.ready + self.set_aside, self.batch.size)
+        return max(self.batch.taken, min(self.batch.ready + self.set_aside, self.batch.size))
 
     @property
     def busy(self) -> bool:
@@ -177,13 +178,15 @@ def gather() -> Facts:
     first = passed.filter(is_on_hold=False).first()
     endorsement = approvals.standing(first).endorsement if first else None
     batch = batches.filling(recipe)
-    oldest["samples"]["ready"] = batches.waiting(recipe).order_by().aggregate(first=Min("moved_at"))["first"]
+    waits = (batches.waiting(recipe), groups.untried(recipe, SHARED) if batch.groups else Sample.objects.none())
+    since = [rows.order_by().aggregate(first=Min("moved_at"))["first"] for rows in waits]
+    oldest["samples"]["ready"] = min(filter(None, since), default=None)
     return Facts(
         now=timezone.now(),
         counts=counts,
         oldest=oldest,
         batch=batch,
-        set_aside=batches.ready(recipe).count() - batch.ready,
+        set_aside=batches.lessons(recipe) - batch.ready,
         live=Checkpoint.live(),
         previous=promotion.previous(),
         run=active or Run.objects.first(),
@@ -428,10 +431,18 @@ LONG = ("prompt_ids", "logprobs", "judgement__teacher", "judgement__evidence")
 
 
 def batch() -> list[Sample | None]:
-    """The samples that a run would claim, and None for each that is still wanted: the cells of the meter."""
+    """The samples that a run would claim, of an attempt its first step, and None for each lesson that is still wanted:
+    the cells of the meter."""
     recipe = line_recipes.recipe_of(SHARED)
-    rows = batches.in_turn(batches.waiting(recipe), batches.filling(recipe))
-    ready = rows.select_related("judgement")[: recipe.batch_size]
+    filling = batches.filling(recipe)
+    rows = batches.in_turn(batches.waiting(recipe), filling)
+    replies = list(rows.select_related("judgement")[: recipe.batch_size])
+    steps = groups.untried(recipe, SHARED)
+    chosen = groups.first(groups.waiting(steps), recipe.batch_size - len(replies)) if filling.groups else []
+    played: dict[object, Sample] = {}
+    for step in steps.filter(groups.COUNTS, episode__group__in=[one.group for one in chosen]).order_by("step"):
+        played.setdefault(step.episode_id, step)
+    ready = [*replies, *sorted(played.values(), key=lambda one: one.pk)]
     return [*ready, *[None] * (recipe.batch_size - len(ready))]
 
 

@@ -187,6 +187,8 @@ def verdict(turn: Turn) -> Judgement | None:
 @register.filter
 def sign(sample: Sample) -> str:
     """One character for what a sample teaches."""
+    if sample.step is not None:
+        return "▸"
     if sample.has_teacher:
         return "✎"
     if sample.rewards:
@@ -197,6 +199,10 @@ def sign(sample: Sample) -> str:
 @register.filter
 def teaches(sample: Sample) -> str:
     """What a sample teaches, in words."""
+    if sample.step is not None:
+        worth = "" if sample.advantage is None else f", worth {signed(round(sample.advantage, 2))}"
+        why = f", not learned: {sample.left_out}" if sample.left_out else ""
+        return f"step {sample.step + 1} of an attempt{worth}{why}"
     liked = {1: "liked", 0: "", -1: "disliked"}[(sample.reward > 0) - (sample.reward < 0)]
     if sample.rewards:
         liked = "marked words"

@@ -56,7 +56,7 @@ def standing(line: Line) -> Standing:
     batch, ready, fault = None, line.samples.filter(status="ready").count(), ""
     try:
         recipe = line_recipes.recipe_of(line.name)
-        batch, ready = batches.filling(recipe, line.name), batches.ready(recipe, line.name).count()
+        batch, ready = batches.filling(recipe, line.name), batches.lessons(recipe, line.name)
     except RecipeInvalid as failure:
         fault = str(failure)
     return Standing(

@@ -33,6 +33,7 @@ WHOSE = {
     "binary": "rewards alone: no judge writes a hint",
     "opd": "hints alone, by the served token",
     "topk": "hints alone, by the likeliest tokens",
+    "agents": "attempts at tasks, compared step by step: no hints, no rewrites",
     "24gb": "as combined, on a base in 4 bits: for one card of 24 GB",
     "embedded": "reward and hints by the whole vocabulary: the small model’s",
 }
