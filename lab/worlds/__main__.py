@@ -43,6 +43,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seeds", default="1", help="whole numbers with commas between (%(default)s)")
     parser.add_argument("--tiny", action="store_true", help="the tiny model, made here, in place of the small one")
     parser.add_argument("--model", type=Path, default=Path("var/models/smollm2-135m-instruct"), help="its folder")
+    parser.add_argument("--warm", type=Path, help="the folder of a model that has had its warm start")
     parser.add_argument("--cache", type=Path, default=Path("var/models"), help="of warm models (%(default)s)")
     for size in SIZES:
         parser.add_argument(f"--{size}", type=int, metavar="N", help=f"({getattr(Plan, size)})")
@@ -85,6 +86,8 @@ def warm_model(options: argparse.Namespace) -> Path:
     from lab.worlds.small_model import small_model
     from lab.worlds.tiny_model import tiny_model
 
+    if options.warm:
+        return Path(options.warm)
     if options.tiny:
         return tiny_model(options.cache, told=say)
     if not (options.model / "config.json").exists():

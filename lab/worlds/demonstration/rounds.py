@@ -68,8 +68,8 @@ class Side:
     _known: set[Any] = field(default_factory=set)
 
     async def play(self) -> None:
-        """All updates of the plan, and examinations at its marks."""
-        await self.examine()
+        """All updates of the plan, and examinations at its marks but the first, which is of the weights that all arms
+        begin with."""
         while self.updates < self.plan.updates and not self.stopped:
             await self.update()
             if self.updates in self.plan.marks and not self.stopped:
@@ -109,15 +109,18 @@ class Side:
         if self.stopped:
             self.tell(f"update {number}: {self.stopped}")
 
-    async def examine(self) -> None:
-        """Play the held-out tasks, once each."""
+    async def examine(self) -> Mapping[str, Any]:
+        """Play the held-out tasks, once each; the row of it."""
         began = self.clock()
         tasks = self._tasks("heldout", self.plan.heldout, 0)
         played = await self.door.play(self.world, tasks, 1, night=f"{self._name}-exam-{self.updates}", seed=self.seed)
         solved = {one.task: one.status == "solved" for one in played if one.counts}
-        self._write(
-            "exam", self.updates, played, solved=solved, seconds={"all": round(self.clock() - began, 1)}, stopped=""
-        )
+        took = {"all": round(self.clock() - began, 1)}
+        return self._write("exam", self.updates, played, solved=solved, seconds=took, stopped="")
+
+    def take(self, row: Mapping[str, Any]) -> None:
+        """Keep an examination of the same weights, which another arm had."""
+        self.write({**row, "arm": self.arm.name})
 
     @property
     def _name(self) -> str:
@@ -145,7 +148,7 @@ class Side:
                 self._known.add(run["id"])
                 raise NotLearned(f"Run {run['id']} failed: {run['error']}")
 
-    def _write(self, kind: str, number: int, played: Sequence[Played], **fields: Any) -> None:
+    def _write(self, kind: str, number: int, played: Sequence[Played], **fields: Any) -> Mapping[str, Any]:
         counted = [one for one in played if one.counts]
         steps = sum(one.steps for one in counted)
         row = {
@@ -160,10 +163,15 @@ class Side:
             "invalid": sum(one.invalid for one in counted) / max(1, steps),
             "tokens": sum(one.completion_tokens for one in played),
             "sampled": self.sampled,
+            "void": next((one.reason or one.status for one in played if not one.counts), ""),
             **fields,
         }
         self.write(row)
-        self.tell(
-            f"{'after ' if kind == 'exam' else ''}update {number}: {row['success']:.2f} solved of {len(counted)}, "
-            f"{row['steps']:.1f} steps, {row['invalid']:.2f} of them no call, {fields['seconds']['all']:.0f} s"
+        void = f" ({len(played) - len(counted)} do not count: {row['void']})" if len(counted) < len(played) else ""
+        said = (
+            f"{'after ' if kind == 'exam' else ''}update {number}: {row['success']:.2f} solved of {len(counted)}{void}"
         )
+        self.tell(
+            f"{said}, {row['steps']:.1f} steps, {row['invalid']:.2f} of them no call, {fields['seconds']['all']:.0f} s"
+        )
+        return row

@@ -82,6 +82,10 @@ async def carry_out(
 
 async def play_sides(sides: Sequence[Side]) -> None:
     """All arms of a seed: while one learns another plays. Then those that sampled less have what they are owed."""
+    first, *others = sides
+    row = await first.examine()
+    for side in others:
+        side.take(row)
     await _all(side.play() for side in sides)
 
     def of_others(side: Side) -> Callable[[], Mapping[str, int]]:

@@ -39,7 +39,7 @@ def side(name: str, board: Board, rows: list[Any], plan: Plan = PLAN) -> Side:
 async def test_an_arm_plays_its_updates_and_the_held_out_tasks_at_each_mark() -> None:
     rows: list[Any] = []
     board = Board(tokens=10, score=lambda number, task: number >= 2)
-    await side("index", board, rows).play()
+    await play_sides([side("index", board, rows)])
     assert [(row["kind"], row["update"]) for row in rows] == [
         ("exam", 0), ("update", 1), ("update", 2), ("exam", 2), ("update", 3), ("update", 4), ("exam", 4),
     ]  # fmt: skip
@@ -77,6 +77,15 @@ async def test_equal_arms_have_no_more_than_the_plan() -> None:
 
 
 @pytest.mark.asyncio
+async def test_the_weights_that_all_begin_with_are_examined_once_for_all() -> None:
+    rows: list[Any] = []
+    boards = [Board(10), Board(10)]
+    await play_sides([side(name, board, rows) for name, board in zip(("outcome", "index"), boards, strict=True)])
+    assert [(row["arm"], row["update"]) for row in rows if row["kind"] == "exam"][:2] == [("outcome", 0), ("index", 0)]
+    assert [board.asked[0][0] for board in boards] == ["outcome-1-exam-0", "index-1-1"]
+
+
+@pytest.mark.asyncio
 async def test_a_run_that_fails_stops_its_arm_with_what_it_said_and_no_other() -> None:
     rows: list[Any] = []
     sides = [side("random", Board(10, fails_from=2), rows), side("index", Board(10), rows)]
@@ -92,6 +101,7 @@ async def test_weights_that_never_come_are_not_awaited_for_ever() -> None:
     board = Board(10, fails_from=1)
     rows: list[Any] = []
     one = side("index", board, rows)
+    await one.examine()
 
     async def none() -> list[dict[str, Any]]:
         return []
