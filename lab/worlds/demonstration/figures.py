@@ -79,9 +79,10 @@ class Figures:
         return max((row["update"] for row in self.rows if row["kind"] == "update" and row["arm"] == arm), default=0)
 
     @property
-    def stopped(self) -> list[str]:
-        """Why arms did not have all their updates."""
-        return [f"{row['arm']}, seed {row['seed']}: {row['stopped']}" for row in self.rows if row["stopped"]]
+    def in_vain(self) -> list[str]:
+        """Updates whose run failed, and why."""
+        told = [(f"{row['arm']}, seed {row['seed']}, update {row['update']}", row["vain"]) for row in self.rows]
+        return [f"{where}: {why}" for where, why in told if why]
 
     @property
     def marks(self) -> tuple[int, ...]:
@@ -158,7 +159,7 @@ class Figures:
             },
             "lead": {str(mark): asdict(lead) for mark in self.marks if mark and (lead := self.lead(mark)) is not None},
             "sampled": self.sampled(),
-            "stopped": self.stopped,
+            "in_vain": self.in_vain,
             "arms": [self._arm(name) for name in self.arms],
             "rows": self.rows,
         }

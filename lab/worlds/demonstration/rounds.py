@@ -18,14 +18,21 @@ RUN_S = 900.0
 """How long an update's run may take until its weights answer."""
 LOOK_S = 1.0
 """Between two looks at what answers."""
-ASK_S = 45.0
+ASK_S = 30.0
 """Between two questions whether a run failed: each starts a process."""
+IN_VAIN = 3
+"""Runs in a row that fail and end an arm. One does not: where all attempts at each task ended alike there is nothing to
+learn, and that is an update too."""
 
 
 class NotLearned(TalkbackError):
     """An update's attempts were played, and no new weights answer. The sentence says why."""
 
     code, status = "not_learned", 500
+
+
+class Overdue(NotLearned):
+    """Nothing is known to have failed, and nothing comes."""
 
 
 class Door(Protocol):
@@ -65,6 +72,8 @@ class Side:
     updates: int = 0
     stopped: str = ""
     """Why it learns no more, where something keeps it from that."""
+    in_vain: int = 0
+    """Runs that failed since the last that did not."""
     _known: set[Any] = field(default_factory=set)
 
     async def play(self) -> None:
@@ -84,7 +93,7 @@ class Side:
             await self.examine()
 
     async def update(self) -> None:
-        """Play a batch and wait until what was learned of it answers. What keeps it from that is kept in `stopped`."""
+        """Play a batch and wait until what was learned of it answers, or its run failed."""
         number, began, before = self.updates + 1, self.clock(), await self.door.live()
         tasks = self._tasks("train", self.plan.tasks, number)
         world = heard(self.world, self.arm.voice)
@@ -92,10 +101,12 @@ class Side:
             world, tasks, self.plan.attempts, night=f"{self._name}-{number}", seed=1000 * self.seed + number
         )
         took = self.clock() - began
+        vain = ""
         try:
-            live = await self._learned(before)
+            live, self.in_vain = await self._learned(before), 0
         except NotLearned as error:
-            self.stopped, live = str(error), before
+            vain, live, self.in_vain = str(error), before, self.in_vain + 1
+            self.stopped = vain if self.in_vain >= IN_VAIN or isinstance(error, Overdue) else ""
         tokens = sum(one.completion_tokens for one in played)
         self.sampled, self.last, self.updates = self.sampled + tokens, tokens, number
         self._write(
@@ -104,10 +115,10 @@ class Side:
             played,
             checkpoint=live,
             seconds={"play": round(took, 1), "all": round(self.clock() - began, 1)},
-            stopped=self.stopped,
+            vain=vain,
         )
-        if self.stopped:
-            self.tell(f"update {number}: {self.stopped}")
+        if vain:
+            self.tell(f"update {number}: {vain}")
 
     async def examine(self) -> Mapping[str, Any]:
         """Play the held-out tasks, once each; the row of it."""
@@ -116,7 +127,7 @@ class Side:
         played = await self.door.play(self.world, tasks, 1, night=f"{self._name}-exam-{self.updates}", seed=self.seed)
         solved = {one.task: one.status == "solved" for one in played if one.counts}
         took = {"all": round(self.clock() - began, 1)}
-        return self._write("exam", self.updates, played, solved=solved, seconds=took, stopped="")
+        return self._write("exam", self.updates, played, solved=solved, seconds=took, vain="")
 
     def take(self, row: Mapping[str, Any]) -> None:
         """Keep an examination of the same weights, which another arm had."""
@@ -135,7 +146,7 @@ class Side:
         end, asked = self.clock() + RUN_S, self.clock()
         while (live := await self.door.live()) == before:
             if self.clock() > end:
-                raise NotLearned(f"{RUN_S / 60:.0f} minutes after its attempts were played, no new weights answer.")
+                raise Overdue(f"{RUN_S / 60:.0f} minutes after its attempts were played, no new weights answer.")
             if self.clock() > asked + ASK_S:
                 await self._raise_what_failed()
                 asked = self.clock()

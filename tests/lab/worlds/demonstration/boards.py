@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 from environments.worlds.base import Task, World
@@ -13,11 +13,12 @@ Score = Callable[[int, Task], bool]
 
 
 class Board:
-    """Every run takes: checkpoint n+1 answers after the attempts of an update. Each attempt samples `tokens`."""
+    """The next checkpoint answers after the attempts of an update, unless it is one of those that fail. Each attempt
+    samples `tokens`."""
 
-    def __init__(self, tokens: int, score: Score = lambda number, task: False, fails_from: int = 1000) -> None:
-        self.tokens, self.score, self.fails_from = tokens, score, fails_from
-        self.number = 0
+    def __init__(self, tokens: int, score: Score = lambda number, task: False, fails: Set[int] = frozenset()) -> None:
+        self.tokens, self.score, self.fails = tokens, score, fails
+        self.number, self.updates = 0, 0
         self.asked: list[tuple[str, int, int]] = []
         self.failed: list[dict[str, Any]] = []
         self.worlds: list[World] = []
@@ -44,8 +45,9 @@ class Board:
             for attempt in range(attempts)
         ]
         if tasks[0].split == "train":
-            if number + 1 >= self.fails_from:
-                self.failed = [{"id": 7, "status": "failed", "error": "The canary stopped it."}]
+            self.updates += 1
+            if self.updates in self.fails:
+                self.failed.append({"id": self.updates, "status": "failed", "error": "All attempts were equal."})
             else:
                 self.number += 1
         return played

@@ -19,13 +19,13 @@ def exam(arm: str, update: int, solved: int, tasks: int = 100) -> dict[str, Any]
     return _row("exam", arm, update, 0) | {"solved": {f"task {n:03}": n < solved for n in range(tasks)}}
 
 
-def update(arm: str, number: int, tokens: int, stopped: str = "") -> dict[str, Any]:
-    return _row("update", arm, number, tokens) | {"stopped": stopped}
+def update(arm: str, number: int, tokens: int, vain: str = "") -> dict[str, Any]:
+    return _row("update", arm, number, tokens) | {"vain": vain}
 
 
 def _row(kind: str, arm: str, number: int, tokens: int) -> dict[str, Any]:
     figures = {"attempts": 32, "counted": 32, "success": 0.5, "steps": 5.5, "invalid": 0.1, "tokens": tokens}
-    told = {"kind": kind, "arm": arm, "seed": 1, "update": number, "stopped": "", "seconds": {"all": 60.0}}
+    told = {"kind": kind, "arm": arm, "seed": 1, "update": number, "vain": "", "seconds": {"all": 60.0}}
     return told | figures | {"sampled": 0}
 
 
@@ -86,11 +86,11 @@ def test_the_headline_claims_speed_and_no_ceiling() -> None:
     assert Figures(PLAN.as_json(), worse).headline.startswith("Step scores made it worse")
 
 
-def test_the_page_shows_curves_arms_and_why_one_stopped(tmp_path: Path) -> None:
+def test_the_page_shows_curves_arms_and_why_an_update_taught_nothing(tmp_path: Path) -> None:
     plan = Plan(chosen(["outcome", "index", "random"]), updates=10, every=5, model="warm").as_json()
-    stopped = update("random", 1, 900, stopped="Run 7 failed: <canary>")
-    found, html = page(Figures(plan, [*rows(), exam("random", 0, 20), stopped]))
-    assert found["stopped"] == ["random, seed 1: Run 7 failed: <canary>"]
+    failed = update("random", 1, 900, vain="Run 7 failed: <canary>")
+    found, html = page(Figures(plan, [*rows(), exam("random", 0, 20), failed]))
+    assert found["in_vain"] == ["random, seed 1, update 1: Run 7 failed: <canary>"]
     assert "Run 7 failed: &lt;canary&gt;" in html
     assert "index from 0.20 to 0.60" in html  # the chart, in words
     assert "+0.25 (+0.1" in html

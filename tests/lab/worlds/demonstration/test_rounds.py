@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from lab.worlds.demonstration.talkback import play_sides
 from tests.lab.worlds.demonstration.boards import Board
 
 PLAN = Plan(chosen(["outcome", "index"]), updates=4, every=2, tasks=2, attempts=3, heldout=5)
+EIGHT = replace(PLAN, updates=8)
 
 
 def side(name: str, board: Board, rows: list[Any], plan: Plan = PLAN) -> Side:
@@ -86,19 +88,20 @@ async def test_the_weights_that_all_begin_with_are_examined_once_for_all() -> No
 
 
 @pytest.mark.asyncio
-async def test_a_run_that_fails_stops_its_arm_with_what_it_said_and_no_other() -> None:
+async def test_a_run_that_fails_is_an_update_in_vain_and_three_in_a_row_end_the_arm_and_no_other() -> None:
     rows: list[Any] = []
-    sides = [side("random", Board(10, fails_from=2), rows), side("index", Board(10), rows)]
+    sides = [side("random", Board(10, fails={2, 4, 5, 6}), rows, EIGHT), side("index", Board(10), rows, EIGHT)]
     await play_sides(sides)
-    assert sides[0].stopped == "Run 7 failed: The canary stopped it."
-    assert sides[1].updates == 4
-    last = [row for row in rows if row["arm"] == "random"][-1]
-    assert (last["kind"], last["update"], last["checkpoint"]) == ("update", 2, "talkback@1")
+    assert (sides[0].updates, sides[0].stopped) == (6, "Run 6 failed: All attempts were equal.")
+    assert sides[1].updates == 8
+    own = [row for row in rows if row["arm"] == "random" and row["kind"] == "update"]
+    assert [row["update"] for row in own if row["vain"]] == [2, 4, 5, 6]
+    assert [row["checkpoint"] for row in own] == [f"talkback@{number}" for number in (1, 1, 2, 2, 2, 2)]
 
 
 @pytest.mark.asyncio
 async def test_weights_that_never_come_are_not_awaited_for_ever() -> None:
-    board = Board(10, fails_from=1)
+    board = Board(10, fails={1})
     rows: list[Any] = []
     one = side("index", board, rows)
     await one.examine()
