@@ -50,6 +50,8 @@ class Plan:
     manner: Manner = Manner()  # noqa: RUF009  it is frozen
     seed: int = 0
     micro_batch: int = 8
+    at_once: int = 0
+    """Positions that a CPU takes at once, where that is more than the learner takes by itself."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +70,17 @@ def row_of(renderer: Renderer, messages: Sequence[Message], tools: Sequence[dict
     if not replies:
         raise ValueError("nothing to learn from: no reply")
     whole = renderer.prompt_ids(messages, tools, reply=False)
-    begins = [renderer.prompt_ids(messages[:at], tools) for at in replies]
-    first = len(begins[0])
+    before = messages[: replies[0]]
+    first = len(renderer.prompt_ids(before, tools))
+    opening = whole[len(renderer.prompt_ids(before, tools, reply=False)) : first]
+    begins = [at for at in range(first, len(whole) + 1) if whole[at - len(opening) : at] == opening]
+    last = renderer.prompt_ids(messages[: replies[-1]], tools)
+    if not opening or len(begins) != len(replies) or begins[-1:] != [len(last)] or whole[: len(last)] != last:
+        raise ValueError("this template lays an earlier reply out in another way than it was written")
     weights = [0.0] * (len(whole) - first)
-    for prompt in begins:
-        if whole[: len(prompt)] != prompt:
-            raise ValueError("this template lays an earlier reply out in another way than it was written")
-        closed = whole.index(end, len(prompt)) + 1
-        weights[len(prompt) - first : closed - first] = [1.0] * (closed - len(prompt))
+    for begin in begins:
+        closed = whole.index(end, begin) + 1
+        weights[begin - first : closed - first] = [1.0] * (closed - begin)
     length = max(at for at, weight in enumerate(weights) if weight) + 1  # what follows the last reply teaches nothing
     share = 1 / sum(weights)
     return Row((whole[:first], whole[first : first + length]), [weight * share for weight in weights[:length]])
@@ -103,6 +108,7 @@ def warm_start(
             seed=plan.seed,
             micro_batch=plan.micro_batch,
         )
+        learner.at_once = max(learner.at_once, plan.at_once)
         _learn(learner, rows, plan, told)
         learned = Path(draft) / "learned"
         learner.save(learned)

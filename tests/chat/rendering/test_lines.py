@@ -13,7 +13,7 @@ from chat.rendering.calling import form
 from chat.rendering.model_output import Reader
 from chat.rendering.renderer import Renderer
 from environments.worlds.till import TOOLS as TILL
-from lab.worlds.templates import compact
+from lab.worlds.templates import compact, short
 
 
 def tool(name, **kinds):
@@ -31,10 +31,10 @@ TOOLS = [
 ASKED = [{"role": "system", "content": "You help."}, {"role": "user", "content": "What do these cost?"}]
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["described", "named"])
+@pytest.fixture(scope="module", params=[compact, short])
 def renderer(request, tmp_path_factory):
     folder = write_tiny_model(tmp_path_factory.mktemp("model") / "compact")
-    (folder / "chat_template.jinja").write_text(compact(describes=request.param))
+    (folder / "chat_template.jinja").write_text(request.param())
     return Renderer(folder)
 
 
