@@ -99,7 +99,9 @@ def learn(
             if update in looks:
                 heldout = player.play(world, world.tasks("heldout", batch.heldout, 0), _seed("look", seed, update))
                 found.success[update] = sum(one.is_solved for one in heldout) / len(heldout)
-                told(f"{arm.baseline} {arm.right:g}  seed {seed}  update {update}  held-out {found.success[update]:.3f}")
+                told(
+                    f"{arm.baseline} {arm.right:g}  seed {seed}  update {update}  held-out {found.success[update]:.3f}"
+                )
     return found
 
 

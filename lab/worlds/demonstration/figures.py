@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from core.statistics import Interval, Pair, Values, average, difference
+from core.statistics import Interval, Pair, Values, average, difference, wilson
 from lab.evidence.report.intervals import signed
 from lab.worlds.demonstration.arms import ARMS, USUAL
 from lab.worlds.demonstration.plan import ALIKE, apart
@@ -56,6 +56,23 @@ class Figures:
             updates = sorted({row["update"] for row in self.rows if row["kind"] == "exam" and row["arm"] == arm})
             curve = {update: average(solved) for update in updates if (solved := self.solved(arm, update))}
             found |= {arm: curve} if curve else {}
+        return found
+
+    @cached_property
+    def training(self) -> dict[str, dict[int, Interval]]:
+        """Success of the attempts that were to teach, by arm and by how many updates the weights had had that made
+        them; attempts at one task are taken for independent, which they are not."""
+        found: dict[str, dict[int, Interval]] = {}
+        for arm in self.arms:
+            rows = [row for row in self.rows if row["kind"] == "update" and row["arm"] == arm]
+            for update in sorted({row["update"] for row in rows}):
+                here = [row for row in rows if row["update"] == update]
+                counted = sum(row["counted"] for row in here)
+                if counted:
+                    solved = round(sum(row["success"] * row["counted"] for row in here))
+                    found.setdefault(arm, {})[update - 1] = Interval(
+                        solved / counted, *wilson(solved, counted), counted
+                    )
         return found
 
     def lead(self, update: int, one: str = "index", other: str = "outcome") -> Interval | None:
@@ -141,8 +158,8 @@ class Figures:
         if lead.low > 0:
             return (
                 f"With a right score for each step an agent learned faster: {many} it solves {ones:.2f} of held-out "
-                f"tasks, and {others:.2f} where the outcome alone taught it. That is of the speed, not of the ceiling: "
-                "with many more updates the outcome alone comes to about the same."
+                f"tasks, and {others:.2f} where the outcome alone taught it. That is of the speed, not of the ceiling: where "
+                "both end with many more updates this does not say."
             )
         if lead.high < 0:
             return f"Step scores made it worse here: {many} {ones:.2f} of held-out tasks against {others:.2f}."

@@ -34,7 +34,14 @@ def page(figures: Figures) -> tuple[dict[str, Any], str]:
     }
     html = surroundings.get_template("worlds.html").render(
         found=found,
-        chart=svg_curves.chart("success", "Held-out tasks solved", figures.curves, [], figures.marks),
+        charts=[
+            chart
+            for key, title, curves in (
+                ("heldout", "Held-out tasks solved", figures.curves),
+                ("training", "Attempts that were to teach, solved", figures.training),
+            )
+            if (chart := svg_curves.chart(key, title, curves, [], figures.marks)) is not None
+        ],
         marks=figures.marks,
         sheet=svg_curves,
         tones={name: tone for tone, name in enumerate(figures.arms)},

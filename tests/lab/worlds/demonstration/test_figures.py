@@ -93,6 +93,7 @@ def test_the_page_shows_curves_arms_and_why_an_update_taught_nothing(tmp_path: P
     assert found["in_vain"] == ["random, seed 1, update 1: Run 7 failed: <canary>"]
     assert "Run 7 failed: &lt;canary&gt;" in html
     assert "index from 0.20 to 0.60" in html  # the chart, in words
+    assert "Attempts that were to teach, solved. outcome from 0.50 to 0.50" in html
     assert "+0.25 (+0.1" in html
     assert html.count('<tr><th scope="row"><span class="arm') == 6  # three arms in two tables
     written, data = write(tmp_path, Figures(plan, rows()))
