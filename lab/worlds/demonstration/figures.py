@@ -158,8 +158,8 @@ class Figures:
         if lead.low > 0:
             return (
                 f"With a right score for each step an agent learned faster: {many} it solves {ones:.2f} of held-out "
-                f"tasks, and {others:.2f} where the outcome alone taught it. That is of the speed, not of the ceiling: where "
-                "both end with many more updates this does not say."
+                f"tasks, and {others:.2f} where the outcome alone taught it. That is of the speed, not of the ceiling: "
+                "where both end with many more updates this does not say."
             )
         if lead.high < 0:
             return f"Step scores made it worse here: {many} {ones:.2f} of held-out tasks against {others:.2f}."
