@@ -46,8 +46,8 @@ class Door(Protocol):
         """name@number of what answers."""
         ...
 
-    async def runs(self) -> Sequence[Mapping[str, Any]]:
-        """The line's runs, oldest first, as `manage.py lines list --json` tells them."""
+    async def failures(self) -> Mapping[str, str]:
+        """Runs that failed and checkpoints that were turned away, each by its name, and why."""
         ...
 
 
@@ -74,7 +74,7 @@ class Side:
     """Why it learns no more, where something keeps it from that."""
     in_vain: int = 0
     """Runs that failed since the last that did not."""
-    _known: set[Any] = field(default_factory=set)
+    _known: set[str] = field(default_factory=set)
 
     async def play(self) -> None:
         """All updates of the plan, and examinations at its marks but the first, which is of the weights that all arms
@@ -154,10 +154,10 @@ class Side:
         return live
 
     async def _raise_what_failed(self) -> None:
-        for run in await self.door.runs():
-            if run["status"] == "failed" and run["id"] not in self._known:
-                self._known.add(run["id"])
-                raise NotLearned(f"Run {run['id']} failed: {run['error']}")
+        new = {name: why for name, why in (await self.door.failures()).items() if name not in self._known}
+        self._known |= set(new)
+        for name, why in new.items():
+            raise NotLearned(f"{name}: {why}")
 
     def _write(self, kind: str, number: int, played: Sequence[Played], **fields: Any) -> Mapping[str, Any]:
         counted = [one for one in played if one.counts]

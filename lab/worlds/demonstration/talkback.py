@@ -45,8 +45,8 @@ class LineDoor:
         self._stack.check()
         return await self._client.live()
 
-    async def runs(self) -> Sequence[Mapping[str, Any]]:
-        return list((await self._stack.standing(self._line))["runs"])
+    async def failures(self) -> Mapping[str, str]:
+        return failures(await self._stack.standing(self._line))
 
 
 async def carry_out(
@@ -103,6 +103,18 @@ async def _all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
         for one in doing:
             one.cancel()
         await asyncio.gather(*doing, return_exceptions=True)
+
+
+def failures(standing: Mapping[str, Any]) -> dict[str, str]:
+    """Of a line as `manage.py lines list --json` tells it: what brought no weights that answer, and why.
+
+    >>> run, away = {"id": 3, "status": "failed", "error": "Full."}, {"name": "x@1", "status": "rejected"}
+    >>> failures({"runs": [run], "checkpoints": [{"name": "x@2", "status": "live"}, away | {"reason": "Worse."}]})
+    {'Run 3 failed': 'Full.', 'x@1 was turned away': 'Worse.'}
+    """
+    runs = {f"Run {run['id']} failed": run["error"] for run in standing["runs"] if run["status"] == "failed"}
+    away = [one for one in standing["checkpoints"] if one["status"] == "rejected"]
+    return runs | {f"{one['name']} was turned away": one["reason"] for one in away}
 
 
 def _line(plan: Plan, arm: arms.Arm, seed: int, laid_over: Mapping[str, Any] | None) -> dict[str, Any]:

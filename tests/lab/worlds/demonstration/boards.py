@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
-from typing import Any
 
 from environments.worlds.base import Task, World
 from environments.worlds.played import Played
@@ -20,7 +19,7 @@ class Board:
         self.tokens, self.score, self.fails = tokens, score, fails
         self.number, self.updates = 0, 0
         self.asked: list[tuple[str, int, int]] = []
-        self.failed: list[dict[str, Any]] = []
+        self.failed: dict[str, str] = {}
         self.worlds: list[World] = []
 
     async def play(
@@ -47,7 +46,7 @@ class Board:
         if tasks[0].split == "train":
             self.updates += 1
             if self.updates in self.fails:
-                self.failed.append({"id": self.updates, "status": "failed", "error": "All attempts were equal."})
+                self.failed[f"Run {self.updates} failed"] = "All attempts were equal."
             else:
                 self.number += 1
         return played
@@ -55,5 +54,5 @@ class Board:
     async def live(self) -> str:
         return f"talkback@{self.number}"
 
-    async def runs(self) -> Sequence[dict[str, Any]]:
+    async def failures(self) -> dict[str, str]:
         return self.failed

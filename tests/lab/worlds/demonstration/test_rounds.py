@@ -106,10 +106,10 @@ async def test_weights_that_never_come_are_not_awaited_for_ever() -> None:
     one = side("index", board, rows)
     await one.examine()
 
-    async def none() -> list[dict[str, Any]]:
-        return []
+    async def none() -> dict[str, str]:
+        return {}
 
-    board.runs = none  # type: ignore[method-assign]  # no run ever begins
+    board.failures = none  # type: ignore[method-assign]  # no run ever begins
     await one.play()
     assert one.stopped.startswith(f"{RUN_S / 60:.0f} minutes after")
     assert ASK_S < RUN_S
