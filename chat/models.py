@@ -266,8 +266,9 @@ class Turn(Stateful):
         Status.SERVED: {Status.OBSERVED, Status.CLOSED},
         Status.OBSERVED: {Status.JUDGED, Status.CLOSED},
         Status.JUDGED: {Status.OBSERVED},  # late feedback re-opens the verdict
-        # Feedback on a stopped reply, or on a closed session; or the client tries the same request again.
-        Status.CLOSED: {Status.OBSERVED, Status.ANSWERING},
+        # Feedback on a stopped reply, or on a closed session; the last step of an episode; or the client tries the
+        # same request again.
+        Status.CLOSED: {Status.OBSERVED, Status.JUDGED, Status.ANSWERING},
     }
 
     class Line(models.TextChoices):

@@ -1,4 +1,4 @@
-"""python -m environments play | rates | people"""
+"""python -m environments play | rates | people | worlds"""
 
 from __future__ import annotations
 
@@ -17,31 +17,28 @@ from core.visible import escape_hidden
 from environments import personas, tasks
 from environments.actor import KEY as ACTOR_KEY
 from environments.actor import Actor
-from environments.client import Client
+from environments.client import KEY, Client
 from environments.errors import Unplayable
 from environments.personas import Persona, Split
 from environments.sessions import Exchange, play
 from environments.tasks import Task
 from environments.users import ModelUser, ScriptedUser
 from environments.wishes import WISHES
+from environments.worlds.command import add_worlds
 
 Result = TypeVar("Result")
-
-KEY = "TALKBACK_KEY"
-"""Where keys are read from, so that they need not stand in a command."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     said = parser().parse_args(arguments)
     try:
-        asyncio.run(said.run(said))
+        return asyncio.run(said.run(said)) or 0
     except TalkbackError as error:
         print(error, file=sys.stderr)
         return 1
     except OSError as error:
         print(f"{error.filename or ''}: {error.strerror or error}".lstrip(": "), file=sys.stderr)
         return 1
-    return 0
 
 
 def parser() -> argparse.ArgumentParser:
@@ -81,6 +78,8 @@ def parser() -> argparse.ArgumentParser:
     people = verbs.add_parser("people", help="list wishes and personas")
     people.add_argument("--split", choices=get_args(Split), default="train")
     people.set_defaults(run=listed)
+
+    add_worlds(verbs)
     return parser
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -19,6 +20,9 @@ from core.errors import TalkbackError
 
 Message = Mapping[str, Any]
 
+KEY = "TALKBACK_KEY"
+"""Where commands read their key from, so that it need not stand in them."""
+
 AGAIN = (408, 425, 429, 500, 502, 503, 504)
 """Statuses after which the same request may succeed."""
 
@@ -30,6 +34,11 @@ class Refused(TalkbackError):
     """Talkback said no to this request; asking the same again changes nothing."""
 
     code, status = "refused", 400
+
+    def __init__(self, sentence: str, said: str = "") -> None:
+        """`said` is Talkback's own code for it, as in docs/reference/protocols.md; empty where it gave none."""
+        super().__init__(sentence)
+        self.said = said
 
 
 class Unreachable(TalkbackError):
@@ -66,18 +75,26 @@ class Client:
         patience_s: float = 180.0,
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        on_wait: Callable[[float], object] | None = None,
     ) -> None:
-        """`url` is where Talkback answers, without /v1. `timeout_s` is the longest silence within one request."""
+        """`url` is where Talkback answers, without /v1. `timeout_s` is the longest silence within one request.
+        `on_wait` is called before each pause, with the moment (of `monotonic`) at which the try was sent."""
         self.url = url.rstrip("/").removesuffix("/v1")
-        self._patience_s, self._sleep = patience_s, sleep
+        self.on_wait = on_wait
+        self._key, self._patience_s, self._sleep = key, patience_s, sleep
         self._http = httpx.AsyncClient(
             base_url=f"{self.url}/v1",
-            headers={"Authorization": f"Bearer {key}"},
             timeout=httpx.Timeout(timeout_s, connect=10.0),
             limits=httpx.Limits(max_connections=None),
             transport=transport,
             trust_env=False,  # a proxy of the environment does not lead to this machine
         )
+
+    def with_key(self, key: str) -> Client:
+        """The same connections with another key; they end with this client."""
+        other = copy(self)
+        other._key = key
+        return other
 
     async def complete(
         self,
@@ -139,6 +156,22 @@ class Client:
         """The session is over: replies that nothing came back to are closed."""
         return await self._asked("POST", f"/sessions/{session}/close", {})
 
+    async def open_episode(
+        self, world: str, task: str, split: str, group: str, attempt: int, *, attempts: int, lease_s: int
+    ) -> Mapping[str, Any]:
+        """Begin an attempt: its `id`, its `key`, the `model` that plays, and more (docs/reference/episodes.md)."""
+        body = {"world": world, "task": task, "split": split, "group": group, "attempt": attempt}
+        return await self._asked("POST", "/episodes", body | {"attempts": attempts, "lease_s": lease_s})
+
+    async def claim(self, episode: str, turn: str, call: str) -> bool:
+        """Ask whether this action may happen: true once."""
+        answer = await self._asked("POST", f"/episodes/{episode}/actions", {"turn": turn, "call": call})
+        return bool(answer["first"])
+
+    async def close_episode(self, episode: str, ended: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Say how it ended: status, outcome, truncated_by, checks, cost, scores."""
+        return await self._asked("POST", f"/episodes/{episode}/close", ended)
+
     async def models(self) -> dict[str, str]:
         """Every name that may be asked for, and the checkpoint behind it: the plain name leads to what is live."""
         answer = await self._asked("GET", "/models")
@@ -164,15 +197,17 @@ class Client:
         self, method: str, path: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
         began, pause_s = monotonic(), 0.5
+        sent = {"Authorization": f"Bearer {self._key}", **(headers or {})}
         while True:
-            wait_s, trouble = pause_s, ""
+            wait_s, trouble, sent_at = pause_s, "", monotonic()
             try:
-                answer = await self._http.request(method, path, json=body, headers=dict(headers or {}))
+                answer = await self._http.request(method, path, json=body, headers=sent)
                 if answer.is_success:
                     return dict(answer.json())
                 trouble = f"it answered {answer.status_code}: {_said(answer)}"
                 if answer.status_code not in AGAIN:
-                    raise Refused(f"Talkback at {self.url} refused {method} {path}: {_said(answer)}")
+                    sentence = f"Talkback at {self.url} refused {method} {path}: {_said(answer)}"
+                    raise Refused(sentence, _code(answer))
                 wait_s = retry_after_s(answer.headers.get("retry-after", ""), pause_s)
             except httpx.TransportError as error:
                 trouble = str(error) or type(error).__name__
@@ -181,6 +216,8 @@ class Client:
                     f"Talkback at {self.url} did not answer {method} {path} within {self._patience_s:.0f} s "
                     f"({trouble}). See that it runs (its /readyz says what is missing) and ask again."
                 )
+            if self.on_wait is not None:
+                self.on_wait(sent_at)
             await self._sleep(wait_s)
             pause_s = min(2 * pause_s, LONGEST_WAIT_S)
 
@@ -207,3 +244,11 @@ def _said(answer: httpx.Response) -> str:
         return str(answer.json()["error"]["message"])
     except (ValueError, KeyError, TypeError):
         return answer.text.strip()[:200] or answer.reason_phrase
+
+
+def _code(answer: httpx.Response) -> str:
+    """What Talkback calls an error, for programs; empty where it says nothing of the kind."""
+    try:
+        return str(answer.json()["error"]["code"] or "")
+    except (ValueError, KeyError, TypeError):
+        return ""

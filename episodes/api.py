@@ -35,7 +35,7 @@ async def show_episode(request: HttpRequest, episode: UUID) -> dict[str, Any]:
 @router.post("/episodes/{uuid:episode}/close", summary="An attempt is over", response=EpisodeShown)
 async def close_episode(request: HttpRequest, episode: UUID, body: EpisodeEnded) -> dict[str, Any]:
     """What it came to. The same once more changes nothing; anything else is 409."""
-    result = Result(body.status, body.outcome, body.truncated_by or "", body.checks, body.cost)
+    result = Result(body.status, body.outcome, body.truncated_by or "", body.checks, body.cost, body.scores)
     return await sync_to_async(lambda: describe(attempts.close(key_of(request), episode, result)))()
 
 
@@ -77,6 +77,7 @@ def describe(episode: Episode) -> dict[str, Any]:
         "truncated_by": episode.cut_by or None,
         "checks": episode.checks,
         "cost": episode.cost,
+        "scores": episode.scores,
         "reason": episode.reason or None,
         "lease_until": seconds(episode.lease_until),
         "created": seconds(episode.created_at),

@@ -45,6 +45,18 @@ class EpisodeClosed(TalkbackError):
     code, status = "episode_closed", 409
 
 
+class ScoreUnknown(TalkbackError):
+    """A score is of no answer of this episode; nothing of the request was kept, and the episode plays on."""
+
+    code, status, param = "score_unknown", 400, "scores"
+
+
+class GroupJudged(TalkbackError):
+    """The group was judged, and is learned from as it is."""
+
+    code, status, param = "group_judged", 409, "group"
+
+
 class ActionUnknown(TalkbackError):
     """The episode has no such turn, or the turn no such call."""
 
@@ -74,6 +86,8 @@ class Result:
     cut_by: str = ""
     checks: Mapping[str, bool | float] = field(default_factory=dict)
     cost: Mapping[str, float] = field(default_factory=dict)
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """{completion id: −1 to 1}, what the world says of single steps."""
 
 
 @transaction.atomic
@@ -81,11 +95,13 @@ def open_attempt(key: ApiKey, asked: Asked) -> tuple[Episode, str]:
     """Begin this attempt: the episode, and the secret of its key, which is known now and never again.
 
     Asked again before anything was said in it, the episode is the same and its key has a new secret, so that of two
-    players one is left. Raises AttemptTaken or GroupDiffers.
+    players one is left. Raises AttemptTaken, GroupDiffers or GroupJudged.
     """
     group = _lock_group(key, asked)
     known = Episode.objects.select_related("key", "session").filter(group=group, attempt=asked.attempt).first()
     if known is None:
+        if group.judged_at is not None:
+            raise GroupJudged(f"Group {asked.group!r} was judged as it is: what is played now takes another name.")
         return _begin(key, group, asked)
     is_untouched = known.session is not None and not known.session.turns.exists()
     if known.status != Episode.Status.PLAYING or known.key is None or known.key.parent_id != key.pk or not is_untouched:
@@ -152,14 +168,24 @@ def locked(pk: UUID) -> Episode:
 @transaction.atomic
 def close(key: ApiKey, pk: UUID, result: Result) -> Episode:
     """The attempt is over. Closing it once more with the same words changes nothing. Raises EpisodeClosed where it
-    ended otherwise, or EpisodeNotFound."""
+    ended otherwise, ScoreUnknown, or EpisodeNotFound."""
     episode = locked(find(key, pk).pk)
     if episode.status == Episode.Status.PLAYING:
+        _check_scores(episode, result.scores)
         end(episode, result)
     elif result != result_of(episode):
         why = f" {episode.reason}" if episode.reason else ""
         raise EpisodeClosed(f"This episode ended as {episode.ending}, and stays so.{why}")
     return episode
+
+
+def _check_scores(episode: Episode, scores: Mapping[str, float]) -> None:
+    """Raises ScoreUnknown. Of a session that was deleted nothing is known any more, so nothing is refused."""
+    if not scores or episode.session_id is None:
+        return
+    known = Turn.objects.filter(session=episode.session_id, completion_id__in=scores)
+    if unknown := sorted(set(scores) - set(known.values_list("completion_id", flat=True))):
+        raise ScoreUnknown(f"This episode has no answer {unknown[0]!r} that could be scored. It plays on: close again.")
 
 
 def end(episode: Episode, result: Result, *, reason: str = "") -> None:
@@ -172,6 +198,7 @@ def end(episode: Episode, result: Result, *, reason: str = "") -> None:
         cut_by=result.cut_by,
         checks=dict(result.checks),
         cost=dict(result.cost),
+        scores=dict(result.scores),
         reason=reason,
         ended_at=timezone.now(),
     )
@@ -182,7 +209,7 @@ def end(episode: Episode, result: Result, *, reason: str = "") -> None:
 
 
 def result_of(episode: Episode) -> Result:
-    return Result(episode.ending, episode.outcome, episode.cut_by, episode.checks, episode.cost)
+    return Result(episode.ending, episode.outcome, episode.cut_by, episode.checks, episode.cost, episode.scores)
 
 
 @transaction.atomic

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import ClassVar
 
 from django.conf import settings
@@ -19,6 +21,9 @@ from core.states import Stateful
 FEWEST = 2
 """Attempts that count, without which there is nothing to compare one with."""
 
+QUIET_LEASES = 3
+"""After so many leases in which no further attempt was opened, a group is taken for what was opened of it."""
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -29,6 +34,8 @@ class Standing:
     opened: int = 0
     counted: int = 0
     """Attempts that ended and say something of the agent."""
+    is_final: bool = False
+    """No further attempt is to be expected."""
 
 
 class Group(models.Model):
@@ -62,14 +69,29 @@ class Group(models.Model):
 
     def standing(self) -> Standing:
         """How far it has come. One query."""
-        ends = list(self.episodes.values_list("status", "ending", "cut_by"))
-        counted = sum(counts(ending, cut_by) for _, ending, cut_by in ends)
-        if len(ends) < (self.attempts or 0) or any(status == Episode.Status.PLAYING for status, *_ in ends):
+        ends = list(self.episodes.values_list("status", "ending", "cut_by", "ended_at", "lease_s"))
+        counted = sum(counts(ending, cut_by) for _, ending, cut_by, *_ in ends)
+        is_playing = any(status == Episode.Status.PLAYING for status, *_ in ends)
+        is_left = not is_playing and is_quiet([(ended, lease) for *_, ended, lease in ends], timezone.now())
+        if is_playing or (len(ends) < (self.attempts or 0) and not is_left):
             return Standing("playing", opened=len(ends), counted=counted)
+        is_final = is_left or (self.attempts is not None and len(ends) >= self.attempts)
         if counted < FEWEST:
             why = f"Of {len(ends)} attempts {counted} count, and fewer than {FEWEST} cannot be compared: nothing of it"
-            return Standing("short", f"{why} teaches.", len(ends), counted)
-        return Standing("complete", opened=len(ends), counted=counted)
+            return Standing("short", f"{why} teaches.", len(ends), counted, is_final)
+        return Standing("complete", opened=len(ends), counted=counted, is_final=is_final)
+
+
+def is_quiet(ends: Sequence[tuple[datetime | None, int]], now: datetime) -> bool:
+    """Whether no player is left that would open more attempts: the last of them, each (when it ended, its lease in
+    seconds), ended longer ago than QUIET_LEASES of the longest lease.
+
+    >>> at = datetime(2026, 11, 29)
+    >>> [is_quiet([(at, 60), (None, 10)], at + timedelta(seconds=s)) for s in (180, 181)]
+    [False, True]
+    """
+    ended = [at for at, _ in ends if at is not None]
+    return bool(ended) and now - max(ended) > timedelta(seconds=QUIET_LEASES * max(lease for _, lease in ends))
 
 
 def counts(ending: str, cut_by: str) -> bool:

@@ -15,6 +15,9 @@ Status = Literal["solved", "failed", "truncated", "gave_up", "infra_error", "can
 
 MOST_CHECKS = 1000
 
+MOST_SCORES = 1000
+"""Steps of one attempt that its world may score."""
+
 
 def visible(name: str) -> str:
     """Raises ValueError for a name with characters that are not seen."""
@@ -24,6 +27,7 @@ def visible(name: str) -> str:
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(visible)]
+Score = Annotated[float, Field(strict=True, ge=-1, le=1)]
 Number = Annotated[float, Field(strict=True, ge=0, le=1e15)]
 
 
@@ -70,6 +74,10 @@ class EpisodeEnded(Posted):
     """What the outcome was made of, by name."""
     cost: dict[Name, Number] = Field(default_factory=dict, max_length=16)
     """Tokens, seconds, …, as the player counts them."""
+    scores: dict[Annotated[str, Field(min_length=1, max_length=64)], Score] = Field(
+        default_factory=dict, max_length=MOST_SCORES
+    )
+    """What the world itself, by rule, says of single steps: the answer's id, and −1 to 1."""
 
     @field_validator("outcome")
     @classmethod
@@ -124,6 +132,7 @@ class EpisodeShown(BaseModel):
     truncated_by: Literal["horizon", "context"] | None
     checks: dict[str, bool | float]
     cost: dict[str, float]
+    scores: dict[str, float] = Field(description="What its world says of single steps, by the answer's id.")
     reason: str | None = Field(description="Why Talkback itself closed it.")
     lease_until: int
     created: int

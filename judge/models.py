@@ -187,7 +187,7 @@ class Overruling(models.Model):
 
 
 class Acceptance(models.Model):
-    """When a voted hint of this source is accepted without a person. No row: the default in judge.hints.reviews."""
+    """When a voted hint of this source is accepted without a person. No row: the default in judge.hints.acceptance."""
 
     source = models.CharField(max_length=12, choices=Hint.Source, unique=True)
     above = models.FloatField(null=True, blank=True)

@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 
 from checkpoints import line_policies
 from checkpoints.models import Line
-from judge.hints.reviews import NotPossible, Overtaken
+from judge.hints.decisions import NotPossible, Overtaken
 from judge.models import Ruling
 
 

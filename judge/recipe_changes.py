@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from checkpoints.models import Line
-from judge.hints.reviews import NotPossible, Overtaken
+from judge.hints.decisions import NotPossible, Overtaken
 from judge.models import Ruling
 from training import line_recipes
 

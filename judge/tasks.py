@@ -13,7 +13,7 @@ from chat.rendering.renderer import Renderer
 from checkpoints.models import SHARED, Member
 from gpu_workers import engines
 from gpu_workers.errors import EngineUnavailable
-from judge import verdicts
+from judge import steps, verdicts
 from judge.calibration import measuring
 from judge.samples import base_answers
 from judge.votes import judges
@@ -35,6 +35,21 @@ def judge_turn(turn_id: str) -> None:
     line = Member.objects.filter(user__sessions__turns=UUID(turn_id)).values_list("line", flat=True).first()
     judged = verdicts.judge(
         turn_id,
+        who=judges.panel(),
+        engine=engines.policy(),
+        renderer=Renderer.for_model(settings.MODEL),
+        recipe=line_recipes.recipe_of(line or SHARED),
+    )
+    if judged:
+        idly(cast_votes)
+
+
+@shared_task(autoretry_for=(EngineUnavailable,), retry_backoff=True, retry_backoff_max=30, max_retries=5)
+def judge_episode(episode_id: str) -> None:
+    """Bring the steps of an episode that has ended to their verdicts."""
+    line = Member.objects.filter(user__groups_played__episodes=UUID(episode_id)).values_list("line", flat=True).first()
+    judged = steps.judge(
+        UUID(episode_id),
         who=judges.panel(),
         engine=engines.policy(),
         renderer=Renderer.for_model(settings.MODEL),

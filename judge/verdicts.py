@@ -13,11 +13,10 @@ from django.utils import timezone
 from chat.models import Session, Turn
 from chat.rendering.renderer import Renderer
 from core.errors import IllegalMove
-from episodes.models import Episode
 from feedback.models import Feedback
 from gpu_workers.engine.interface import Engine
-from judge import off_record
-from judge.hints import proposals, reviews
+from judge import off_record, steps
+from judge.hints import deletion, proposals
 from judge.hints.proposals import Offer, Plan
 from judge.models import Judgement
 from judge.samples import composing, personal_holdout, sample_rows, teacher, teaching
@@ -86,11 +85,14 @@ class Verdict:
 
 
 def judge(turn_id: str, *, who: Panel, engine: Engine, renderer: Renderer, recipe: Recipe) -> bool:
-    """Bring an observed turn to its verdict. True when this call wrote one.
+    """Bring an observed turn to its verdict; a step of an episode with all the others that are due, once the episode
+    has ended. True when this call wrote one.
 
     Does nothing for a turn that is not observed, that another worker is judging, or that a run is learning just now
     (what is said meanwhile waits for the run's end). Raises EngineUnavailable when no judge could be asked.
     """
+    if (episode := steps.episode_of(turn_id)) is not None:
+        return steps.judge(episode, who=who, engine=engine, renderer=renderer, recipe=recipe)
     with sitting(f"turn {turn_id}", for_s=polling.ATTEMPTS * settings.JUDGE_DEADLINE_S + 30) as seat:
         if seat is None:
             return False
@@ -112,8 +114,6 @@ def judge(turn_id: str, *, who: Panel, engine: Engine, renderer: Renderer, recip
 def reach(turn: Turn, seen: Evidence, *, who: Panel, engine: Engine, renderer: Renderer, recipe: Recipe) -> Verdict:
     """The verdict on this evidence: decide, teach, compose. Nothing is written but votes."""
     unfit = sample_rows.unfit(turn, seen, recipe)
-    if unfit is None and Episode.objects.filter(session=turn.session_id).exists():
-        unfit = Reason.EPISODE  # a session is an episode from its beginning, so this never changes
     if unfit:
         # What was said of a turn that cannot teach is kept with its verdict, but for one off the record.
         said = Opinion() if unfit == Reason.OFF else deciding.without_votes(turn, seen, renderer)
@@ -137,7 +137,7 @@ def _write(turn: Turn, seen: Evidence, verdict: Verdict, renderer: Renderer, rec
     try:
         with transaction.atomic():
             if verdict.is_off:  # forgetting deletes hints of other conversations too: their sessions before the turn
-                reviews.lock_sessions([turn.session_id])
+                deletion.lock_sessions([turn.session_id])
             # The session first, as the request that takes it off the record does: of the two, one waits for the other.
             Session.objects.select_for_update().get(pk=turn.session_id)
             current = Turn.objects.select_for_update().select_related("session").get(pk=turn.pk)

@@ -22,7 +22,7 @@ from chat.models import ApiKey, Consent, Session, Turn
 from checkpoints.models import Checkpoint
 from core.errors import TalkbackError
 from judge import off_record
-from judge.hints import reviews
+from judge.hints import deletion
 from judge.models import Judgement
 from training.models import Sample
 
@@ -89,7 +89,7 @@ def set_session(session: Session, learns: bool) -> TakenBack:
     On again: what was said before it went off is judged anew, what was said meanwhile stays out.
     """
     if not learns:
-        reviews.lock_sessions([session.pk])
+        deletion.lock_sessions([session.pk])
     locked = sessions.locked(session.pk)
     turns.set_learning(locked, learns)
     session.learns = learns
@@ -104,7 +104,7 @@ def set_session(session: Session, learns: bool) -> TakenBack:
 def set_turn(turn: Turn, learns: bool) -> TakenBack:
     """Put one message and its reply on or off the record. Raises ReviewerSaidNo."""
     if not learns:
-        reviews.lock_sessions([turn.session_id])
+        deletion.lock_sessions([turn.session_id])
     locked = turns.locked(turn)
     one = Turn.objects.filter(pk=locked.pk)
     if learns and off_record.is_refused(locked):
@@ -130,7 +130,7 @@ def set_key(key: ApiKey, learns: bool) -> TakenBack:
         return TakenBack()
     key.issued.update(learns=False)
     through = Session.objects.filter(Q(key=key) | Q(key__parent=key))
-    reviews.lock_sessions(list(through.values_list("pk", flat=True)))
+    deletion.lock_sessions(list(through.values_list("pk", flat=True)))
     of_key = Turn.objects.filter(session__in=through.order_by().values("pk"))
     of_key.update(learns=False, withheld=True)
     taken = take_back(of_key)
@@ -141,7 +141,7 @@ def set_key(key: ApiKey, learns: bool) -> TakenBack:
 
 def take_back(of: QuerySet[Turn]) -> TakenBack:
     """Let go at once of what was made of these turns, which are off the record: the next batch must not find it.
-    Call it inside a transaction, with their sessions locked (reviews.lock_sessions)."""
+    Call it inside a transaction, with their sessions locked (deletion.lock_sessions)."""
     counts, learned_in = {"waiting": 0, "learning": 0, "learned": 0}, set()
     judged = Judgement.objects.select_related("turn__session", "sample", "learned").filter(turn__in=of)
     made: dict[uuid.UUID | None, list[Sample]] = {}

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from chat.models import ApiKey, Session, Turn
 from feedback.models import Feedback
-from judge.hints import reviews
+from judge.hints import deletion
 from privacy.models import Erasure
 from training.models import Sample
 from training.provenance import taints
@@ -63,7 +63,7 @@ def _slice(erasure: Erasure) -> None:
     if session is None:
         locked.move(Erasure.Status.DONE, done_at=timezone.now())
         return
-    reviews.lock_sessions([session.pk])
+    deletion.lock_sessions([session.pk])
     newest = list(session.turns.order_by("-position").values_list("pk", flat=True)[:SLICE])
     gone = _counts(newest)
     turns = Turn.objects.filter(pk__in=newest)

@@ -14,7 +14,7 @@ from chat.models import ApiKey, Session, Turn, deleting
 from checkpoints.models import Checkpoint
 from core.states import moved
 from judge import off_record
-from judge.hints import reviews
+from judge.hints import deletion
 from judge.models import Hint, Judgement, Ruling
 from privacy import membership
 from training.models import Sample
@@ -29,7 +29,7 @@ WORDS_GONE = "it was taught with the words of a chat that was deleted"
 
 def lock(sender: type[Session], pk: UUID, **kwargs: Any) -> None:
     """Other chats may learn with the words of its hints: all are locked by number, before any turn is."""
-    reviews.lock_sessions([pk])
+    deletion.lock_sessions([pk])
 
 
 def lock_account(sender: type[Model], origin: Any, using: str, **kwargs: Any) -> None:
@@ -44,7 +44,7 @@ def lock_account(sender: type[Model], origin: Any, using: str, **kwargs: Any) ->
         return
     account._locked_in = begun  # type: ignore[attr-defined]
     list(ApiKey.objects.select_for_update().filter(user=account).order_by("pk").values_list("pk"))
-    reviews.lock_sessions(list(Session.objects.filter(user=account).order_by().values_list("pk", flat=True)))
+    deletion.lock_sessions(list(Session.objects.filter(user=account).order_by().values_list("pk", flat=True)))
 
 
 def forget(sender: type[Judgement], instance: Judgement, **kwargs: Any) -> None:
@@ -94,7 +94,7 @@ def forget_words(sender: type[Hint], instance: Hint, **kwargs: Any) -> None:
     pks = list(taught.values_list("pk", flat=True))
     Sample.objects.filter(pk__in=pks).update(drop_reason=WORDS_GONE, teacher_prompt_ids=None)
     taints.mark(Sample.objects.filter(pk__in=pks))
-    reviews.forget(instance)
+    deletion.forget(instance)
     number = str(instance.pk)
     beside = Q(before__others__has_key=number) | Q(after__others__has_key=number)
     same_person = Ruling.objects.filter(beside, turn__session__user=instance.turn.session.user_id)

@@ -17,7 +17,7 @@ from chat.models import ApiKey, Session, Turn
 from checkpoints.lines import LineRefused
 from checkpoints.models import SHARED, Line, Member
 from core.errors import IllegalMove
-from judge.hints import reviews
+from judge.hints import deletion
 from judge.samples import pooling
 from judge.samples.sample_rows import NOTHING
 from training import runs
@@ -122,4 +122,4 @@ def _made_of(user: User) -> QuerySet[Sample]:
 def _lock(user: User) -> None:
     """One change of a person's line at a time; a verdict that is being written is either seen here, or sees this."""
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
-    reviews.lock_sessions(list(Session.objects.filter(user=user).values_list("pk", flat=True)))
+    deletion.lock_sessions(list(Session.objects.filter(user=user).values_list("pk", flat=True)))

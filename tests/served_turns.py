@@ -14,7 +14,7 @@ from checkpoints.models import Checkpoint
 from feedback.models import Feedback
 from judge import verdicts
 from judge.calibration import scales, vote_floor
-from judge.hints import reviews
+from judge.hints import acceptance
 from judge.models import Hint
 from judge.votes import judges
 from tests.doubles.fake_engine import FakeEngine
@@ -87,7 +87,7 @@ def judges_count(monkeypatch: pytest.MonkeyPatch) -> None:
     vote_floor.forget()
     monkeypatch.setattr(vote_floor, "UNKNOWN", 1.0)
     monkeypatch.setattr(scales.Measure, "hints_hold", True)
-    monkeypatch.setitem(reviews.DEFAULTS, Hint.Source.USER, 0.67)
+    monkeypatch.setitem(acceptance.DEFAULTS, Hint.Source.USER, 0.67)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -26,6 +26,7 @@ from checkpoints.models import Checkpoint, Cleaning
 from core.errors import TalkbackError
 from core.states import Stateful, moved
 from episodes import lapses
+from episodes.models import Episode
 from evaluation import arms, clean_lines, shadows, watching
 from evaluation.models import Comparison
 from evaluation.tasks import compare, compare_clean_later, shadow
@@ -33,10 +34,11 @@ from feedback.signals import tainted, withdrawn
 from gate import asked_again
 from gate.tasks import consider, examine
 from gpu_workers import engines
+from judge import played_groups, steps
 from judge.calibration import measuring
 from judge.samples import base_answers
 from judge.sittings import sitting
-from judge.tasks import cast_votes, idly, judge_turn, measure, rehearse
+from judge.tasks import cast_votes, idly, judge_episode, judge_turn, measure, rehearse
 from privacy import forgetting
 from privacy.models import Erasure
 from privacy.tasks import erase
@@ -63,6 +65,8 @@ class Arrow:
     """How long a row may wait before the sweep sends it again."""
     most: int = 50
     """How many rows one sweep sends."""
+    due: Callable[[QuerySet[Any]], QuerySet[Any]] = lambda rows: rows
+    """Which of the rows in that state wait for the task; usually all."""
 
     def send(self, pk: object, **options: Any) -> None:
         """Nudge a worker. With Redis away the row keeps the truth, and a later sweep sends it."""
@@ -72,8 +76,15 @@ class Arrow:
             log.warning("%s of %s waits for the sweep: %s", self.task.name, pk, error)
 
 
+def _not_played(turns: QuerySet[Any]) -> QuerySet[Any]:
+    """Steps of an episode are due when it has ended; until then they would only stand in others' way."""
+    return turns.exclude(session__episode__status=Episode.Status.PLAYING)
+
+
 ARROWS = [
-    Arrow(Turn, Turn.Status.OBSERVED, judge_turn, patience_s=30),  # a next state, or feedback
+    Arrow(Turn, Turn.Status.OBSERVED, judge_turn, patience_s=30, due=_not_played),  # a next state, or feedback
+    Arrow(Episode, Episode.Status.SCORED, judge_episode, due=steps.unjudged),  # its steps are scored together
+    Arrow(Episode, Episode.Status.VOID, judge_episode, due=steps.unjudged),
     Arrow(Sample, Sample.Status.READY, fill_batch, most=1),  # a sample may complete a batch
     Arrow(Run, Run.Status.QUEUED, train),
     Arrow(Cleaning, Cleaning.Status.QUEUED, clean),  # a line is learned again without what was taken back
@@ -108,6 +119,7 @@ def sweep() -> int:
             writers.clear,
             _close_idle,
             lapses.close_lapsed,
+            played_groups.settle_left,
             runs.recover,
             forgetting.catch_up,
             _clean,
@@ -132,7 +144,7 @@ def _send_again(arrow: Arrow) -> int:
     """A nudge that no worker took lapses when the next one is due, so that they never pile up behind a long queue."""
     waiting_since = timezone.now() - timedelta(seconds=arrow.patience_s)
     rows: QuerySet[Any] = arrow.model._base_manager.all()
-    due = rows.filter(status=arrow.status, moved_at__lt=waiting_since)
+    due = arrow.due(rows.filter(status=arrow.status, moved_at__lt=waiting_since))
     keys = list(due.order_by("moved_at").values_list("pk", flat=True)[: arrow.most])
     for pk in keys:
         arrow.send(pk, expires=arrow.patience_s)

@@ -15,7 +15,7 @@ from typing import Any
 from django.utils import timezone
 
 from chat.models import Turn
-from judge.hints import hint_words, likeness, reviews, wish_words
+from judge.hints import acceptance, decisions, hint_words, likeness, reviews, wish_words
 from judge.models import Hint, Ruling
 from judge.samples.teacher import Unreadable
 from judge.votes.evidence import Evidence
@@ -235,8 +235,8 @@ def is_current(plan: Plan, turn: Turn) -> bool:
         into[plan.keeps.merged_into.pk] = plan.keeps.merged_into
     own = set(turn.hints.order_by().values_list("pk", flat=True))
     rows = Hint.objects.filter(pk__in=own | set(into)).order_by("pk").select_for_update(of=("self",))
-    now = {row.pk: reviews.state(row) for row in rows}
-    then = {row.pk: reviews.state(row) for row in (*plan.rows, *into.values())}
+    now = {row.pk: decisions.state(row) for row in rows}
+    then = {row.pk: decisions.state(row) for row in (*plan.rows, *into.values())}
     return now == then
 
 
@@ -369,8 +369,8 @@ def why_it_waits(text: str, source: str, confidence: float | None, *, trusted: b
     were measured, and are good enough to be accepted without a person."""
     if source != Hint.Source.PERSON and not trusted:
         return "The votes of this judge teach nothing by themselves."
-    if not reviews.passes(source, confidence):
-        least = reviews.threshold(source)
+    if not acceptance.passes(source, confidence):
+        least = acceptance.threshold(source)
         if least is None:
             return f"What comes from {FROM.get(source, source)} waits for a person."
         return f"It is sure by {confidence or 0:.2f}; it takes {least:.2f} to be accepted without a person."
@@ -400,19 +400,19 @@ FROM: dict[str, str] = {
 
 
 def _set_aside(row: Hint, why: str, now: Any) -> None:
-    before = reviews.state(row)
+    before = decisions.state(row)
     fields = {"merged_into": None, "waits_because": why, "decided_by": None, "decided_at": now}
     row.move(Hint.Status.REJECTED, **fields)
     Ruling.objects.create(
-        verb=Ruling.Verb.REJECT, turn_id=row.turn_id, hint=row, before=before, after=reviews.state(row), reason=why
+        verb=Ruling.Verb.REJECT, turn_id=row.turn_id, hint=row, before=before, after=decisions.state(row), reason=why
     )
 
 
 def _note(hint: Hint, offer: Offer) -> None:
     """Say in the log that a policy decided."""
-    after = reviews.state(hint)
+    after = decisions.state(hint)
     before = after | {"status": str(Hint.Status.WAITING), "merged_into": None, "decided_at": None}
-    least = reviews.threshold(offer.source)
+    least = acceptance.threshold(offer.source)
     sure = f"confidence {offer.confidence or 0:.2f}" + (f", accepted from {least:.2f} on" if least is not None else "")
     verb, why = Ruling.Verb.ACCEPT, f"{sure[:1].upper()}{sure[1:]}."
     if offer.into is not None:

@@ -129,7 +129,7 @@ def waiting(person: User) -> int:
 def forgo(chosen: Iterable[Hint], *, by: User) -> tuple[list[Ruling], list[str]]:
     """Not any more: these hints are rejected together, and what was made of them and not yet learned is taken back.
 
-    What was learned stays in the weights. Returns the rulings, which `reviews.undo` takes back together, and a sentence
+    What was learned stays in the weights. Returns the rulings, which `undoing.undo` takes back together, and a sentence
     for each hint that another person decided on meanwhile.
     """
     return reviews.bulk(Ruling.Verb.REJECT, chosen, by=by, reason=NOT_ANY_MORE)

@@ -49,7 +49,8 @@ ADVICE: Mapping[str, str] = {
     "feedback by POST /v1/feedback.",
     Reason.SIDE.code: "Nothing to do where these are titles and summaries. If main requests are among them, correct "
     "the rules under Clients.",
-    Reason.EPISODE.code: "Nothing to do: what is said of such a step is kept, and its episode has an outcome.",
+    Reason.UNCOUNTED.code: "Read the sentence of one of them: its world failed, the model's window was full, or too "
+    "few attempts at its task count.",
     Reason.OFF.code: "Nothing to do: the person, the key or the session said no.",
     Reason.STOPPED.code: "Many of them: look for time-outs of the client, or for an engine that fails.",
     Reason.TRUNCATED.code: "Have the client ask for more tokens (max_tokens), or use a model with a longer window. "

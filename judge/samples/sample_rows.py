@@ -34,7 +34,7 @@ class Reason(StrEnum):
     """Why a turn does not teach, as a person reads it. Its name in lower case is what the ledger counts."""
 
     SIDE = "a side request never teaches"
-    EPISODE = "it is a step of an episode: its attempts are compared, not its replies judged"
+    UNCOUNTED = "it is no step of an attempt that counts"
     OFF = "learning is off here"
     STOPPED = "the reply was stopped before it was whole"
     TRUNCATED = "the reply was cut off at its length limit"
@@ -142,6 +142,20 @@ def drafted(
     `voted_reward`: judges alone said how good the reply was."""
     if not (any(rewards) if rewards else reward) and lesson is None and not rewrite_ids:
         raise ValueError("a sample without a signal would fill a batch and teach nothing")
+    sample = row_of(turn, behaviour_logprobs, mask, rewards)
+    sample.teacher_prompt_ids = None if lesson is None else list(lesson.prompt_ids)
+    sample.voted_hint = lesson is not None and voted_hint
+    sample.voted = voted_reward and not (rewards or rewrite_ids) and (lesson is None or voted_hint)
+    sample.reward = float(reward)
+    sample.rewrite_ids = list(rewrite_ids) or None
+    return sample
+
+
+def row_of(
+    turn: Turn, behaviour_logprobs: Sequence[float], mask: Sequence[int] = (), rewards: Sequence[int] = ()
+) -> Sample:
+    """A sample of what this turn said, not yet saved, with nothing that is learned of it. Raises ValueError when
+    lengths disagree."""
     named = {
         "behaviour_logprobs": behaviour_logprobs,
         "sampled log-probs": turn.logprobs,
@@ -161,12 +175,7 @@ def drafted(
         behaviour_logprobs=list(behaviour_logprobs),
         sampled_logprobs=turn.logprobs,
         temperature=turn.sampling.get("temperature", 1.0),
-        teacher_prompt_ids=None if lesson is None else list(lesson.prompt_ids),
-        voted_hint=lesson is not None and voted_hint,
-        voted=voted_reward and not (rewards or rewrite_ids) and (lesson is None or voted_hint),
-        reward=float(reward),
         rewards=list(rewards),
-        rewrite_ids=list(rewrite_ids) or None,
     )
 
 

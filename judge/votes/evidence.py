@@ -216,9 +216,9 @@ class Evidence:
         return hashlib.sha256(json.dumps(read).encode()).hexdigest()[:16]
 
 
-def of(turn: Turn) -> Evidence:
-    """The evidence that stands for this turn now."""
-    standing = list(Feedback.objects.standing().filter(turn=turn))
+def of(turn: Turn, standing: Sequence[Feedback] | None = None) -> Evidence:
+    """The evidence that stands for this turn now; `standing` is its feedback, where the caller has read it already."""
+    standing = list(Feedback.objects.standing().filter(turn=turn)) if standing is None else standing
     wish, unworded = worded([(f.text, f.wish) for f in standing if f.kind == Feedback.Kind.GUIDANCE])
     tests = [f for f in standing if f.kind == Feedback.Kind.VERDICT]
     disliked = [f for f in standing if f.kind == Feedback.Kind.THUMB and f.value < 0]

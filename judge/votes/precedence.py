@@ -10,7 +10,7 @@ from typing import Literal
 
 RULE = (
     "What a person says outranks what is inferred. The first of these that spoke decides: a reviewer, a thumb, marked "
-    "words, a test, a visible rule, votes."
+    "words, a test, the world that an agent plays in, a visible rule, votes."
 )
 
 BESIDE = {
@@ -41,6 +41,7 @@ REWARDS = (
     Source("thumb", "a person’s thumb", "your thumb", "said"),
     Source("marks", "words that a person marked", "your marks", "said"),
     Source("test", "a test’s verdict", "a test", "checked"),
+    Source("world", "the world’s own score of a step", "the world", "checked"),
     Source("rule", "a visible rule: exit codes and the like", "a visible rule", "checked"),
     Source("votes", "the judges’ majority", "the judge", "inferred"),
 )

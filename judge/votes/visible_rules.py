@@ -49,6 +49,10 @@ PASSED = re.compile(
 """What the common test runners say at their end."""
 
 
+TEST_VERDICT = "test verdict"
+"""The one rule that outranks a world's own score: a person had the reply tested."""
+
+
 class Checkable(Protocol):
     """What rules read of a turn; judge.votes.evidence.Evidence is one, and asks them for its reward."""
 
@@ -99,7 +103,7 @@ def by_test_output(seen: Checkable) -> int | None:
 
 RULES = (
     Rule(
-        name="test verdict",
+        name=TEST_VERDICT,
         sentence="A test of the reply decides: 1 when it passed, -1 when it failed.",
         looks_for="A verdict sent to the feedback API with outcome passed or failed, or with an exit code. Several are "
         "counted, and when they balance nothing is decided.",

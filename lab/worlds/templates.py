@@ -47,6 +47,14 @@ TOOLS = """\
 """
 """What the system message says of the tools."""
 
+NAMES = """\
+{%- macro described() -%}
+{{- '<tools>' -}}
+{%- for tool in tools -%}{{- ' ' + tool.function.name -}}{%- endfor -%}
+{%- endmacro -%}
+"""
+"""The same for a model that knows its tools by heart: their names."""
+
 CHATML = """\
 {%- set begun = messages and messages[0].role == 'system' -%}
 {%- if tools -%}
@@ -76,9 +84,9 @@ SHORT = """\
 """A token a role, one that ends a reply, and one that says that there are tools, which the model knows by heart."""
 
 
-def compact() -> str:
-    """The template for models that speak ChatML."""
-    return WORD + LINE + TOOLS + CHATML
+def compact(*, describes: bool = True) -> str:
+    """The template for models that speak ChatML. Without `describes` the tools are named alone."""
+    return WORD + LINE + (TOOLS if describes else NAMES) + CHATML
 
 
 def short() -> str:

@@ -25,6 +25,7 @@ from gpu_workers.learner.policy import LoraShape
 from gpu_workers.learner.weight_exports import copy_weights, merge_adapter
 from lab.worlds import traces
 from lab.worlds.templates import compact
+from lab.worlds.traces import Manner
 from training.learning import ALPHA
 
 SURE = 16
@@ -48,6 +49,7 @@ class Plan:
     weight_decay: float = 0.01
     wanted: int = 3
     """Items of a task."""
+    manner: Manner = Manner()  # noqa: RUF009  it is frozen
     seed: int = 0
     micro_batch: int = 8
     at_once: int = 0
@@ -96,7 +98,7 @@ def warm_start(
     """Return the folder in `cache` of `model` after `plan`, which is made where it is not there yet. `template` is the
     chat template; None: the compact one."""
     template = template or compact()
-    made = traces.traces(plan.traces, plan.seed, wanted=plan.wanted)
+    made = traces.traces(plan.traces, plan.seed, wanted=plan.wanted, manner=plan.manner)
     folder = cache / f"{model.name}-warm-{_key(model, plan, template, traces.as_text(made))}"
     if folder.exists():
         return folder

@@ -64,10 +64,11 @@ class FakeEngine:
     """Says what it was told to say, remembers what it was asked, and fails on demand.
 
     Replies are tried in the order they were scripted; one without `to` answers anything. When nothing fits,
-    `otherwise` is said; set it to None to make an unscripted question an AssertionError.
+    `otherwise` is said, or what it makes of the prompt; set it to None to make an unscripted question an
+    AssertionError.
     """
 
-    def __init__(self, model: Path, *, otherwise: str | None = "I see.") -> None:
+    def __init__(self, model: Path, *, otherwise: str | Callable[[str], str] | None = "I see.") -> None:
         """`model` is a folder with a tokenizer.json, so that ids and text agree with the rest of the system."""
         self.url = "http://engine.fake.internal"
         self.spare: Spare | None = None
@@ -343,7 +344,7 @@ class FakeEngine:
             return line
         if self.otherwise is None:
             raise AssertionError(f"nothing is scripted for this prompt:\n{call.prompt}")
-        return Line(self.otherwise, None, None)
+        return Line(self.otherwise(call.prompt) if callable(self.otherwise) else self.otherwise, None, None)
 
     def _tokens(self, line: Line, sampling: Sampling) -> tuple[list[int], str]:
         ids = self.tokenizer.encode(line.says, add_special_tokens=False).ids

@@ -90,6 +90,53 @@ async def test_the_refusal_names_the_outcome(ask, begin):
     assert "an attempt that is solved has an outcome from -1 to 1" in said["error"]["message"]
 
 
+async def test_what_a_world_says_of_single_steps_is_kept_and_compared(ask, begin, say):
+    episode = await begin()
+    path = f"episodes/{episode['id']}/close"
+    turn, _ = await say(episode)
+    scored = SOLVED | {"scores": {turn: -0.5}}
+    assert (await ask(path, scored))[1]["scores"] == {turn: -0.5}
+    assert (await Episode.objects.aget()).scores == {turn: -0.5}
+    assert (await ask(path, scored))[0] == 200
+    assert code(await ask(path, SOLVED | {"scores": {turn: 0.5}})) == (409, "episode_closed")
+    assert code(await ask(path, SOLVED)) == (409, "episode_closed")
+
+
+async def test_a_score_of_no_answer_of_this_episode_is_refused_and_it_plays_on(ask, begin, say):
+    episode, other = await begin(), await begin(attempt=1)
+    own, _ = await say(episode)
+    foreign, _ = await say(other)
+    path = f"episodes/{episode['id']}/close"
+    status, said = await ask(path, SOLVED | {"scores": {own: 1, foreign: 1}})
+    assert (status, said["error"]["code"], said["error"]["param"]) == (400, "score_unknown", "scores")
+    assert foreign in said["error"]["message"]
+    assert (await Episode.objects.aget(pk=episode["id"])).status == "playing"
+    assert (await ask(path, SOLVED | {"scores": {own: 1}}))[0] == 200
+
+
+@pytest.mark.parametrize("score", ["NaN", "Infinity", "1.01", "-2", "true", '"1"', "null"])
+async def test_a_score_that_is_none_is_refused_and_the_episode_plays_on(ask, begin, say, score):
+    episode = await begin()
+    turn, _ = await say(episode)
+    body = f'{{"status": "failed", "outcome": -1, "scores": {{"{turn}": {score}}}}}'
+    status, said = await ask(f"episodes/{episode['id']}/close", raw=body)
+    assert (status, said["error"]["type"]) == (400, "invalid_request_error")
+    assert (await Episode.objects.aget()).status == Episode.Status.PLAYING
+
+
+async def test_more_scores_than_any_attempt_has_steps_are_refused(ask, begin):
+    episode = await begin()
+    body = SOLVED | {"scores": {f"chatcmpl-{n}": 1 for n in range(1001)}}
+    assert (await ask(f"episodes/{episode['id']}/close", body))[0] == 400
+    assert (await Episode.objects.aget()).status == Episode.Status.PLAYING
+
+
+async def test_no_attempt_joins_a_group_that_was_judged(ask, begin):
+    await begin(attempts=8)
+    await Group.objects.aupdate(judged_at=timezone.now())
+    assert code(await ask("episodes", TASK | {"attempts": 8, "attempt": 1})) == (409, "group_judged")
+
+
 @pytest.mark.parametrize("ending", ["infra_error", "cancelled"])
 async def test_a_failed_world_and_a_cancelled_attempt_are_void(ask, begin, ending):
     _, closed = await ask(f"episodes/{(await begin())['id']}/close", {"status": ending})

@@ -7,7 +7,7 @@ import pytest
 from checkpoints import lines
 from checkpoints.models import SHARED, Line
 from judge import recipe_changes
-from judge.hints.reviews import NotPossible, Overtaken
+from judge.hints.decisions import NotPossible, Overtaken
 from judge.models import Ruling
 from training import line_recipes
 from training.config import RecipeInvalid

@@ -6,7 +6,7 @@ import pytest
 
 from chat import turns
 from chat.models import ApiKey, Session, Turn
-from judge.hints import reviews
+from judge.hints import decisions, reviews, undoing
 from judge.models import Hint, Judgement, Vote
 from judge.samples.sample_rows import Reason
 from privacy import consent
@@ -123,7 +123,7 @@ def test_a_reviewers_no_keeps_what_the_reviewer_may_want_back(judged, judge_it, 
     ruling = reviews.never_learn(judged, by=person)
     judge_it(judged)
     assert Vote.objects.count() == votes
-    reviews.undo(ruling, by=person)
+    undoing.undo(ruling, by=person)
     judge_it(judged)
     assert Sample.objects.filter(status="ready").count() == 1
 
@@ -167,7 +167,7 @@ def test_a_persons_no_after_a_reviewers_forgets_all_and_outlives_the_reviewers_u
     say_no(by_key)
     assert left() == []
     assert Judgement.objects.get().evidence == ""
-    reviews.undo(ruling, by=person)
+    undoing.undo(ruling, by=person)
     judge_it(by_key)
     assert left() == []
     held = Turn.objects.select_related("session").get()
@@ -178,7 +178,7 @@ def test_a_persons_no_after_a_reviewers_forgets_all_and_outlives_the_reviewers_u
 def test_once_the_reviewer_has_undone_it_the_person_may_say_yes_again(by_key, judge_it, person, say_no):
     ruling = reviews.never_learn(by_key, by=person)
     say_no(by_key)
-    reviews.undo(ruling, by=person)
+    undoing.undo(ruling, by=person)
     consent.set_turn(by_key, True)
     judge_it(by_key)
     assert Turn.objects.get().learns
@@ -187,7 +187,7 @@ def test_once_the_reviewer_has_undone_it_the_person_may_say_yes_again(by_key, ju
 
 def test_after_a_persons_no_a_reviewers_has_nothing_left_to_take_out(judged, person):
     consent.set_turn(judged, False)
-    with pytest.raises(reviews.NotPossible, match="off the record already"):
+    with pytest.raises(decisions.NotPossible, match="off the record already"):
         reviews.never_learn(judged, by=person)
     consent.set_turn(judged, True)
     assert Turn.objects.get().learns

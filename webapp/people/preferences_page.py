@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from chat.models import Turn
 from core.errors import TalkbackError
-from judge.hints import reviews, standing_hints
+from judge.hints import reviews, standing_hints, undoing
 from judge.models import Hint, Ruling
 from webapp.console.board import counted
 from webapp.console.doors import for_staff, person
@@ -89,7 +89,7 @@ def undo(request: HttpRequest, pk: int) -> HttpResponse:
     ruling = get_object_or_404(mine.select_related("turn__session__user"), pk=pk)
     assert ruling.turn is not None  # it was found by its turn
     try:
-        reviews.undo(ruling, by=person(request))
+        undoing.undo(ruling, by=person(request))
         messages.success(request, "It is asked for again, as before.", extra_tags="good")
     except TalkbackError as failure:
         messages.error(request, str(failure), extra_tags="bad")

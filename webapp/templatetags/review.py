@@ -5,7 +5,7 @@ from __future__ import annotations
 from django import template
 
 from chat.models import Turn
-from judge.hints import reviews
+from judge.hints import decisions
 from judge.models import Hint, Overruling
 from webapp.console.review.desk import signed
 
@@ -29,7 +29,7 @@ def hint_tone(status: str) -> str:
 @register.filter
 def standing(hint: Hint) -> str:
     """What the page shows of it, as a decision is told."""
-    return reviews.standing(hint)
+    return decisions.standing(hint)
 
 
 @register.filter

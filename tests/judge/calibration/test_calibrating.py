@@ -12,7 +12,7 @@ import pytest
 from judge import verdicts
 from judge.calibration import calibrating, gold, scales, vote_floor
 from judge.calibration.calibrating import SCORES, Case, Verdict
-from judge.hints import reviews
+from judge.hints import acceptance
 from judge.models import Judgement, Vote
 from judge.samples.sample_rows import Reason
 from judge.votes import fitting, own_words, polling, prompts, shipped
@@ -218,7 +218,7 @@ def test_words_of_a_judge_wait_for_a_person_and_the_users_own_next_message_does_
     engine.says(r"\boxed{1} [HINT_START] Answer in a single sentence. [HINT_END]", times=None)
     engine.weighs({"1": 0.97, "-1": 0.03})
     turn = serve(next_state="Shorter, please.")
-    monkeypatch.setitem(reviews.DEFAULTS, "user", None)
+    monkeypatch.setitem(acceptance.DEFAULTS, "user", None)
 
     def hint(measure):
         monkeypatch.setattr(scales, "of", lambda judge, version: measure)

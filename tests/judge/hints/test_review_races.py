@@ -13,8 +13,8 @@ from django.db import OperationalError, connection, transaction
 from benchmarks.stack import wait_for
 from chat.models import ApiKey, Session, Turn
 from core.errors import IllegalMove, TalkbackError
-from judge.hints import reviews
-from judge.hints.reviews import Overtaken
+from judge.hints import decisions, reviews, undoing
+from judge.hints.decisions import Overtaken
 from judge.models import Hint, Judgement, Overruling, Ruling
 from privacy import consent
 from training.config import Recipe
@@ -60,7 +60,7 @@ def propose(serve, person):
 
 def test_of_eight_who_decide_from_the_same_page_one_wins_and_the_others_are_told_who(propose, reviewers):
     hint = propose()
-    seen = reviews.standing(hint)
+    seen = decisions.standing(hint)
 
     def decide(n):
         by = reviewers[n]
@@ -83,7 +83,7 @@ def test_of_eight_who_decide_from_the_same_page_one_wins_and_the_others_are_told
 def test_of_two_who_undo_the_same_decision_one_does(propose, reviewers):
     hint = propose()
     ruling = reviews.accept(hint, by=reviewers[0])
-    outcomes = at_once(*(lambda by=by: reviews.undo(Ruling.objects.get(pk=ruling.pk), by=by) for by in reviewers))
+    outcomes = at_once(*(lambda by=by: undoing.undo(Ruling.objects.get(pk=ruling.pk), by=by) for by in reviewers))
     assert Counter(type(outcome).__name__ for outcome in outcomes) == {"Ruling": 1, "Overtaken": 7}
     assert Hint.objects.get().status == "waiting"
 
@@ -125,7 +125,7 @@ def test_whatever_happens_at_once_each_row_is_what_its_last_ruling_says(propose,
 def test_of_those_who_overturn_from_the_same_page_one_wins(serve, reviewers):
     turn = serve(status="judged")
     Judgement.objects.create(turn=turn, reward=-1, reward_from="votes")
-    seen = reviews.standing(turn)
+    seen = decisions.standing(turn)
     outcomes = at_once(
         *(
             lambda n=n: reviews.overturn(turn, (-1, 0, 1)[n % 3], by=reviewers[n], reason=f"{n}", seen=seen)

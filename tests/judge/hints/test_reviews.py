@@ -7,8 +7,8 @@ from django.contrib.auth import get_user_model
 
 from chat import turns
 from chat.models import Session, Turn
-from judge.hints import reviews, undecided
-from judge.hints.reviews import NotPossible, Overtaken, Unwritten
+from judge.hints import acceptance, decisions, reviews, undecided, undoing
+from judge.hints.decisions import NotPossible, Overtaken, Unwritten
 from judge.models import Acceptance, Hint, Judgement, Overruling, Ruling, Vote
 from judge.samples.sample_rows import Reason
 from training.models import Run, Sample
@@ -137,7 +137,7 @@ def test_a_turn_learns_from_one_hint_and_the_other_is_set_aside(propose, ben):
     reviews.accept(one, by=ben)
     reviews.accept(other, by=ben)
     one, other = fresh(one), fresh(other)
-    assert (one.status, one.waits_because) == ("rejected", reviews.SET_ASIDE)
+    assert (one.status, one.waits_because) == ("rejected", decisions.SET_ASIDE)
     assert other.status == "accepted"
     ruling = Ruling.objects.first()
     assert ruling.before["others"] == {str(one.pk): ruling.before["others"][str(one.pk)]}
@@ -209,7 +209,7 @@ def test_circles_foreign_hints_and_rejected_ones_are_refused(propose, ben, serve
 
 def test_a_decision_on_what_the_page_no_longer_shows_changes_nothing(propose, ben, cleo):
     hint = propose()
-    seen = reviews.standing(hint)
+    seen = decisions.standing(hint)
     reviews.edit(hint, "One sentence, no more.", by=cleo)
     with pytest.raises(Overtaken, match=r"cleo edited this hint at \d\d:\d\d UTC. Nothing was changed"):
         reviews.accept(hint, by=ben, seen=seen)
@@ -219,7 +219,7 @@ def test_a_decision_on_what_the_page_no_longer_shows_changes_nothing(propose, be
 
 def test_ones_own_second_click_is_told_that_it_was_you(propose, ben):
     hint = propose()
-    seen = reviews.standing(hint)
+    seen = decisions.standing(hint)
     reviews.accept(hint, by=ben, seen=seen)
     with pytest.raises(Overtaken, match="You accepted this hint"):
         reviews.accept(hint, by=ben, seen=seen)
@@ -240,24 +240,24 @@ def test_what_is_accepted_is_not_accepted_again(propose, ben, cleo):
 @pytest.mark.parametrize("verb", ["accept", "edit", "reject", "merge"])
 def test_undo_puts_back_exactly_what_stood(propose, ben, verb):
     hint, other = propose(), propose(LONG)
-    before = reviews.state(hint)
+    before = decisions.state(hint)
     ruling = {
         "accept": lambda: reviews.accept(hint, by=ben),
         "edit": lambda: reviews.edit(hint, "One sentence, no more.", by=ben),
         "reject": lambda: reviews.reject(hint, by=ben),
         "merge": lambda: reviews.merge(hint, other, by=ben),
     }[verb]()
-    after = reviews.state(fresh(hint))
+    after = decisions.state(fresh(hint))
     Turn.objects.update(status="judged")
 
-    undone = reviews.undo(ruling, by=ben)
+    undone = undoing.undo(ruling, by=ben)
 
-    assert reviews.state(fresh(hint)) == before
+    assert decisions.state(fresh(hint)) == before
     assert fresh(hint).turn.status == "observed"
     assert (undone.verb, undone.undoes, undone.before, undone.after) == ("undo", ruling, ruling.after, ruling.before)
 
-    again = reviews.undo(undone, by=ben)
-    assert reviews.state(fresh(hint)) == after
+    again = undoing.undo(undone, by=ben)
+    assert decisions.state(fresh(hint)) == after
     assert (again.verb, again.undoes) == (verb, undone)
 
 
@@ -265,16 +265,16 @@ def test_undo_brings_back_the_hint_that_was_set_aside(propose, ben):
     one = propose(SHORT)
     other = propose(LONG, one.turn)
     reviews.accept(one, by=ben)
-    reviews.undo(reviews.accept(other, by=ben), by=ben)
+    undoing.undo(reviews.accept(other, by=ben), by=ben)
     assert (fresh(one).status, fresh(one).decided_by) == ("accepted", ben)
-    assert (fresh(other).status, fresh(other).waits_because) == ("rejected", reviews.SET_ASIDE)  # as before the last
+    assert (fresh(other).status, fresh(other).waits_because) == ("rejected", decisions.SET_ASIDE)  # as before the last
 
 
 def test_undo_of_a_merge_brings_back_those_that_went_along(propose, ben):
     a, b, c = propose("One sentence only."), propose("A single sentence."), propose(SHORT)
     reviews.merge(a, b, by=ben)
     ruling = reviews.merge(b, c, by=ben)
-    reviews.undo(ruling, by=ben)
+    undoing.undo(ruling, by=ben)
     assert (fresh(a).merged_into, fresh(b).status) == (b, "waiting")
 
 
@@ -283,29 +283,29 @@ def test_undo_is_refused_when_another_person_decided_since(propose, ben, cleo):
     ruling = reviews.accept(hint, by=ben)
     reviews.reject(hint, by=cleo)
     with pytest.raises(Overtaken, match="cleo rejected this hint"):
-        reviews.undo(ruling, by=ben)
+        undoing.undo(ruling, by=ben)
     assert fresh(hint).status == "rejected"
 
 
 def test_a_decision_is_undone_once(propose, ben, cleo):
     ruling = reviews.accept(propose(), by=ben)
-    reviews.undo(ruling, by=cleo)
+    undoing.undo(ruling, by=cleo)
     with pytest.raises(Overtaken, match="cleo undid that already"):
-        reviews.undo(ruling, by=ben)
+        undoing.undo(ruling, by=ben)
 
 
 def test_u_goes_back_step_by_step_and_never_forth(propose, ben, cleo):
     one, two = propose(), propose(LONG)
     first, second = reviews.accept(one, by=ben), reviews.reject(two, by=ben)
     reviews.accept(propose("Use plain words."), by=cleo)
-    reviews.accept_from("user", 0.9, by=ben)
-    assert reviews.last(ben) == second
-    reviews.undo(second, by=ben)
-    assert reviews.last(ben) == first
-    undone = reviews.undo(first, by=ben)
-    assert reviews.last(ben) is None
-    again = reviews.undo(undone, by=ben)  # done again: it can be undone again
-    assert reviews.last(ben) == again
+    acceptance.accept_from("user", 0.9, by=ben)
+    assert undoing.last(ben) == second
+    undoing.undo(second, by=ben)
+    assert undoing.last(ben) == first
+    undone = undoing.undo(first, by=ben)
+    assert undoing.last(ben) is None
+    again = undoing.undo(undone, by=ben)  # done again: it can be undone again
+    assert undoing.last(ben) == again
 
 
 # Many at once
@@ -318,11 +318,11 @@ def test_a_bulk_is_undone_together(propose, ben):
     assert len({ruling.bulk for ruling in done}) == 1
     assert set(Hint.objects.values_list("status", flat=True)) == {"accepted"}
 
-    reviews.undo(done[1], by=ben)
+    undoing.undo(done[1], by=ben)
 
     assert set(Hint.objects.values_list("status", flat=True)) == {"waiting"}
     assert Ruling.objects.filter(verb="undo").count() == 4
-    assert reviews.last(ben) is None
+    assert undoing.last(ben) is None
 
 
 def test_a_bulk_of_which_one_was_changed_since_is_not_undone_by_halves(propose, ben, cleo):
@@ -330,7 +330,7 @@ def test_a_bulk_of_which_one_was_changed_since_is_not_undone_by_halves(propose, 
     done, _ = reviews.bulk("reject", chosen, by=ben)
     reviews.accept(chosen[1], by=cleo)
     with pytest.raises(Overtaken, match="cleo accepted this hint"):
-        reviews.undo(done[0], by=ben)
+        undoing.undo(done[0], by=ben)
     assert [fresh(hint).status for hint in chosen] == ["rejected", "accepted", "rejected"]
 
 
@@ -366,7 +366,7 @@ def test_never_learn_takes_the_sample_away_and_the_hints_out_of_the_queue(propos
     with pytest.raises(NotPossible, match="off the record already"):
         reviews.never_learn(hint.turn, by=ben)
 
-    reviews.undo(ruling, by=ben)
+    undoing.undo(ruling, by=ben)
     assert fresh(hint).turn.learns
     assert fresh(hint).turn.status == "observed"
     assert list(undecided.queue()) == [hint]
@@ -380,24 +380,24 @@ def test_a_reward_is_overturned_with_a_reason_and_back(serve, ben, learn):
     sample = learn(turn)
     with pytest.raises(Unwritten, match="why"):
         reviews.overturn(turn, 1, by=ben, reason=" ")
-    ruling = reviews.overturn(turn, 1, by=ben, reason="They were joking.", seen=reviews.standing(turn))
+    ruling = reviews.overturn(turn, 1, by=ben, reason="They were joking.", seen=decisions.standing(turn))
     assert (Overruling.objects.get().reward, fresh(sample).status) == (1, "stale")
     assert (ruling.before["reward"], ruling.before["reward_from"], ruling.after["reward"]) == (-1, "votes", 1)
     assert fresh(turn).status == "observed"
-    reviews.undo(ruling, by=ben)
+    undoing.undo(ruling, by=ben)
     assert not Overruling.objects.exists()
 
 
 def test_of_two_who_overturn_from_the_same_page_one_is_told(serve, ben, cleo, learn):
     turn = serve(status="judged")
     learn(turn)
-    seen = reviews.standing(turn)
+    seen = decisions.standing(turn)
     ruling = reviews.overturn(turn, 1, by=cleo, reason="Thanks is thanks.", seen=seen)
     with pytest.raises(Overtaken, match="cleo overturned this reward"):
         reviews.overturn(turn, 0, by=ben, reason="Unclear.", seen=seen)
     reviews.overturn(turn, None, by=ben, reason="It is undecided.")
     with pytest.raises(Overtaken, match="ben overturned this reward"):
-        reviews.undo(ruling, by=cleo)
+        undoing.undo(ruling, by=cleo)
     assert Overruling.objects.get().reward is None
 
 
@@ -412,7 +412,7 @@ def test_a_reply_that_is_being_written_has_no_reward_to_overturn(serve, ben):
 
 
 def test_a_policy_per_source_and_back(ben):
-    assert [reviews.threshold(source) for source in ("person", "user", "tool", "web", "file", "test")] == [
+    assert [acceptance.threshold(source) for source in ("person", "user", "tool", "web", "file", "test")] == [
         0.0,
         0.67,
         None,
@@ -420,23 +420,23 @@ def test_a_policy_per_source_and_back(ben):
         None,
         None,
     ]
-    assert reviews.passes("user", 2 / 3)
-    assert not reviews.passes("user", 0.5)
-    assert not reviews.passes("tool", 1.0)
+    assert acceptance.passes("user", 2 / 3)
+    assert not acceptance.passes("user", 0.5)
+    assert not acceptance.passes("tool", 1.0)
 
-    ruling = reviews.accept_from("user", None, by=ben)
-    assert not reviews.passes("user", 1.0)
+    ruling = acceptance.accept_from("user", None, by=ben)
+    assert not acceptance.passes("user", 1.0)
     assert (ruling.verb, ruling.before, ruling.after) == (
         "policy",
         {"source": "user", "above": 0.67},
         {"source": "user", "above": None},
     )
-    reviews.undo(ruling, by=ben)
+    undoing.undo(ruling, by=ben)
     assert Acceptance.objects.get().above == 0.67
 
     for wrong in (("user", 1.5), ("dream", 0.5)):
         with pytest.raises(Unwritten):
-            reviews.accept_from(*wrong, by=ben)
+            acceptance.accept_from(*wrong, by=ben)
 
 
 # The queues

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from chat.models import Session
 from checkpoints.models import Checkpoint
-from judge.hints import hint_words, reviews, standing_hints
+from judge.hints import decisions, hint_words, reviews, standing_hints, undoing
 from judge.models import Hint, Judgement
 from tests.rows import made_by
 from training.models import Run, Sample
@@ -134,7 +134,7 @@ def test_what_is_off_the_record_or_anothers_is_not_there(ask, person):
 def test_not_any_more_takes_all_of_it_back_and_undo_brings_all_of_it_again(ask, learn, person):
     chosen = [ask("Keep it short."), ask("Use fewer words.", source="person")]
     sample = learn(chosen[0], status="ready")
-    before = [reviews.state(hint) for hint in chosen]
+    before = [decisions.state(hint) for hint in chosen]
 
     done, refused = standing_hints.forgo(chosen, by=person)
 
@@ -145,7 +145,7 @@ def test_not_any_more_takes_all_of_it_back_and_undo_brings_all_of_it_again(ask, 
     (ruling,) = standing_hints.forgone(person)
     assert ruling.before["text"] in ("Keep it short.", "Use fewer words.")
 
-    reviews.undo(ruling, by=person)
-    assert [reviews.state(Hint.objects.get(pk=hint.pk)) for hint in chosen] == before
+    undoing.undo(ruling, by=person)
+    assert [decisions.state(Hint.objects.get(pk=hint.pk)) for hint in chosen] == before
     assert standing_hints.forgone(person) == []
     assert {hint.turn.status for hint in Hint.objects.all()} == {"observed"}

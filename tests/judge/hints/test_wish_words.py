@@ -11,7 +11,7 @@ import pytest
 
 from environments.wishes import WISHES
 from feedback.models import Feedback
-from judge.hints import hint_words, reviews, wish_words
+from judge.hints import decisions, hint_words, reviews, wish_words
 from judge.hints.wish_words import Wish, find_references, word_wish
 from judge.models import Hint, Judgement
 from judge.samples import teacher
@@ -267,9 +267,9 @@ def test_a_judges_hint_that_refers_back_waits_and_is_taught_only_once_edited(
     hint = turn.hints.get()
     assert hint.status == Hint.Status.WAITING
 
-    with pytest.raises(reviews.NotPossible, match="Edit it first"):
+    with pytest.raises(decisions.NotPossible, match="Edit it first"):
         reviews.accept(hint, by=ben)
-    with pytest.raises(reviews.Unwritten, match="earlier reply"):
+    with pytest.raises(decisions.Unwritten, match="earlier reply"):
         reviews.edit(hint, "Rewrite it in one sentence.", by=ben)
     reviews.edit(hint, "Answer in one sentence.", by=ben)
     judge_it(turn)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chat.models import Turn
-from judge.hints import reviews
+from judge.hints import acceptance, reviews
 from judge.models import Hint, Judgement
 from judge.samples.sample_rows import Reason
 from tests.judge.test_verdicts import TELL, YES
@@ -62,7 +62,7 @@ def test_no_judge_scores_a_cut_reply_and_the_hint_that_a_person_accepts_teaches(
     cut, judge_it, engine, django_user_model
 ):
     ben = django_user_model.objects.create_user("ben", is_staff=True)
-    reviews.accept_from("user", None, by=ben)  # so that the hint waits
+    acceptance.accept_from("user", None, by=ben)  # so that the hint waits
     engine.says(YES, to=TELL, times=3)
     turn = cut(next_state="Fewer words.")
     judge_it(turn)

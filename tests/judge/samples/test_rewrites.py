@@ -6,7 +6,7 @@ import pytest
 
 from chat.models import Turn
 from feedback.models import Feedback
-from judge.hints import reviews
+from judge.hints import acceptance, reviews
 from judge.models import Hint, Judgement
 from judge.samples import sample_rows
 from judge.samples.sample_rows import Reason
@@ -147,7 +147,7 @@ def test_what_a_reviewer_refused_or_put_in_other_words_is_not_learned_by_heart(s
 
 def test_words_that_wait_for_a_person_wait_with_their_rewrite(serve, say, judge_it, django_user_model):
     ben = django_user_model.objects.create_user("ben", is_staff=True)
-    reviews.accept_from("person", None, by=ben)
+    acceptance.accept_from("person", None, by=ben)
     turn = serve()
     say(turn, "rewrite", "Four.")
     judge_it(turn, SUPERVISED)

@@ -13,7 +13,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from judge.hints import reviews
+from judge.hints import reviews, undoing
 from judge.models import Ruling
 from tests.webapp.conftest import text_of
 from tests.webapp.desk_cast import fill, make_hint
@@ -37,7 +37,7 @@ def decided(talker, operator, other):
     """Ana edits one hint and takes it back, Cleo overturns its reward."""
     hint = make_hint(talker)
     edited = reviews.edit(hint, "Name the city, and nothing else.", by=operator, reason="clearer")
-    reviews.undo(edited, by=operator)
+    undoing.undo(edited, by=operator)
     reviews.overturn(hint.turn, 1, by=other, reason="it is right")
     return hint
 

@@ -18,7 +18,7 @@ from evaluation import models as evaluation
 from feedback.models import Feedback, Receipt
 from gate import models as gate
 from judge import models as judge
-from judge.hints import reviews
+from judge.hints import acceptance, reviews
 from privacy import models as privacy
 from tests.rows import made_by
 from tests.webapp.desk_cast import make_hint
@@ -50,7 +50,7 @@ def rows(operator, talker, console, make_lesson):
     Receipt.objects.create(turn=turn, key=WORDS, body=WORDS)
     Group.objects.create(name="reviewers")
     reviews.overturn(Turn.objects.get(pk=turn.pk), 1, reason=WORDS, **user)
-    reviews.accept_from("tool", 0.9, **user)
+    acceptance.accept_from("tool", 0.9, **user)
     run = training.Run.objects.create(line=shared, parent=base, recipe={"batch_size": 47}, seed=1)
     candidate = checkpoints.Checkpoint.objects.create(number=1, parent=base, status="passed", reason="it holds on")
     made_by(run, candidate)

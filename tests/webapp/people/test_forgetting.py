@@ -4,7 +4,7 @@ import pytest
 
 from chat.models import Session
 from checkpoints.models import Taint
-from judge.hints import reviews
+from judge.hints import decisions, reviews, undoing
 from judge.models import Hint, Ruling
 from privacy import consent, forgetting
 from training.models import Run, Sample
@@ -67,8 +67,8 @@ def test_hints_go_with_their_chat_and_the_log_keeps_that_a_person_decided(make_t
     assert [(one.verb, one.by) for one in Ruling.objects.all()] == [("overturn", operator), ("edit", operator)]
     for ruling in Ruling.objects.all():
         assert (ruling.before, ruling.after, ruling.reason, ruling.turn, ruling.hint) == ({}, {}, "", None, None)
-        with pytest.raises(reviews.NotPossible, match="was deleted"):
-            reviews.undo(ruling, by=operator)
+        with pytest.raises(decisions.NotPossible, match="was deleted"):
+            undoing.undo(ruling, by=operator)
 
 
 @pytest.mark.parametrize(("status", "alone"), [("accepted", "accepted"), ("waiting", "waiting")])
@@ -136,8 +136,8 @@ def test_a_decision_on_another_hint_keeps_no_word_of_one_that_changed_along_with
     assert WORDS not in str(list(Ruling.objects.values("before", "after", "reason")))
     ruling.refresh_from_db()
     assert ruling.before["text"] == "Write to her, please."
-    with pytest.raises(reviews.Overtaken):
-        reviews.undo(ruling, by=operator)
+    with pytest.raises(decisions.Overtaken):
+        undoing.undo(ruling, by=operator)
 
 
 def test_no_other_hint_goes_on_quoting_what_was_deleted(make_turn):

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from chat.models import Turn
-from judge.hints import reviews
+from judge.hints import acceptance, decisions, reviews
 from judge.models import Acceptance, Hint, Ruling
 from tests.webapp.conftest import text_of
 from tests.webapp.desk_cast import crowd, fill, make_hint
@@ -34,7 +34,7 @@ def decide(console):
     """Send a form about a hint, as the page would: with what it showed."""
 
     def decide(hint, verb, *, htmx=False, seen=None, back="", **said):
-        shown = reviews.standing(Hint.objects.get(pk=hint.pk)) if seen is None else seen
+        shown = decisions.standing(Hint.objects.get(pk=hint.pk)) if seen is None else seen
         url = reverse("console:hint_decide", args=[hint.pk, verb])
         return console.post(url, {"seen": shown, "back": back, **said}, headers=HTMX if htmx else {})
 
@@ -371,7 +371,7 @@ def test_a_hint_set_aside_by_another_of_its_turn_leaves_the_list_as_well(decide,
 
 @pytest.mark.parametrize("htmx", [True, False])
 def test_a_collision_says_who_did_what_and_keeps_what_was_typed(decide, hint, other, htmx):
-    seen = reviews.standing(hint)
+    seen = decisions.standing(hint)
     reviews.reject(hint, by=other)
     response = decide(hint, "edit", seen=seen, htmx=htmx, text="Name the city, and nothing else.", reason="clearer")
     page = text_of(response)
@@ -389,11 +389,11 @@ def test_a_collision_says_who_did_what_and_keeps_what_was_typed(decide, hint, ot
 
 
 def test_after_a_collision_the_form_knows_what_stands_now(console, decide, hint, other):
-    seen = reviews.standing(hint)
+    seen = decisions.standing(hint)
     reviews.reject(hint, by=other)
     page = decide(hint, "accept", seen=seen, htmx=True).content.decode()
     fresh = page.partition('name="seen" value="')[2].partition('"')[0]
-    assert fresh == reviews.standing(now(hint))
+    assert fresh == decisions.standing(now(hint))
     decide(hint, "accept", seen=fresh)
     assert now(hint).status == "accepted"
 
@@ -421,7 +421,7 @@ def test_an_undo_that_was_overtaken_changes_nothing(console, decide, hint, other
 
 
 def selected(*hints):
-    return [f"{hint.pk}~{reviews.standing(hint)}" for hint in hints]
+    return [f"{hint.pk}~{decisions.standing(hint)}" for hint in hints]
 
 
 @pytest.mark.parametrize(("verb", "status"), [("accept", "accepted"), ("reject", "rejected")])
@@ -468,8 +468,8 @@ def test_many_of_nothing_is_refused_in_words(console, hint, sent, said):
 def test_the_policy_is_set_source_by_source_and_says_who_set_it(console, operator):
     response = console.post(reverse("console:hint_acceptance"), {"tool": "90", "user": "80", "web": ""}, headers=HTMX)
     page = text_of(response)
-    assert reviews.threshold("tool") == 0.9
-    assert reviews.threshold("user") == 0.8
+    assert acceptance.threshold("tool") == 0.9
+    assert acceptance.threshold("user") == 0.8
     assert not Acceptance.objects.filter(source="web").exists()  # it waits already: nothing was changed
     assert "Saved, for tool, user." in page or "Saved, for user, tool." in page
     assert "ana, 0 s ago" in page
@@ -482,7 +482,7 @@ def test_a_share_that_is_none_is_refused_and_still_there(console, db, share):
     assert response.status_code == 422
     assert f'value="{share}"' in text_of(response)
     assert "is no share of votes" in text_of(response)
-    assert reviews.threshold("tool") is None
+    assert acceptance.threshold("tool") is None
     assert "is no share of votes" in text_of(
         console.post(reverse("console:hint_acceptance"), {"tool": share}, follow=True)
     )

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from chat.models import Turn
 from feedback.models import Feedback
-from judge.hints import reviews
+from judge.hints import decisions, reviews
 from judge.models import Judgement, Overruling, Ruling
 from tests.webapp.conftest import text_of
 from tests.webapp.desk_cast import fill, make_hint
@@ -37,7 +37,7 @@ def other(db):
 @pytest.fixture
 def overturn(console):
     def overturn(turn, reward, reason="the judge misread it", *, htmx=False, seen=None, back=""):
-        shown = reviews.standing(turn) if seen is None else seen
+        shown = decisions.standing(turn) if seen is None else seen
         sent = {"reward": reward, "reason": reason, "seen": shown, "back": back}
         return console.post(reverse("console:overturn", args=[turn.pk]), sent, headers=HTMX if htmx else {})
 
@@ -119,7 +119,7 @@ def test_a_word_without_a_reason_or_a_reward_is_refused_and_still_there(
 @pytest.mark.parametrize("htmx", [True, False])
 def test_a_collision_says_who_did_what_and_keeps_the_reason(overturn, make_turn, other, htmx):
     turn = make_turn(-1, 0, 1)
-    seen = reviews.standing(turn)
+    seen = decisions.standing(turn)
     reviews.overturn(turn, 1, by=other, reason="it is right")
     response = overturn(turn, "-1", "it is wrong", seen=seen, htmx=htmx)
     page = text_of(response)

@@ -23,7 +23,7 @@ from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from core.errors import TalkbackError
-from judge.hints import reviews
+from judge.hints import decisions, reviews, undoing
 from judge.models import Hint, Ruling
 from webapp.console.board import counted
 from webapp.console.doors import for_staff, person
@@ -283,12 +283,12 @@ def decide_many(request: HttpRequest, of: Kind) -> HttpResponse:
 def undo(request: HttpRequest, of: Kind, pk: int | None = None) -> HttpResponse:
     """Take back one ruling, or the last of this person; what it was about is on the desk again."""
     queue, by = back(request, of), person(request)
-    ruling = get_object_or_404(Ruling.objects.select_related("hint", "turn"), pk=pk) if pk else reviews.last(by)
+    ruling = get_object_or_404(Ruling.objects.select_related("hint", "turn"), pk=pk) if pk else undoing.last(by)
     at = of.key(request.POST.get("at", ""))
     try:
         if ruling is None:
             raise Unsaid("There is nothing of yours to take back.")
-        reviews.undo(ruling, by=by)
+        undoing.undo(ruling, by=by)
     except TalkbackError as failure:
         return refused(request, queue, at, failure)
     again, sentence = queue.row_of(ruling), f"Taken back: {sentence_of(ruling)}"
@@ -311,9 +311,9 @@ def routes(of: Kind, pk: str) -> list[URLPattern]:
 
 def desk(request: HttpRequest, queue: Queue[Any], at: Any, told: Parts) -> Parts:
     """What page and fragment draw from: the row at hand, the counts, and the way back."""
-    context = {"queue": queue, "at": at, "last": reviews.last(person(request)), **queue.counts()}
+    context = {"queue": queue, "at": at, "last": undoing.last(person(request)), **queue.counts()}
     if at is not None:
-        context |= {**queue.details(at, request.GET), "seen": reviews.standing(at)}
+        context |= {**queue.details(at, request.GET), "seen": decisions.standing(at)}
     return context | told
 
 

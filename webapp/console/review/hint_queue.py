@@ -17,7 +17,7 @@ from rapidfuzz import fuzz
 from chat.models import Turn
 from checkpoints.models import Line
 from core.errors import TalkbackError
-from judge.hints import likeness, reviews
+from judge.hints import acceptance, likeness, reviews
 from judge.models import Acceptance, Hint, Ruling, Vote
 from judge.samples import sample_rows
 from judge.votes import evidence
@@ -205,8 +205,8 @@ def set_acceptance(request: HttpRequest) -> HttpResponse:
     try:
         wanted = {source: threshold_of(request, source) for source in Hint.Source if source in request.POST}
         for source, above in wanted.items():
-            if above != reviews.threshold(source):
-                reviews.accept_from(source, above, by=person(request))
+            if above != acceptance.threshold(source):
+                acceptance.accept_from(source, above, by=person(request))
                 changed.append(str(source))
     except TalkbackError as failure:
         panel = {**policies(request.POST), "queue": queue, "fault": str(failure)}
@@ -287,7 +287,7 @@ def policies(typed: Any = None) -> Parts:
     rows = {row.source: row for row in Acceptance.objects.select_related("changed_by")}
     told = []
     for source, name in SOURCES.items():
-        above = rows[source].above if source in rows else reviews.DEFAULTS.get(source)
+        above = rows[source].above if source in rows else acceptance.DEFAULTS.get(source)
         field = "" if above is None else f"{100 * above:g}"
         told.append((source, name, typed.get(source, field) if typed else field, rows.get(source)))
     return {"policies": told}
