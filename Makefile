@@ -15,7 +15,7 @@ OUT ?= var/evidence
 SEEDS ?= 1,2,3
 
 .DEFAULT_GOAL := help
-.PHONY: help up down doctor model install test test-all test-tools test-sglang test-openclaw lint types bench evidence clean
+.PHONY: help up down doctor model install test test-all test-tools test-sglang test-openclaw lint types bench evidence worlds clean
 
 help: ## say what each target does
 	@echo "Talkback: make TARGET [SETTING=value ...]"
@@ -83,6 +83,14 @@ evidence: ## whether talking helps, and what it costs: arms, seeds, a report (AR
 	@$(ONE_THREAD) $(VENV)/python -m lab.evidence --out $(OUT) --seeds $(SEEDS) \
 		$(if $(ARMS),--arms $(ARMS)) $(if $(MODEL),--model $(MODEL)) $(if $(PERSONAS),--personas $(PERSONAS)) \
 		$(if $(PROMPTS),--prompts $(PROMPTS)) $(if $(QUICK),--quick) $(ARGS)
+
+# OUT is shared with evidence's: unless it is given, the page has a folder of its own. So has SEEDS: one takes half an hour.
+worlds: ## whether step values help an agent: two arms, a page, a last line of JSON (SEEDS, OUT, ARMS; TINY=1: the tiny model)
+	@$(INSTALLATION) install lab
+	@$(if $(TINY)$(MODEL),,$(INSTALLATION) model)
+	@$(ONE_THREAD) $(VENV)/python -m lab.worlds --out $(if $(filter file,$(origin OUT)),var/worlds,$(OUT)) \
+		--seeds $(if $(filter file,$(origin SEEDS)),1,$(SEEDS)) $(if $(TINY),--tiny) $(if $(ARMS),--arms $(ARMS)) \
+		$(if $(MODEL),--model $(MODEL)) $(ARGS)
 
 clean: ## remove the environment and the caches; DATA_DIR stays
 	@$(INSTALLATION) clean

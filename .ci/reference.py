@@ -222,8 +222,9 @@ def commands() -> str:
 {listed}
 
 Tools of their own, each with `--help`: `python -m environments` ([people]({path_to("environments")})), `make evidence`
-([evidence]({path_to("evidence")})), `make bench` ([the yardstick]({path_to("benchmarks")})), `python -m lab.curriculum`
-([the judge's training]({path_to("judge-model")})).
+([evidence]({path_to("evidence")})), `make worlds` ([agents]({path_to("agents-demonstration")})), `make bench`
+([the yardstick]({path_to("benchmarks")})), `python -m lab.curriculum` ([the judge's
+training]({path_to("judge-model")})).
 """
 
 

@@ -92,6 +92,7 @@ class Policy:
         self.dtype = torch.float32 if self.is_full else chosen_dtype(dtype, self.device)
         self.micro_batch, self.piece = micro_batch, piece
         self.branches = True  # whether what begins alike is computed once, for which a device may have no room
+        self.at_once = AT_ONCE[self.dtype]  # on a CPU; more is quicker where the model is tiny
         weights = model_dir if adapter_dir is None or not self.is_full else adapter_dir
         self.causal = self._load(weights)
         if getattr(self.causal.config, "final_logit_softcapping", None):
@@ -311,7 +312,7 @@ class Policy:
         """Which of these go through the model together, by place. Of what is only read nothing is kept for a way back,
         and an example takes at most two rows of it: so it is twice as many, and of short rows as many as are quick. A
         CPU takes no more of longer ones than of one example, since it reads several in no less time than one by one."""
-        positions = AT_ONCE[self.dtype] if self.device.type == "cpu" else None
+        positions = self.at_once if self.device.type == "cpu" else None
         rows = self.micro_batch
         if is_read:
             rows = 2 * (1 if positions else rows)

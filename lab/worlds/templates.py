@@ -55,7 +55,7 @@ NAMES = """\
 """
 """The same for a model that knows its tools by heart: their names."""
 
-MESSAGES = """\
+CHATML = """\
 {%- set begun = messages and messages[0].role == 'system' -%}
 {%- if tools -%}
 {{- '<|im_start|>system\\n' + (messages[0].content + '\\n' if begun else '') + described() + '<|im_end|>\\n' -}}
@@ -72,7 +72,23 @@ MESSAGES = """\
 {%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}
 """
 
+SHORT = """\
+{%- if tools -%}{{- '<tools>' -}}{%- endif -%}
+{%- for message in messages -%}
+{{- '<' + message.role + '>' + message.content -}}
+{%- for call in message.tool_calls or [] -%}{{- line(call.function) -}}{%- endfor -%}
+{%- if message.role == 'assistant' -%}{{- '<end>' -}}{%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<assistant>' -}}{%- endif -%}
+"""
+"""A token a role, one that ends a reply, and one that says that there are tools, which the model knows by heart."""
+
 
 def compact(*, describes: bool = True) -> str:
-    """The template, for models that speak ChatML. Without `describes` the tools are named alone."""
-    return WORD + LINE + (TOOLS if describes else NAMES) + MESSAGES
+    """The template for models that speak ChatML. Without `describes` the tools are named alone."""
+    return WORD + LINE + (TOOLS if describes else NAMES) + CHATML
+
+
+def short() -> str:
+    """The template of the tiny model."""
+    return WORD + LINE + SHORT

@@ -7,34 +7,35 @@ of them, in minutes on one core.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from environments.worlds.till import ITEMS, SYSTEM, TOOLS
-from lab.worlds.templates import compact
+from lab.worlds.templates import short
 from lab.worlds.warm_start import Plan, warm_start
 
-UNKNOWN, START, END = "<unk>", "<|im_start|>", "<|im_end|>"
-SPECIAL = (UNKNOWN, START, END)
-MARKS = ("<call>", "<tools>")
-"""Tokens of the chat template that a reply may hold."""
+UNKNOWN, END = "<unk>", "<end>"
+CONTROLS = (END, "<system>", "<user>", "<assistant>", "<tool>", "<tools>")
+CALL = "<call>"
 LARGEST = 199
 """The largest number that is a word."""
-SAID = (
-    "What do these cost together: ?",
-    "Error: that is not on the list. there no tool takes and whole numbers Done.",
-    "Call a tool: price, add or answer.",
-    "- ' null",
-)
-"""What the world says, beside its system message and the words of its tools."""
+PHRASES = {
+    SYSTEM: "till",
+    "What do these cost together": "together",
+    "Error: that is not on the list": "unlisted",
+    "Call a tool: price, add or answer": "uncalled",
+    "Done": "done",
+}
+"""What the world always says in the same words is one word. Punctuation is none."""
 HIDDEN, LAYERS, HEADS, MLP, CONTEXT = 96, 3, 4, 256, 512
+SPREAD = 0.05
+"""Of the weights at the beginning: at 0.02 so narrow a model takes long to copy."""
 
-PLAN = Plan(traces=6000, traces_a_step=32, rank=None, lr=3e-3, warm_up=20, micro_batch=32)
+PLAN = Plan(traces=3000, passes=2, traces_a_step=16, rank=None, lr=4e-3, warm_up=20, micro_batch=32, at_once=2048)
 """Its warm start."""
 
 
@@ -43,51 +44,52 @@ def tiny_model(cache: Path, *, told: Callable[[str], None] = print) -> Path:
     base = cache / "till-tiny"
     if not base.exists():
         write_base(base)
-    return warm_start(base, cache, PLAN, template=compact(describes=False), told=told)
+    return warm_start(base, cache, PLAN, template=short(), told=told)
 
 
 def write_base(folder: Path, *, seed: int = 0) -> Path:
     """Write the model as it begins, seeded, with its tokenizer and chat template."""
-    words = vocabulary()
-    places = {word: place for place, word in enumerate(words)}
+    tokenizer = _tokenizer()
+    end = tokenizer.token_to_id(END)
     torch.manual_seed(seed)
     config = LlamaConfig(
-        vocab_size=len(words),
+        vocab_size=tokenizer.get_vocab_size(),
         hidden_size=HIDDEN,
         intermediate_size=MLP,
         num_hidden_layers=LAYERS,
         num_attention_heads=HEADS,
         num_key_value_heads=HEADS,
         max_position_embeddings=CONTEXT,
+        initializer_range=SPREAD,
         tie_word_embeddings=True,
-        bos_token_id=places[START],
-        eos_token_id=places[END],
-        pad_token_id=places[END],
+        bos_token_id=end,
+        eos_token_id=end,
+        pad_token_id=end,
     )
     LlamaForCausalLM(config).save_pretrained(str(folder))
-    tokenizer = Tokenizer(models.WordLevel(places, unk_token=UNKNOWN))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.add_special_tokens([AddedToken(word, special=True, normalized=False) for word in SPECIAL])
-    tokenizer.add_tokens([AddedToken(word, special=False, normalized=False) for word in MARKS])
     tokenizer.save(str(folder / "tokenizer.json"))
     options = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "bos_token": START,
         "eos_token": END,
         "pad_token": END,
         "unk_token": UNKNOWN,
         "model_max_length": CONTEXT,
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(options, indent=2))
-    (folder / "chat_template.jinja").write_text(compact(describes=False))
+    (folder / "chat_template.jinja").write_text(short())
     return folder
 
 
-def vocabulary() -> list[str]:
-    """All that it can read and say; a word's place is its id."""
-    functions = [tool["function"] for tool in TOOLS]
-    named = [name for one in functions for name in (one["name"], *one["parameters"]["properties"])]
-    items = [item for of_split in ITEMS.values() for item in of_split]
+def _tokenizer() -> Tokenizer:
+    """Control tokens are no words: what spells one in a message is unknown."""
     numbers = [str(number) for number in range(LARGEST + 1)]
-    words = re.findall(r"\w+|[^\w\s]+", " ".join(["system user assistant tool", SYSTEM, *SAID, *named, *items]))
-    return [*SPECIAL, *MARKS, *numbers, *dict.fromkeys(words)]
+    tools = [tool["function"]["name"] for tool in TOOLS]
+    items = [item for of_split in ITEMS.values() for item in of_split]
+    words = [UNKNOWN, *numbers, *tools, *items, *PHRASES.values()]
+    tokenizer = Tokenizer(models.WordLevel({word: id for id, word in enumerate(words)}, unk_token=UNKNOWN))
+    said = [normalizers.Replace(phrase, f" {word} ") for phrase, word in PHRASES.items()]
+    tokenizer.normalizer = normalizers.Sequence([*said, normalizers.Replace(Regex("[.,:?!]"), " ")])
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.add_special_tokens([AddedToken(word, special=True, normalized=False) for word in CONTROLS])
+    tokenizer.add_tokens([AddedToken(CALL, special=False, normalized=False)])  # a part of what the model says
+    return tokenizer

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from environments.worlds.base import Call, Message
+from environments.worlds.base import Call, Message, Task
 from environments.worlds.till import DEAREST, ITEMS, MANY, Till, TillAttempt
 
 WRONG = 0.25
@@ -20,6 +20,21 @@ WRONG = 0.25
 
 Said = tuple[str, dict[str, Any]]
 """A tool's name and its arguments."""
+
+
+@dataclass(frozen=True)
+class Manner:
+    """What traces are made of, and how the expert errs."""
+
+    names: tuple[str, ...] = ()
+    """What is asked for; none: the items of both splits. A model that knows more words than the world has learns to
+    copy what it reads from many names, and from eighteen learns these by heart."""
+    wrong: float = WRONG
+    dearest: int = DEAREST
+    """The highest price, where there are names."""
+    invents: bool = True
+    """Whether mistakes name items and numbers that do not stand in the attempt. Else they are an item asked for again,
+    a sum that helps nothing, an answer too early; and a first step is right."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +49,9 @@ class Trace:
     is_solved: bool
 
 
-def traces(count: int, seed: int, *, wanted: int = 3, wrong: float = WRONG) -> list[Trace]:
+def traces(count: int, seed: int, *, wanted: int = 3, manner: Manner = Manner()) -> list[Trace]:
     """Make `count` traces of tasks with `wanted` items; the same seed makes the same ones."""
-    return [_trace(number, random.Random(f"trace {seed} {number}"), wanted, wrong) for number in range(count)]
+    return [_trace(number, random.Random(f"trace {seed} {number}"), wanted, manner) for number in range(count)]
 
 
 def as_text(made: Sequence[Trace]) -> str:
@@ -44,15 +59,20 @@ def as_text(made: Sequence[Trace]) -> str:
     return json.dumps([[one.messages, one.tools] for one in made])
 
 
-def _trace(number: int, draw: random.Random, wanted: int, wrong: float) -> Trace:
+def _trace(number: int, draw: random.Random, wanted: int, manner: Manner) -> Trace:
     world = Till(wanted)
-    split = draw.choice(tuple(ITEMS))
-    task = world.task(split, MANY + draw.randrange(MANY * MANY))  # the world never plays numbers from MANY on
+    if manner.names:
+        prices = {name: draw.randint(1, manner.dearest) for name in draw.sample(manner.names, wanted)}
+        task = Task(world.name, f"trace-{number}", "train", {"prices": prices})
+    else:
+        split = draw.choice(tuple(ITEMS))
+        task = world.task(split, MANY + draw.randrange(MANY * MANY))  # the world never plays numbers from MANY on
+    wrong = _wrong if manner.invents else _slip
     with world.open(task, 0) as attempt:
         messages: list[Message] = list(attempt.opening)
         scores: list[float] = []
         for step in range(world.horizon):
-            say = _wrong if draw.random() < wrong else _right
+            say = wrong if draw.random() < manner.wrong else _right
             name, arguments = say(attempt, draw)
             call = Call(f"call_{number}_{step}", name, json.dumps(arguments))
             function = {"name": name, "arguments": call.arguments}
@@ -94,6 +114,20 @@ def _wrong(attempt: TillAttempt, draw: random.Random) -> Said:
             name == "answer" and arguments["value"] == attempt.total
         ):
             return name, arguments
+
+
+def _slip(attempt: TillAttempt, draw: random.Random) -> Said:
+    """A mistake that says nothing but what was seen; where nothing was, the right step."""
+    prices = [price for item, price in attempt.prices.items() if frozenset((item,)) in attempt.known]
+    if not prices:
+        return _right(attempt, draw)
+    seen = list(attempt.known.values())
+    mistakes: list[Said] = [
+        ("price", {"item": draw.choice([item for item in attempt.prices if item not in _unknown(attempt)])}),
+        ("add", {"a": draw.choice(seen), "b": draw.choice(prices)}),
+        ("answer", {"value": seen[-1]}),
+    ]
+    return draw.choice(mistakes)
 
 
 def _unknown(attempt: TillAttempt) -> list[str]:

@@ -25,8 +25,11 @@ from gpu_workers.learner.policy import LoraShape
 from gpu_workers.learner.weight_exports import copy_weights, merge_adapter
 from lab.worlds import traces
 from lab.worlds.templates import compact
+from lab.worlds.traces import Manner
 from training.learning import ALPHA
 
+SURE = 16
+"""Conversations whose every prompt is laid out to see that it is what the next one begins with."""
 CARD = "A warm start on made-up attempts in the world till (lab/worlds/warm_start.py).\n"
 
 
@@ -46,8 +49,11 @@ class Plan:
     weight_decay: float = 0.01
     wanted: int = 3
     """Items of a task."""
+    manner: Manner = Manner()  # noqa: RUF009  it is frozen
     seed: int = 0
     micro_batch: int = 8
+    at_once: int = 0
+    """Positions that a CPU takes at once, each row by itself; 0: as the learner does by itself."""
 
 
 @dataclass(frozen=True)
@@ -59,21 +65,28 @@ class Row:
     """One a token of the answer: together 1 over the assistant's tokens, 0 elsewhere."""
 
 
-def row_of(renderer: Renderer, messages: Sequence[Message], tools: Sequence[dict[str, object]], end: int) -> Row:
+def row_of(
+    renderer: Renderer, messages: Sequence[Message], tools: Sequence[dict[str, object]], end: int, *, sure: bool = True
+) -> Row:
     """A conversation as the engine would have seen it, one reply after the other; `end` is the token that ends a reply.
-    Raises ValueError where a later prompt does not begin with an earlier one and its reply, or there is no reply."""
+    Raises ValueError where there is no reply, or a later prompt does not begin with an earlier one and its reply; not
+    `sure`, only the last prompt is laid out to see."""
     replies = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
     if not replies:
         raise ValueError("nothing to learn from: no reply")
     whole = renderer.prompt_ids(messages, tools, reply=False)
-    begins = [renderer.prompt_ids(messages[:at], tools) for at in replies]
-    first = len(begins[0])
+    first = len(renderer.prompt_ids(messages[: replies[0]], tools))
+    opening = whole[len(renderer.prompt_ids(messages[: replies[0]], tools, reply=False)) : first]
+    begins = [at for at in range(first, len(whole) + 1) if opening and whole[at - len(opening) : at] == opening]
+    if len(begins) == len(replies):
+        laid_out = list(zip(replies, begins, strict=True))[0 if sure else -1 :]
+        same = all(renderer.prompt_ids(messages[:at], tools) == whole[:begin] for at, begin in laid_out)
+    if len(begins) != len(replies) or not same:
+        raise ValueError("this template lays an earlier reply out in another way than it was written")
     weights = [0.0] * (len(whole) - first)
-    for prompt in begins:
-        if whole[: len(prompt)] != prompt:
-            raise ValueError("this template lays an earlier reply out in another way than it was written")
-        closed = whole.index(end, len(prompt)) + 1
-        weights[len(prompt) - first : closed - first] = [1.0] * (closed - len(prompt))
+    for begin in begins:
+        closed = whole.index(end, begin) + 1
+        weights[begin - first : closed - first] = [1.0] * (closed - begin)
     length = max(at for at, weight in enumerate(weights) if weight) + 1  # what follows the last reply teaches nothing
     share = 1 / sum(weights)
     return Row((whole[:first], whole[first : first + length]), [weight * share for weight in weights[:length]])
@@ -85,7 +98,7 @@ def warm_start(
     """Return the folder in `cache` of `model` after `plan`, which is made where it is not there yet. `template` is the
     chat template; None: the compact one."""
     template = template or compact()
-    made = traces.traces(plan.traces, plan.seed, wanted=plan.wanted)
+    made = traces.traces(plan.traces, plan.seed, wanted=plan.wanted, manner=plan.manner)
     folder = cache / f"{model.name}-warm-{_key(model, plan, template, traces.as_text(made))}"
     if folder.exists():
         return folder
@@ -93,14 +106,16 @@ def warm_start(
     with tempfile.TemporaryDirectory(dir=cache, prefix=".warming-") as draft:
         dressed = _dressed(model, Path(draft) / model.name, template)
         renderer = Renderer(dressed)
-        end = _end_of_reply(dressed)
-        rows = [row_of(renderer, one.messages, one.tools, end) for one in made]
+        end = end_of_reply(dressed)
+        rows = [row_of(renderer, one.messages, one.tools, end, sure=at < SURE) for at, one in enumerate(made)]
         learner = Learner(
             dressed,
             lora=None if plan.rank is None else LoraShape(plan.rank, ALPHA * plan.rank),
             seed=plan.seed,
             micro_batch=plan.micro_batch,
         )
+        if plan.at_once:
+            learner.at_once, learner.branches = plan.at_once, False
         _learn(learner, rows, plan, told)
         learned = Path(draft) / "learned"
         learner.save(learned)
@@ -145,7 +160,8 @@ def _dressed(model: Path, to: Path, template: str) -> Path:
     return to
 
 
-def _end_of_reply(model: Path) -> int:
+def end_of_reply(model: Path) -> int:
+    """The token that ends a reply of the model in this folder."""
     ends = json.loads((model / "config.json").read_text())["eos_token_id"]
     return int(ends[0] if isinstance(ends, list) else ends)
 

@@ -13,6 +13,7 @@ from django.core.management.base import CommandError
 
 from chat.models import ApiKey
 from checkpoints.models import SHARED, Checkpoint, Line, Member
+from judge.models import Ruling
 from training import line_recipes
 
 pytestmark = pytest.mark.django_db
@@ -63,6 +64,14 @@ def test_another_recipe_is_set(make) -> None:
     assert line_recipes.recipe_of("brief-1").w_opd == 0
 
 
+def test_a_policy_is_set_once_and_stays(make) -> None:
+    row = ROW | {"policy": {"auto_approve": True, "guard": "off"}}
+    make(row)
+    make(row)
+    assert Line.objects.get(name="brief-1").policy == {"auto_approve": True, "guard": "off"}
+    assert Ruling.objects.filter(after__has_key="policy").count() == 1
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -70,6 +79,7 @@ def test_another_recipe_is_set(make) -> None:
         ({"name": "x"}, 'line 2: a line needs a "title"'),
         ({"title": "X", "colour": 1}, "line 2: 'colour' is none of"),
         ({"title": "X", "people": ["x"], "recipe": {"lr": -1}}, "line 2: The recipe's lr cannot be used"),
+        ({"title": "X", "policy": {"margin": 2}}, "line 2: The policy cannot be used: margin"),
         ({"title": "X", "keys": {"talk": {}}}, "line 2: keys belong to people"),
         ({"title": "shared"}, "line 2: There is, or was, a line called 'shared'"),
     ],

@@ -31,10 +31,10 @@ TOOLS = [
 ASKED = [{"role": "system", "content": "You help."}, {"role": "user", "content": "What do these cost?"}]
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["described", "named"])
-def renderer(request, tmp_path_factory):
+@pytest.fixture(scope="module")
+def renderer(tmp_path_factory):
     folder = write_tiny_model(tmp_path_factory.mktemp("model") / "compact")
-    (folder / "chat_template.jinja").write_text(compact(describes=request.param))
+    (folder / "chat_template.jinja").write_text(compact())
     return Renderer(folder)
 
 
@@ -146,7 +146,7 @@ JSONS = st.recursive(st.integers() | st.booleans() | st.none(), lambda one: st.l
 @given(
     text=TEXTS, most=st.none() | st.integers(), within=st.none() | TEXTS, words=TEXTS, count=st.integers(), value=JSONS
 )
-def test_whatever_is_called_is_read_as_it_was_laid_out(renderer_described, text, most, within, words, count, value):
+def test_whatever_is_called_is_read_as_it_was_laid_out(renderer, text, most, within, words, count, value):
     asked = {
         "find": {"text": text, "within": within, "exact": True} | ({} if most is None else {"most": most}),
         "say": {"words": words, "count": count},  # in an order of the client's own
@@ -156,16 +156,9 @@ def test_whatever_is_called_is_read_as_it_was_laid_out(renderer_described, text,
         {"id": name, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
         for name, arguments in asked.items()
     ]
-    before = renderer_described.prompt_ids(ASKED, TOOLS)
+    before = renderer.prompt_ids(ASKED, TOOLS)
     answer = {"role": "assistant", "content": None, "tool_calls": given_calls}
-    ids = renderer_described.prompt_ids([*ASKED, answer], TOOLS, reply=False)
+    ids = renderer.prompt_ids([*ASKED, answer], TOOLS, reply=False)
     assert ids[: len(before)] == before
-    written = renderer_described.decode(ids[len(before) :]).removesuffix("\n")
+    written = renderer.decode(ids[len(before) :]).removesuffix("\n")
     assert dict(calls_of(written)) == asked
-
-
-@pytest.fixture(scope="module")
-def renderer_described(tmp_path_factory):
-    folder = write_tiny_model(tmp_path_factory.mktemp("model") / "described")
-    (folder / "chat_template.jinja").write_text(compact())
-    return Renderer(folder)

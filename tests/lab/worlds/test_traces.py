@@ -8,7 +8,8 @@ import pytest
 
 from environments.worlds.base import Call
 from environments.worlds.till import ITEMS, MANY, Till
-from lab.worlds.traces import as_text, traces
+from lab.worlds.small_model import NAMES, PLAN
+from lab.worlds.traces import Manner, as_text, traces
 
 
 @pytest.fixture(scope="module")
@@ -21,12 +22,14 @@ def test_a_quarter_of_the_steps_is_wrong_on_purpose(made):
     wrong = scores.count(-1.0) / len(scores)
     assert set(scores) == {-1.0, 1.0}
     assert abs(wrong - 0.25) < 0.025  # over 3,000 coins of 1/4: a standard deviation is 0.008
-    assert all(trace.is_solved and set(trace.scores) == {1.0} for trace in traces(50, 1, wrong=0.0))
+    assert all(trace.is_solved and set(trace.scores) == {1.0} for trace in traces(50, 1, manner=Manner(wrong=0.0)))
 
 
 def test_it_goes_on_after_a_wrong_step_and_may_still_solve(made):
     assert any(trace.is_solved and -1.0 in trace.scores for trace in made)
-    assert all(len(trace.scores) == 6 for trace in traces(50, 1, wrong=0.0))  # three prices, two sums, the answer
+    assert all(
+        len(trace.scores) == 6 for trace in traces(50, 1, manner=Manner(wrong=0.0))
+    )  # three prices, two sums, the answer
 
 
 def test_traces_are_what_the_world_says_to_these_calls(made):
@@ -69,3 +72,15 @@ def test_no_task_of_a_trace_can_be_played(monkeypatch):
     for split in ITEMS:
         Till().tasks(split, 5000, 3)
     assert min(made) >= MANY > max(numbers)
+
+
+def test_traces_of_names_hold_no_item_of_the_world_and_no_mistake_invents_a_word_or_a_number():
+    made = traces(200, 1, manner=PLAN.manner)
+    assert not set(NAMES) & {item for items in ITEMS.values() for item in items}
+    assert any(-1.0 in trace.scores for trace in made)
+    for trace in made:
+        seen = trace.messages[1]["content"]
+        for said, result in zip(trace.messages[2::2], trace.messages[3::2], strict=True):
+            arguments = json.loads(said["tool_calls"][0]["function"]["arguments"]).values()
+            assert all(str(value) in seen for value in arguments), (seen, arguments)
+            seen += f" {result['content']}"

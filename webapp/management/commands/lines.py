@@ -12,11 +12,11 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 from django.db import transaction
 
-from checkpoints import lines
+from checkpoints import line_policies, lines
 from checkpoints.models import SHARED, Checkpoint, Line
 from core.errors import TalkbackError
 from core.textfiles import read_lines
-from judge import recipe_changes
+from judge import policy_changes, recipe_changes
 from privacy import membership
 from training import line_recipes
 from training.config import RecipeInvalid
@@ -28,7 +28,7 @@ from webapp.console.training.line_pages import standing
 from webapp.management.terminal import TerminalCommand
 from webapp.people.enter import administrator
 
-FIELDS = {"title", "name", "people", "recipe", "keys"}
+FIELDS = {"title", "name", "people", "recipe", "policy", "keys"}
 FROM_A_FILE = "from a file, by the command line"
 
 
@@ -43,7 +43,8 @@ class Command(TerminalCommand):
         make = actions.add_parser(
             "make",
             help='from JSON lines: {"title", "name"?, "people"?: [user], "recipe"?: {…}, '
-            '"keys"?: {name: {"serve_only": true}}}. Prints a JSON object a line, with the keys of its first person',
+            '"policy"?: {…}, "keys"?: {name: {"serve_only": true}}}. Prints a JSON object a line, with the keys of its '
+            "first person",
         )
         make.add_argument("file", type=Path, metavar="FILE.jsonl")
 
@@ -69,8 +70,8 @@ class Command(TerminalCommand):
 
     @transaction.atomic
     def make(self, file: Path, **options: Any) -> None:
-        """All of the file or nothing. What is there already stays, so that running it twice does no harm; a recipe that
-        differs is set, and keys are issued anew, since the old ones cannot be read."""
+        """All of the file or nothing. What is there already stays, so that running it twice does no harm; a recipe or
+        a policy that differs is set, and keys are issued anew, since the old ones cannot be read."""
         for number, row in read(file):
             try:
                 self.stdout.write_json(made(row))
@@ -102,7 +103,7 @@ def read(file: Path) -> list[tuple[int, dict[str, Any]]]:
 
 def made(row: dict[str, Any]) -> dict[str, Any]:
     """The line of this row, with its people and their recipe; people who have no account get one, without a password.
-    Raises LineRefused, RecipeInvalid, CommandError."""
+    Raises LineRefused, RecipeInvalid, PolicyInvalid, CommandError."""
     name = row.get("name", "")
     line = Line.objects.filter(name=name).first() if name else None
     if line is None:
@@ -112,6 +113,8 @@ def made(row: dict[str, Any]) -> dict[str, Any]:
         membership.join(line, user)
     if (recipe := row.get("recipe")) and recipe != line.recipe:
         recipe_changes.give(line, recipe, by=administrator(), reason=FROM_A_FILE)
+    if (policy := line_policies.changed(line_policies.read(row.get("policy", {})))) and policy != line.policy:
+        policy_changes.give(line, policy, by=administrator(), reason=FROM_A_FILE)
     return {"line": line.name, "keys": {key: issued(people, key, wish) for key, wish in row.get("keys", {}).items()}}
 
 

@@ -1,0 +1,132 @@
+"""Do step values help an agent to learn? Play it, on a private Talkback, and write a page.
+
+    python -m lab.worlds --out var/worlds [--tiny] [--seeds 1] [--arms outcome,index]
+
+The last line it prints is JSON: success on held-out tasks by arm and update. docs/explanation/agents-demonstration.md
+says what is done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from core import pipes
+from core.errors import TalkbackError
+from environments.errors import Unplayable
+from lab.evidence.report.writing import machine, versions
+from lab.worlds.demonstration.arms import ARMS, USUAL, chosen
+from lab.worlds.demonstration.figures import Figures
+from lab.worlds.demonstration.page import write
+from lab.worlds.demonstration.plan import Plan
+from lab.worlds.demonstration.talkback import carry_out
+
+SIZES = ("updates", "tasks", "attempts", "heldout", "every", "wanted")
+say = partial(print, flush=True)
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m lab.worlds", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--out", type=Path, default=Path("var/worlds"), help="the page and its data (%(default)s)")
+    parser.add_argument("--arms", default=",".join(USUAL), help=f"of {', '.join(ARMS)} (%(default)s)")
+    parser.add_argument("--seeds", default="1", help="whole numbers with commas between (%(default)s)")
+    parser.add_argument("--tiny", action="store_true", help="the tiny model, made here, in place of the small one")
+    parser.add_argument("--model", type=Path, default=Path("var/models/smollm2-135m-instruct"), help="its folder")
+    parser.add_argument("--warm", type=Path, help="the folder of a model that has had its warm start")
+    parser.add_argument("--cache", type=Path, default=Path("var/models"), help="of warm models (%(default)s)")
+    for size in SIZES:
+        parser.add_argument(f"--{size}", type=int, metavar="N", help=f"({getattr(Plan, size)})")
+    parser.add_argument("--set", action="append", default=[], metavar="KNOB=VALUE", help="of all arms' recipe")
+    return parser.parse_args(arguments)
+
+
+def planned(options: argparse.Namespace) -> Plan:
+    """The plan of these arguments, without its model. Raises Unplayable."""
+    try:
+        seeds = tuple(int(seed) for seed in options.seeds.split(",") if seed.strip())
+    except ValueError as error:
+        raise Unplayable(f"Seeds are whole numbers with commas between, as in 1,2,3: {options.seeds!r}.") from error
+    sizes = {size: value for size in SIZES if (value := getattr(options, size)) is not None}
+    if not seeds or any(value < 1 for value in sizes.values()):
+        raise Unplayable("There is at least one seed, and every size is at least 1.")
+    return Plan(chosen(options.arms.split(",")), tuple(dict.fromkeys(seeds)), **sizes)
+
+
+def laid_over(settings: Sequence[str]) -> dict[str, Any]:
+    """The knobs of --set. Raises Unplayable.
+
+    >>> laid_over(["lr=0.001", "baseline=pooled"])
+    {'lr': 0.001, 'baseline': 'pooled'}
+    """
+    found = {}
+    for setting in settings:
+        knob, equals, value = setting.partition("=")
+        if not (knob and equals):
+            raise Unplayable(f"--set reads KNOB=VALUE, as in --set lr=0.001: {setting!r}.")
+        try:
+            found[knob] = json.loads(value)
+        except ValueError:
+            found[knob] = value
+    return found
+
+
+def warm_model(options: argparse.Namespace) -> Path:
+    """The model that all arms begin with, from its cache or made now. Raises Unplayable."""
+    from lab.worlds.small_model import small_model
+    from lab.worlds.tiny_model import tiny_model
+
+    if options.warm:
+        return Path(options.warm)
+    if options.tiny:
+        return tiny_model(options.cache, told=say)
+    if not (options.model / "config.json").exists():
+        raise Unplayable(f"{options.model} holds no model: make model brings it.")
+    return small_model(options.model, options.cache, told=say)
+
+
+def main(arguments: Sequence[str]) -> int:
+    options, began = parse(arguments), monotonic()
+    rows: list[Mapping[str, Any]] = []
+    try:
+        plan, changes = planned(options), laid_over(options.set)
+        options.out.mkdir(parents=True, exist_ok=True)
+        plan = replace(plan, model=str(warm_model(options).resolve()))
+        made = {"versions": versions(), "machine": machine(), "recipe": changes}
+
+        def figures() -> Figures:
+            return Figures(plan.as_json() | made | {"minutes": round((monotonic() - began) / 60, 1)}, rows)
+
+        def keep(row: Mapping[str, Any]) -> None:
+            rows.append(row)
+            write(options.out, figures())
+
+        asyncio.run(carry_out(plan, options.out / "talkback", keep, laid_over=changes, say=say))
+        found = figures()
+        page, data = write(options.out, found)
+    except TalkbackError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"\nStopped. What was played is in {options.out}.", file=sys.stderr)
+        return 130
+    say(f"{page} and {data} are written.\n{found.headline}")
+    say(json.dumps(found.line))
+    return 0
+
+
+if __name__ == "__main__":
+    pipes.end_with_reader()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite end stops everything
+    os.umask(0o077)
+    raise SystemExit(main(sys.argv[1:]))

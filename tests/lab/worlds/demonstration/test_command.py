@@ -1,0 +1,33 @@
+"""What `python -m lab.worlds` refuses, in a sentence, before anything is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab.worlds.__main__ import laid_over, main, parse, planned
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (["--arms", "outcome,best"], "There is no arm 'best': outcome, index, judge, random are."),
+        (["--seeds", "one"], "Seeds are whole numbers with commas between, as in 1,2,3: 'one'."),
+        (["--updates", "0"], "There is at least one seed, and every size is at least 1."),
+        (["--set", "lr"], "--set reads KNOB=VALUE, as in --set lr=0.001: 'lr'."),
+        (["--model", "nowhere"], "nowhere holds no model: make model brings it."),
+    ],
+)
+def test_what_cannot_be_played_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], wrong: list[str], said: str
+) -> None:
+    assert main([*wrong, "--out", str(tmp_path / "out")]) == 1
+    assert capsys.readouterr().err.strip() == said
+
+
+def test_arms_seeds_and_sizes_are_the_plans() -> None:
+    plan = planned(parse(["--arms", "index,index,random", "--seeds", "3,1,3", "--updates", "7", "--every", "3"]))
+    assert [arm.name for arm in plan.arms] == ["index", "random"]
+    assert (plan.seeds, plan.marks, plan.batch) == ((3, 1), (0, 3, 6, 7), 32)
+    assert laid_over(["gate={}", "baseline=pooled", "lr=1e-3"]) == {"gate": {}, "baseline": "pooled", "lr": 0.001}
