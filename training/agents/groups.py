@@ -150,10 +150,9 @@ def _why_not(steps: Sequence[Sample], *, is_learned: bool) -> dict[int, str]:
         return {one.pk: EXAMINES for one in steps}
     if is_learned:
         return {one.pk: LATE for one in steps}
-    if group.judged_at is not None:
-        return {one.pk: ALONE for one in alone(steps)}
-    standing = group.standing()
-    return {one.pk: standing.reason for one in steps} if standing.state == "short" else {}
+    if group.judged_at is None:  # more attempts may come; where none do, its judge sees to it
+        return {}
+    return {one.pk: ALONE for one in alone(steps)}
 
 
 def _of(line: str, *statuses: str) -> QuerySet[Sample]:
