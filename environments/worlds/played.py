@@ -104,7 +104,7 @@ def table(played: Sequence[Played]) -> str:
     tasks: dict[str, list[Played]] = {}
     for one in played:
         tasks.setdefault(one.task, []).append(one)
-    lines = [HEADING, *(_line(task, Figures.of(each)) for task, each in tasks.items())]
+    lines = [HEADING, *(_line(task, Figures.of(each)) for task, each in sorted(tasks.items()))]
     lines.append(_line("all", Figures.of(played)))
     for status, sentence in WORDS.items():
         if of := [one for one in played if one.status == status]:
