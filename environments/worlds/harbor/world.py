@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from environments.errors import SandboxEnded, SandboxUnavailable, Unplayable
+from environments.errors import SandboxEnded, Unplayable
 from environments.sandboxes.choosing import Kind
 from environments.sandboxes.trees import Tree
 from environments.sandboxes.verifier import Score
@@ -87,8 +87,6 @@ class Harbor(World):
             except Unplayable as error:
                 return str(error)
             if prepared is None:
-                if not found.is_lasting:
-                    raise SandboxUnavailable(found.reason)
                 return found.reason
             self._keep(folder.digest, prepared)
             return Task(self.name, folder.id, split, {"path": str(place), "digest": folder.digest})

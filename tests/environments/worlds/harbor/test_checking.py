@@ -45,7 +45,7 @@ def test_a_task_that_cannot_tell_is_not_played(tmp_path, parts, says):
 def test_a_task_without_an_oracle_is_not_played(tmp_path):
     folder = task(tmp_path / "t")
     (folder / "solution" / "solve.sh").unlink()
-    assert "no solution/solve.sh shows that 1 is reached" in reason(folder)
+    assert "it has no solution/solve.sh to show that 1 is reached" in reason(folder)
 
 
 @pytest.mark.parametrize(
