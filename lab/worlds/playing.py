@@ -109,7 +109,8 @@ class Player:
 
     def _turn(self, going: Sequence[_Going], turn: int) -> None:
         """One reply of each, and what came of it."""
-        form = calling.form(self.renderer.style, self.renderer.opening, list(going[0].attempt.tools), {})
+        tools = [dict(tool) for tool in going[0].attempt.tools]
+        form = calling.form(self.renderer.style, self.renderer.opening, tools, {})
         prompts = [self.renderer.prompt_ids(one.messages, form.tools, form.opened) for one in going]
         seeds = [one.seed + turn for one in going]
         said = self._generate(prompts, seeds, form.sampling.get("skip_special_tokens", True))

@@ -16,6 +16,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from environments.worlds.till import ITEMS, SYSTEM, TOOLS
 from lab.worlds.templates import short
+from lab.worlds.traces import Manner
 from lab.worlds.warm_start import Plan, warm_start
 
 UNKNOWN, END = "<unk>", "<end>"
@@ -35,7 +36,17 @@ HIDDEN, LAYERS, HEADS, MLP, CONTEXT = 96, 3, 4, 256, 512
 SPREAD = 0.05
 """Of the weights at the beginning: at 0.02 so narrow a model takes long to copy."""
 
-PLAN = Plan(traces=3000, passes=2, traces_a_step=16, rank=None, lr=4e-3, warm_up=20, micro_batch=32, at_once=2048)
+PLAN = Plan(
+    traces=3000,
+    passes=2,
+    traces_a_step=16,
+    rank=None,
+    lr=4e-3,
+    warm_up=20,
+    manner=Manner(wrong=0.2, invents=False),
+    micro_batch=32,
+    at_once=2048,
+)
 """Its warm start."""
 
 
