@@ -49,7 +49,7 @@ class Gate(BaseModel):
 
     tasks: int = Field(48, ge=0)
     """Held-out tasks that agents play with both, four times each, in every world that taught it; 0 asks none. With 48 a
-    fall of 0.2 in what is solved is seen in 19 of 20 exams, with 20 one of 0.3; below 10 nothing can be told."""
+    fall of 0.2 in what is solved is seen in 19 of 20 exams, with 20 in 15; below 10 nothing can be told."""
 
     # How far it may move
 
