@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,6 +15,7 @@ from django.views.decorators.http import require_GET
 from checkpoints.models import Line
 from core.errors import TalkbackError
 from episodes.models import Episode, Group
+from judge import steps_worth
 from training import batches, line_recipes
 from training.batches import Filling
 from training.config import RecipeInvalid
@@ -63,13 +63,9 @@ def home(request: HttpRequest) -> HttpResponse:
 
 
 def _judging(world: str) -> str:
-    """What judges' votes on steps count in this world, as a sentence; empty where this Talkback does not weigh them."""
+    """What judges' votes on steps count in this world, as a sentence."""
     try:
-        weighed = import_module("judge.steps_worth")
-    except ModuleNotFoundError:
-        return ""
-    try:
-        return str(weighed.of(world).sentence)
+        return steps_worth.of(world).sentence
     except TalkbackError as failure:  # of judges that cannot be used
         return str(failure)
 

@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, QuerySet, Value, When
+from django.db.models import (
+    Case,
+    CharField,
+    Count,
+    Exists,
+    F,
+    Max,
+    OuterRef,
+    Q,
+    QuerySet,
+    Value,
+    When,
+)
+from django.utils import timezone
 
-from episodes.models import FEWEST, Episode, Group, why_short
+from episodes.models import FEWEST, Episode, Group, is_quiet, why_short
 from training.models import Sample
 
 NAMES = {
@@ -21,7 +34,7 @@ NAMES = {
 
 TONES = {"playing": "active", "short": "warn", "judging": "active", "judged": "good", "learned": "good"}
 
-_IS_PLAYING = Q(playing__gt=0) | Q(opened__lt=F("attempts"))
+_IS_PLAYING = Q(playing__gt=0) | (Q(opened__lt=F("attempts")) & ~Q(is_left=True))
 STATE = Case(
     When(_IS_PLAYING, then=Value("playing")),
     When(counted__lt=FEWEST, then=Value("short")),
@@ -43,12 +56,24 @@ def annotated(groups: QuerySet[Group]) -> QuerySet[Group]:
 
     return groups.annotate(
         opened=Count("episodes"),
+        is_left=Case(When(pk__in=_left(groups), then=Value(True)), default=Value(False)),
         playing=number(status=Episode.Status.PLAYING),
         counted=number(ending__in=(*Episode.SETTLED, Episode.Ending.TRUNCATED))
         - number(ending=Episode.Ending.TRUNCATED, cut_by=Episode.Cut.CONTEXT),
         taught=number(status=Episode.Status.LEARNED),
         solved=number(ending=Episode.Ending.SOLVED),
     ).annotate(state=STATE)
+
+
+def _left(groups: QuerySet[Group]) -> list[int]:
+    """Those of which attempts are wanting, and no player is left to open them. One query."""
+    wanting = (
+        groups.order_by()
+        .filter(attempts__isnull=False, judged_at=None)
+        .annotate(opened=Count("episodes"), last=Max("episodes__ended_at"), lease=Max("episodes__lease_s"))
+    )
+    now, rows = timezone.now(), wanting.filter(opened__lt=F("attempts"), last__isnull=False)
+    return [pk for pk, last, lease in rows.values_list("pk", "last", "lease") if is_quiet([(last, lease)], now)]
 
 
 def reason(group: Group) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, cast, get_args
+from typing import Literal, cast
 from uuid import UUID
 
 from checkpoints.models import SHARED
@@ -146,8 +146,6 @@ def _wanted(samples: Mapping[tuple[UUID, int], Sample]) -> str:
     """The baseline of the recipe by which the group's line would learn it now."""
     line = next((sample.line_id for sample in samples.values()), None)
     try:
-        recipe = line_recipes.recipe_of(line or SHARED)
+        return line_recipes.recipe_of(line or SHARED).baseline
     except RecipeInvalid:
         return "index"
-    wanted = getattr(recipe, "baseline", "index")
-    return wanted if wanted in get_args(Baseline) else "index"
