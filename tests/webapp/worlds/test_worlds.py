@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import doctest
 import re
-import sys
-from types import SimpleNamespace
 
 import pytest
 from django.test import Client
@@ -116,14 +114,12 @@ def test_a_run_that_warns_is_named_with_its_alarms(console, make_run, make_group
     assert "Attempts grow longer" not in text_of(console.get(HOME))
 
 
-def test_each_world_says_what_judges_votes_count_there(console, monkeypatch, make_group, play):
-    weighed = SimpleNamespace(of=lambda world: SimpleNamespace(sentence=f"In {world} a vote counts 0.62."))
-    monkeypatch.setitem(sys.modules, "judge.steps_worth", weighed)
+def test_each_world_says_what_judges_votes_count_there(console, make_group, play):
     play(make_group())
     play(make_group("b", world="garden"))
     html = text_of(console.get(HOME))
-    assert "In till a vote counts 0.62." in html
-    assert "In garden a vote counts 0.62." in html
+    assert "Votes count nothing in till: checked on 0 of the 100 steps that it takes." in html
+    assert "Votes count nothing in garden: checked on 0 of the 100 steps that it takes." in html
 
 
 # ---------- lists ----------
