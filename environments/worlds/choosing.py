@@ -7,10 +7,14 @@ from importlib import import_module
 from environments.errors import Unplayable
 from environments.worlds.answers import Check
 from environments.worlds.base import World
+from environments.worlds.harbor.world import Harbor
 from environments.worlds.interpreter import Interpreter
 from environments.worlds.till import Till
 
-FORMS = "till, till:ITEMS, interpreter:reasoning-gym/NAME, interpreter:FILE.jsonl, or MODULE:CLASS of your own"
+FORMS = (
+    "till, till:ITEMS, interpreter:reasoning-gym/NAME, interpreter:FILE.jsonl, harbor, harbor:FOLDER, "
+    "or MODULE:CLASS of your own"
+)
 
 
 def open_world(name: str, check: Check = "math") -> World:
@@ -23,6 +27,8 @@ def open_world(name: str, check: Check = "math") -> World:
         return Till(int(rest or 3))
     if kind == "interpreter":
         return Interpreter.named(rest, check)
+    if kind == "harbor":
+        return Harbor(rest or None)
     if rest:
         return _other(name, kind, rest)
     raise Unplayable(f"There is no world {name!r}: it is {FORMS}.")

@@ -1,4 +1,4 @@
-"""python -m environments worlds play | exam"""
+"""python -m environments worlds play | exam | check"""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from contextlib import suppress
 from core.visible import escape_hidden
 from environments.client import KEY
 from environments.worlds.exam import add_exam_plan, play_exams
+from environments.worlds.harbor.checking import add_check_plan, check_folders
 from environments.worlds.night import add_plan, play_night
 from environments.worlds.played import Played, table
 
@@ -33,6 +34,9 @@ def add_worlds(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         one.add_argument("--key", default=os.environ.get(KEY, ""), help=f"with the scope episodes, or in {KEY}")
         one.add_argument("--json", action="store_true", help="each attempt as a JSON line instead of the table")
         one.set_defaults(run=run)
+    checking = worlds.add_parser("check", help="whether task folders can be played: their solution scores, nothing not")
+    add_check_plan(checking)
+    checking.set_defaults(run=check_folders)
 
 
 async def run(said: argparse.Namespace) -> int:

@@ -1,15 +1,15 @@
 """Before a task is played: its oracle must score 1, doing nothing must not, and a program must not forge its score.
 
-python -m environments.worlds.harbor.checking FOLDER [--again] [--json]
+python -m environments worlds check FOLDER [--again] [--json]
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import hashlib
 import json
 import os
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +17,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from core.errors import TalkbackError
 from environments.errors import SandboxEnded, SandboxUnavailable, Unplayable
 from environments.sandboxes.choosing import Kind
 from environments.sandboxes.trees import File, Tree
@@ -224,18 +223,17 @@ def check_all(paths: Sequence[Path], kind: Kind | None = None, *, again: bool = 
         yield from threads.map(one, paths)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m environments.worlds.harbor.checking", description=__doc__)
+def add_check_plan(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, help="a task folder, or one of task folders")
     parser.add_argument("--again", action="store_true", help="believe no earlier result")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="each task as a JSON line")
     parser.add_argument("--notes", action="store_true", help="also what a task says and is not honoured")
-    said = parser.parse_args(arguments)
-    try:
-        return report(check_all(find(said.folder), again=said.again), as_json=said.json, with_notes=said.notes)
-    except TalkbackError as error:
-        print(error, file=sys.stderr)
-        return 1
+
+
+async def check_folders(said: argparse.Namespace) -> int:
+    """Check what the command names. 1 where a task cannot be played."""
+    found = check_all(find(said.folder), again=said.again)
+    return await asyncio.to_thread(report, found, as_json=said.json, with_notes=said.notes)
 
 
 def report(found: Iterator[Checked], *, as_json: bool = False, with_notes: bool = False) -> int:
@@ -253,7 +251,3 @@ def report(found: Iterator[Checked], *, as_json: bool = False, with_notes: bool 
     if not as_json:
         print(f"{count - failed} of {count} can be played.")
     return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -127,12 +127,13 @@ async def test_the_command_plays_what_is_asked_in_worlds_that_it_has(play, keeps
     await sync_to_async(ask)()
     await sync_to_async(ask)(world="chess")
     await sync_to_async(ask)(person=ben)
+    exam = await Exam.objects.aget(world="till", user__username="ana")
 
     status, out, err = await play("--world", f"{HERE}:Quiet", "--parallel", "4")
 
     assert status == 0
     assert err.count("talkback@1\n") == err.count("talkback@0\n") == 1
-    assert "exam 1: talkback@1 and talkback@0 in till" in err
+    assert f"exam {exam.pk}: talkback@1 and talkback@0 in till" in err
     assert "in chess is left to another player: --world names till alone." in err
     assert out.splitlines()[-1].split()[:2] == ["all", "12"]  # 2 models × 3 tasks × 2 attempts
     assert {one.group.world async for one in Episode.objects.select_related("group")} == {"till"}

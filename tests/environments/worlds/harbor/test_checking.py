@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from environments.__main__ import main
 from environments.errors import SandboxUnavailable
 from environments.sandboxes.trees import File, Tree
 from environments.sandboxes.verifier import Score
 from environments.worlds.harbor import checking, prepared
-from environments.worlds.harbor.checking import checked, main
+from environments.worlds.harbor.checking import checked
 from environments.worlds.harbor.downloads import downloading_line, what_downloads
 from environments.worlds.harbor.prepared import read
 from tests.environments.worlds.harbor.made import DOCKERFILE, REWARD, TOML, reason, task
@@ -121,15 +122,15 @@ def test_a_verdict_that_is_missing_is_asked_for_again(tmp_path, monkeypatch):
 def test_the_command_says_each_task_and_fails_where_one_cannot_be_played(tmp_path, capsys):
     task(tmp_path / "tasks" / "good")
     task(tmp_path / "tasks" / "bad", dockerfile="FROM alpine\n")
-    assert main([str(tmp_path / "tasks")]) == 1
+    assert main(["worlds", "check", str(tmp_path / "tasks")]) == 1
     said = capsys.readouterr().out.splitlines()
     assert said[0].startswith("no  bad-") or said[0].startswith("no  bad")
     assert "alpine is no plain" in said[0]
     assert said[1].startswith("ok  good-")
     assert said[2] == "1 of 2 can be played."
-    assert main([str(tmp_path / "tasks" / "good"), "--json"]) == 0
+    assert main(["worlds", "check", str(tmp_path / "tasks" / "good"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["oracle"] == 1.0
-    assert main([str(tmp_path)[:-1]]) == 1
+    assert main(["worlds", "check", str(tmp_path)[:-1]]) == 1
     assert "holds no task folder" in capsys.readouterr().err
 
 
