@@ -271,15 +271,16 @@ PRESETS: dict[str, Recipe] = {
         beta=0.002,  # what an agent has to learn lies far from the base
         batch_size=32,
         updates=2,
-        lr=1e-3,
+        lr=5e-4,
         micro_batch=4,
         gate=Gate(pack=32),
     ),
     "24gb": Recipe(base_bits=4, micro_batch=1, max_tokens=1024),
 }
-"""Measured settings by name; `embedded` is the default of the CPU profile (decisions 1 and 8), and `agents` begins with
-what a sketch of the world till in one process learned with: four tasks of eight attempts, two updates. Each trains an
-adapter, and every weight where a recipe that starts from it says so (`preset`)."""
+"""Measured settings by name; `embedded` is the default of the CPU profile (decisions 1 and 8), and `agents` has
+four tasks of eight attempts, and the rate at which SmolLM2 learned the world till (docs/explanation/
+agents-demonstration.md). Each trains an adapter, and every weight where a recipe that starts from it says so
+(`preset`)."""
 
 FULL_RATE = 0.1
 """Share of an adapter's rate that full weights take: an adapter's update is scaled down by its low rank. The

@@ -56,6 +56,16 @@ def test_before_a_run_a_group_is_worth_what_training_would_find(console, pair):
     assert "It teaches: 2 steps of it" in html
 
 
+def test_a_group_that_a_run_has_says_so_and_waits_no_more(console, pair, make_run):
+    group, *_ = pair
+    assert "It waits for training." in beside(console, group)
+    run = make_run()
+    Sample.objects.update(status="claimed", run=run)
+    html = beside(console, group)
+    assert f"It is in {run}." in html
+    assert "It waits for training." not in html
+
+
 def test_after_a_run_they_are_worth_what_the_run_found(console, pair, make_run):
     group, solved, failed = pair
     run = make_run(agents={"baseline": "pooled"})
