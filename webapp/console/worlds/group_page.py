@@ -78,8 +78,8 @@ def group(request: HttpRequest, pk: int) -> HttpResponse:
     steps = playback.steps(beside, user, brief=True)
     context = {
         "group": shown,
-        "tone": standings.TONES.get(shown.state, ""),  # type: ignore[attr-defined]
-        "state_in_words": standings.NAMES[shown.state],  # type: ignore[attr-defined]
+        "tone": standings.TONES.get(shown.state, ""),  # type: ignore[attr-defined]  # it is annotated
+        "state_in_words": standings.NAMES[shown.state],  # type: ignore[attr-defined]  # it is annotated
         "teaches": teaches(shown, episodes, found),
         "worth": found,
         "columns": [

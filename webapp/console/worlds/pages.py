@@ -140,9 +140,9 @@ def groups(request: HttpRequest) -> HttpResponse:
         rows = rows.filter(state=state)  # type: ignore[misc]  # it is annotated
     page = list(rows[: PAGE + 1])
     for group in page:
-        group.reason = standings.reason(group)  # type: ignore[attr-defined]
-        group.state_in_words = standings.NAMES[group.state]  # type: ignore[attr-defined]
-        group.tone = standings.TONES.get(group.state, "")  # type: ignore[attr-defined]
+        group.reason = standings.reason(group)  # type: ignore[attr-defined]  # it is annotated
+        group.state_in_words = standings.NAMES[group.state]  # type: ignore[attr-defined]  # it is annotated
+        group.tone = standings.TONES.get(group.state, "")  # type: ignore[attr-defined]  # it is annotated
     said = {"state": state, "run": run}
     narrow = "&".join(filter(None, (chosen.query, *(f"{name}={value}" for name, value in said.items() if value))))
     context = {

@@ -121,11 +121,11 @@ class Step:
 
     @property
     def prompt_tokens(self) -> int:
-        return self.turn.prompt_length or 0  # type: ignore[attr-defined]
+        return self.turn.prompt_length or 0  # type: ignore[attr-defined]  # it is annotated
 
     @property
     def reply_tokens(self) -> int:
-        return self.turn.reply_length or 0  # type: ignore[attr-defined]
+        return self.turn.reply_length or 0  # type: ignore[attr-defined]  # it is annotated
 
     @property
     def doing(self) -> str:

@@ -78,7 +78,7 @@ def _left(groups: QuerySet[Group]) -> list[int]:
 
 def reason(group: Group) -> str:
     """Why an `annotated` group does not teach, where it is short."""
-    return why_short(group.opened, group.counted) if group.state == "short" else ""  # type: ignore[attr-defined]
+    return why_short(group.opened, group.counted) if group.state == "short" else ""  # type: ignore[attr-defined]  # it is annotated
 
 
 def by_world(groups: QuerySet[Group]) -> dict[str, Counter[str]]:
