@@ -46,7 +46,7 @@ async def list_exams(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-@router.post("/episodes/exams/{int:exam}/close", summary="No more of an exam is played", response=ExamShown)
+@router.post("/episodes/exams/{row:exam}/close", summary="No more of an exam is played", response=ExamShown)
 async def close_exam(request: HttpRequest, exam: int, body: ExamClosed) -> dict[str, Any]:
     """The gate reads what there is. It needs no word where all was played."""
     return await sync_to_async(lambda: describe_exam(exams.close(key_of(request), exam, body.reason)))()

@@ -17,8 +17,8 @@ LASTS = (
 )
 """Servers and the supervisor: they go on whether or not anything reads what they say."""
 
-SILENT = ("training/launch.py", "docker/sglang_cpu/install.py")
-"""The one writes to a file that its starter names; the other runs in an environment without this package."""
+SILENT = ("training/launch.py", "docker/sglang_cpu/install.py", "environments/worlds/harbor/pytest_run.py")
+"""The first writes to a file that its starter names; the others run where this package is not."""
 
 
 def unread(*command: str, **environment: str) -> tuple[int, str]:

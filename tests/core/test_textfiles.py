@@ -20,6 +20,8 @@ PLAIN = {
     "lab/evidence/report/writing.py": "/proc/cpuinfo",
     "environments/prose.py": "a reply",
     "environments/sandboxes/groups.py": "/proc",
+    "environments/worlds/harbor/dockerfiles.py": "a Dockerfile",
+    "environments/worlds/harbor/folders.py": "a verifier's output",
     "gpu_workers/servers/processes.py": "a log",
     "gpu_workers/servers/leases.py": "a command's output",
     "gpu_workers/weights.py": "a command's output",

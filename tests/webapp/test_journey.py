@@ -178,6 +178,14 @@ def test_beside_a_verdict_stands_whose_word_it_is_and_whose_outranks_it(make_tur
 
 
 def test_every_source_of_a_reward_stands_in_one_list():
-    assert [source.name for source in precedence.REWARDS] == ["reviewer", "thumb", "marks", "test", "rule", "votes"]
+    assert [source.name for source in precedence.REWARDS] == [
+        "reviewer",
+        "thumb",
+        "marks",
+        "test",
+        "world",
+        "rule",
+        "votes",
+    ]
     for source in precedence.REWARDS:
         assert precedence.of_reward(source.name) is source

@@ -288,7 +288,7 @@ def test_it_asks_the_same_few_questions_whatever_there_is(
         make_lesson()
     Feedback.objects.give(turn, by=talker, kind="thumb", value=1)
     for asked in (turn, make_lesson().turn):
-        with django_assert_max_num_queries(11):
+        with django_assert_max_num_queries(12):
             assert learning_api.told(key, asked.completion_id)["id"] == asked.completion_id
 
 

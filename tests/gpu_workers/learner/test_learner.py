@@ -254,7 +254,7 @@ def test_a_cpu_takes_fewer_at_once_where_more_would_bring_nothing(learner, monke
     learner.optimizer.zero_grad()
     told: list[int] = []
     longest = max(len(view.example.prompt_ids) + len(view.example.response_ids) for view in views)
-    monkeypatch.setitem(policy.AT_ONCE, learner.dtype, 2 * longest)
+    monkeypatch.setattr(learner, "at_once", 2 * longest)
 
     learner.forward_backward(views, objective(RECIPE), divergence=divergence(RECIPE), progress=told.append)
 
