@@ -81,6 +81,13 @@ def laid_over(settings: Sequence[str]) -> dict[str, Any]:
     return found
 
 
+def recipe(options: argparse.Namespace) -> dict[str, Any]:
+    """What is laid over the recipe of all arms: the tiny model's own, and above it what was set. Raises Unplayable."""
+    from lab.worlds import tiny_model
+
+    return {**(tiny_model.RECIPE if options.tiny else {}), **laid_over(options.set)}
+
+
 def warm_model(options: argparse.Namespace) -> Path:
     """The model that all arms begin with, from its cache or made now. Raises Unplayable."""
     from lab.worlds.small_model import small_model
@@ -99,7 +106,7 @@ def main(arguments: Sequence[str]) -> int:
     options, began = parse(arguments), monotonic()
     rows: list[Mapping[str, Any]] = []
     try:
-        plan, changes = planned(options), laid_over(options.set)
+        plan, changes = planned(options), recipe(options)
         options.out.mkdir(parents=True, exist_ok=True)
         plan = replace(plan, model=str(warm_model(options).resolve()))
         made = {"versions": versions(), "machine": machine(), "recipe": changes}

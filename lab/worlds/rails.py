@@ -13,16 +13,14 @@ from environments.worlds.base import World
 from environments.worlds.till import Till
 from gpu_workers.learner.learner import Learner
 from gpu_workers.types import Example
+from lab.worlds import tiny_model
 from lab.worlds.playing import Played, Player
 from training.config import Recipe
 from training.objective.merged_rows import Step, merged_rows
 from training.objective.step_advantages import Attempt, Baseline, step_advantages
 from training.objective.updates import updates
 
-RECIPE = Recipe(
-    w_opd=0, w_sft=0, beta=0, weights="full", lr=1e-3, updates=2, batch_size=32, micro_batch=32, distillation="token"
-)
-"""Rewards alone, and no anchor."""
+RECIPE = Recipe(w_opd=0, w_sft=0, updates=2, batch_size=32, **tiny_model.RECIPE)
 AT_ONCE = 2048
 """Positions that the learner takes at once: the tiny model's are quick."""
 

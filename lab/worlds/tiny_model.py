@@ -7,8 +7,10 @@ of them, in minutes on one core.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
@@ -16,7 +18,6 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from environments.worlds.till import ITEMS, SYSTEM, TOOLS
 from lab.worlds.templates import short
-from lab.worlds.traces import Manner
 from lab.worlds.warm_start import Plan, warm_start
 
 UNKNOWN, END = "<unk>", "<end>"
@@ -35,27 +36,22 @@ PHRASES = {
 HIDDEN, LAYERS, HEADS, MLP, CONTEXT = 96, 3, 4, 256, 512
 SPREAD = 0.05
 """Of the weights at the beginning: at 0.02 so narrow a model takes long to copy."""
+THETA = 500.0
+"""Of positions: an attempt is 50 words."""
 
-PLAN = Plan(
-    traces=3000,
-    passes=2,
-    traces_a_step=16,
-    rank=None,
-    lr=4e-3,
-    warm_up=20,
-    manner=Manner(wrong=0.2, invents=False),
-    micro_batch=32,
-    at_once=2048,
-)
-"""Its warm start."""
+PLAN = Plan(traces=12000, traces_a_step=12, rank=None, lr=3e-3, warm_up=30, micro_batch=12, at_once=2048)
+"""Its warm start, half learned: it solves 0.07 of held-out tasks, and 0.53 of its traces solve. Of traces without a
+mistake it takes a third of the time to 0.98. 70 to 90 seconds of one core."""
+
+RECIPE: Mapping[str, Any] = {"weights": "full", "lr": 1e-3, "beta": 0, "micro_batch": 32}
+"""How it learns by playing: rewards alone, and no anchor to where it began."""
 
 
 def tiny_model(cache: Path, *, told: Callable[[str], None] = print) -> Path:
     """Return the folder of the tiny model after its warm start, made in `cache` where it is not there yet."""
-    base = cache / "till-tiny"
-    if not base.exists():
-        write_base(base)
-    return warm_start(base, cache, PLAN, template=short(), told=told)
+    with tempfile.TemporaryDirectory() as draft:  # it is made in no time, and an older one may be another
+        base = write_base(Path(draft) / "till-tiny")
+        return warm_start(base, cache, PLAN, template=short(), told=told)
 
 
 def write_base(folder: Path, *, seed: int = 0) -> Path:
@@ -72,6 +68,7 @@ def write_base(folder: Path, *, seed: int = 0) -> Path:
         num_key_value_heads=HEADS,
         max_position_embeddings=CONTEXT,
         initializer_range=SPREAD,
+        rope_parameters={"rope_type": "default", "rope_theta": THETA},
         tie_word_embeddings=True,
         bos_token_id=end,
         eos_token_id=end,

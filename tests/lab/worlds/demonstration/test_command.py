@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.worlds.__main__ import laid_over, main, parse, planned
+from lab.worlds.__main__ import laid_over, main, parse, planned, recipe
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,9 @@ def test_arms_seeds_and_sizes_are_the_plans() -> None:
     assert [arm.name for arm in plan.arms] == ["index", "random"]
     assert (plan.seeds, plan.marks, plan.batch) == ((3, 1), (0, 3, 6, 7), 32)
     assert laid_over(["gate={}", "baseline=pooled", "lr=1e-3"]) == {"gate": {}, "baseline": "pooled", "lr": 0.001}
+
+
+def test_the_tiny_model_learns_with_every_weight_unless_another_recipe_is_set() -> None:
+    assert recipe(parse(["--set", "lr=0.1"])) == {"lr": 0.1}
+    own = recipe(parse(["--tiny", "--set", "lr=0.1"]))
+    assert (own["weights"], own["beta"], own["lr"]) == ("full", 0, 0.1)
