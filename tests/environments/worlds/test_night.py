@@ -3,82 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from benchmarks.stack import PYTHON, Stack, wait_for
-from environments.worlds.till import Till
-from tests.environments.worlds.conftest import script_of
+from benchmarks.stack import wait_for
+from tests.environments.worlds.nights import ATTEMPTS, GROUPS, Till128
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
-
-SEEDS = (1, 2, 3)
-GROUPS, ATTEMPTS = 16, 8
-
-
-class Till128(Stack):
-    """Redis, a scripted engine that solves the tasks of SEEDS, and web."""
-
-    def __init__(self, data_dir: Path, model: Path) -> None:
-        super().__init__(data_dir, model, SESSION_IDLE_S="600")
-        prices = {task.id: task.data["prices"] for seed in SEEDS for task in Till().tasks("train", GROUPS, seed)}
-        (data_dir / "script.jsonl").write_text("".join(json.dumps(line) + "\n" for line in script_of(prices)))
-
-    @property
-    def commands(self) -> dict[str, list[str]]:
-        usual = super().commands
-        engine = [PYTHON, "-m", "benchmarks.scripted", "--model", str(self.model), "--port", str(self.engine_port)]
-        script = ["--script", str(self.data_dir / "script.jsonl"), "--tokens-per-second", "0"]
-        return {"redis": usual["redis"], "engine": [*engine, *script], "web": usual["web"]}
-
-    def player(self, *more: str, seed: int, parallel: int = 16) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "environments", "worlds", "play", "--world", "till", "--url", self.url]
-        night = ["--groups", str(GROUPS), "--attempts", str(ATTEMPTS), "--parallel", str(parallel), "--seed", str(seed)]
-        return subprocess.Popen(
-            [*command, *night, "--max-tokens", "96", "--json", *more],
-            env={**os.environ, "TALKBACK_KEY": self.key, "PYTHONPATH": self.environment["PYTHONPATH"]},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=self.data_dir,
-        )
-
-    def wait_for_web(self) -> None:
-        wait_for("web answers", lambda: httpx.get(f"{self.url}/healthz").status_code == 200)
-
-    def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        with closing(sqlite3.connect(self.data_dir / "talkback.sqlite3", timeout=30)) as database:
-            return database.execute(sql, values).fetchall()
-
-    def wait_for_actions(self, seed: int, number: int) -> None:
-        sql = """SELECT count(*) FROM episodes_action a JOIN episodes_episode e ON e.id = a.episode_id
-                 JOIN episodes_group g ON g.id = e.group_id WHERE g.name LIKE ?"""
-        wait_for(f"{number} actions", lambda: self.rows(sql, f"seed-{seed}/%")[0][0] >= number)
-
-    def endings(self, seed: int) -> dict[str, int]:
-        sql = """SELECT e.ending, count(*) FROM episodes_episode e JOIN episodes_group g ON g.id = e.group_id
-                 WHERE g.name LIKE ? GROUP BY e.ending"""
-        return dict(self.rows(sql, f"seed-{seed}/%"))
 
 
 @pytest.fixture(scope="module")
 def stack(wide_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Till128]:
     stack = Till128(tmp_path_factory.mktemp("night"), wide_model)
     try:
-        stack.manage("migrate", "-v", "0")
-        stack.key = stack.manage("create_key", "--name", "p", "--scope", "chat", "--scope", "episodes").split()[-1]
-        stack.start()
-        stack.wait_for_web()
+        stack.open()
         yield stack
     except BaseException:
         print(stack.log("web"))
