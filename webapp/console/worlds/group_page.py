@@ -11,7 +11,6 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
 from episodes.models import Episode, Group
-from training.models import Run, Sample
 from webapp.console.board import counted
 from webapp.console.doors import for_signed_in, person
 from webapp.console.worlds import endings, playback, sights, standings, worth
@@ -114,8 +113,7 @@ def teaches(group: Group, episodes: Sequence[Episode], found: GroupWorth) -> str
         return "It is complete and judged."
     if not found.teaching:
         return "It teaches nothing: at no step do its attempts differ."
-    having = Run.objects.filter(samples__episode__group=group, samples__status=Sample.Status.CLAIMED).first()
-    waits = f"It is in {having}." if having else "It waits for training."
+    waits = f"It is in run {found.in_run}." if found.in_run else "It waits for training."
     return f"It teaches: {counted(found.teaching, 'step')} of it have peers to compare with. {waits}"
 
 

@@ -52,6 +52,8 @@ class GroupWorth:
     baseline: str = ""
     runs: Sequence[Run] = ()
     """Those that learned from it."""
+    in_run: int | None = None
+    """The run that has it now, by number."""
     unknown: str = ""
     """Why values and advantages are not known, as a sentence; empty where they are."""
 
@@ -89,7 +91,8 @@ def of(group: Group, episodes: Sequence[Episode]) -> GroupWorth:
     for key in _trained_keys(samples):  # what a run found is what it learned from, whatever one would find now
         sample, now = samples[key], worth.get(key, Worth())
         worth[key] = Worth(sample.reward, now.value, sample.advantage, sample.left_out)
-    return GroupWorth(worth, baseline, runs)
+    in_run = next((one.run_id for one in samples.values() if one.status == Sample.Status.CLAIMED), None)
+    return GroupWorth(worth, baseline, runs, in_run)
 
 
 def why_not(episode: Episode) -> str:
