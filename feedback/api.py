@@ -242,10 +242,7 @@ def mark(turn: Turn, by: User, marks: list[Marking]) -> None:
 
 def explain(turn: Turn, by: User, said: dict[str, Any]) -> None:
     """Say why, of the thumb that stands. Raises ThumbMissing without one."""
-    thumb = Feedback.objects.standing().filter(turn=turn, by=by, kind=Feedback.Kind.THUMB).first()
-    if thumb is not None:
-        Feedback.objects.give(turn, by=by, kind=Feedback.Kind.THUMB, value=thumb.value, **said)
-    elif any(said.values()):
+    if Feedback.objects.say_why(turn, by=by, **said) is None and any(said.values()):
         raise ThumbMissing("Tags and comments say why a thumb was given, and none stands: send thumb with them.")
 
 

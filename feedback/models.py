@@ -87,6 +87,18 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
         return given
 
     @transaction.atomic
+    def say_why(
+        self, turn: Turn, *, by: User, value: int = 0, text: str | None = None, tags: Sequence[str] | None = None
+    ) -> Feedback | None:
+        """Say why this person's thumb was given. None, and nothing is said, where no thumb stands, or not one of this
+        `value` (0: whichever stands): reasons may come after the thumb that they are of was changed or taken back."""
+        turn = turns.locked(turn)
+        thumb = self.standing().filter(turn=turn, by=by, kind=Feedback.Kind.THUMB).first()
+        if thumb is None or value not in (0, thumb.value):
+            return None
+        return self.give(turn, by=by, kind=Feedback.Kind.THUMB, value=thumb.value, text=text, tags=tags)
+
+    @transaction.atomic
     def mark(self, turn: Turn, *, by: User, start: int, end: int, sign: int) -> bool:
         """Mark characters `start` to `end` of the reply as good (1) or bad (-1), or take marks off them (0), whatever
         this person has marked elsewhere in it. Where marks overlap, the newest wins. False when that was so already.

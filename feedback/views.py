@@ -115,9 +115,12 @@ def describe_weights(tainted: Sequence[Checkpoint]) -> str:
 
 
 def apply(turn: Turn, request: HttpRequest, *, kind: str, value: int, text: str | None, tags: list[str] | None) -> None:
-    """An empty correction and a thumb of 0 take back what was said; a thumb that stands already stays."""
+    """An empty correction and a thumb of 0 take back what was said; a thumb that stands already stays. Reasons
+    change no thumb: they are sent beside it, and may arrive after a later one."""
     by = cast(User, request.user)  # login_required saw to it
-    if is_taken_back(request, value=value, text=text):
+    if kind == Feedback.Kind.THUMB and "tags" in request.POST:
+        Feedback.objects.say_why(turn, by=by, value=value, text=text, tags=tags)
+    elif is_taken_back(request, value=value, text=text):
         Feedback.objects.withdraw(turn, by=by, kind=kind)
     else:
         Feedback.objects.give(turn, by=by, kind=kind, value=value, text=text, tags=tags)

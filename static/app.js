@@ -66,13 +66,15 @@ function land({ detail }) {
   window.htmx.swap(place, detail.serverResponse, { swapStyle, swapDelay: 0, settleDelay: 0 });
 }
 
-// Reasons that the reader is choosing just now are theirs: what is pushed meanwhile shows the same a moment older. And a
-// press, on them or on a thumb, that began on what is replaced would be no click.
+// Reasons that the reader is choosing just now are theirs, while they are of the same thumb: what is pushed meanwhile
+// shows the same a moment older. And a press, on them or on a thumb, that began on what is replaced would be no click.
+const thumbIn = (reasons) => find("[name=value]", reasons)?.value;
+
 document.addEventListener("htmx:oobBeforeSwap", (event) => {
   const { target, fragment } = event.detail;
   const isBusy = target.matches(".reasons") && (target.matches(":focus-within, :active") || find(".htmx-request", target));
   const isPressed = target.matches(".thumbs") && find(":active", target);
-  if (isPressed || (isBusy && find("input[type=checkbox]", fragment))) event.detail.shouldSwap = false;
+  if (isPressed || (isBusy && thumbIn(target) === thumbIn(fragment))) event.detail.shouldSwap = false;
 });
 
 // A reason that was not taken is not left looking as if it were.
@@ -198,6 +200,19 @@ document.addEventListener(
   },
   true,
 );
+
+// A press that waits for the answer to the one before means what the person saw, whatever button stands there by then.
+document.addEventListener(
+  "submit",
+  ({ target, submitter }) => {
+    if (target.matches(".thumb-form")) target.dataset.pressed = submitter?.value ?? "";
+  },
+  true,
+);
+
+document.addEventListener("htmx:configRequest", ({ target, detail }) => {
+  if (target.dataset.pressed) detail.parameters.value = target.dataset.pressed;
+});
 
 // ---------- what opens under a reply ----------
 

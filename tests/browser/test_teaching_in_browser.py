@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -155,6 +156,56 @@ async def test_nothing_but_the_list_of_messages_scrolls_and_no_control_moves(ope
             await turn.get_by_role("button", name="Undo: take back your thumb").click()
             await expect(turn.locator(".reasons label")).to_have_count(0)
         await stays(tab)
+
+
+@pytest.mark.parametrize("held", ["what is sent", "the answer"])
+async def test_the_last_thumb_that_was_pressed_stands_however_late_the_one_before_it_is(open_tab, chat, held):
+    tab = await open_tab(f"/chats/{chat.pk}/")
+    turn = await article(tab, 0)
+    arrives = asyncio.Event()
+
+    async def late(route) -> None:
+        answer = await route.fetch() if held == "the answer" else None
+        await arrives.wait()
+        await route.fulfill(response=answer) if answer else await route.continue_()
+
+    await tab.route("**/feedback/", late, times=1)
+    up, down = (turn.get_by_role("button", name=name) for name in ("Good reply", "Bad reply"))
+    await up.click()
+    if held == "the answer":
+        await expect(up).to_have_attribute("aria-pressed", "true")  # pushed: the form still waits for its answer
+    await down.click()
+    arrives.set()
+    await expect(down).to_have_attribute("aria-pressed", "true")
+    await expect(turn.locator(".reasons legend")).to_have_text("What was wrong?")
+    assert await thumbs_of(chat, 0) == [-1]
+
+
+async def test_a_reason_that_arrives_after_another_thumb_does_not_turn_it(open_tab, chat):
+    tab = await open_tab(f"/chats/{chat.pk}/")
+    turn = await article(tab, 0)
+    arrives = asyncio.Event()
+
+    async def late(route) -> None:
+        await arrives.wait()
+        await route.continue_()
+
+    await turn.get_by_role("button", name="Good reply").click()
+    await expect(turn.locator(".reasons legend")).to_have_text("What was good?")
+    await tab.route("**/feedback/", late, times=1)
+    await turn.locator(".reasons label").nth(1).click()
+    down = turn.get_by_role("button", name="Bad reply")
+    async with tab.expect_response(lambda answer: "tags=" in (answer.request.post_data or "")):
+        await down.click()
+        await expect(turn.locator(".reasons legend")).to_have_text("What was wrong?")
+        arrives.set()
+    await expect(down).to_have_attribute("aria-pressed", "true")
+    assert await thumbs_of(chat, 0) == [-1]
+
+
+async def thumbs_of(chat: Session, position: int) -> list[int]:
+    rows = Feedback.objects.standing().filter(turn__session=chat, turn__position=position, kind="thumb")
+    return [value async for value in rows.values_list("value", flat=True)]
 
 
 async def test_a_thumb_down_asks_at_once_and_one_tap_asks_for_the_same_again(open_tab, chat):

@@ -61,7 +61,11 @@ class Memory:
         self.stands[kind] = (value, text, tags or [])
 
     def hear(self, door: str, said: dict) -> None:
-        if door == "page":
+        if door == "page" and "tags" in said:  # reasons, which change no thumb
+            thumb = self.stands.get("thumb")
+            if thumb and thumb[0] == said["value"]:
+                self.stands["thumb"] = (*thumb[:2], said["tags"])
+        elif door == "page":
             tags = said.get("tags") if said.get("value") else None
             self.say(said["kind"], said.get("value", 0), said.get("text", ""), tags)
         elif "withdraw" in said:

@@ -59,6 +59,7 @@ def test_a_thumb_down_offers_reasons_and_keeps_those_chosen(say):
 
 
 def test_reasons_are_what_is_chosen_now_and_another_thumb_leaves_them(say):
+    say(kind="thumb", value=-1)
     say(kind="thumb", value=-1, tags=["", "too long", "tone"])
     say(kind="thumb", value=-1, tags=["", "tone"])
     assert reasons() == [["tone"]]

@@ -8,10 +8,8 @@ from django.db.models import (
     Case,
     CharField,
     Count,
-    Exists,
     F,
     Max,
-    OuterRef,
     Q,
     QuerySet,
     Value,
@@ -92,5 +90,6 @@ def by_world(groups: QuerySet[Group]) -> dict[str, Counter[str]]:
 
 def count_waiting(groups: QuerySet[Group]) -> int:
     """How many of these groups are judged and have steps that wait for training. One query."""
-    ready = Sample.objects.filter(status=Sample.Status.READY, episode__group=OuterRef("pk"))
-    return groups.order_by().filter(Exists(ready), judged_at__isnull=False).count()
+    # The steps first: those that wait are few, and groups are many.
+    ready = Sample.objects.filter(status=Sample.Status.READY, episode__isnull=False)
+    return groups.order_by().filter(pk__in=ready.values("episode__group"), judged_at__isnull=False).count()
