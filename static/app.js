@@ -56,7 +56,9 @@ window.htmx?.defineExtension("places", {
 
 // A push may take the place of a form whose answer is still on its way. What the answer brings has its places on the
 // page all the same; htmx would look for them in the part that was taken out.
-document.addEventListener("htmx:beforeRequest", (event) => event.detail.elt.addEventListener("htmx:beforeSwap", land));
+document.addEventListener("htmx:beforeRequest", ({ detail }) => {
+  for (const one of [detail.elt, detail.target]) one.addEventListener("htmx:beforeSwap", land); // out of the page, each alone
+});
 document.addEventListener("htmx:beforeSwap", land); // where the answer's own place is another than the form
 
 function land({ detail }) {
@@ -343,7 +345,7 @@ document.addEventListener("htmx:afterRequest", (event) => {
     if (box().value === sending) box().value = "";
     find(".welcome")?.remove();
     fit(box());
-    box().focus();
+    if (composer().contains(document.activeElement) || document.activeElement === document.body) box().focus();
     follow = true;
     keepUp();
   } else if (!successful && ![400, 403, 404, 409, 413, 422, 502, 503, 507].includes(xhr.status)) {

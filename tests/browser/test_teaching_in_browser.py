@@ -203,6 +203,30 @@ async def test_a_reason_that_arrives_after_another_thumb_does_not_turn_it(open_t
     assert await thumbs_of(chat, 0) == [-1]
 
 
+async def test_an_answer_to_a_thumb_that_comes_after_the_bar_was_drawn_anew_finds_its_places(open_tab, chat):
+    """Its own button was pushed anew, and then its form: what the page complains of fails the test."""
+    tab = await open_tab(f"/chats/{chat.pk}/")
+    turn = await article(tab, 18)
+    arrives = asyncio.Event()
+
+    async def late(route) -> None:
+        answer = await route.fetch()
+        await arrives.wait()
+        await route.fulfill(response=answer)
+
+    await tab.route("**/feedback/", late, times=1)
+    down = turn.get_by_role("button", name="Bad reply")
+    async with tab.expect_event("requestfinished", lambda request: "kind=thumb" in (request.post_data or "")):
+        await down.click()
+        await expect(down).to_have_attribute("aria-pressed", "true")  # pushed
+        await turn.get_by_label("What should it do next time?").fill("Begin with the answer.")
+        await tab.keyboard.press("Enter")
+        await expect(turn.locator(".opener.teach")).to_have_attribute("data-given", "")
+        arrives.set()
+    await tab.evaluate("() => new Promise(requestAnimationFrame)")
+    await expect(down).to_have_attribute("aria-pressed", "true")
+
+
 async def thumbs_of(chat: Session, position: int) -> list[int]:
     rows = Feedback.objects.standing().filter(turn__session=chat, turn__position=position, kind="thumb")
     return [value async for value in rows.values_list("value", flat=True)]

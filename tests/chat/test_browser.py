@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from chat.models import Session, Turn
@@ -185,6 +187,24 @@ async def test_a_bad_reply_has_reasons_by_mouse_and_by_keyboard(open_tab, engine
     await expect(tab.get_by_role("button", name="Bad reply")).to_have_attribute("aria-pressed", "false")
     await expect(tab.locator(".reasons label")).to_have_count(0)
     assert await stands("thumb") == []
+
+
+async def test_the_answer_to_a_message_takes_no_focus_from_what_its_person_is_at(open_tab, engine, session):
+    tab = await open_tab(f"/chats/{session.pk}/")
+    arrives = asyncio.Event()
+
+    async def late(route) -> None:
+        answer = await route.fetch()
+        await arrives.wait()
+        await route.fulfill(response=answer)
+
+    await tab.route("**/say/", late, times=1)
+    async with tab.expect_event("requestfinished", lambda request: request.url.endswith("/say/")):
+        await say(tab, "Say hello")
+        await tab.get_by_role("button", name="Bad reply").focus()
+        arrives.set()
+    await expect(tab.get_by_label("Your message")).to_have_value("")  # it was heard
+    await expect(tab.get_by_role("button", name="Bad reply")).to_be_focused()
 
 
 async def test_a_reason_that_is_being_pressed_when_news_of_it_arrives_is_chosen(open_tab, engine, session):

@@ -124,6 +124,7 @@ def test_a_wish_is_put_in_other_words_and_back(own, turn):
     ],
 )
 def test_each_thing_that_was_taught_is_shown_in_the_persons_words_and_undone(own, turn, kind, said, shown):
+    give(own, turn, kind=kind, value=said.get("value", 0), text=said.get("text", "")) if "tags" in said else None
     give(own, turn, kind=kind, **said)
     assert shown in page(own, turn)
     answer = undo(own, turn, kind=kind)
