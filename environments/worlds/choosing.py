@@ -11,11 +11,12 @@ from environments.worlds.base import World
 from environments.worlds.harbor.world import Harbor
 from environments.worlds.interpreter import Interpreter
 from environments.worlds.mcp.world import McpWorld
+from environments.worlds.openenv.world import OpenEnv
 from environments.worlds.till import Till
 
 FORMS = (
     "till, till:ITEMS, interpreter:reasoning-gym/NAME, interpreter:FILE.jsonl, harbor, harbor:FOLDER, "
-    "mcp:FILE, mcp-trusted:FILE, "
+    "mcp:FILE, mcp-trusted:FILE, openenv:URL, openenv:FILE.json, "
     "or MODULE:CLASS of your own"
 )
 
@@ -34,6 +35,8 @@ def open_world(name: str, check: Check = "math") -> World:
         return Harbor(rest or None)
     if kind in ("mcp", "mcp-trusted") and rest:
         return McpWorld(Path(rest), check, trusted=kind == "mcp-trusted")
+    if kind == "openenv" and rest:
+        return OpenEnv(rest)
     if rest:
         return _other(name, kind, rest)
     raise Unplayable(f"There is no world {name!r}: it is {FORMS}.")

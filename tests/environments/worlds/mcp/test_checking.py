@@ -1,0 +1,51 @@
+"""`worlds check --world mcp:…`: the server answers, its tools are named, and tasks that cannot be scored are told apart.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from environments import __main__ as command
+from tests.environments.worlds.mcp.made import ASK, FILL, listed, raw, shop
+
+pytest.importorskip("mcp")
+pytestmark = pytest.mark.bubblewrap
+
+
+@pytest.fixture
+def check(capsys):
+    def check(*said: str) -> tuple[int, str]:
+        code = command.main(["worlds", "check", *said])
+        printed = capsys.readouterr()
+        return code, printed.out + printed.err
+
+    return check
+
+
+def test_each_task_is_said_to_be_playable_or_why_not(check, tmp_path):
+    nothing = {**FILL, "id": "nothing", "check": {"tool": "fill", "arguments": {}}}
+    absent = {**ASK, "id": "absent", "tools": ["price", "steal"]}
+    easy = {**FILL, "id": "easy", "prompt": "Be.", "check": {"tool": "price", "arguments": {"item": "coin"}}}
+    path = shop(tmp_path, {**ASK, "id": "ask"}, absent, nothing, easy)
+    server = tmp_path / "server" / "shop.py"
+    server.write_text(server.read_text().replace('"apple": 3', '"coin": 1, "apple": 3'))
+    code, said = check("--world", f"mcp:{path}", "--notes")
+    lines = [line for line in said.splitlines() if line.startswith(("ok", "no"))]
+    assert code == 1
+    assert lines[0].split() == ["ok", "world-ask"]
+    assert lines[1].endswith("The MCP server has no tool 'steal', which the task gives.")
+    assert lines[2].endswith("The MCP server has no tool 'fill', which is to score.")
+    assert lines[3].endswith("unscorable: doing nothing solves it.")
+    assert "tools: put_in, verdict, fail" in said
+    assert said.endswith("1 of 4 can be played.\n")
+
+
+def test_a_server_that_does_not_start_is_said_of_each_task_at_once(check, tmp_path):
+    path = raw(tmp_path, [listed("echo")], "mute", start_s=1)
+    code, said = check("--world", f"mcp:{path}")
+    assert (code, "did not start: it did not answer in time" in said) == (1, True)
+
+
+def test_a_world_without_a_check_and_a_check_of_nothing_say_so(check):
+    assert check("--world", "till") == (1, "--world till: this kind of world has no check.\n")
+    assert check() == (1, "Name a folder of tasks, or a world with --world.\n")
