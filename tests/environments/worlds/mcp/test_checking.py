@@ -1,5 +1,4 @@
-"""`worlds check --world mcp:…`: the server answers, its tools are named, and tasks that cannot be scored are told apart.
-"""
+"""`worlds check --world mcp:…`: the server answers, its tools are named, and what cannot be scored is said."""
 
 from __future__ import annotations
 

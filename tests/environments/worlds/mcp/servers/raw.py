@@ -1,7 +1,8 @@
 """A server without the official package, which says what that one would refuse to say.
 
-tools.json has its list; `mute` never answers, `silent` shakes hands and answers nothing else, `noise` prints what is no
-message, `stubborn` answers each call with an error of the protocol, `sampling` asks the client's model for words.
+tools.json has its list. `mute` never answers, `silent` shakes hands and answers nothing else, `noise` prints what is no
+message, `says:TEXT` answers each call with a text, `stubborn` with an error of the protocol, `sampling` asks the
+client's model for words, and `dies` ends where it is called.
 """
 
 import json
@@ -35,6 +36,8 @@ for line in sys.stdin:
         with open(place) as opened:
             say({"id": number, "result": {"tools": json.load(opened)}})
     elif method == "tools/call":
+        if how == "dies":
+            sys.exit("no more")
         if how == "stubborn":
             say({"id": number, "error": {"code": -32603, "message": "I would rather not"}})
             continue
@@ -44,6 +47,7 @@ for line in sys.stdin:
             said = json.loads(sys.stdin.readline())
         else:
             said = asked["params"]
-        say({"id": number, "result": {"content": [{"type": "text", "text": json.dumps(said)}]}})
+        text = how[5:] if how.startswith("says:") else json.dumps(said)
+        say({"id": number, "result": {"content": [{"type": "text", "text": text}]}})
     elif method == "ping":
         say({"id": number, "result": {}})
