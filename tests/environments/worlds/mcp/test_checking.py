@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from environments import __main__ as command
+from environments.worlds.choosing import open_world
 from tests.environments.worlds.mcp.made import ASK, FILL, listed, raw, shop
+
+ROOT = Path(__file__).parents[4]
 
 pytest.importorskip("mcp")
 pytestmark = pytest.mark.bubblewrap
@@ -48,3 +55,16 @@ def test_a_server_that_does_not_start_is_said_of_each_task_at_once(check, tmp_pa
 def test_a_world_without_a_check_and_a_check_of_nothing_say_so(check):
     assert check("--world", "till") == (1, "--world till: this kind of world has no check.\n")
     assert check() == (1, "Name a folder of tasks, or a world with --world.\n")
+
+
+def test_the_example_of_the_page_can_be_played(check, tmp_path):
+    page = (ROOT / "docs" / "how-to" / "bring-mcp-servers.md").read_text(encoding="utf-8")
+    lines = re.findall(r"```sh\n(.*?)```", page, re.S)[0].splitlines()
+    script = "\n".join(lines[1:-1])  # all but what is installed before and checked after
+    subprocess.run(["sh", "-ec", script], cwd=tmp_path, check=True)
+    assert lines[-1] == "python -m environments worlds check --world mcp:shop.jsonl"
+    code, said = check("--world", f"mcp:{tmp_path}/shop.jsonl", "--notes")
+    assert (code, "tools: price, answer" in said) == (0, True)
+    plan = tmp_path / "guess.json"
+    plan.write_text(re.findall(r"```json\n(.*?)```", page, re.S)[0])
+    assert [task.id for task in open_world(f"openenv:{plan}").tasks("train", 1, 1)] == ["guess-a"]
