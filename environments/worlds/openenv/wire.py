@@ -122,8 +122,9 @@ def _error(kind: str, data: Mapping[str, Any]) -> Exception:
     if code == FULL:
         return ServerFull(f"The OpenEnv server is full: {said}")
     if code == INVALID:
-        faults = data.get("errors") if isinstance(data.get("errors"), list) else []
-        where = [_line(f"{one.get('loc')}: {one.get('msg')}") for one in faults[:3] if isinstance(one, dict)]
+        errors = data.get("errors")
+        faults = errors[:3] if isinstance(errors, list) else []
+        where = [_line(f"{one.get('loc')}: {one.get('msg')}") for one in faults if isinstance(one, dict)]
         return ActionRefused("; ".join([said, *where]))
     return WorldFailed(f"The OpenEnv server failed at {kind} ({_line(code)}): {said}")
 
