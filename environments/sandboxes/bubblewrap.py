@@ -156,9 +156,7 @@ class Bubblewrap(Sandbox):
             os.set_blocking(self._into, False)
             os.set_blocking(self._out_of, False)
             self._watch(info)
-            head, _ = self._receive(time.monotonic() + START_S, 1024)
-            if head != {"ready": True}:
-                raise SandboxEnded("the keeper did not start")
+            self._greet()
         except (OSError, SandboxEnded) as error:
             said = self._last_words()
             self.kill()
@@ -168,8 +166,16 @@ class Bubblewrap(Sandbox):
             if info_inside >= 0:
                 os.close(info_inside)
 
+    def _greet(self) -> None:
+        head, _ = self._receive(time.monotonic() + START_S, 1024)
+        if head != {"ready": True}:
+            raise SandboxEnded("the keeper did not start")
+
+    def _program(self) -> list[str]:
+        """What runs inside."""
+        return [python_inside(), "-I", "-S", "-c", KEEPER, json.dumps({"rlimits": self._rlimits()})]
+
     def _command(self, info: int) -> list[str]:
-        python = python_inside()
         if os.geteuid() == 0:
             becoming = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--bounding-set=-all", "--"]
         else:
@@ -192,7 +198,6 @@ class Bubblewrap(Sandbox):
         ]
         folders = [word for at in self.wants.folders for word in ("--size", str(self.wants.disk_each), "--tmpfs", at)]
         scratch = [word for at in self.wants.scratch for word in ("--size", str(MIB), "--tmpfs", at)]
-        limits = {"rlimits": self._rlimits()}
         return [
             *becoming,
             shutil.which("bwrap") or "bwrap",
@@ -209,7 +214,7 @@ class Bubblewrap(Sandbox):
             *mounts,
             *scratch,
             *("--remount-ro", "/", "--chdir", WORK, "--"),
-            *(python, "-I", "-S", "-c", KEEPER, json.dumps(limits)),
+            *self._program(),
         ]
 
     def _rlimits(self) -> dict[str, int]:

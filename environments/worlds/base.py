@@ -59,7 +59,7 @@ class Call:
         """
         try:
             given = json.loads(self.arguments or "{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         return given if isinstance(given, dict) else None
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 
 from environments.errors import Unplayable
 from environments.worlds.answers import Check
 from environments.worlds.base import World
 from environments.worlds.harbor.world import Harbor
 from environments.worlds.interpreter import Interpreter
+from environments.worlds.mcp.world import McpWorld
+from environments.worlds.openenv.world import OpenEnv
 from environments.worlds.till import Till
 
 FORMS = (
     "till, till:ITEMS, interpreter:reasoning-gym/NAME, interpreter:FILE.jsonl, harbor, harbor:FOLDER, "
+    "mcp:FILE, mcp-trusted:FILE, openenv:URL, openenv:FILE.json, "
     "or MODULE:CLASS of your own"
 )
 
@@ -29,6 +33,10 @@ def open_world(name: str, check: Check = "math") -> World:
         return Interpreter.named(rest, check)
     if kind == "harbor":
         return Harbor(rest or None)
+    if kind in ("mcp", "mcp-trusted") and rest:
+        return McpWorld(Path(rest), check, trusted=kind == "mcp-trusted")
+    if kind == "openenv" and rest:
+        return OpenEnv(rest)
     if rest:
         return _other(name, kind, rest)
     raise Unplayable(f"There is no world {name!r}: it is {FORMS}.")
