@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from core.errors import TalkbackError
+from environments.errors import Unplayable
+from environments.worlds.checks import Checked
 
 Split = Literal["train", "heldout"]
 Ending = Literal["solved", "failed", "truncated", "gave_up", "infra_error", "cancelled"]
@@ -141,6 +143,10 @@ class World(ABC):
     def tasks(self, split: Split, count: int, seed: int) -> list[Task]:
         """Draw `count` different tasks of a split. No task, and nothing that would give one away, is in both splits.
         Raises Unplayable where there are not so many."""
+
+    def check(self) -> Iterator[Checked]:
+        """Find of each task whether it can be scored. Raises Unplayable where a world has none that may not."""
+        raise Unplayable(f"The tasks of {self.name} are made by rule: there is none to check.")
 
     @abstractmethod
     def open(self, task: Task, seed: int) -> Attempt:

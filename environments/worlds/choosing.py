@@ -9,11 +9,12 @@ from environments.worlds.answers import Check
 from environments.worlds.base import World
 from environments.worlds.harbor.world import Harbor
 from environments.worlds.interpreter import Interpreter
+from environments.worlds.repo.world import Repo
 from environments.worlds.till import Till
 
 FORMS = (
-    "till, till:ITEMS, interpreter:reasoning-gym/NAME, interpreter:FILE.jsonl, harbor, harbor:FOLDER, "
-    "or MODULE:CLASS of your own"
+    "till, till:ITEMS, interpreter:reasoning-gym/NAME, interpreter:FILE.jsonl, harbor, harbor:FOLDER, repo, "
+    "repo:FILE.jsonl, or MODULE:CLASS of your own"
 )
 
 
@@ -29,6 +30,8 @@ def open_world(name: str, check: Check = "math") -> World:
         return Interpreter.named(rest, check)
     if kind == "harbor":
         return Harbor(rest or None)
+    if kind == "repo":
+        return Repo(rest or None)
     if rest:
         return _other(name, kind, rest)
     raise Unplayable(f"There is no world {name!r}: it is {FORMS}.")

@@ -12,6 +12,9 @@ from contextlib import suppress
 
 from core.visible import escape_hidden
 from environments.client import KEY
+from environments.errors import Unplayable
+from environments.worlds.checks import report
+from environments.worlds.choosing import open_world
 from environments.worlds.exam import add_exam_plan, play_exams
 from environments.worlds.harbor.checking import add_check_plan, check_folders
 from environments.worlds.night import add_plan, play_night
@@ -36,7 +39,18 @@ def add_worlds(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         one.set_defaults(run=run)
     checking = worlds.add_parser("check", help="whether task folders can be played: their solution scores, nothing not")
     add_check_plan(checking)
-    checking.set_defaults(run=check_folders)
+    checking.add_argument("--world", help="the tasks of a world by its name, as worlds play takes it")
+    checking.set_defaults(run=check)
+
+
+async def check(said: argparse.Namespace) -> int:
+    """Check the tasks of the folder or world that is named. 1 where one cannot be played."""
+    if (said.world is None) == (said.folder is None):
+        raise Unplayable("worlds check takes a folder of tasks, or --world NAME.")
+    if said.folder is not None:
+        return await check_folders(said)
+    found = open_world(said.world).check()
+    return await asyncio.to_thread(report, found, as_json=said.json, with_notes=said.notes)
 
 
 async def run(said: argparse.Namespace) -> int:

@@ -16,7 +16,8 @@ from environments.sandboxes.shell import Shell, shown
 from environments.sandboxes.trees import Tree
 from environments.sandboxes.verifier import Score
 from environments.worlds.base import Attempt, Call, Outcome, Seen, Split, Task, World, WorldFailed, split_of
-from environments.worlds.harbor.checking import checked, find
+from environments.worlds.checks import Checked
+from environments.worlds.harbor.checking import check_all, checked, find
 from environments.worlds.harbor.prepared import Prepared, read
 from environments.worlds.harbor.verdicts import outcome_of
 from environments.worlds.tools import text_tool
@@ -64,6 +65,9 @@ class Harbor(World):
                 return list(found.values())
         said = "".join(f"\n{reason}" for reason in reasons[:20])
         raise Unplayable(f"{self.folder} has {len(found)} {split} tasks that can be played, not {count}.{said}")
+
+    def check(self) -> Iterator[Checked]:
+        return check_all(find(self.folder), self.kind)
 
     def _places(self, split: Split) -> list[Path]:
         """Task folders of a split: of its own folder, else by the hash of their names, one in five held out."""
