@@ -6,13 +6,16 @@ player gives each attempt a thread of its own.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from core.errors import TalkbackError
+from environments.errors import Unplayable
+from environments.worlds.checks import Checked
 
 Split = Literal["train", "heldout"]
 Ending = Literal["solved", "failed", "truncated", "gave_up", "infra_error", "cancelled"]
@@ -23,6 +26,15 @@ class WorldFailed(TalkbackError):
     """The world could not do its part, and the agent is not to blame: the attempt ends as infra_error."""
 
     code, status, retryable = "world_failed", 503, True
+
+
+HELDOUT_ONE_IN = 5
+
+
+def split_of(name: str) -> Split:
+    """The split of a task that comes without one, by the hash of its name: one in five is held out."""
+    number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
+    return "heldout" if number % HELDOUT_ONE_IN == 0 else "train"
 
 
 @dataclass(frozen=True)
@@ -131,6 +143,10 @@ class World(ABC):
     def tasks(self, split: Split, count: int, seed: int) -> list[Task]:
         """Draw `count` different tasks of a split. No task, and nothing that would give one away, is in both splits.
         Raises Unplayable where there are not so many."""
+
+    def check(self) -> Iterator[Checked]:
+        """Find of each task whether it can be scored. Raises Unplayable where a world has none that may not."""
+        raise Unplayable(f"The tasks of {self.name} are made by rule: there is none to check.")
 
     @abstractmethod
     def open(self, task: Task, seed: int) -> Attempt:

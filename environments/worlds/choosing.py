@@ -12,11 +12,12 @@ from environments.worlds.harbor.world import Harbor
 from environments.worlds.interpreter import Interpreter
 from environments.worlds.mcp.world import McpWorld
 from environments.worlds.openenv.world import OpenEnv
+from environments.worlds.repo.world import Repo
 from environments.worlds.till import Till
 
 FORMS = (
-    "till, till:ITEMS, interpreter:reasoning-gym/NAME, interpreter:FILE.jsonl, harbor, harbor:FOLDER, "
-    "mcp:FILE, mcp-trusted:FILE, openenv:URL, openenv:FILE.json, "
+    "till, till:ITEMS, interpreter:reasoning-gym/NAME, interpreter:FILE.jsonl, harbor, harbor:FOLDER, repo, "
+    "repo:FILE.jsonl, mcp:FILE, mcp-trusted:FILE, openenv:URL, openenv:FILE.json, "
     "or MODULE:CLASS of your own"
 )
 
@@ -37,6 +38,8 @@ def open_world(name: str, check: Check = "math") -> World:
         return McpWorld(Path(rest), check, trusted=kind == "mcp-trusted")
     if kind == "openenv" and rest:
         return OpenEnv(rest)
+    if kind == "repo":
+        return Repo(rest or None)
     if rest:
         return _other(name, kind, rest)
     raise Unplayable(f"There is no world {name!r}: it is {FORMS}.")

@@ -14,13 +14,14 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from environments.errors import SandboxEnded, SandboxUnavailable, Unplayable
 from environments.sandboxes.choosing import Kind
 from environments.sandboxes.trees import File, Tree
 from environments.sandboxes.verifier import Score
+from environments.worlds.checks import Checked, report
 from environments.worlds.harbor.folders import Folder
 from environments.worlds.harbor.prepared import Prepared, is_task, prepare, read
 
@@ -56,24 +57,6 @@ os.chmod('/logs/verifier', 0o555)
 os._exit(0)
 """
 """One that writes itself a verdict, and keeps the verifier from writing another."""
-
-
-@dataclass(frozen=True)
-class Checked:
-    """What a check came to. `reason` is empty where the task can be played."""
-
-    task: str
-    reason: str
-    oracle: float | None = None
-    nothing: float | None = None
-    seconds: float = 0.0
-    notes: tuple[str, ...] = ()
-    is_lasting: bool = True
-    """False where the machine was to blame: then it is asked again next time."""
-
-    @property
-    def is_playable(self) -> bool:
-        return not self.reason
 
 
 def checked(folder: Folder, kind: Kind | None = None, *, again: bool = False) -> tuple[Checked, Prepared | None]:
@@ -234,20 +217,3 @@ async def check_folders(said: argparse.Namespace) -> int:
     """Check what the command names. 1 where a task cannot be played."""
     found = check_all(find(said.folder), again=said.again)
     return await asyncio.to_thread(report, found, as_json=said.json, with_notes=said.notes)
-
-
-def report(found: Iterator[Checked], *, as_json: bool = False, with_notes: bool = False) -> int:
-    """Print a line for each task. 1 where one cannot be played."""
-    failed = count = 0
-    for each in found:
-        count += 1
-        failed += not each.is_playable
-        if as_json:
-            print(json.dumps(asdict(each)), flush=True)
-            continue
-        print(f"{'ok' if each.is_playable else 'no':<3} {each.task:<40} {each.reason}".rstrip(), flush=True)
-        for note in each.notes if with_notes else ():
-            print(f"    {note}")
-    if not as_json:
-        print(f"{count - failed} of {count} can be played.")
-    return 1 if failed else 0

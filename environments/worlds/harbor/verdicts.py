@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from dataclasses import replace
-from pathlib import Path
 
 from environments.errors import Unplayable
-from environments.sandboxes.sandbox import Mount, Wants
+from environments.sandboxes.sandbox import Wants
 from environments.sandboxes.trees import Tree
 from environments.sandboxes.verifier import Score, Verifier
 from environments.worlds.base import Outcome
 from environments.worlds.harbor.downloads import downloading_line
 from environments.worlds.harbor.folders import Folder, Step
 from environments.worlds.harbor.images import Image
+from environments.worlds.pytest_packages import mount_pytest
 
 TAP = re.compile(r"^(not )?ok \d+ - (.{1,80})$", re.MULTILINE)
 MOST_CHECKS = 50
-PYTEST = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
-"""What terminal-bench's tests are run by; mounted from the player's own environment."""
 
 
 def verifier_of(folder: Folder, step: Step, image: Image, own: Image | None = None) -> Verifier:
@@ -38,7 +35,7 @@ def verifier_of(folder: Folder, step: Step, image: Image, own: Image | None = No
         disk=room.wants.disk,
         folders=tuple(sorted({*image.wants.folders, *room.wants.folders})),
         image=room.wants.image,
-        mounts=_packages() if "pytest_run.py" in step.tests.files else (),
+        mounts=mount_pytest() if "pytest_run.py" in step.tests.files else (),
     )
     return Verifier(
         command=("bash", f"/tests/{step.test}"),
@@ -67,18 +64,6 @@ def carried(work: Tree, artifacts: tuple[str, ...]) -> Tree:
 
     files = {name: file for name, file in work.files.items() if is_named(name)}
     return Tree(files, work.left_out, tuple(filter(is_named, work.folders)))
-
-
-def _packages() -> tuple[Mount, ...]:
-    found = []
-    for name in PYTEST:
-        spec = importlib.util.find_spec(name)
-        if spec is None or not spec.origin:
-            raise Unplayable(f"unscorable: its tests are pytest's, and the player has no {name}: pip install pytest.")
-        origin = Path(spec.origin)
-        is_folder = origin.name == "__init__.py"
-        found.append(Mount(origin.parent if is_folder else origin, f"/packages/{name}{'' if is_folder else '.py'}"))
-    return tuple(found)
 
 
 def checks_of(output: str) -> dict[str, bool]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 import threading
 import time
@@ -13,17 +12,18 @@ from typing import Any
 
 from environments.errors import SandboxEnded, Unplayable
 from environments.sandboxes.choosing import Kind
+from environments.sandboxes.shell import Shell, shown
 from environments.sandboxes.trees import Tree
 from environments.sandboxes.verifier import Score
-from environments.worlds.base import Attempt, Call, Outcome, Seen, Split, Task, World, WorldFailed
-from environments.worlds.harbor.checking import checked, find
+from environments.worlds.base import Attempt, Call, Outcome, Seen, Split, Task, World, WorldFailed, split_of
+from environments.worlds.checks import Checked
+from environments.worlds.harbor.checking import check_all, checked, find
 from environments.worlds.harbor.prepared import Prepared, read
-from environments.worlds.harbor.shell import Shell, shown
 from environments.worlds.harbor.verdicts import outcome_of
+from environments.worlds.tools import text_tool
 
 OWN = Path(__file__).parent / "tasks"
 """Tasks that were made here."""
-HELDOUT_ONE_IN = 5
 COMMAND_S = 30.0
 MOST_SHOWN = 4000
 """Bytes of output that an agent reads of one command."""
@@ -31,15 +31,9 @@ MOST_KEPT = 256
 """Tasks that are kept prepared."""
 
 
-def _tool(name: str, description: str, **fields: str) -> dict[str, Any]:
-    properties = {field: {"type": "string", "description": said} for field, said in fields.items()}
-    parameters = {"type": "object", "properties": properties, "required": list(fields), "additionalProperties": False}
-    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
-
-
 TOOLS = (
-    _tool("bash", "Run a command. Folder and variables last until the next one.", command="What bash is to run."),
-    _tool("done", "Say that the task is done. It is tested then."),
+    text_tool("bash", "Run a command. Folder and variables last until the next one.", command="What bash is to run."),
+    text_tool("done", "Say that the task is done. It is tested then."),
 )
 SYSTEM = "You work in a Linux shell. Use the tools, one call at a time."
 
@@ -72,12 +66,15 @@ class Harbor(World):
         said = "".join(f"\n{reason}" for reason in reasons[:20])
         raise Unplayable(f"{self.folder} has {len(found)} {split} tasks that can be played, not {count}.{said}")
 
+    def check(self) -> Iterator[Checked]:
+        return check_all(find(self.folder), self.kind)
+
     def _places(self, split: Split) -> list[Path]:
         """Task folders of a split: of its own folder, else by the hash of their names, one in five held out."""
         if any((self.folder / each).is_dir() for each in ("train", "heldout")):
             own = self.folder / split
             return find(own) if own.is_dir() else []
-        return [place for place in find(self.folder) if _split_of(place.name) == split]
+        return [place for place in find(self.folder) if split_of(place.name) == split]
 
     def _checked(self, split: Split, places: list[Path], count: int) -> Iterator[Task | str]:
         def one(place: Path) -> Task | str:
@@ -123,11 +120,6 @@ class Harbor(World):
             while len(self._prepared) >= MOST_KEPT:
                 del self._prepared[next(iter(self._prepared))]
             self._prepared[digest] = prepared
-
-
-def _split_of(name: str) -> Split:
-    number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
-    return "heldout" if number % HELDOUT_ONE_IN == 0 else "train"
 
 
 class HarborAttempt(Attempt):

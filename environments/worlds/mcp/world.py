@@ -18,7 +18,7 @@ from environments.sandboxes.trees import read_folder
 from environments.worlds import answers
 from environments.worlds.answers import Check
 from environments.worlds.base import Attempt, Call, Outcome, Seen, Split, Task, World, WorldFailed
-from environments.worlds.harbor.checking import Checked
+from environments.worlds.checks import Checked
 from environments.worlds.mcp.offered import Offered, shown_name
 from environments.worlds.mcp.results import cut, shown
 from environments.worlds.mcp.task_file import Server, read

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from environments.errors import Unplayable
 from environments.worlds.base import Attempt, Call, Outcome, Seen, Split, Task, World, WorldFailed
-from environments.worlds.harbor.checking import Checked
+from environments.worlds.checks import Checked
 from environments.worlds.mcp.offered import Listed, Offered, shown_name
 from environments.worlds.mcp.results import Answered, cut, shown
 from environments.worlds.openenv.rewards import End

@@ -53,8 +53,8 @@ def test_a_server_that_does_not_start_is_said_of_each_task_at_once(check, tmp_pa
 
 
 def test_a_world_without_a_check_and_a_check_of_nothing_say_so(check):
-    assert check("--world", "till") == (1, "--world till: this kind of world has no check.\n")
-    assert check() == (1, "Name a folder of tasks, or a world with --world.\n")
+    assert check("--world", "till") == (1, "The tasks of till are made by rule: there is none to check.\n")
+    assert check() == (1, "worlds check takes a folder of tasks, or --world NAME.\n")
 
 
 def test_the_example_of_the_page_can_be_played(check, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from environments.sandboxes.bubblewrap import Bubblewrap
 from environments.sandboxes.sandbox import MIB, Result, Wants
-from environments.worlds.harbor.shell import MOST_COMMAND, Shell, shown
+from environments.sandboxes.shell import MOST_COMMAND, Shell, shown
 from judge.votes.visible_rules import exit_codes
 
 pytestmark = pytest.mark.bubblewrap

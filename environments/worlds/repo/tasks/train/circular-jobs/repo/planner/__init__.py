@@ -1,0 +1,1 @@
+"""Order jobs by what they need."""

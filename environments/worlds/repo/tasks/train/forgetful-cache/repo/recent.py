@@ -1,0 +1,15 @@
+"""A store of bounded size that drops what was not used for longest."""
+
+
+class Recent:
+    def __init__(self, size):
+        self.size = size
+        self.values = {}
+
+    def get(self, name, default=None):
+        return self.values.get(name, default)
+
+    def put(self, name, value):
+        self.values[name] = value
+        if len(self.values) > self.size:
+            del self.values[next(iter(self.values))]

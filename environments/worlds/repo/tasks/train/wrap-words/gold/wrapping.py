@@ -1,0 +1,13 @@
+"""Lay words out in lines."""
+
+
+def wrap(text, width):
+    """Lines of at most `width` characters; a word that is longer has a line of its own."""
+    lines, line = [], ""
+    for word in text.split():
+        if not line or len(line) + 1 + len(word) <= width:
+            line = f"{line} {word}" if line else word
+        else:
+            lines.append(line)
+            line = word
+    return [*lines, line] if line else lines
