@@ -12,8 +12,8 @@ from contextlib import suppress
 
 from core.visible import escape_hidden
 from environments.client import KEY
+from environments.worlds.checking import add_check_plan, check
 from environments.worlds.exam import add_exam_plan, play_exams
-from environments.worlds.harbor.checking import add_check_plan, check_folders
 from environments.worlds.night import add_plan, play_night
 from environments.worlds.played import Played, table
 
@@ -36,7 +36,7 @@ def add_worlds(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         one.set_defaults(run=run)
     checking = worlds.add_parser("check", help="whether task folders can be played: their solution scores, nothing not")
     add_check_plan(checking)
-    checking.set_defaults(run=check_folders)
+    checking.set_defaults(run=check)
 
 
 async def run(said: argparse.Namespace) -> int:

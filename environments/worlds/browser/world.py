@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from environments.errors import Unplayable
 from environments.worlds.base import Attempt, Call, Outcome, Seen, Split, Task, World, WorldFailed
+from environments.worlds.browser.checking import check_kinds
 from environments.worlds.browser.chromium import Chromium
 from environments.worlds.browser.kinds import HELDOUT, PLAYED, UNPLAYED
 from environments.worlds.browser.pages import Site, find_miniwob
 from environments.worlds.browser.pictures import Pictures
 from environments.worlds.browser.tab import OPTIONS, Impossible, Tab, View
+from environments.worlds.harbor.checking import Checked
 
 SEEDS = 100_000
 """Tasks of a page kind."""
@@ -61,6 +63,7 @@ class Browser(World):
         own = Path(pages) if pages and ("/" in pages or pages.startswith(".")) else None
         self.site = Site(find_miniwob(), own)
         self.kinds = _own_kinds(own) if own else _named_kinds(pages)
+        self.is_chosen = bool(pages)
         self.pictures = pictures
         self.chromium = Chromium(contexts)
 
@@ -83,6 +86,15 @@ class Browser(World):
         """The task of a page kind that this number draws."""
         digest = f"-{self.site.digest(kind)}" if self.site.own else ""
         return Task(self.name, f"{kind}-{number}{digest}", split, {"kind": kind, "seed": number})
+
+    def check(self) -> Iterator[Checked]:
+        """Say of each page kind whether it can be played, and why not."""
+        kinds = {
+            kind: [self.task(kind, number, split) for number in (1, 2)]
+            for split, among in self.kinds.items()
+            for kind in among
+        }
+        return check_kinds(self, kinds, {} if self.is_chosen else UNPLAYED)
 
     def open(self, task: Task, seed: int) -> BrowserAttempt:
         kept = Pictures(self.pictures / f"{task.id}-{seed}".replace("/", "_"), task.id) if self.pictures else None

@@ -224,7 +224,7 @@ def check_all(paths: Sequence[Path], kind: Kind | None = None, *, again: bool = 
 
 
 def add_check_plan(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, help="a task folder, or one of task folders")
+    parser.add_argument("folder", type=Path, nargs="?", help="a task folder, or one of task folders")
     parser.add_argument("--again", action="store_true", help="believe no earlier result")
     parser.add_argument("--json", action="store_true", help="each task as a JSON line")
     parser.add_argument("--notes", action="store_true", help="also what a task says and is not honoured")

@@ -92,8 +92,7 @@ def test_a_browser_that_dies_is_the_worlds_failure_and_the_next_attempt_has_a_ne
     victim = next(pid for pid in children(os.getpid()) if is_browser(pid))
     os.kill(victim, signal.SIGKILL)
     with pytest.raises(WorldFailed, match="browser"):
-        for _ in range(100):
-            page.key("a")
+        page.key("a")
     assert play(world, "click-test").click("button").score == 1.0
 
 
@@ -141,4 +140,4 @@ def children(pid: int) -> list[int]:
 def is_browser(pid: int) -> bool:
     with open(f"/proc/{pid}/cmdline", "rb") as file:
         words = file.read()
-    return b"chrom" in words.split(b"\0")[0] and b"--type=" not in words
+    return b"--proxy-server=http://127.0.0.1:9\0" in words and b"--type=" not in words

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from environments.__main__ import main
 from environments.errors import Unplayable
 from environments.worlds.browser.kinds import HELDOUT, PLAYED, TRAIN, UNPLAYED
 from environments.worlds.browser.pages import find_miniwob
@@ -72,3 +73,20 @@ def test_held_out_kinds_are_disjoint_and_equal_seeds_draw_equal_tasks(world):
     assert {task.data["kind"] for task in heldout} == set(HELDOUT)
     assert world.tasks("train", 200, seed=3) == train != world.tasks("train", 200, seed=4)
     assert len({task.id for task in train}) == 200
+
+
+def test_a_check_says_of_each_page_whether_it_can_be_played_and_why_not(tmp_path, capsys):
+    """Of a person's own pages one is sound, one has no task, and one draws from what no seed decides."""
+    head = '<script src="/core/core.js"></script><script>window.onload = () => core.startEpisode();'
+    body = "</script><body><div id='query'>Go</div><button id='b'></button></body>"
+    put = "var genProblem = () => { document.getElementById('b').textContent = %s; };"
+    (tmp_path / "sound.html").write_text(head + put % "core.randi(0, 1e6)" + body)
+    (tmp_path / "unsound.html").write_text(head + put % "crypto.getRandomValues(new Uint32Array(1))[0]" + body)
+    (tmp_path / "plain.html").write_text("<p>Nothing to do.</p>")
+    assert main(["worlds", "check", "--world", f"browser:{tmp_path}/"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    said = {line[4:44].strip(): (line[:3].strip(), line[44:].strip()) for line in lines[:-1]}
+    assert said["sound"] == ("ok", "")
+    assert said["unsound"] == ("no", "The same seed gave another page: it draws from what is not Math.random.")
+    assert said["plain"][1].startswith("The page plain is not of MiniWoB's form")
+    assert lines[-1] == "1 of 3 can be played."
