@@ -11,11 +11,12 @@ from environments.worlds.base import World
 from environments.worlds.browser.world import Browser
 from environments.worlds.harbor.world import Harbor
 from environments.worlds.interpreter import Interpreter
+from environments.worlds.osworld import OSWorld
 from environments.worlds.till import Till
 
 FORMS = (
     "till, till:ITEMS, interpreter:reasoning-gym/NAME, interpreter:FILE.jsonl, harbor, harbor:FOLDER, browser, "
-    "browser:KIND,KIND, browser:FOLDER/, "
+    "browser:KIND,KIND, browser:FOLDER/, osworld:URL#FILE.jsonl, "
     "or MODULE:CLASS of your own"
 )
 
@@ -34,6 +35,8 @@ def open_world(name: str, check: Check = "math", pictures: Path | None = None) -
         return Harbor(rest or None)
     if kind == "browser":
         return Browser(rest or None, pictures=pictures)
+    if kind == "osworld":
+        return OSWorld(rest)
     if rest:
         return _other(name, kind, rest)
     raise Unplayable(f"There is no world {name!r}: it is {FORMS}.")
