@@ -11,7 +11,7 @@ from core.visible import visible
 
 MOST_TEXT = 200
 """Characters of one text or name."""
-MOST_VALUE = 400
+MOST_VALUE = 2000
 """Characters of what stands in a field."""
 MOST_LINES = 250
 RGB = re.compile(r"rgba?\((\d+), (\d+), (\d+)")

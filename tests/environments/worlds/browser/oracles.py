@@ -201,7 +201,8 @@ def type_the_nth_word(page: Player) -> None:
 
 @solves("copy-paste")
 def copy(page: Player) -> None:
-    page.type(page.one("textbox").value, place=1)
+    source, field = sorted(page.all("textbox"), key=lambda each: each.value == "")
+    page.act("type", element=field.number, text=source.value)
     page.submit()
 
 
@@ -261,14 +262,12 @@ def scroll_down(page: Player) -> None:
 
 @solves("sign-agreement")
 def sign(page: Player) -> None:
-    if "cancel" in page.goal:
-        page.click("button", "Cancel")
-        return
-    for _ in range(8):
-        page.act("scroll", direction="down", element=page.one("textbox").number)
-    if page.quoted:
+    if "croll" in page.goal:
+        for _ in range(8):
+            page.act("scroll", direction="down", element=page.one("textbox").number)
+    if page.quoted and "enter the name" in page.goal:
         page.type(page.quoted[0], name="Name")
-    page.click("button", "Agree")
+    page.click("button", "Cancel" if "cancel" in page.goal.lower() else "Agree")
 
 
 @solves("guess-number")
