@@ -8,23 +8,25 @@ from pathlib import Path
 from environments.errors import Unplayable
 from environments.worlds.answers import Check
 from environments.worlds.base import World
+from environments.worlds.browser.world import Browser
 from environments.worlds.harbor.world import Harbor
 from environments.worlds.interpreter import Interpreter
 from environments.worlds.mcp.world import McpWorld
 from environments.worlds.openenv.world import OpenEnv
+from environments.worlds.osworld import OSWorld
 from environments.worlds.repo.world import Repo
 from environments.worlds.till import Till
 
 FORMS = (
     "till, till:ITEMS, interpreter:reasoning-gym/NAME, interpreter:FILE.jsonl, harbor, harbor:FOLDER, repo, "
-    "repo:FILE.jsonl, mcp:FILE, mcp-trusted:FILE, openenv:URL, openenv:FILE.json, "
-    "or MODULE:CLASS of your own"
+    "repo:FILE.jsonl, browser, browser:KIND,KIND, browser:FOLDER/, osworld:URL#FILE.jsonl, mcp:FILE, "
+    "mcp-trusted:FILE, openenv:URL, openenv:FILE.json, or MODULE:CLASS of your own"
 )
 
 
-def open_world(name: str, check: Check = "math") -> World:
+def open_world(name: str, check: Check = "math", pictures: Path | None = None) -> World:
     """Make the world of this name; a class of another's takes no arguments. `check` says how interpreter compares
-    answers. Raises Unplayable, or OSError."""
+    answers; in `pictures` browser keeps screenshots. Raises Unplayable, or OSError."""
     kind, _, rest = name.partition(":")
     if kind == "till":
         if rest and not (rest.isdecimal() and 2 <= int(rest) <= 6):
@@ -40,6 +42,10 @@ def open_world(name: str, check: Check = "math") -> World:
         return OpenEnv(rest)
     if kind == "repo":
         return Repo(rest or None)
+    if kind == "browser":
+        return Browser(rest or None, pictures=pictures)
+    if kind == "osworld":
+        return OSWorld(rest)
     if rest:
         return _other(name, kind, rest)
     raise Unplayable(f"There is no world {name!r}: it is {FORMS}.")
