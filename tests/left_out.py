@@ -33,6 +33,10 @@ def browser_is_there() -> bool:
     return chromium() is not None and importlib.util.find_spec("playwright") is not None
 
 
+def miniwob_is_there() -> bool:
+    return browser_is_there() and importlib.util.find_spec("miniwob") is not None
+
+
 def postgres_is_there() -> bool:
     return postgres_programs() is not None and importlib.util.find_spec("psycopg") is not None
 
@@ -57,6 +61,7 @@ def bubblewrap_works() -> bool:
 
 NEEDS = {
     "browser": Need("a Chromium", browser_is_there, "sudo apt-get install chromium"),
+    "miniwob": Need("MiniWoB's pages", miniwob_is_there, ".venv/bin/pip install --no-deps miniwob==1.1.0"),
     "bubblewrap": Need("bubblewrap", bubblewrap_works, "sudo apt-get install bubblewrap"),
     "javascript": Need(
         "the official JavaScript clients", javascript_is_there, ".venv/bin/python tests/clients/javascript/install.py"

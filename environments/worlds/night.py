@@ -36,6 +36,7 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", help="name@number that is to play; left out: what answers the key")
     parser.add_argument("--tasks", nargs="+", metavar="ID", help="only these of the tasks that are drawn")
     parser.add_argument("--keep", metavar="FOLDER", type=Path, help="play what is always or never solved less often")
+    parser.add_argument("--pictures", metavar="FOLDER", type=Path, help="keep screenshots of the world browser here")
     add_sampling(parser)
 
 
@@ -58,7 +59,7 @@ async def play_night(
     """Play what is said, of `most` attempts at once. Each that ends is told to `on_played`, and progress to `out`.
     Raises as `play` does, and Unplayable where what is said cannot be played."""
     require_key(key)
-    world = open_world(said.world, said.answers)
+    world = open_world(said.world, said.answers, said.pictures)
     kept = Kept(said.keep, world) if said.keep else None
     tasks = _tasks(said, world, kept)
     wanted = min(said.parallel or world.parallel, len(tasks) * said.attempts)

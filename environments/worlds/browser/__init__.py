@@ -1,0 +1,1 @@
+"""Web pages with a reward of their own, as agents see and touch them."""
