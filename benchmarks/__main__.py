@@ -14,7 +14,7 @@ YARDSTICKS = {
     "judge": "what a verdict costs",
     "worlds_pages": "pages over 10,000 attempts of agents",
     "sandboxes": "a start, a command, and 128 at once",
-    "terminal_world": "128 terminal attempts side by side, with scripted actions",
+    "worlds_parallel": "attempts of every world side by side, with scripted actions",
     "loop": "from a person's word to weights that answer",
 }
 

@@ -132,3 +132,16 @@ def test_the_docs_are_short():
     words = {page: len(page.read_text(encoding="utf-8").split()) for page in (ROOT / "docs").rglob("*.md")}
     assert sum(words.values()) <= ALL
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 900
+
+
+def named_tests(text: str) -> list[str]:
+    return re.findall(r"`(test_\w+)`", text)
+
+
+def test_each_test_that_the_page_of_threats_names_is_there():
+    page = (ROOT / "docs" / "explanation" / "threats.md").read_text(encoding="utf-8")
+    rows = page.split("|---|---|---|\n")[1].split("\n\n")[0].splitlines()
+    assert all(named_tests(row) for row in rows), "a threat without a test"
+    code = "\n".join(path.read_text(encoding="utf-8") for path in tracked("tests/*.py"))
+    there = set(re.findall(r"^ *(?:async )?def (test_\w+)\(", code, re.MULTILINE))
+    assert not set(named_tests(page)) - there

@@ -1,6 +1,6 @@
 """Do step values help an agent to learn? Play it, on a private Talkback, and write a page.
 
-    python -m lab.worlds --out var/worlds [--tiny] [--seeds 1] [--arms outcome,index]
+    python -m lab.worlds --out var/worlds [--world till] [--tiny] [--seeds 1] [--arms outcome,index]
 
 The last line it prints is JSON: success on held-out tasks by arm and update. docs/explanation/agents-demonstration.md
 says what is done.
@@ -25,13 +25,14 @@ from core import pipes
 from core.errors import TalkbackError
 from environments.errors import Unplayable
 from lab.evidence.report.writing import machine, versions
-from lab.worlds.demonstration.arms import ARMS, USUAL, chosen
+from lab.worlds.demonstration.arms import ARMS, chosen
 from lab.worlds.demonstration.figures import Figures
 from lab.worlds.demonstration.page import write
 from lab.worlds.demonstration.plan import Plan
 from lab.worlds.demonstration.talkback import carry_out
+from lab.worlds.rows import ROWS
 
-SIZES = ("updates", "tasks", "attempts", "heldout", "every", "wanted")
+SIZES = ("updates", "tasks", "attempts", "heldout", "every")
 say = partial(print, flush=True)
 
 
@@ -39,7 +40,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m lab.worlds", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--out", type=Path, default=Path("var/worlds"), help="the page and its data (%(default)s)")
-    parser.add_argument("--arms", default=",".join(USUAL), help=f"of {', '.join(ARMS)} (%(default)s)")
+    parser.add_argument("--world", choices=ROWS, default="till", help="what is played (%(default)s)")
+    parser.add_argument("--arms", help=f"of {', '.join(ARMS)}; left out: what the world's steps allow")
     parser.add_argument("--seeds", default="1", help="whole numbers with commas between (%(default)s)")
     parser.add_argument("--tiny", action="store_true", help="the tiny model, made here, in place of the small one")
     parser.add_argument("--model", type=Path, default=Path("var/models/smollm2-135m-instruct"), help="its folder")
@@ -60,7 +62,8 @@ def planned(options: argparse.Namespace) -> Plan:
     sizes = {size: value for size in SIZES if (value := getattr(options, size)) is not None}
     if not seeds or any(value < 1 for value in sizes.values()):
         raise Unplayable("There is at least one seed, and every size is at least 1.")
-    return Plan(chosen(options.arms.split(",")), tuple(dict.fromkeys(seeds)), **sizes)
+    arms = options.arms.split(",") if options.arms else ROWS[options.world].arms
+    return Plan(chosen(arms), tuple(dict.fromkeys(seeds)), **sizes, world=options.world)
 
 
 def laid_over(settings: Sequence[str]) -> dict[str, Any]:
@@ -91,12 +94,13 @@ def recipe(options: argparse.Namespace) -> dict[str, Any]:
 def warm_model(options: argparse.Namespace) -> Path:
     """The model that all arms begin with, from its cache or made now. Raises Unplayable."""
     from lab.worlds.small_model import small_model
-    from lab.worlds.tiny_model import tiny_model
 
     if options.warm:
         return Path(options.warm)
     if options.tiny:
-        return tiny_model(options.cache, told=say)
+        return ROWS[options.world].tiny(options.cache, told=say)
+    if options.world != "till":
+        raise Unplayable(f"In the world {options.world} the tiny model alone has a warm start: add --tiny.")
     if not (options.model / "config.json").exists():
         raise Unplayable(f"{options.model} holds no model: make model brings it.")
     return small_model(options.model, options.cache, told=say)
@@ -118,7 +122,8 @@ def main(arguments: Sequence[str]) -> int:
             rows.append(row)
             write(options.out, figures())
 
-        asyncio.run(carry_out(plan, options.out / "talkback", keep, laid_over=changes, say=say))
+        world = ROWS[plan.world].open(options.out)
+        asyncio.run(carry_out(plan, world, options.out / "talkback", keep, laid_over=changes, say=say))
         found = figures()
         page, data = write(options.out, found)
     except TalkbackError as error:

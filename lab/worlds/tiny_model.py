@@ -1,4 +1,4 @@
-"""A model of a third of a million weights that knows the world till and nothing else.
+"""A model of a third of a million weights that knows the words of one world and nothing else.
 
 A word is a token. It is a Llama like any other to the engine and to the learner, so what it shows of learning it shows
 of them, in minutes on one core.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +17,26 @@ import torch
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from environments.worlds.till import ITEMS, SYSTEM, TOOLS
 from lab.worlds.templates import short
+from lab.worlds.traces import Teacher
 from lab.worlds.warm_start import Plan, warm_start
 
 UNKNOWN, END = "<unk>", "<end>"
 CONTROLS = (END, "<system>", "<user>", "<assistant>", "<tool>", "<tools>")
 CALL = "<call>"
-LARGEST = 199
-"""The largest number that is a word."""
-PHRASES = {
-    SYSTEM: "till",
-    "What do these cost together": "together",
-    "Error: that is not on the list": "unlisted",
-    "Call a tool: price, add or answer": "uncalled",
-    "Done": "done",
-}
-"""What the world always says in the same words is one word. Punctuation is none."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """What is a word in a world."""
+
+    words: tuple[str, ...]
+    phrases: Mapping[str, str]
+    """What the world always says in the same words is one word. Punctuation is none."""
+    unread: str = r"(?!)"
+    """What is not read: a regular expression."""
+
+
 HIDDEN, LAYERS, HEADS, MLP, CONTEXT = 96, 3, 4, 256, 512
 SPREAD = 0.05
 """Of the weights at the beginning: at 0.02 so narrow a model takes long to copy."""
@@ -40,23 +44,31 @@ THETA = 500.0
 """Of positions: an attempt is 50 words."""
 
 PLAN = Plan(traces=12000, traces_a_step=12, rank=None, lr=3e-3, warm_up=30, micro_batch=12, at_once=2048)
-"""Its warm start, half learned: it solves 0.07 of held-out tasks, and 0.53 of its traces solve. Of traces without a
-mistake it takes a third of the time to 0.98. 70 to 90 seconds of one core."""
+"""Its warm start, half learned: 70 to 90 seconds of one core."""
 
 RECIPE: Mapping[str, Any] = {"weights": "full", "lr": 1e-3, "beta": 0, "micro_batch": 32}
 """How it learns by playing: rewards alone, and no anchor to where it began."""
 
 
-def tiny_model(cache: Path, *, told: Callable[[str], None] = print) -> Path:
-    """Return the folder of the tiny model after its warm start, made in `cache` where it is not there yet."""
+def tiny_model(
+    cache: Path,
+    name: str,
+    words: Words,
+    teacher: Teacher,
+    *,
+    plan: Plan = PLAN,
+    told: Callable[[str], None] = print,
+) -> Path:
+    """Return the folder of the tiny model after its warm start in the world `name`, made in `cache` where it is not
+    there yet."""
     with tempfile.TemporaryDirectory() as draft:  # it is made in no time, and an older one may be another
-        base = write_base(Path(draft) / "till-tiny")
-        return warm_start(base, cache, PLAN, template=short(), told=told)
+        base = write_base(Path(draft) / f"{name}-tiny", words)
+        return warm_start(base, cache, plan, teacher, template=short(), told=told)
 
 
-def write_base(folder: Path, *, seed: int = 0) -> Path:
+def write_base(folder: Path, words: Words, *, seed: int = 0) -> Path:
     """Write the model as it begins, seeded, with its tokenizer and chat template."""
-    tokenizer = _tokenizer()
+    tokenizer = _tokenizer(words)
     end = tokenizer.token_to_id(END)
     torch.manual_seed(seed)
     config = LlamaConfig(
@@ -88,15 +100,13 @@ def write_base(folder: Path, *, seed: int = 0) -> Path:
     return folder
 
 
-def _tokenizer() -> Tokenizer:
+def _tokenizer(words: Words) -> Tokenizer:
     """Control tokens are no words: what spells one in a message is unknown."""
-    numbers = [str(number) for number in range(LARGEST + 1)]
-    tools = [tool["function"]["name"] for tool in TOOLS]
-    items = [item for of_split in ITEMS.values() for item in of_split]
-    words = [UNKNOWN, *numbers, *tools, *items, *PHRASES.values()]
-    tokenizer = Tokenizer(models.WordLevel({word: id for id, word in enumerate(words)}, unk_token=UNKNOWN))
-    said = [normalizers.Replace(phrase, f" {word} ") for phrase, word in PHRASES.items()]
-    tokenizer.normalizer = normalizers.Sequence([*said, normalizers.Replace(Regex("[.,:?!]"), " ")])
+    every = dict.fromkeys((UNKNOWN, *words.words, *words.phrases.values()))
+    tokenizer = Tokenizer(models.WordLevel({word: id for id, word in enumerate(every)}, unk_token=UNKNOWN))
+    said = [normalizers.Replace(phrase, f" {word} ") for phrase, word in words.phrases.items()]
+    unread = normalizers.Replace(Regex(words.unread), " ")
+    tokenizer.normalizer = normalizers.Sequence([unread, *said, normalizers.Replace(Regex("[.,:?!]"), " ")])
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer.add_special_tokens([AddedToken(word, special=True, normalized=False) for word in CONTROLS])
     tokenizer.add_tokens([AddedToken(CALL, special=False, normalized=False)])  # a part of what the model says

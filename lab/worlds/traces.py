@@ -49,6 +49,10 @@ class Trace:
     is_solved: bool
 
 
+Teacher = Callable[[int, int], Sequence[Trace]]
+"""(how many, seed) → traces: the same for the same seed."""
+
+
 def traces(count: int, seed: int, *, wanted: int = 3, manner: Manner = Manner()) -> list[Trace]:
     """Make `count` traces of tasks with `wanted` items; the same seed makes the same ones."""
     return [_trace(number, random.Random(f"trace {seed} {number}"), wanted, manner) for number in range(count)]

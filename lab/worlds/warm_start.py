@@ -23,14 +23,13 @@ from gpu_workers.learner.branching import Pair
 from gpu_workers.learner.learner import Learner
 from gpu_workers.learner.policy import LoraShape
 from gpu_workers.learner.weight_exports import copy_weights, merge_adapter
-from lab.worlds import traces
 from lab.worlds.templates import compact
-from lab.worlds.traces import Manner
+from lab.worlds.traces import Teacher, as_text
 from training.learning import ALPHA
 
 SURE = 16
 """Conversations whose every prompt is laid out to see that it is what the next one begins with."""
-CARD = "A warm start on made-up attempts in the world till (lab/worlds/warm_start.py).\n"
+CARD = "A warm start on made-up attempts (lab/worlds/warm_start.py).\n"
 
 
 @dataclass(frozen=True)
@@ -47,9 +46,6 @@ class Plan:
     warm_up: int = 10
     """Steps until the rate is whole; from there it falls on a cosine to a twentieth."""
     weight_decay: float = 0.01
-    wanted: int = 3
-    """Items of a task."""
-    manner: Manner = Manner()  # noqa: RUF009  it is frozen
     seed: int = 0
     micro_batch: int = 8
     at_once: int = 0
@@ -93,13 +89,19 @@ def row_of(
 
 
 def warm_start(
-    model: Path, cache: Path, plan: Plan, *, template: str | None = None, told: Callable[[str], None] = print
+    model: Path,
+    cache: Path,
+    plan: Plan,
+    teacher: Teacher,
+    *,
+    template: str | None = None,
+    told: Callable[[str], None] = print,
 ) -> Path:
-    """Return the folder in `cache` of `model` after `plan`, which is made where it is not there yet. `template` is the
-    chat template; None: the compact one."""
+    """Return the folder in `cache` of `model` after `plan`, which is made where it is not there yet. `teacher` makes
+    the traces; `template` is the chat template, None: the compact one."""
     template = template or compact()
-    made = traces.traces(plan.traces, plan.seed, wanted=plan.wanted, manner=plan.manner)
-    folder = cache / f"{model.name}-warm-{_key(model, plan, template, traces.as_text(made))}"
+    made = teacher(plan.traces, plan.seed)
+    folder = cache / f"{model.name}-warm-{_key(model, plan, template, as_text(made))}"
     if folder.exists():
         return folder
     cache.mkdir(parents=True, exist_ok=True)

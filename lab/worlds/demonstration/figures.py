@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from core.statistics import Interval, Pair, Values, average, difference, wilson
-from lab.evidence.report.intervals import signed
+from lab.evidence.report.intervals import signed, span
 from lab.worlds.demonstration.arms import ARMS, USUAL
 from lab.worlds.demonstration.plan import ALIKE, apart
 
@@ -150,6 +150,8 @@ class Figures:
     @property
     def headline(self) -> str:
         """What may be said: of the speed, and nothing of the ceiling."""
+        if len(self.arms) == 1:
+            return self._gain(self.arms[0])
         lead = self.lead(self.plan["updates"])
         if lead is None:
             return "The arms have not been played to their end yet."
@@ -164,6 +166,20 @@ class Figures:
         if lead.high < 0:
             return f"Step scores made it worse here: {many} {ones:.2f} of held-out tasks against {others:.2f}."
         return f"No difference shows {many}: {ones:.2f} of held-out tasks with step scores, {others:.2f} without."
+
+    def _gain(self, arm: str) -> str:
+        """What one arm alone learned."""
+        last, solved = self.plan["updates"], self.curves.get(arm, {})
+        if 0 not in solved or last not in solved:
+            return "The arms have not been played to their end yet."
+        before, after = self.solved(arm, 0), self.solved(arm, last)
+        both = before.keys() & after.keys()
+        gain = difference({pair: after[pair] for pair in both}, {pair: before[pair] for pair in both})
+        said = f"{span(asdict(solved[0]))} of held-out tasks before, {span(asdict(solved[last]))} after {last} updates"
+        learned = (
+            "Nothing is learned" if gain.low <= 0 <= gain.high else "It learned" if gain.low > 0 else "It got worse"
+        )
+        return f"{learned}: it solves {said}."
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -31,8 +31,8 @@ class Plan:
     """Tasks that examine, one attempt each; the same for all arms, seeds and marks."""
     every: int = 5
     """Updates between two examinations."""
-    wanted: int = 3
-    """Items of a task of the world till."""
+    world: str = "till"
+    """A name of lab.worlds.rows."""
     max_tokens: int = 24
     """Of a reply."""
     model: str = ""

@@ -14,7 +14,6 @@ from environments.worlds.base import Task, World
 from environments.worlds.harness import Sampling
 from environments.worlds.played import Played
 from environments.worlds.player import Way, play
-from environments.worlds.till import Till
 from environments.worlds.width import Width
 from lab.evidence.playing.private_stack import Stack
 from lab.worlds.demonstration import arms
@@ -51,14 +50,15 @@ class LineDoor:
 
 async def carry_out(
     plan: Plan,
+    world: World,
     folder: Path,
     write: Callable[[Mapping[str, Any]], None],
     *,
     laid_over: Mapping[str, Any] | None = None,
     say: Callable[[str], None] = print,
 ) -> None:
-    """Play the plan in a private Talkback with its data in `folder`, which is begun anew; `write` has a row of each
-    thing that was done, `laid_over` changes the recipe of all arms. Raises StackFailed."""
+    """Play the plan in `world`, in a private Talkback with its data in `folder`, which is begun anew; `write` has a row
+    of each thing that was done, `laid_over` changes the recipe of all arms. Raises StackFailed."""
     shutil.rmtree(folder, ignore_errors=True)
     began = monotonic()
     async with Stack(folder, Path(plan.model), beside=ENGINES_AS) as stack:
@@ -70,7 +70,7 @@ async def carry_out(
                     plan,
                     arm,
                     seed,
-                    Till(plan.wanted),
+                    world,
                     LineDoor(stack, stack.client(keys[_name(arm, seed)]["play"]), _name(arm, seed), plan),
                     tell=_teller(say, began, f"{arm.name:<8} seed {seed}"),
                     write=write,

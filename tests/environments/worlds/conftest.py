@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks.tiny import write_tiny_model
+from benchmarks.worlds.rows import keep_till as solve_till
+from benchmarks.worlds.ways import called, way
 from environments.client import Client
+from environments.worlds.base import Task
 from tests.chat.conftest import ana, ben, site
 from tests.episodes.conftest import issue
 
-__all__ = ["ana", "ben", "site"]
+__all__ = ["ana", "ben", "called", "site"]
 
 WINDOW = 8192
 ASKED = re.compile(r"cost together: ([\w, ]+)\?")
@@ -48,10 +51,6 @@ async def client(site, key):
         yield client
 
 
-def called(name: str, **arguments: object) -> str:
-    return f"<tool_call>{json.dumps({'name': name, 'arguments': arguments})}</tool_call>"
-
-
 def keep_till(prompt: str) -> str:
     """The next step of the shortest way through a task of till: 3 prices, 2 sums, the answer."""
     items, said = ASKED.findall(prompt)[-1].split(", "), SAID.findall(prompt)
@@ -66,19 +65,10 @@ def keep_till(prompt: str) -> str:
 def script_of(tasks: Mapping[str, Mapping[str, int]]) -> list[dict[str, object]]:
     """The same way as lines for the scripted engine's process; `tasks` has each task's prices."""
     lines: list[dict[str, object]] = []
-    for prices in tasks.values():
-        items, said = list(prices), []
-        prompt = f"cost together: {', '.join(items)}?"
-        while True:
-            says = keep_till(prompt + "".join(f"<tool_response>\n{one}\n</tool_response>" for one in said))
-            rest = r"(?:(?!<tool_response>).)*"
-            to = re.escape(prompt) + rf"{rest}(?:<tool_response>{rest}){{{len(said)}}}$"
-            lines.append({"to": to, "says": says, "times": None})
-            if says.startswith('<tool_call>{"name": "answer"'):
-                break
-            call = json.loads(says[11:-12])
-            given = call["arguments"]
-            said.append(prices[given["item"]] if call["name"] == "price" else given["a"] + given["b"])
+    for id, prices in tasks.items():
+        lines += way(
+            f"cost together: {', '.join(prices)}?", solve_till(Task("till", id, "train", {"prices": prices}), ())
+        )
     return lines
 
 

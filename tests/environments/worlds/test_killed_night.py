@@ -27,7 +27,7 @@ def test_twenty_kills_count_no_attempt_twice_and_lose_none_without_a_reason(wide
     chance, stack, told = random.Random(seed), Till128(tmp_path, wide_model), list[str]()
 
     def play() -> subprocess.Popen[str]:
-        return stack.player("--lease", "20", seed=SEED, parallel=8)
+        return stack.night("--lease", "20", seed=SEED, parallel=8)
 
     def hear(player: subprocess.Popen[str]) -> None:
         told.extend(line for line in player.communicate()[0].splitlines() if line.endswith("}"))

@@ -34,7 +34,7 @@ def lines(out: str) -> list[dict[str, Any]]:
 
 
 def test_128_attempts_at_once_are_each_played_once(stack):
-    out, err = stack.player(seed=1, parallel=128).communicate(timeout=280)
+    out, err = stack.night(seed=1, parallel=128).communicate(timeout=280)
     played = lines(out)
     assert (len(played), {one["status"] for one in played}) == (128, {"solved"}), err
     assert len({(one["task"], one["attempt"]) for one in played}) == 128
@@ -45,11 +45,11 @@ def test_128_attempts_at_once_are_each_played_once(stack):
 
 
 def test_a_player_and_a_web_that_are_killed_lose_no_attempt_and_play_none_twice(stack):
-    first = stack.player("--lease", "20", seed=2)
+    first = stack.night("--lease", "20", seed=2)
     stack.wait_for_actions(2, 150)
     first.kill()
     early = lines(first.communicate()[0])
-    second = stack.player("--lease", "20", seed=2)
+    second = stack.night("--lease", "20", seed=2)
     stack.wait_for_actions(2, 400)
     stack.kill("web")
     stack.start("web")
@@ -81,7 +81,7 @@ def test_a_player_and_a_web_that_are_killed_lose_no_attempt_and_play_none_twice(
 
 
 def test_a_player_that_is_interrupted_ends_in_good_order_and_goes_on(stack):
-    first = stack.player(seed=3, parallel=64)
+    first = stack.night(seed=3, parallel=64)
     stack.wait_for_actions(3, 150)
     first.send_signal(signal.SIGINT)
     out, err = first.communicate(timeout=60)
@@ -90,7 +90,7 @@ def test_a_player_that_is_interrupted_ends_in_good_order_and_goes_on(stack):
     cancelled = [one for one in lines(out) if one["status"] == "cancelled"]
     assert cancelled
     assert set(stack.endings(3)) <= {"solved", "cancelled"}
-    late = lines(stack.player(seed=3).communicate(timeout=280)[0])
+    late = lines(stack.night(seed=3).communicate(timeout=280)[0])
     assert {one["status"] for one in late} <= {"before", "solved"}
     endings = stack.endings(3)
     assert sum(endings.values()) == GROUPS * ATTEMPTS

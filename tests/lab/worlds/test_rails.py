@@ -16,7 +16,7 @@ from environments.worlds.till import Till
 from gpu_workers.learner.learner import Learner
 from lab.worlds.playing import Played, Player, Reply
 from lab.worlds.rails import ARMS, Batch, curves, examples_of
-from lab.worlds.tiny_model import tiny_model
+from lab.worlds.rows import TILL
 from training.objective.merged_rows import Step, merged_rows
 
 pytestmark = pytest.mark.timeout(900)  # 70 s of one core to warm up, 17 s an arm: a busy machine takes longer
@@ -28,7 +28,7 @@ HELD_OUT = 200
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     torch.set_num_threads(1)
-    return tiny_model(tmp_path_factory.mktemp("tiny"))
+    return TILL.tiny(tmp_path_factory.mktemp("tiny"))
 
 
 def attempt(scores, ending):

@@ -8,7 +8,7 @@ import pytest
 
 from environments.worlds.base import Call
 from environments.worlds.till import ITEMS, MANY, Till
-from lab.worlds.small_model import NAMES, PLAN
+from lab.worlds.small_model import MANNER, NAMES
 from lab.worlds.traces import Manner, as_text, traces
 
 
@@ -75,7 +75,7 @@ def test_no_task_of_a_trace_can_be_played(monkeypatch):
 
 
 def test_traces_of_names_hold_no_item_of_the_world_and_no_mistake_invents_a_word_or_a_number():
-    made = traces(200, 1, manner=PLAN.manner)
+    made = traces(200, 1, manner=MANNER)
     assert not set(NAMES) & {item for items in ITEMS.values() for item in items}
     assert any(-1.0 in trace.scores for trace in made)
     for trace in made:

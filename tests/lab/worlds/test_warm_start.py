@@ -9,6 +9,7 @@ import pytest
 from chat.rendering.renderer import Renderer
 from gpu_workers.embedded.model import Model
 from gpu_workers.learner.learner import Learner
+from lab.worlds.rows import TILL
 from lab.worlds.templates import short
 from lab.worlds.tiny_model import write_base
 from lab.worlds.traces import traces
@@ -17,7 +18,7 @@ from lab.worlds.warm_start import Plan, end_of_reply, row_of, warm_start
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
-    return write_base(tmp_path_factory.mktemp("tiny") / "base")
+    return write_base(tmp_path_factory.mktemp("tiny") / "base", TILL.words)
 
 
 def test_only_what_the_assistant_wrote_is_learned(base):
@@ -52,7 +53,7 @@ def test_a_template_that_lays_replies_out_otherwise_is_refused(base, tmp_path):
 def test_a_model_learns_of_traces_and_is_served(base, tmp_path, rank, least):
     plan = Plan(traces=96, passes=2, rank=rank, lr=1e-2, warm_up=2, seed=5)
     told = []
-    folder = warm_start(base, tmp_path, plan, template=short(), told=told.append)
+    folder = warm_start(base, tmp_path, plan, traces, template=short(), told=told.append)
     assert told[-1].startswith("warm start 24/24")
 
     made = traces(20, 99)  # others
@@ -67,6 +68,6 @@ def test_a_model_learns_of_traces_and_is_served(base, tmp_path, rank, least):
 
     assert Renderer(folder).style == "compact"
     assert Model(str(folder)).vocabulary == Model(str(base)).vocabulary
-    again = warm_start(base, tmp_path, plan, template=short(), told=lambda _: pytest.fail("trained"))
+    again = warm_start(base, tmp_path, plan, traces, template=short(), told=lambda _: pytest.fail("trained"))
     assert again == folder
     assert sorted(one.name for one in tmp_path.iterdir()) == [folder.name]  # nothing half-made stays

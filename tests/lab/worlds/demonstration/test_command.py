@@ -16,6 +16,10 @@ from lab.worlds.__main__ import laid_over, main, parse, planned, recipe
         (["--seeds", "one"], "Seeds are whole numbers with commas between, as in 1,2,3: 'one'."),
         (["--updates", "0"], "There is at least one seed, and every size is at least 1."),
         (["--set", "lr"], "--set reads KNOB=VALUE, as in --set lr=0.001: 'lr'."),
+        (
+            ["--world", "terminal"],
+            "In the world terminal the tiny model alone has a warm start: add --tiny.",
+        ),
         (["--model", "nowhere"], "nowhere holds no model: make model brings it."),
     ],
 )
@@ -30,6 +34,8 @@ def test_arms_seeds_and_sizes_are_the_plans() -> None:
     plan = planned(parse(["--arms", "index,index,random", "--seeds", "3,1,3", "--updates", "7", "--every", "3"]))
     assert [arm.name for arm in plan.arms] == ["index", "random"]
     assert (plan.seeds, plan.marks, plan.batch) == ((3, 1), (0, 3, 6, 7), 32)
+    assert [arm.name for arm in planned(parse([])).arms] == ["outcome", "index"]
+    assert [arm.name for arm in planned(parse(["--world", "terminal"])).arms] == ["outcome"]  # no rule scores its steps
     assert laid_over(["gate={}", "baseline=pooled", "lr=1e-3"]) == {"gate": {}, "baseline": "pooled", "lr": 0.001}
 
 

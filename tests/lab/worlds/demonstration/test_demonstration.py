@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from lab.worlds.__main__ import main
+from lab.worlds.rows import TILL
 from lab.worlds.templates import short
 from lab.worlds.tiny_model import write_base
+from lab.worlds.traces import traces
 from lab.worlds.warm_start import Plan, warm_start
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(1200)]
@@ -21,7 +23,7 @@ HALF_WARM = Plan(traces=2560, traces_a_step=32, rank=None, lr=3e-3, micro_batch=
 def test_both_arms_play_learn_and_are_examined_and_the_last_line_is_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    warm = warm_start(write_base(tmp_path / "base"), tmp_path, HALF_WARM, template=short())
+    warm = warm_start(write_base(tmp_path / "base", TILL.words), tmp_path, HALF_WARM, traces, template=short())
     sizes = ["--updates", "1", "--every", "1", "--tasks", "2", "--attempts", "6", "--heldout", "4"]
     assert main(["--warm", str(warm), "--out", str(tmp_path / "out"), *sizes]) == 0
     line = json.loads(capsys.readouterr().out.splitlines()[-1])

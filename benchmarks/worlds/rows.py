@@ -1,0 +1,60 @@
+"""The worlds that are played side by side. One more is a function that solves its tasks, and a row."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from pathlib import Path
+
+from benchmarks.worlds.ways import called
+from environments.worlds.base import Message, Task
+from environments.worlds.harbor.prepared import read
+
+Solves = Callable[[Task, Sequence[Message]], Sequence[str]]
+"""(task, what opens an attempt at it) → replies that do it, one call each."""
+
+
+@dataclass(frozen=True)
+class Row:
+    kind: str
+    world: str
+    """As `--world` names it."""
+    attempts: int
+    """Played at once."""
+    solves: Solves
+    tasks: int = 16
+    """Different ones."""
+
+
+def keep_till(task: Task, opening: Sequence[Message]) -> list[str]:
+    """Ask for each price, add them up, answer."""
+    prices = task.data["prices"]
+    sums = list(accumulate(prices.values()))
+    adds = [called("add", a=one, b=other - one) for one, other in pairwise(sums)]
+    return [*(called("price", item=item) for item in prices), *adds, called("answer", value=sums[-1])]
+
+
+def compute(task: Task, opening: Sequence[Message]) -> list[str]:
+    """Run a program that computes the greatest common divisor, and answer."""
+    numbers = ", ".join(re.findall(r"\d+", task.data["question"]))
+    program = f"import math\nprint(math.gcd({numbers}))"
+    return [called("python", code=program), called("answer", value=task.data["answer"])]
+
+
+def run_oracle(task: Task, opening: Sequence[Message]) -> list[str]:
+    """Look around, run what the task's oracle runs, look again, and say that it is done."""
+    solve = read(Path(task.data["path"])).steps[0].solution.files["solve.sh"].content.decode()
+    commands = ["ls -la", solve.partition("set -e\n")[2], "ls"]
+    return [*(called("bash", command=command) for command in commands), called("done")]
+
+
+ROWS = {
+    row.kind: row
+    for row in (
+        Row("terminal", "harbor", 128, run_oracle),
+        Row("till", "till", 32, keep_till),
+        Row("interpreter", "interpreter:reasoning-gym/gcd", 32, compute),
+    )
+}
