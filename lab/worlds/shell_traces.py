@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from environments.sandboxes.sandbox import Result
+from environments.sandboxes.shell import shown
 from environments.worlds.base import Message
-from environments.worlds.harbor.shell import shown
 from environments.worlds.harbor.world import MOST_SHOWN, SYSTEM, TOOLS
 from lab.worlds.shell_tasks import HORIZON, OF_SPLIT, SAYS, Chore, ShellTask, draw
 from lab.worlds.traces import Trace

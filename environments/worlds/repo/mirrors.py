@@ -72,8 +72,9 @@ def read_commit(mirror: Path, commit: str) -> Tree:
         raise Unplayable(f"{mirror}: {commit!r} names no commit.")
     try:
         listed = run_git(mirror, "ls-tree", "-rz", "--full-tree", f"{commit}^{{commit}}")
-        entries = [(*about.split(), name.decode()) for about, _, name in _rows(listed)]
-        kept = [(mode, number, name) for mode, _, number, name in entries if mode in REGULAR]
+        rows = [(about.split(), name.decode()) for about, _, name in _rows(listed)]
+        entries = [(mode, number, name) for (mode, _, number), name in rows]
+        kept = [entry for entry in entries if entry[0] in REGULAR]
         if len(kept) > MOST_FILES:
             raise Unplayable(f"{mirror} has {len(kept)} files at {commit}: at most {MOST_FILES} are played.")
         contents = _contents(run_git(mirror, "cat-file", "--batch", stdin=b"".join(n + b"\n" for _, n, _ in kept)))
@@ -82,7 +83,7 @@ def read_commit(mirror: Path, commit: str) -> Tree:
     files = {name: File(content, REGULAR[mode]) for (mode, _, name), content in zip(kept, contents, strict=True)}
     if sum(len(file.content) for file in files.values()) > MOST_BYTES:
         raise Unplayable(f"{mirror} holds more than {MOST_BYTES} bytes at {commit}.")
-    return Tree(files, tuple(name for mode, _, _, name in entries if mode not in REGULAR))
+    return Tree(files, tuple(name for mode, _, name in entries if mode not in REGULAR))
 
 
 def _rows(listed: bytes) -> list[tuple[bytes, bytes, bytes]]:

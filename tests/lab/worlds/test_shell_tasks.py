@@ -66,7 +66,7 @@ def test_what_a_trace_prints_is_what_bash_prints(made, tmp_path: Path):
     """The files of a task are written by the expert's own rule, and every result compared."""
     from environments.sandboxes.choosing import open_sandbox
     from environments.sandboxes.sandbox import MIB, Wants
-    from environments.worlds.harbor.shell import shown
+    from environments.sandboxes.shell import shown
 
     compared = set()
     with open_sandbox(Wants(memory=64 * MIB, disk=4 * MIB, processes=16)) as sandbox:
