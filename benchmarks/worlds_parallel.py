@@ -50,6 +50,8 @@ class Found:
     lost: int
     """Attempts that came to nothing that counts."""
     endings: dict[str, int]
+    why: str
+    """Why the first that was lost is void; empty where none is."""
     claimed: int
     """Actions, by Talkback's rows."""
     done: int
@@ -81,15 +83,12 @@ def measure(row: Row, folder: Path) -> Found:
 
 def script(row: Row, world: World, tasks: Iterable[Task]) -> list[dict[str, Any]]:
     """Lines that lead through each of the tasks, by what an attempt at it opens with."""
-    lines: list[dict[str, Any]] = []
-    openings: set[str] = set()
+    ways: dict[str, Sequence[str]] = {}
     for task in tasks:
         with world.open(task, 0) as attempt:
-            asks = str(attempt.opening[-1]["content"])
-            assert asks not in openings, f"two tasks of {row.kind} open alike: {task.id}"
-            openings.add(asks)
-            lines += way(asks, row.solves(task, attempt.opening))
-    return lines
+            asks, replies = str(attempt.opening[-1]["content"]), row.solves(task, attempt.opening)
+            assert ways.setdefault(asks, replies) == replies, f"two tasks open alike and want other replies: {task.id}"
+    return [line for asks, replies in ways.items() for line in way(asks, replies)]
 
 
 def _play(stack: PlayedStack, row: Row, done: Path) -> Found:
@@ -116,6 +115,7 @@ def _play(stack: PlayedStack, row: Row, done: Path) -> Found:
         sum(one["status"] == "solved" for one in played),
         plan["groups"] * plan["attempts"] - len({(one["task"], one["attempt"]) for one in counts}),
         dict(Counter(one["status"] for one in played)),
+        next((one["reason"] or one["status"] for one in played if one["status"] not in COUNT), ""),
         len(claimed),
         len(acted),
         sorted(claimed) == sorted(set(acted)) == sorted(acted),
@@ -164,6 +164,8 @@ def main(arguments: Sequence[str]) -> int:
         else:
             used = ", ".join(f"{name} {seconds:.0f}" for name, seconds in found.processor_s.items() if seconds >= 0.5)
             print(table_row(found), flush=True)
+            if found.why:
+                print(f"{kind}: lost: {found.why}", file=sys.stderr)
             print(f"{kind}: {found.took_s:.0f} s; processor seconds: {used}; load {found.load:.1f}", file=sys.stderr)
     return 1 if failed else 0
 

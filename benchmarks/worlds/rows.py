@@ -50,11 +50,21 @@ def run_oracle(task: Task, opening: Sequence[Message]) -> list[str]:
     return [*(called("bash", command=command) for command in commands), called("done")]
 
 
+def fill_in(task: Task, opening: Sequence[Message]) -> list[str]:
+    """Type what the page's goal has in quotes into its field, and press its button."""
+    goal, _, page = str(opening[-1]["content"]).partition("\n\nThe page:\n")
+    numbers = {kind: int(number) for number, kind in re.findall(r"^\[(\d+)\] (textbox|button)", page, re.M)}
+    text = re.search(r'"(.*)"', goal)
+    assert text, goal
+    return [called("type", element=numbers["textbox"], text=text[1]), called("click", element=numbers["button"])]
+
+
 ROWS = {
     row.kind: row
     for row in (
         Row("terminal", "harbor", 128, run_oracle),
         Row("till", "till", 32, keep_till),
+        Row("browser", "browser:enter-text", 64, fill_in),
         Row("interpreter", "interpreter:reasoning-gym/gcd", 32, compute),
     )
 }

@@ -33,6 +33,8 @@ from lab.worlds.demonstration.talkback import carry_out
 from lab.worlds.rows import ROWS
 
 SIZES = ("updates", "tasks", "attempts", "heldout", "every")
+TINY: Mapping[str, Any] = {"lr": 2e-3, "beta": 0, "micro_batch": 32}
+"""How the tiny model learns on a line, by an adapter: weights of lines answer beside one another."""
 say = partial(print, flush=True)
 
 
@@ -86,9 +88,7 @@ def laid_over(settings: Sequence[str]) -> dict[str, Any]:
 
 def recipe(options: argparse.Namespace) -> dict[str, Any]:
     """What is laid over the recipe of all arms: the tiny model's own, and above it what was set. Raises Unplayable."""
-    from lab.worlds import tiny_model
-
-    return {**(tiny_model.RECIPE if options.tiny else {}), **laid_over(options.set)}
+    return {**(TINY if options.tiny else {}), **laid_over(options.set)}
 
 
 def warm_model(options: argparse.Namespace) -> Path:

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from lab.worlds.__main__ import laid_over, main, parse, planned, recipe
+from lab.worlds.demonstration.arms import ARMS, Arm
+from lab.worlds.demonstration.arms import recipe as of_arm
+from training.line_recipes import usable
 
 
 @pytest.mark.parametrize(
@@ -39,7 +42,14 @@ def test_arms_seeds_and_sizes_are_the_plans() -> None:
     assert laid_over(["gate={}", "baseline=pooled", "lr=1e-3"]) == {"gate": {}, "baseline": "pooled", "lr": 0.001}
 
 
-def test_the_tiny_model_learns_with_every_weight_unless_another_recipe_is_set() -> None:
+@pytest.mark.parametrize("arm", ARMS.values(), ids=ARMS)
+def test_a_line_can_learn_by_the_recipe_of_each_arm_also_of_the_tiny_model(arm: Arm) -> None:
+    for more in ([], ["--tiny"]):
+        own = of_arm(arm, attempts=32, laid_over=recipe(parse(more)))
+        assert usable(own).baseline == arm.baseline
+
+
+def test_the_tiny_model_learns_without_an_anchor_unless_another_recipe_is_set() -> None:
     assert recipe(parse(["--set", "lr=0.1"])) == {"lr": 0.1}
     own = recipe(parse(["--tiny", "--set", "lr=0.1"]))
-    assert (own["weights"], own["beta"], own["lr"]) == ("full", 0, 0.1)
+    assert (own["beta"], own["lr"]) == (0, 0.1)
