@@ -5,12 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from asgiref.sync import sync_to_async
+from django.conf import settings
 
+from chat.rendering.renderer import renderer
 from environments.worlds.harbor import checking
 from environments.worlds.harbor.world import Harbor
 from environments.worlds.harnesses.visit import Harness
 from environments.worlds.player import Way, play
+from gpu_workers import engines
+from judge import steps
+from judge.votes import judges
 from tests.environments.worlds.harbor.made import task
+from training.config import Recipe
+from training.models import Sample
 
 ASK = """
 import json, os, urllib.request
@@ -36,6 +44,14 @@ while True:
 """
 )
 """Runs what the model says until it says done."""
+
+
+@sync_to_async
+def judged(played) -> list[Sample]:
+    """The samples that an attempt's steps make when they are scored."""
+    how = {"who": judges.judge(), "engine": engines.policy(), "renderer": renderer(settings.MODEL)}
+    steps.judge(played.episode, **how, recipe=Recipe())
+    return list(Sample.objects.filter(episode=played.episode).order_by("step"))
 
 
 def python(program: str) -> str:
