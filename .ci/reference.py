@@ -127,6 +127,7 @@ def shown(value: object) -> str:
 
 def recipe() -> str:
     from training.config import PRESETS, Gate, Recipe, knobs, reasons
+    from training.recipes import published
 
     plain, small = knobs(Recipe().model_dump()), knobs(PRESETS["embedded"].model_dump())
     why = reasons()
@@ -167,6 +168,11 @@ whole reasons, and reads a recipe as a run would. How the knobs work together: [
 `embedded` is in the tables. The others differ from the default by:
 
 {table(("preset", ""), [(f"`{name}`", code(differs(name)) or "nothing") for name in PRESETS if name != "embedded"])}
+
+Agents' as published, each a preset too; `manage.py learn_now --dry-run --recipe NAME` says what it needs, how its batch
+is played, what has no knob here and what was run:
+
+{table(("preset", "", "model"), [(f"`{one.name}`", one.title, f"`{one.model}`") for one in published().values()])}
 """
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -199,6 +199,14 @@ class Client:
         """name@number of what answers this key where no model is named."""
         found = await self.models()
         return next(root for name, root in found.items() if "@" not in name)
+
+    def relay(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[httpx.Response]:
+        """Another program's request below /v1, with this client's key, and the answer as it comes: one try. Raises
+        httpx.TransportError."""
+        sent = {**headers, "Authorization": f"Bearer {self._key}", "Accept-Encoding": "identity"}
+        return self._http.stream(method, path, content=body, headers=sent)
 
     async def aclose(self) -> None:
         await self._http.aclose()

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from core.errors import TalkbackError
 from training.objective.step_advantages import Baseline
+from training.recipes import published
 
 
 class RecipeInvalid(TalkbackError):
@@ -291,16 +292,27 @@ FULL_EPSILON = 0.2
 gradient, so each one's share is a fifth. Calculated, not measured."""
 
 
-def preset(name: str, weights: str = "lora") -> Recipe:
-    """Return the preset of this name for an adapter or for every weight. Raises RecipeInvalid."""
+def preset(name: str, weights: str | None = None) -> Recipe:
+    """Return the preset of this name for an adapter or for every weight; None: for an adapter, or as the recipe of this
+    name in training/recipes was published. Raises RecipeInvalid."""
     if name not in PRESETS:
-        raise RecipeInvalid(f"There is no preset {name!r}; there are {', '.join(sorted(PRESETS))}.")
+        return _published(name, weights)
     recipe = PRESETS[name]
     if weights != "full":
         return recipe
     epsilon = recipe.epsilon if recipe.epsilon == Recipe().epsilon else recipe.epsilon * FULL_EPSILON
     changed = {"weights": weights, "lr": recipe.lr * FULL_RATE, "epsilon": epsilon, "base_bits": 16}
     return recipe.model_copy(update=changed)
+
+
+def _published(name: str, weights: str | None) -> Recipe:
+    if name not in published():
+        every = ", ".join(sorted([*PRESETS, *published()]))
+        raise RecipeInvalid(f"There is no preset {name!r}; there are {every}.")
+    recipe = read(published()[name].recipe)
+    if weights in (None, recipe.weights):
+        return recipe
+    return recipe.model_copy(update={"weights": weights, "lr": recipe.lr / FULL_RATE})
 
 
 def read(text: str | Mapping[str, object]) -> Recipe:
@@ -314,7 +326,8 @@ def read(text: str | Mapping[str, object]) -> Recipe:
         raise RecipeInvalid(
             f"The recipe names knobs that are gone: {gone}. Delete them: each is fixed, as in the presets."
         )
-    start = preset(str(fields.pop("preset", "embedded")), str(fields.get("weights", "lora")))
+    weights = fields.get("weights")
+    start = preset(str(fields.pop("preset", "embedded")), None if weights is None else str(weights))
     if "rehearsal" not in fields and fields.get("distillation") == "token":
         fields["rehearsal"] = 0.0  # nothing there could hold to the base
     if isinstance(limits := fields.get("gate"), Mapping):  # what it does not name stays as the preset has it

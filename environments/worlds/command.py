@@ -14,7 +14,7 @@ from core.visible import escape_hidden
 from environments.client import KEY
 from environments.worlds.checking import add_check_plan, check
 from environments.worlds.exam import add_exam_plan, play_exams
-from environments.worlds.night import add_plan, play_night
+from environments.worlds.night import add_harness, add_plan, play_night
 from environments.worlds.played import Played, table
 
 STOPPED = 130
@@ -25,6 +25,7 @@ def add_worlds(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     worlds = verbs.add_parser("worlds", help="agents that play tasks with an outcome").add_subparsers(required=True)
     playing = worlds.add_parser("play", help="play groups of attempts, each once")
     add_plan(playing)
+    add_harness(playing)
     playing.set_defaults(play=play_night)
     examined = worlds.add_parser("exam", help="play what the gate asks for: a candidate and live at held-out tasks")
     add_exam_plan(examined)

@@ -39,6 +39,10 @@ class Course:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     scores: dict[str, float] = field(default_factory=dict)
+    exit_status: int | None = None
+    """Of another's harness."""
+    note: str = ""
+    """How that one ended, where there is a sentence."""
 
 
 class Hand:

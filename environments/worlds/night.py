@@ -14,6 +14,7 @@ from environments.worlds.base import Split, Task, World
 from environments.worlds.choosing import FORMS, open_world
 from environments.worlds.curriculum import Kept
 from environments.worlds.harness import Sampling
+from environments.worlds.harnesses.visit import FILES_AT, Harness
 from environments.worlds.played import Played
 from environments.worlds.player import LEASE_S, Way, play
 from environments.worlds.progress import Progress
@@ -35,9 +36,22 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--night", default="", help="what its groups are named by; left out: the seed")
     parser.add_argument("--model", help="name@number that is to play; left out: what answers the key")
     parser.add_argument("--tasks", nargs="+", metavar="ID", help="only these of the tasks that are drawn")
+    parser.set_defaults(harness=None)
     parser.add_argument("--keep", metavar="FOLDER", type=Path, help="play what is always or never solved less often")
     parser.add_argument("--pictures", metavar="FOLDER", type=Path, help="keep screenshots of the world browser here")
     add_sampling(parser)
+
+
+def add_harness(parser: argparse.ArgumentParser) -> None:
+    """Add what plays instead of our own tool loop. No message to a host has it: it runs what it says."""
+    parser.add_argument("--harness", metavar="COMMAND", help="a command that plays, by OPENAI_BASE_URL and its own key")
+    parser.add_argument(
+        "--harness-files", metavar="FOLDER", type=Path, help=f"what it needs, seen read-only at {FILES_AT}"
+    )
+    parser.add_argument("--harness-limit", metavar="S", type=at_least(1), help="its time; left out: the task's own")
+    parser.add_argument(
+        "--harness-outside", action="store_true", help="run it here, as you, on a copy of the work: no sandbox holds it"
+    )
 
 
 def add_sampling(parser: argparse.ArgumentParser) -> None:
@@ -78,6 +92,7 @@ async def play_night(
         sampling=Sampling(said.temperature, said.max_tokens),
         lease_s=said.lease,
         model=said.model,
+        harness=_harness(said) if said.harness is not None else None,
     )
     try:
         async with Client(url, key, patience_s=PATIENCE_S) as client:
@@ -96,6 +111,12 @@ def _tasks(said: argparse.Namespace, world: World, kept: Kept | None) -> list[Ta
     if missing := set(said.tasks) - {task.id for task in drawn}:
         raise Unplayable(f"--tasks {min(missing)}: it is not among those that --groups and --seed draw.")
     return [task for task in drawn if task.id in said.tasks]
+
+
+def _harness(said: argparse.Namespace) -> Harness:
+    if said.harness_files and not said.harness_files.is_dir():
+        raise Unplayable(f"--harness-files {said.harness_files}: there is no such folder.")
+    return Harness(said.harness, said.harness_files, said.harness_limit, said.harness_outside)
 
 
 def require_key(key: str) -> None:

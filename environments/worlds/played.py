@@ -40,7 +40,9 @@ class Played:
     completion_tokens: int = 0
     seconds: float = 0.0
     reason: str = ""
-    """Why it is void, left or cut off, where there is a sentence."""
+    """Why it is void, left or cut off, or how a harness failed, where there is a sentence."""
+    exit_status: int | None = None
+    """Of a harness that was started for it, as a shell says it."""
 
     @property
     def counts(self) -> bool:

@@ -13,9 +13,11 @@ from typing import Any, TypeVar
 
 from core.errors import TalkbackError
 from environments.client import Client, Refused, Unreachable
-from environments.errors import SandboxEnded, SandboxRefused, SandboxUnavailable
+from environments.errors import SandboxEnded, SandboxRefused, SandboxUnavailable, Unplayable
 from environments.worlds.base import Attempt, Outcome, Task, World, WorldFailed
 from environments.worlds.harness import Course, Hand, Sampling, Talk, seed_of
+from environments.worlds.harnesses.hosting import Hosting
+from environments.worlds.harnesses.visit import Harness, Visit
 from environments.worlds.played import Played
 from environments.worlds.width import Room, Width
 
@@ -44,6 +46,8 @@ class Way:
     lease_s: int = LEASE_S
     model: str | None = None
     """name@number that is to play; None: what answers this key."""
+    harness: Harness | None = None
+    """What plays instead of our tool loop."""
 
 
 async def play(
@@ -61,8 +65,10 @@ async def play(
     An attempt that was begun before is not played again: it comes back as `before`. `on_played` is called with each
     as it ends, also with those that are called off where this is cancelled. Raises Refused where Talkback takes no
     episodes of this key, or none with `way.model`, and what a world raises that no world may; all other attempts are
-    called off then.
+    called off then. Raises Unplayable for a harness in a world that has no room for one.
     """
+    if way.harness and not isinstance(world, Hosting):
+        raise Unplayable(f"{world.name} takes no --harness: its outcome is made of calls of its own tools.")
     player = way.model or await client.live()
     if not tasks:
         return []
@@ -147,7 +153,8 @@ class _Night:
                 prompt_tokens=course.prompt_tokens,
                 completion_tokens=course.completion_tokens,
                 seconds=round(monotonic() - began, 3),
-                reason=reason,
+                reason=reason or course.note,
+                exit_status=course.exit_status,
             )
 
         try:
@@ -171,6 +178,11 @@ class _Night:
 
     async def _outcome(self, task: Task, blank: Played, key: str, hand: Hand, course: Course) -> tuple[Outcome, str]:
         seed = partial(seed_of, self.way.seed, task.id, blank.attempt)
+        if self.way.harness:
+            assert isinstance(self.world, Hosting)
+            begin = partial(self.world.host, task, seed("world"))
+            visit = Visit(self.way.harness, self.client.with_key(key), key, blank.model, self.replies)
+            return await visit.play(begin, hand, course)
         held: list[Attempt] = []  # one that was opened while all is called off is closed all the same
         try:
             await hand.do(lambda: held.append(self.world.open(task, seed("world"))))
@@ -229,13 +241,14 @@ def _stopped(played: Played) -> Played:
 
 def report(played: Played) -> Mapping[str, Any]:
     """What Talkback is told of an attempt's end."""
-    cost = {
+    cost: dict[str, float] = {
         "prompt_tokens": played.prompt_tokens,
         "completion_tokens": played.completion_tokens,
         "seconds": played.seconds,
         "steps": played.steps,
         "invalid": played.invalid,
     }
+    cost |= {} if played.exit_status is None else {"exit_status": played.exit_status}
     told: dict[str, Any] = {"status": played.status, "outcome": played.outcome, "checks": dict(played.checks)}
     told |= {"cost": cost}
     told |= {"truncated_by": played.truncated_by} if played.truncated_by else {}

@@ -12,14 +12,16 @@ from typing import Any
 
 from environments.errors import SandboxEnded, Unplayable
 from environments.sandboxes.choosing import Kind
+from environments.sandboxes.sandbox import Result
 from environments.sandboxes.shell import Shell, shown
 from environments.sandboxes.trees import Tree
 from environments.sandboxes.verifier import Score
-from environments.worlds.base import Attempt, Call, Outcome, Seen, Split, Task, World, WorldFailed, split_of
+from environments.worlds.base import Call, Outcome, Seen, Split, Task, WorldFailed, split_of
 from environments.worlds.checks import Checked
 from environments.worlds.harbor.checking import check_all, checked, find
 from environments.worlds.harbor.prepared import Prepared, read
 from environments.worlds.harbor.verdicts import outcome_of
+from environments.worlds.harnesses.hosting import TASK_FILE, Guest, Hosting, HostingAttempt
 from environments.worlds.tools import text_tool
 
 OWN = Path(__file__).parent / "tasks"
@@ -38,7 +40,7 @@ TOOLS = (
 SYSTEM = "You work in a Linux shell. Use the tools, one call at a time."
 
 
-class Harbor(World):
+class Harbor(Hosting):
     name, horizon, parallel = "harbor", 10, 128
 
     def __init__(
@@ -93,9 +95,15 @@ class Harbor(World):
                 yield from threads.map(one, places[start : start + max(4, count)])
 
     def open(self, task: Task, seed: int) -> HarborAttempt:
+        return self._begin(task)
+
+    def host(self, task: Task, seed: int, guest: Guest) -> HarborAttempt:
+        return self._begin(task, guest)
+
+    def _begin(self, task: Task, guest: Guest | None = None) -> HarborAttempt:
         try:
             prepared = self._prepare(task)
-            return HarborAttempt(prepared, self.command_s)
+            return HarborAttempt(prepared, self.command_s, guest)
         except Unplayable as error:
             raise WorldFailed(str(error)) from error
 
@@ -122,19 +130,19 @@ class Harbor(World):
             self._prepared[digest] = prepared
 
 
-class HarborAttempt(Attempt):
+class HarborAttempt(HostingAttempt):
     """A room in which commands run, until the agent says that it is done or its time is up."""
 
     tools: Sequence[Mapping[str, Any]] = TOOLS
 
-    def __init__(self, prepared: Prepared, command_s: float = COMMAND_S) -> None:
+    def __init__(self, prepared: Prepared, command_s: float = COMMAND_S, guest: Guest | None = None) -> None:
         """Raises SandboxUnavailable, Unplayable."""
         self.prepared, self.command_s = prepared, command_s
-        self.left_s = prepared.folder.agent_s
+        self.left_s = self.limit_s = prepared.folder.agent_s
         self.step = 0
         self.scores: list[Score] = []
         self.has_died = False
-        self.room = prepared.image.open()
+        self.room = prepared.image.open(wants=guest.widen(prepared.image.wants) if guest else None)
         try:
             self.shell = Shell(self.room, prepared.image.env, prepared.image.workdir)
             prepared.begin_step(self.room, 0)
@@ -187,6 +195,30 @@ class HarborAttempt(Attempt):
         self.step += 1
         self.prepared.begin_step(self.room, self.step)
         return Seen(f"Done. The next step:\n{steps[self.step].instruction}")
+
+    @property
+    def instruction(self) -> str:
+        return self.prepared.folder.steps[self.step].instruction
+
+    def enter(self, argv: Sequence[str], *, env: Mapping[str, str], timeout_s: float) -> Result:
+        image = self.prepared.image
+        self.room.put(TASK_FILE, self.instruction.encode())
+        try:
+            return self.room.run(argv, timeout_s=timeout_s, env={**image.env, **env}, cwd=image.workdir)
+        except SandboxEnded as error:
+            self.has_died = True
+            return Result(137, b"", str(error).encode())
+
+    def lend(self) -> Tree:
+        return self.room.read_tree(self.prepared.image.workdir)
+
+    def take_back(self, work: Tree) -> None:
+        place = self.prepared.image.workdir
+        self.room.run(["find", place, "-mindepth", "1", "-delete"], timeout_s=60, cwd="/")
+        self.room.write_tree(work, place)
+
+    def go_on(self) -> bool:
+        return not self.has_died and not self._finish_step().is_over
 
     def outcome(self, *, is_truncated: bool) -> Outcome:
         if len(self.scores) <= self.step and all(score.outcome is not None for score in self.scores):
