@@ -27,7 +27,7 @@ def solve(world: Browser, kind: str, seed: int) -> tuple[str, float | None]:
         player = Player(attempt)
         try:
             ORACLES[kind](player)
-        except AssertionError as error:
+        except (AssertionError, StopIteration) as error:
             return f"{kind} {seed}: {error}", None
         outcome = player.outcome()
         return f"{kind} {seed}: {player.goal}\n{player.page}", outcome.value
