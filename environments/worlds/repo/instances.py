@@ -126,7 +126,7 @@ def flat(said: Any) -> dict[str, Any]:
                 found |= {key: value for key, value in inner.items() if not isinstance(value, dict)}
     if text := found.pop("instance_dict", None):
         found |= json.loads(text)
-    row = {key: found[key] for key in ("instance_id", "repo", "split") if key in found}
+    row: dict[str, Any] = {key: found[key] for key in ("instance_id", "repo", "split") if key in found}
     for key, names in ALIASES.items():
         if name := next((name for name in names if found.get(name) is not None), None):
             row[key] = found[name]
