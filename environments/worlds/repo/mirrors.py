@@ -72,8 +72,7 @@ def read_commit(mirror: Path, commit: str) -> Tree:
         raise Unplayable(f"{mirror}: {commit!r} names no commit.")
     try:
         listed = run_git(mirror, "ls-tree", "-rz", "--full-tree", f"{commit}^{{commit}}")
-        rows = [(about.split(), name.decode()) for about, _, name in _rows(listed)]
-        entries = [(mode, number, name) for (mode, _, number), name in rows]
+        entries = _entries(listed)
         kept = [entry for entry in entries if entry[0] in REGULAR]
         if len(kept) > MOST_FILES:
             raise Unplayable(f"{mirror} has {len(kept)} files at {commit}: at most {MOST_FILES} are played.")
@@ -86,8 +85,14 @@ def read_commit(mirror: Path, commit: str) -> Tree:
     return Tree(files, tuple(name for mode, _, name in entries if mode not in REGULAR))
 
 
-def _rows(listed: bytes) -> list[tuple[bytes, bytes, bytes]]:
-    return [row.partition(b"\t") for row in listed.split(b"\0") if row]
+def _entries(listed: bytes) -> list[tuple[bytes, bytes, str]]:
+    """Mode, object and path of each row: `<mode> <kind> <object>`, a tab, the path."""
+    found = []
+    for row in filter(None, listed.split(b"\0")):
+        about, _, name = row.partition(b"\t")
+        mode, _, number = about.split()
+        found.append((mode, number, name.decode()))
+    return found
 
 
 def _contents(batch: bytes) -> list[bytes]:
