@@ -174,10 +174,10 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault();
     area.focus();
   } else if (event.key === "ArrowUp" && event.target === area && !area.value) {
-    const said = [...document.querySelectorAll(".said.user .words")].pop();
+    const said = [...document.querySelectorAll(".said.user .words[data-said]")].pop();
     if (said) {
       event.preventDefault();
-      area.value = said.textContent;
+      area.value = said.dataset.said;
       fit(area);
     }
   }
