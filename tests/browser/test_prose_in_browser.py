@@ -200,9 +200,12 @@ async def test_on_a_touch_screen_every_control_is_always_there(open_tab, engine,
     await context.add_cookies(await tab.context.cookies())
     phone = await context.new_page()
     await phone.goto(tab.url.partition("/chats/")[0] + "/chats/" + path)
-    for button in await phone.locator(".turn:first-child :is(.copy, .opener, .thumbs button)").all():
-        await expect(button).to_have_css("opacity", "1")
-        assert (await button.evaluate("it => it.getBoundingClientRect().height")) >= 40
+    # Chips and thumbs are pushed anew while a reply is judged: all are looked at in one moment.
+    await phone.wait_for_function("""() => {
+        const all = [...document.querySelectorAll(".turn:first-child :is(.copy, .opener, .thumbs button)")];
+        const isThere = (it) => getComputedStyle(it).opacity === "1" && it.getBoundingClientRect().height >= 40;
+        return all.length === 6 && all.every(isThere);
+    }""")
     await picture(phone, "touch")
     await context.close()
 
