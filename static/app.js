@@ -158,7 +158,7 @@ document.addEventListener("keydown", (event) => {
       event.preventDefault();
       event.target.form.requestSubmit();
     }
-  } else if (event.key === "Escape") {
+  } else if (event.key === "Escape" && !event.target.closest("dialog")) {
     const open = event.target.closest("details[open]");
     const opener = openerOf(event.target.closest(".opened")) ?? event.target.closest("[data-opens][aria-expanded=true]");
     if (opener) {
@@ -173,17 +173,20 @@ document.addEventListener("keydown", (event) => {
   } else if (event.key === "/" && area && !isTyping(event.target)) {
     event.preventDefault();
     area.focus();
+  } else if (event.key === "?" && !isTyping(event.target) && !find(".key-help")) {
+    find("#all-keys")?.showModal();
   } else if (event.key === "ArrowUp" && event.target === area && !area.value) {
-    const said = [...document.querySelectorAll(".said.user .words")].pop();
+    const said = [...document.querySelectorAll(".said.user .words[data-said]")].pop();
     if (said) {
       event.preventDefault();
-      area.value = said.textContent;
+      area.value = said.dataset.said;
       fit(area);
     }
   }
 });
 
 document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-all-keys]")) find("#all-keys").showModal();
   const starter = event.target.closest("[data-starter]");
   if (starter && box()) {
     box().value = starter.textContent;

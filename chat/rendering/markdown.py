@@ -14,18 +14,36 @@ from markdown_it import MarkdownIt
 from markdown_it.common.utils import unescapeAll
 from markdown_it.token import Token
 
+from chat.rendering.code_colours import coloured
+from chat.rendering.mathematics import ATTRIBUTES as OF_MATHEMATICS
+from chat.rendering.mathematics import TAGS as MATHEMATICS
+from chat.rendering.mathematics import add_mathematics, mathml
 from chat.rendering.sources import Places, places, word_tokens
 
 parser = MarkdownIt("commonmark", {"html": False, "breaks": True, "linkify": False}).enable(["table", "strikethrough"])
+add_mathematics(parser)
 
 TAGS = {
     *("p", "br", "hr", "blockquote", "pre", "code", "em", "strong", "s", "a", "ul", "ol", "li"),
     *("h1", "h2", "h3", "h4", "h5", "h6", "table", "thead", "tbody", "tr", "th", "td"),
+    *("figure", "button", "span", *MATHEMATICS),
 }
-ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "code": {"class"}}
+ATTRIBUTES = {
+    **dict.fromkeys(MATHEMATICS, OF_MATHEMATICS),
+    "a": {"href", "title"},
+    "ol": {"start"},
+    "code": {"class"},
+    "figure": {"class"},
+    "button": {"type", "class", "title", "aria-label", "data-copy-code"},
+    "span": {"class"},
+}
 
-WORDS = {"span": {"data-at"}, "mark": {"data-at", "class", "title"}}
+WORDS = {"span": {"data-at", "class"}, "mark": {"data-at", "class", "title"}}
 """What a reply's words stand in where each knows its place: elements and their attributes."""
+
+COPY = (
+    '<button type="button" class="copy" data-copy-code="" title="Copy this code" aria-label="Copy this code"></button>'
+)
 
 MARKS = {1: ("good", "Marked as good"), -1: ("bad", "Marked as bad")}
 
@@ -33,6 +51,14 @@ MARKS = {1: ("good", "Marked as good"), -1: ("bad", "Marked as bad")}
 def render(text: str) -> SafeString:
     """HTML of a reply. Raw HTML in it shows as text; images, scripts and styles never come through."""
     return sanitise(parser.render(text))
+
+
+def render_said(content: object) -> SafeString:
+    """HTML of a person's message. What is more than words, pictures say, is shown as it was sent."""
+    return _render_kept(content) if isinstance(content, str) else escape("" if content is None else str(content))
+
+
+_render_kept = lru_cache(maxsize=512)(render)
 
 
 @lru_cache(maxsize=512)
@@ -47,11 +73,12 @@ def render_marked(text: str, spans: tuple[tuple[int, int, int], ...] = ()) -> Sa
     signs = [0] * len(text)
     for start, end, sign in spans:
         signs[start:end] = [sign] * (min(end, len(text)) - start)
-    return sanitise(placing.renderer.render(tokens, placing.options, {"signs": signs}), WORDS)
+    return sanitise(parser.renderer.render(tokens, parser.options, {"signs": signs}), WORDS)
 
 
-def pieces(content: str, at: Places, signs: Sequence[int]) -> str:
-    """HTML of one token's words, cut wherever the next character stands elsewhere or is marked otherwise."""
+def pieces(content: str, at: Places, signs: Sequence[int], colours: Sequence[tuple[int, int, str]] = ()) -> str:
+    """HTML of one token's words, cut wherever the next character stands elsewhere, is marked otherwise, or has another
+    colour: `colours` are (start, end, CSS class) in `content`."""
 
     # What has no place takes part in a mark that surrounds it.
     around = zip(last_known(at), reversed(last_known(at[::-1])), strict=True)
@@ -60,17 +87,21 @@ def pieces(content: str, at: Places, signs: Sequence[int]) -> str:
         for left, right in around
     ]
     offsets = [None if place is None else place - n for n, place in enumerate(at)]
-    looks = list(zip(drawn, offsets, strict=True))
+    kinds = [""] * len(content)
+    for start, end, kind in colours:
+        kinds[start:end] = [kind] * (end - start)
+    looks = list(zip(drawn, offsets, kinds, strict=True))
     html = []
-    for (sign, offset), run in groupby(range(len(content)), key=looks.__getitem__):
+    for (sign, offset, kind), run in groupby(range(len(content)), key=looks.__getitem__):
         held = list(run)
         words = escape(content[held[0] : held[-1] + 1])
         where = "" if offset is None else f' data-at="{held[0] + offset}"'
         if sign:
             name, title = MARKS[sign]
-            html.append(f'<mark class="{name}" title="{title}"{where}>{words}</mark>')
+            html.append(f'<mark class="{f"{name} {kind}".strip()}" title="{title}"{where}>{words}</mark>')
         else:
-            html.append(f"<span{where}>{words}</span>" if where else words)
+            about = (f' class="{kind}"' if kind else "") + where
+            html.append(f"<span{about}>{words}</span>" if about else words)
     return "".join(html)
 
 
@@ -103,24 +134,41 @@ def sanitise(html: str, more: dict[str, set[str]] | None = None) -> SafeString:
     # Clean by construction (html off), and cleaned once more: a parser's slip must not become a script.
     more = more or {}
     return mark_safe(  # noqa: S308
-        nh3.clean(html, tags=TAGS | set(more), attributes=ATTRIBUTES | more, url_schemes={"http", "https"})
+        nh3.clean(html, tags=TAGS | set(more), attributes={**ATTRIBUTES, **more}, url_schemes={"http", "https"})
     )
 
 
-def _words(self: Any, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
-    return pieces(tokens[at].content, tokens[at].meta["at"], env["signs"])
+def _words(token: Token, env: Any, colours: Sequence[tuple[int, int, str]] = ()) -> str:
+    """The token's words; each with its place where places are known."""
+    at = token.meta.get("at")
+    if at is None and not colours:
+        return escape(token.content)
+    at = at or (None,) * len(token.content)
+    return pieces(token.content, at, env.get("signs", ()), colours)
+
+
+def _text(self: Any, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
+    return _words(tokens[at], env)
 
 
 def _code(self: Any, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
-    return f"<code>{_words(self, tokens, at, options, env)}</code>"
+    return f"<code>{_words(tokens[at], env)}</code>"
 
 
 def _block(self: Any, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
-    language = unescapeAll(tokens[at].info).split(maxsplit=1)
-    name = f' class="language-{escape(language[0])}"' if language else ""
-    return f"<pre><code{name}>{_words(self, tokens, at, options, env)}</code></pre>\n"
+    token = tokens[at]
+    language, *_ = [*unescapeAll(token.info).split(maxsplit=1), ""]
+    name = f' class="language-{escape(language)}"' if language else ""
+    words = _words(token, env, coloured(token.content, language))
+    return f'<figure class="code">{COPY}<pre><code{name}>{words}</code></pre></figure>\n'
 
 
-placing = MarkdownIt("commonmark", {"html": False, "breaks": True})
-for _kind, _rule in (("text", _words), ("code_inline", _code), ("code_block", _block), ("fence", _block)):
-    placing.add_render_rule(_kind, _rule)
+def _mathematics(self: Any, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
+    return mathml(tokens[at].content, tokens[at].type == "math_block")
+
+
+for _kind, _rule in (
+    *(("text", _text), ("code_inline", _code), ("code_block", _block), ("fence", _block)),
+    *(("math_inline", _mathematics), ("math_block", _mathematics)),
+):
+    parser.add_render_rule(_kind, _rule)

@@ -102,6 +102,12 @@ def words_of(context: Context, turn: Turn) -> SafeString:
     return markdown.render_marked(turn.text, tuple(tuple(span) for span in spans_on(context, turn)))
 
 
+@register.filter
+def as_markdown(content: object) -> SafeString:
+    """A person's own message, as replies are shown."""
+    return markdown.render_said(content)
+
+
 @register.simple_tag(takes_context=True)
 def marks_on(context: Context, turn: Turn) -> list[dict[str, Any]]:
     """This person's marks on the turn, each with its words."""

@@ -1,0 +1,184 @@
+"""Drafts, the theme, the list of keys and installing, in a real browser."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.test import Client
+
+from chat.models import Session
+
+pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
+from playwright.async_api import Page, expect
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
+
+expect.set_options(timeout=30_000)
+
+DESKTOP, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
+LIGHT, DARK = "rgb(251, 250, 248)", "rgb(22, 22, 21)"  # --ground of static/app.css
+
+
+@pytest.fixture
+def session(ana) -> Session:
+    return Session.objects.create(user=ana)
+
+
+async def picture(tab: Page, name: str) -> None:
+    """Kept where SHOTS says, and nowhere by default."""
+    if folder := os.environ.get("SHOTS"):
+        await tab.screenshot(path=Path(folder) / f"{name}.png", caret="initial")
+
+
+async def drafts(tab: Page) -> list[str]:
+    return await tab.evaluate("Object.keys(localStorage).filter((name) => name.startsWith('draft:'))")
+
+
+async def test_a_draft_survives_a_reload_in_its_chat_alone(open_tab, engine, session, ana):
+    other = await Session.objects.acreate(user=ana)
+    tab = await open_tab(f"/chats/{session.pk}/")
+    box = tab.get_by_label("Your message")
+    await box.fill("Half a\nsentence")
+    await tab.reload()
+    await expect(box).to_have_value("Half a\nsentence")
+    for elsewhere in (f"/chats/{other.pk}/", "/chats/new/"):
+        await tab.goto(tab.url.partition("/chats/")[0] + elsewhere)
+        await expect(box).to_have_value("")
+    await tab.goto(tab.url.partition("/chats/")[0] + f"/chats/{session.pk}/")
+    await expect(box).to_have_value("Half a\nsentence")
+    await tab.keyboard.press("Enter")
+    await expect(tab.locator(".turn.served")).to_have_count(1)
+    assert await drafts(tab) == []
+    await tab.reload()
+    await expect(box).to_have_value("")
+
+
+async def test_the_draft_of_a_new_chat_is_gone_once_it_was_sent(open_tab, engine):
+    tab = await open_tab("/chats/new/")
+    await tab.get_by_label("Your message").fill("Say hello")
+    await tab.reload()
+    await expect(tab.get_by_label("Your message")).to_have_value("Say hello")
+    await tab.keyboard.press("Enter")
+    await expect(tab.locator(".turn.served")).to_have_count(1)
+    assert await drafts(tab) == []
+
+
+async def test_drafts_go_with_their_person_and_old_ones_by_themselves(open_tab, engine, session):
+    tab = await open_tab()
+    month_ms = 30 * 24 * 3600 * 1000
+    await tab.evaluate(
+        f"localStorage.setItem('draft:1/old', JSON.stringify({{text: 'x', at: Date.now() - {month_ms}}}))"
+    )
+    await tab.reload()
+    assert await drafts(tab) == []
+    await tab.get_by_label("Your message").fill("A secret")
+    assert len(await drafts(tab)) == 1
+    await tab.get_by_role("button", name="Sign out").click()
+    await expect(tab).to_have_url(re.compile("/login"))
+    assert await drafts(tab) == []
+
+
+async def ground(tab: Page) -> str:
+    return await tab.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+
+
+@pytest.mark.parametrize(("system", "of_system"), [("light", LIGHT), ("dark", DARK)])
+async def test_the_theme_is_light_dark_or_the_systems_and_stays(open_tab, session, system, of_system):
+    tab = await open_tab()
+    await tab.emulate_media(color_scheme=system)
+    switch = tab.locator("[data-theme-switch]")
+    for name, colour in (("as the system", of_system), ("light", LIGHT), ("dark", DARK)):
+        await expect(switch).to_have_attribute("title", f"Theme: {name}")
+        assert await ground(tab) == colour
+        await tab.reload()
+        await expect(switch).to_have_attribute("title", f"Theme: {name}")
+        assert await ground(tab) == colour
+        await switch.click()
+    await expect(switch).to_have_attribute("title", "Theme: as the system")
+    assert await ground(tab) == of_system
+
+
+async def test_the_theme_is_on_the_page_before_anything_is_drawn(open_tab, session):
+    tab = await open_tab()
+    await tab.emulate_media(color_scheme="light")
+    await tab.evaluate("localStorage.setItem('theme', 'dark')")
+    await tab.add_init_script("""document.addEventListener("readystatechange", () => {
+        window.first ??= document.documentElement.dataset.theme })""")
+    await tab.reload()
+    assert await tab.evaluate("window.first") == "dark"
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("is_staff", [False, True])
+async def test_a_question_mark_lists_the_keys_that_a_person_has(open_tab, ana, session, engine, size, is_staff):
+    await type(ana).objects.filter(pk=ana.pk).aupdate(is_staff=is_staff)
+    tab = await open_tab()
+    await tab.set_viewport_size(size)
+    box, keys = tab.get_by_label("Your message"), tab.locator("#all-keys")
+    await box.focus()
+    await tab.keyboard.type("Why?")
+    await expect(keys).to_be_hidden()  # a question is a question
+    await tab.locator(".scroll").focus()
+    await tab.keyboard.press("?")
+    await expect(keys).to_be_visible()
+    await expect(keys.get_by_text("send, or save what you teach")).to_be_visible()
+    await expect(keys.get_by_role("heading", name="Console")).to_have_count(1 if is_staff else 0)
+    assert await keys.evaluate("it => it.scrollWidth <= it.clientWidth")
+    await picture(tab, f"keys-{size['width']}-{is_staff}")
+    await tab.keyboard.press("Escape")
+    await expect(keys).to_be_hidden()
+    assert await tab.evaluate("document.activeElement.matches('.scroll')")
+
+
+async def test_escape_in_the_list_of_keys_stops_no_reply(open_tab, session, engine):
+    engine.says("Hello, captain, and welcome.")
+    engine.hold(after=6)
+    tab = await open_tab()
+    await tab.get_by_label("Your message").fill("Say hello")
+    await tab.keyboard.press("Enter")
+    await expect(tab.locator(".turn .prose")).to_contain_text("Hello")
+    await tab.get_by_role("button", name="All keys").click()
+    await expect(tab.locator("#all-keys")).to_be_visible()
+    await tab.keyboard.press("Escape")
+    await expect(tab.locator("#all-keys")).to_be_hidden()
+    engine.release()
+    await expect(tab.locator(".turn .prose")).to_have_text("Hello, captain, and welcome.")
+
+
+async def test_it_can_be_installed(open_tab, session):
+    tab = await open_tab()
+    link = await tab.locator("link[rel=manifest]").get_attribute("href")
+    found = await tab.evaluate(
+        """async (link) => {
+        const manifest = await (await fetch(link)).json();
+        const sizes = await Promise.all(manifest.icons.map(async ({ src }) => {
+            const icon = new Image();
+            icon.src = new URL(src, new URL(link, location));
+            await icon.decode();
+            return `${icon.naturalWidth}x${icon.naturalHeight}`;
+        }));
+        return { manifest, sizes };
+    }""",
+        link,
+    )
+    manifest, sizes = found["manifest"], found["sizes"]
+    assert (manifest["name"], manifest["start_url"], manifest["display"]) == ("Talkback", "/", "standalone")
+    assert [icon["sizes"] for icon in manifest["icons"]][1:] == sizes[1:] == ["192x192", "512x512", "512x512"]
+    # What Chromium itself says of it: no fault in the manifest, nothing that the policy of the page refused.
+    devtools = await tab.context.new_cdp_session(tab)
+    said = await devtools.send("Page.getAppManifest")
+    assert said["url"].endswith("app.webmanifest")
+    assert said["errors"] == []
+    faults = (await devtools.send("Page.getInstallabilityErrors"))["installabilityErrors"]
+    assert [fault["errorId"] for fault in faults] == ["in-incognito"]  # as every context of a test is
+
+
+async def test_the_sign_in_page_has_the_theme_and_the_manifest_and_no_keys(open_tab, client):
+    html = (await sync_to_async(Client().get)("/login/")).content.decode()
+    assert "data-theme-switch" in html
+    assert 'rel="manifest"' in html
+    assert "all-keys" not in html
