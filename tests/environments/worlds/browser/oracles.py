@@ -378,7 +378,7 @@ def mark(page: Player) -> None:
 
 
 @solves("email-inbox-delete", "email-inbox-noscroll", "email-inbox-important", "email-inbox", "email-inbox-reply",
-        "email-inbox-forward", "email-inbox-forward-nl", "email-inbox-star-reply")  # fmt: skip
+        "email-inbox-forward", "email-inbox-star-reply")  # fmt: skip
 def mail(page: Player) -> None:
     said = re.search(r"(?:email by|got from|email from|from) (\w+)", page.goal) or page.find(r"(\w+)'s email")
     row = next(place for place, each in enumerate(page.all()) if each.name.startswith(f"{said[1]} "))
@@ -409,7 +409,7 @@ def search(page: Player) -> None:
     page.press(results[(number - 1) % 3])
 
 
-@solves("multi-layouts", "multi-orderings")
+@solves("multi-orderings")
 def search_films(page: Player) -> None:
     genre, director, year = page.find(r"for (.*) movies directed by (\w+) from year (\d+)").groups()
     for value, names in ((genre, ("Genre", "genre")), (director, ("Director", "director")), (year, ("Year", "year"))):
@@ -453,16 +453,6 @@ def on_posts(page: Player) -> None:
     page.submit()
 
 
-@solves("order-food")
-def order(page: Player) -> None:
-    said = page.find(r"Order one of each item: (.*)")[1]
-    for name in said.split(", "):
-        lines = page.lines
-        start = next(place for place, each in enumerate(lines) if each.name == name)
-        page.press(next(each for each in lines[start:] if each.number and each.name == "+"))
-    page.click("button", "Order!")
-
-
 @solves("phone-book")
 def ring(page: Player) -> None:
     name, what = page.find(r"Find (\w+) in the contact book and click on their (.*)\.").groups()
@@ -499,16 +489,6 @@ def pick_the_date(page: Player) -> None:
     page.submit()
 
 
-@solves("generate-number")
-def generate(page: Player) -> None:
-    how, limit = page.find(r"number (\w+) than (\d+)").groups()
-    for _ in range(12):
-        page.click("button", "Generate")
-        if (int(page.texts[0]) > int(limit)) == (how == "greater") and page.texts[0] != limit:
-            break
-    page.submit()
-
-
 @solves("terminal")
 def delete_a_file(page: Player) -> None:
     field = page.one("textbox").number
@@ -520,11 +500,3 @@ def delete_a_file(page: Player) -> None:
     names = [name for name in files if (name.endswith(wanted[1]) if wanted else "." not in name)]
     page.act("type", element=page.one("textbox").number, text=f"rm {names[0]}")
     page.key("Enter")
-
-
-@solves("tic-tac-toe")
-def play(page: Player) -> None:
-    for place in (4, 0, 2, 6, 8, 1, 3, 5, 7):
-        cell = page.all()[place] if not page.seen.is_over else None
-        if cell and cell.name.startswith("ttt"):
-            page.press(cell)

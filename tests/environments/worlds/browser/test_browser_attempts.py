@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -130,9 +132,9 @@ def test_pictures_are_kept_beside_what_was_done(tmp_path):
 def children(pid: int) -> list[int]:
     """All processes below one, the oldest first."""
     found = []
-    for task in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{task}/children") as file:
-            for child in map(int, file.read().split()):
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):  # a thread that ended meanwhile
+            for child in map(int, file.read_text().split()):
                 found += [child, *children(child)]
     return found
 
