@@ -103,9 +103,9 @@ async def test_another_try_takes_the_place_of_the_one_before(session, ana, engin
     first = await reply_to(await open_turn(session, HI), engine)
     async with Tab(session, ana) as tab:
         await open_turn(session, HI)
-        fragment = await tab.sees("data-tries")
-        assert f'data-tries="{first.pk}"' in fragment
-        assert "1 earlier try" in fragment
+        fragment = await tab.sees("2/2")
+        assert 'data-after=""' in fragment
+        assert f"/turns/{first.pk}/show/" in fragment
 
 
 async def test_a_thumb_shows_in_the_other_tab(session, ana, engine):
