@@ -86,7 +86,8 @@ function land({ detail }) {
   if (detail.requestConfig.elt.isConnected || !detail.shouldSwap) return;
   detail.shouldSwap = false;
   const [place, swapStyle] = detail.target.isConnected ? [detail.target, "outerHTML"] : [document.body, "none"];
-  window.htmx.swap(place, detail.serverResponse, { swapStyle, swapDelay: 0, settleDelay: 0 });
+  const select = detail.requestConfig.elt.closest("[hx-select]")?.getAttribute("hx-select"); // of a whole page this part
+  window.htmx.swap(place, detail.serverResponse, { swapStyle, swapDelay: 0, settleDelay: 0 }, { select });
 }
 
 // Reasons that the reader is choosing just now are theirs, while they are of the same thumb: what is pushed meanwhile

@@ -9,6 +9,7 @@ from chat.models import Turn
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Page, expect
 
+from tests.chat.conftest import until
 from tests.chat.test_browser import say
 
 pytestmark = [
@@ -110,7 +111,12 @@ async def test_a_reply_that_ends_on_another_branch_stays_there(open_tab, engine,
     await tab.get_by_role("button", name="Try before this").click()
     await expect(tab.locator(".turn .prose")).to_have_text("Hello.")
     engine.release()
-    await expect(tab.locator("#announcer")).not_to_contain_text("captain")
+
+    async def served() -> bool:
+        return (await Turn.objects.alast()).status == Turn.Status.SERVED
+
+    await until(served, "the reply on the other branch")
+    await expect(tab.locator(".turn .prose")).to_have_text("Hello.")
     await tab.get_by_role("button", name="Try after this").click()
     await expect(tab.locator(".turn .prose")).to_have_text("Ahoy, captain, and welcome.")
     await expect(tab.locator(".turn")).to_have_count(1)

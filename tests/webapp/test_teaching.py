@@ -304,7 +304,7 @@ def test_without_scripts_more_chats_are_a_page(own, talker, monkeypatch):
 
 
 def test_every_turn_of_a_chat_is_reached_from_its_page(own, talker, monkeypatch):
-    monkeypatch.setattr(views, "SHOWN", 2)
+    monkeypatch.setattr(branches, "SHOWN", 2)
     session = Session.objects.create(user=talker)
     for n in range(5):
         Turn.objects.create(
