@@ -29,7 +29,12 @@ def say_in(session: Session, position: int, **fields: Any) -> Turn:
     fields = {"status": "served", "finish_reason": "stop", "text": LONG, "response_ids": [1, 2]} | fields
     messages = [{"role": "user", "content": f"What is a rainbow? ({position + 1})"}]
     return Turn.objects.create(
-        session=session, position=position, checkpoint=Checkpoint.live(), messages=messages, **fields
+        session=session,
+        position=position,
+        follows=session.turns.last(),
+        checkpoint=Checkpoint.live(),
+        messages=messages,
+        **fields,
     )
 
 
