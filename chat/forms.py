@@ -17,8 +17,8 @@ def check_name(name: str) -> None:
         raise ValidationError(fault)
 
 
-class MessageForm(forms.Form):
-    """Validate one message, with the id by which a second sending is known."""
+class EditForm(forms.Form):
+    """Validate other words in place of a message that was sent."""
 
     text = forms.CharField(
         max_length=LONGEST,
@@ -27,17 +27,24 @@ class MessageForm(forms.Form):
             "max_length": "A message may have at most %(limit_value)d characters; this one has %(show_value)d.",
         },
     )
+
+    def clean_text(self) -> str:
+        """Line ends as the model knows them: a form sends two characters for each."""
+        return str(self.cleaned_data["text"]).replace("\r\n", "\n")
+
+
+class MessageForm(EditForm):
+    """Validate one message, with the id by which a second sending is known."""
+
     message_id = forms.UUIDField(error_messages={"required": "This page is out of date: reload it, then send again."})
+    after = forms.UUIDField(required=False)
+    """The turn that the page shows last; none where it shows none."""
     off_record = forms.CharField(required=False)
     """on or no; nothing where the page did not ask."""
 
     def clean_off_record(self) -> bool | None:
         """Whether a new conversation is to begin off the record; None: as this person's do."""
         return {"on": True, "no": False}.get(self.cleaned_data["off_record"])
-
-    def clean_text(self) -> str:
-        """Line ends as the model knows them: a form sends two characters for each."""
-        return str(self.cleaned_data["text"]).replace("\r\n", "\n")
 
 
 class TitleForm(forms.Form):

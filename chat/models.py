@@ -204,6 +204,8 @@ class Session(models.Model):
     title = models.CharField(max_length=120, blank=True)
     learns = models.BooleanField(default=True)
     """False: nothing said here is ever learned from."""
+    head = models.UUIDField(null=True, blank=True)
+    """The turn whose branch the page shows; null, or one that is gone: the newest one's."""
     created_at = models.DateTimeField(default=timezone.now)
     active_at = models.DateTimeField(default=timezone.now, db_index=True)
     closed_at = models.DateTimeField(null=True, blank=True)

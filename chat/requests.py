@@ -66,5 +66,7 @@ class PageSession:
     """The turn that the message continues; None: the one whose history its messages extend, if there is one."""
     completion_id: str = ""
     """The message's own, by which one that is sent twice makes one turn; empty: a turn each time."""
+    instead_of: Turn | None = None
+    """The turn whose message is sent anew, in the same words or in others."""
     learns: bool | None = None
     """Whether a session that begins is on the record; None: as this person's sessions are."""

@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.template.loader import render_to_string
 
-from chat import views
+from chat import branches
 from chat.models import Session, Turn, group_of
 from chat.sockets import PageSocket
 
@@ -94,13 +94,16 @@ class ChatConsumer(PageSocket):
         await self.push(html)
 
     def draw_turn(self, pk: Any) -> str:
-        """The whole turn, in place of earlier tries at it. Empty when it is not there any more."""
-        turn = self.turns().filter(pk=pk).first()
+        """The whole turn; of a branch that is not the shown one, for pages alone that have it. Empty when it is not
+        there any more."""
+        turn = self.turns().select_related("session").filter(pk=pk).first()
         if turn is None:
             return ""
-        tries = self.turns().filter(follows=turn.follows_id)
-        shown = [one for one in views.conversation(tries) if one.pk == turn.pk]
-        return render_to_string("chat/_pushed_turn.html", {"turns": shown, "user": self.scope["user"]})
+        tree = branches.Tree.of(turn.session)
+        if turn.pk not in tree.nodes:
+            return ""
+        shown = {"turns": branches.draw(tree, [turn.pk]), "elsewhere": turn.pk not in tree.path}
+        return render_to_string("chat/_pushed_turn.html", shown | {"user": self.scope["user"]})
 
     def draw_chips(self, pks: Collection[Any] | None = None) -> str:
         """Chips and thumbs of these turns; of all that a page shows, when none are named. What a person is typing
@@ -108,8 +111,8 @@ class ChatConsumer(PageSocket):
         turns = self.turns().order_by("-position")
         if pks is not None:
             turns = turns.filter(pk__in=pks)
-        shown = turns.select_related("session__key", "checkpoint").defer(*views.HEAVY, "messages", "next_state")
-        shown = shown[: views.SHOWN]
+        shown = turns.select_related("session__key", "checkpoint").defer(*branches.HEAVY, "messages", "next_state")
+        shown = shown[: branches.SHOWN]
         return render_to_string("chat/_pushed_chips.html", {"turns": shown, "user": self.scope["user"]})
 
     def turns(self) -> QuerySet[Turn]:

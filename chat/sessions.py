@@ -44,6 +44,8 @@ class Place:
     """How many of the story's `kept` the turn that it follows accounts for."""
     is_rewritten: bool = False
     """The history is not word for word that of the turn; the session's name and the last exchange are."""
+    instead_of: Turn | None = None
+    """The turn whose message a page sends anew."""
 
 
 def find(
@@ -89,6 +91,13 @@ def place_on_page(page: PageSession, story: Story) -> Place:
         learns = Consent.by_default(page.user) if page.learns is None else page.learns
         return Place(Session.objects.create(user=page.user, learns=learns))
     session = locked(page.session.pk)
+    if page.instead_of is not None:
+        narrow = session.turns.only(*NARROW, "request_chain")
+        other = narrow.filter(pk=page.instead_of.pk).first()
+        if other is None:
+            raise Turn.DoesNotExist(f"Turn {page.instead_of.pk} was deleted.")
+        length = story.histories.get(page.follows.chain, story.end) if page.follows is not None else story.end
+        return Place(session, page.follows, length, instead_of=other)
     if page.follows is None:
         return place_within(session, story, by_name=False)
     return Place(session, page.follows, story.histories.get(page.follows.chain, story.end))

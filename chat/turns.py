@@ -162,11 +162,13 @@ def store(
         turn.announce()
     if follows is not None and line == Turn.Line.MAIN and said:
         observe(follows, said, session=session)
-    session.active_at, session.closed_at = timezone.now(), None
+        if session.key_id is None:
+            take_up(follows)
+    session.active_at, session.closed_at, session.head = timezone.now(), None, opened[-1].pk
     session.title = session.title or title_of(
         clients.strip_messages(said or stories.split(story.messages)[1], story.client)
     )
-    about = {name: getattr(session, name) for name in ("active_at", "closed_at", "title")}
+    about = {name: getattr(session, name) for name in ("active_at", "closed_at", "title", "head")}
     update(Session, {"pk": session.pk}, about)
     return opened
 
@@ -201,7 +203,10 @@ def describe_event(place: Place, story: Story, newest: Sequence[Turn]) -> dict[s
 
     if place.session.named_by in SHARED:  # several conversations by one name, of which two may begin alike
         return {}
-    twin = next((turn for turn in newest if story.chain and turn.request_chain == story.chain), None)
+    other = place.instead_of
+    if other is not None and other.request_chain != story.chain:
+        return of("edit", other)
+    twin = other or next((turn for turn in newest if story.chain and turn.request_chain == story.chain), None)
     if twin is not None and twin.status != Turn.Status.ANSWERING:
         if not twin.is_whole:
             return of("retry", twin)
@@ -226,6 +231,20 @@ def describe_event(place: Place, story: Story, newest: Sequence[Turn]) -> dict[s
 def add_mark(turn: Turn, mark: str) -> list[str]:
     marks = Turn.objects.values_list("marks", flat=True).get(pk=turn.pk)
     return marks if mark in marks else [*marks, mark]
+
+
+def take_up(turn: Turn) -> None:
+    """A conversation goes on from this reply: where it was asked for once more, the person came back to it, and "not
+    this one" (describe_event) is said of the tries that no message continues."""
+    marks = Turn.objects.values_list("marks", flat=True).get(pk=turn.pk)
+    if "regenerated" not in marks:
+        return
+    Turn.objects.filter(pk=turn.pk).update(marks=[mark for mark in marks if mark != "regenerated"])
+    tries = Turn.objects.filter(session=turn.session_id, follows=turn.follows_id, followers=None)
+    alike = Turn.objects.filter(pk=turn.pk).exclude(request_chain="").values("request_chain")
+    for other in tries.filter(request_chain__in=alike, line=Turn.Line.MAIN).exclude(pk=turn.pk).only(*sessions.NARROW):
+        if other.is_whole:
+            Turn.objects.filter(pk=other.pk).update(marks=add_mark(other, "regenerated"))
 
 
 def observe(turn: Turn, messages: Sequence[Message], *, session: Session | None = None) -> None:

@@ -17,4 +17,6 @@ urlpatterns = [
     path("chats/<uuid:pk>/rename/", views.rename, name="rename"),
     path("chats/<uuid:pk>/delete/", views.delete, name="delete"),
     path("turns/<uuid:pk>/again/", views.again, name="again"),
+    path("turns/<uuid:pk>/edit/", views.edit, name="edit"),
+    path("turns/<uuid:pk>/show/", views.show_branch, name="show-branch"),
 ]

@@ -12,7 +12,7 @@ from asgiref.sync import sync_to_async
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import AnonymousUser, User
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.forms import Form
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -21,23 +21,19 @@ from django.utils.dateparse import parse_datetime
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from chat import asking, signals, stories, turns
-from chat.forms import MessageForm, TitleForm
+from chat import asking, branches, signals, turns
+from chat.forms import EditForm, MessageForm, TitleForm
 from chat.models import Consent, Session, Turn
 from chat.replying import live_replies, replies
 from chat.requests import Ask, Message, PageSession
 from checkpoints.models import Checkpoint
 from core import stores
+from core.errors import TalkbackError
 from gpu_workers import engines
 from gpu_workers.types import Sampling
 
 LISTED = 100
 """How many conversations the side list shows at once; the others are asked for."""
-
-SHOWN = 100
-"""How many of a conversation's newest turns a page shows at once; earlier ones are asked for."""
-
-HEAVY = ("prompt_ids", "response_ids", "logprobs", "tools")
 
 STARTERS = (
     "What is a rainbow?",
@@ -124,7 +120,7 @@ async def ask_and_show(
 @require_POST
 @login_required
 async def again(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
-    """Another try at the newest reply. It says nothing against the one before: a thumb does."""
+    """Another try at a reply, in a branch of its own. It says nothing against the one before: a thumb does."""
     user = await request.auser()
     old = await sync_to_async(get_object_or_404)(Turn.objects.visible_to(user).select_related("session"), pk=pk)
     try:
@@ -134,6 +130,33 @@ async def again(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
             raise
         return await sync_to_async(show_complaint)(request, str(failure), failure.status)
     return go_to(request, session_url(turn.session), again=True)
+
+
+@require_POST
+@login_required
+async def edit(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
+    """Other words in place of a message that was sent, in a branch of their own."""
+    user, form = await request.auser(), EditForm(request.POST)
+    old = await sync_to_async(get_object_or_404)(Turn.objects.visible_to(user).select_related("session"), pk=pk)
+    if not form.is_valid():
+        return await sync_to_async(show_refusal)(request, old.session, form)
+    try:
+        words = form.cleaned_data["text"]
+        turn = await live_replies.open_and_answer(lambda: edit_message(user, old, words), engines.policy())
+    except Exception as error:
+        if (failure := stores.name_failure(error)) is None:
+            raise
+        return await sync_to_async(show_complaint)(request, str(failure), failure.status)
+    return go_to(request, session_url(turn.session), again=True)
+
+
+@require_POST
+@login_required
+def show_branch(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
+    """Show the branch that this turn is in, from now on."""
+    turn = get_object_or_404(Turn.objects.visible_to(request.user).select_related("session"), pk=pk)
+    Session.objects.filter(pk=turn.session_id).update(head=turn.pk)
+    return redirect(session_url(turn.session))
 
 
 @require_POST
@@ -176,22 +199,46 @@ def delete(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
 
 
 def open_message(
-    user: Any, session: Session | None, *, text: str, message_id: uuid.UUID, off_record: bool | None = None
+    user: Any,
+    session: Session | None,
+    *,
+    text: str,
+    message_id: uuid.UUID,
+    after: uuid.UUID | None,
+    off_record: bool | None = None,
 ) -> Turn:
     """The turn this message makes, or made when it was sent before. `message_id` comes with the page. `off_record`
-    says how a new session begins; None: as this person's sessions do."""
-    last = newest(session) if session is not None else None
+    says how a new session begins; None: as this person's sessions do. It continues the turn `after`, which its person
+    saw last; where that is gone or not known, the branch that is shown."""
+    last = session.turns.filter(pk=after).first() if session and after and branches.has_branches(session) else None
+    last = last or (branches.last_shown(session) if session is not None else None)
     learns = None if off_record is None else not off_record
-    page = PageSession(user, session, last, f"chatcmpl-{message_id.hex}", learns)
+    page = PageSession(user, session, last, f"chatcmpl-{message_id.hex}", learns=learns)
     return ask_on_page(page, [*history_with(last), {"role": "user", "content": text}])
 
 
 def retry_reply(user: Any, old: Turn) -> Turn:
-    """Another turn on the same messages. Raises turns.TurnUnfinished where a newer reply follows."""
-    last = newest(old.session)
-    if last is None or last.pk != old.pk:
-        raise turns.TurnUnfinished("Only the newest reply can be tried again.")
-    return ask_on_page(PageSession(user, old.session, old.follows), old.messages)
+    """Another turn on the same messages. Raises WrittenElsewhere."""
+    check_branching(old.session)
+    return ask_on_page(PageSession(user, old.session, old.follows, instead_of=old), old.messages)
+
+
+def edit_message(user: Any, old: Turn, text: str) -> Turn:
+    """A turn on what was said before this one, and these words in place of its own. Raises WrittenElsewhere."""
+    check_branching(old.session)
+    page = PageSession(user, old.session, old.follows, instead_of=old)
+    return ask_on_page(page, [*old.messages[:-1], {"role": "user", "content": text}])
+
+
+class WrittenElsewhere(TalkbackError):
+    """The session is a client's own: a page does not write in it."""
+
+    code, status = "written_elsewhere", 409
+
+
+def check_branching(session: Session) -> None:
+    if not branches.has_branches(session):
+        raise WrittenElsewhere("This chat comes through the API: it is answered, and tried again, there.")
 
 
 def ask_on_page(page: PageSession, messages: Sequence[Message]) -> Turn:
@@ -201,30 +248,11 @@ def ask_on_page(page: PageSession, messages: Sequence[Message]) -> Turn:
     return turn
 
 
-def newest(session: Session) -> Turn | None:
-    return session.turns.order_by("-position").first()
-
-
 def history_with(turn: Turn | None) -> list[dict[str, Any]]:
     """The conversation up to and with this turn, as the next request's history."""
     if turn is None:
         return []
     return [*turn.messages, {"role": "assistant", "content": turn.text}] if turn.text else list(turn.messages)
-
-
-def conversation(rows: QuerySet[Turn]) -> list[Turn]:
-    """These turns as a page shows them: with what each answers, and earlier tries behind the newest one."""
-    newest = list(rows.select_related("session__key", "checkpoint").defer(*HEAVY).order_by("-position")[:SHOWN])
-    shown: dict[Any, Turn] = {}
-    for turn in newest:
-        turn.asked = stories.split(turn.messages, turn.client)[1] or list(turn.messages[-1:])  # type: ignore[attr-defined]
-        turn.tries = []  # type: ignore[attr-defined]
-        question = (turn.follows_id, len(turn.messages), str(turn.asked))  # type: ignore[attr-defined]
-        if question in shown and turn.session.key_id is None:
-            shown[question].tries.append(turn)  # type: ignore[attr-defined]
-        else:
-            shown[question if turn.session.key_id is None else turn.pk] = turn
-    return list(shown.values())[::-1]
 
 
 @dataclass(frozen=True)
@@ -259,13 +287,6 @@ def list_sessions(user: User | AnonymousUser, kind: str, after: str = "") -> Lis
     return Listed(found[:LISTED], f"{reverse(f'chat:more-{kind}')}?{query}")
 
 
-def earlier_than(session: Session, shown: Sequence[Turn]) -> int | None:
-    """The position before which there are turns that the page does not show; None where it shows the first."""
-    positions = [turn.position for one in shown for turn in (one, *one.tries)]  # type: ignore[attr-defined]
-    first = min(positions, default=0)
-    return first if session.turns.filter(position__lt=first).exists() else None
-
-
 def show_page(
     request: HttpRequest,
     session: Session | None,
@@ -277,14 +298,13 @@ def show_page(
 ) -> HttpResponse:
     before = request.GET.get("before", "")
     before = before if before.isdecimal() and len(before) < 10 else ""
-    rows = session.turns.filter(position__lt=before) if session and before else session.turns.all() if session else None
-    turns = conversation(rows) if rows is not None else []
+    shown = branches.conversation(session, int(before) if before else None) if session else branches.Shown([])
     context = {
         "session": session,
         "on_record": session is not None and session.learns and (session.key is None or session.key.learns),
         "begins_off_record": session is None and not Consent.by_default(request.user),
-        "turns": turns,
-        "earlier": earlier_than(session, turns) if session else None,
+        "turns": shown.turns,
+        "earlier": shown.earlier,
         "is_earlier": bool(before),
         "own": own or list_sessions(request.user, "own"),
         "api": api or list_sessions(request.user, "api"),
@@ -298,8 +318,8 @@ def show_page(
 
 def show_sent(request: HttpRequest, turn: Turn) -> HttpResponse:
     """The new turn, and a fresh id for the next message."""
-    turns = conversation(Turn.objects.filter(pk=turn.pk))
-    return render(request, "chat/_sent.html", {"turns": turns, "message_id": uuid.uuid4()})
+    shown = branches.draw(branches.Tree.of(turn.session), [turn.pk])
+    return render(request, "chat/_sent.html", {"turns": shown, "message_id": uuid.uuid4()})
 
 
 def show_refusal(request: HttpRequest, session: Session | None, form: Form, status: int = 422) -> HttpResponse:

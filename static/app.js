@@ -7,8 +7,6 @@ const find = (selector, within = document) => within.querySelector(selector);
 document.addEventListener("htmx:oobBeforeSwap", (event) => {
   const arriving = event.detail.fragment;
   for (const child of arriving ? [...arriving.children] : []) {
-    // Earlier tries at it stand inside it now, whenever that is first heard of: a quick reply is whole by then.
-    for (const id of child.dataset.tries?.split(" ") ?? []) document.getElementById(`turn-${id}`)?.remove();
     const standing = child.id && event.detail.target.id !== child.id && document.getElementById(child.id);
     if (standing && child.matches(".turn.answering")) {
       child.remove(); // may have been overtaken on its way: what stands is as new, or newer, but for its words
@@ -26,10 +24,33 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
       window.htmx.process(child);
       shareLately(child);
       if (at) document.getElementById(at)?.focus({ preventScroll: true });
+    } else if (!standing && "after" in child.dataset) {
+      makeRoom(child);
     }
   }
   const chip = arriving && event.detail.target.matches("details.journey[open]") ? event.detail.target : null;
   if (chip) (arriving.matches?.("details") ? arriving : find("details", arriving))?.setAttribute("open", "");
+});
+
+// A new turn continues one that is on the page: what stood behind that is of another branch now.
+function makeRoom(turn) {
+  const before = document.getElementById(`turn-${turn.dataset.after}`);
+  if ("elsewhere" in turn.dataset) return turn.remove();
+  if (turn.dataset.after && !before) {
+    turn.remove();
+    return refresh(); // of a branch that parts from this one further up
+  }
+  for (const one of document.querySelectorAll("#turns > article")) {
+    if (!before || before.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING) one.remove();
+  }
+  if (!before) document.getElementById("earlier")?.remove();
+}
+
+// A message continues what its person sees last; a switch moves nothing but what it switches.
+document.addEventListener("htmx:configRequest", ({ target, detail }) => {
+  const last = target === composer() && [...document.querySelectorAll("#turns > article[data-after]")].pop();
+  if (last) detail.parameters.after = last.id.replace("turn-", "");
+  if (target.closest(".switch")) follow = false;
 });
 
 // Two drawings of a turn that read alike; thumbs that differ are pushed by themselves.
@@ -65,7 +86,8 @@ function land({ detail }) {
   if (detail.requestConfig.elt.isConnected || !detail.shouldSwap) return;
   detail.shouldSwap = false;
   const [place, swapStyle] = detail.target.isConnected ? [detail.target, "outerHTML"] : [document.body, "none"];
-  window.htmx.swap(place, detail.serverResponse, { swapStyle, swapDelay: 0, settleDelay: 0 });
+  const select = detail.requestConfig.elt.closest("[hx-select]")?.getAttribute("hx-select"); // of a whole page this part
+  window.htmx.swap(place, detail.serverResponse, { swapStyle, swapDelay: 0, settleDelay: 0 }, { select });
 }
 
 // Reasons that the reader is choosing just now are theirs, while they are of the same thumb: what is pushed meanwhile
@@ -99,7 +121,7 @@ document.addEventListener("htmx:oobAfterSwap", () => {
 
 // A correction that a person is typing survives its turn being drawn again.
 function keepTyping(standing, arriving) {
-  for (const area of standing.querySelectorAll(":is(.opened, .taught) textarea[id]")) {
+  for (const area of standing.querySelectorAll(":is(.opened, .taught, .edit) textarea[id]")) {
     const twin = area.value === area.defaultValue ? null : find(`#${CSS.escape(area.id)}`, arriving);
     if (!twin) continue;
     twin.value = area.value;
@@ -154,7 +176,7 @@ document.addEventListener("keydown", (event) => {
     if (event.target === area) {
       event.preventDefault();
       if (area.value.trim()) composer().requestSubmit(find(".send", composer()));
-    } else if (event.target.matches(".guidance-form textarea, .rewrite-form textarea, .taught textarea")) {
+    } else if (event.target.matches(".guidance-form textarea, .rewrite-form textarea, .taught textarea, .edit textarea")) {
       event.preventDefault();
       event.target.form.requestSubmit();
     }
@@ -164,7 +186,7 @@ document.addEventListener("keydown", (event) => {
     if (opener) {
       setOpen(document.getElementById(opener.dataset.opens), false);
       opener.focus({ preventScroll: true });
-    } else if (open && open.matches(".menu, .journey")) {
+    } else if (open && open.matches(".menu, .journey, .edit")) {
       open.open = false;
       find("summary", open).focus({ preventScroll: true });
     } else if (find(".turn.answering")) {
@@ -300,7 +322,10 @@ document.addEventListener(
   "toggle",
   (event) => {
     if (event.target.matches(".journey[open]")) bringIntoView(find(".panel", event.target));
-    else if (event.target.matches(".tries[open]")) follow = isAtEnd(scroller());
+    else if (event.target.matches(".edit[open]")) {
+      find("textarea", event.target).focus({ preventScroll: true });
+      bringIntoView(event.target);
+    }
   },
   true,
 );

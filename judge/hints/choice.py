@@ -47,7 +47,7 @@ def better_reply(turn: Turn, seen: Evidence) -> str:
         return rewrite
     at = turn
     for _ in range(FURTHEST):
-        after = at.followers.select_related("judgement", "session").order_by("position").last()
+        after = last_try_after(at)
         judged = getattr(after, "judgement", None)
         if after is None or judged is None or not after.is_trainable or not judged.reward:
             return ""
@@ -55,6 +55,13 @@ def better_reply(turn: Turn, seen: Evidence) -> str:
             return after.text.strip() if after.finish_reason == "stop" else ""
         at = after
     return ""
+
+
+def last_try_after(turn: Turn) -> Turn | None:
+    """The last try at an answer to what came back after this reply. An edit of that message is no answer to it."""
+    after = turn.followers.select_related("judgement", "session").order_by("position")
+    first = after.first()
+    return after.filter(request_chain=first.request_chain).last() if first and first.request_chain else first
 
 
 def overlap(student: Top, teacher: Top) -> float | None:

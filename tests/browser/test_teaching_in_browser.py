@@ -29,7 +29,12 @@ def say_in(session: Session, position: int, **fields: Any) -> Turn:
     fields = {"status": "served", "finish_reason": "stop", "text": LONG, "response_ids": [1, 2]} | fields
     messages = [{"role": "user", "content": f"What is a rainbow? ({position + 1})"}]
     return Turn.objects.create(
-        session=session, position=position, checkpoint=Checkpoint.live(), messages=messages, **fields
+        session=session,
+        position=position,
+        follows=session.turns.last(),
+        checkpoint=Checkpoint.live(),
+        messages=messages,
+        **fields,
     )
 
 
@@ -356,7 +361,7 @@ async def test_no_style_is_refused_by_the_security_policy(open_tab, chat):
 
 
 async def test_earlier_messages_come_in_above_and_what_is_read_stays(open_tab, chat, monkeypatch):
-    monkeypatch.setattr("chat.views.SHOWN", 8)
+    monkeypatch.setattr("chat.branches.SHOWN", 8)
     tab = await open_tab(f"/chats/{chat.pk}/")
     await expect(tab.locator("#turns > article")).to_have_count(8)
     await tab.locator(".scroll").evaluate("list => { list.scrollTop = 0; }")

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from asgiref.sync import sync_to_async
 
-from chat import session_sockets, turns, views
+from chat import branches, session_sockets, turns
 from chat.models import Session, Turn
 from chat.replying import live_replies
 from checkpoints.models import Checkpoint
@@ -103,9 +103,21 @@ async def test_another_try_takes_the_place_of_the_one_before(session, ana, engin
     first = await reply_to(await open_turn(session, HI), engine)
     async with Tab(session, ana) as tab:
         await open_turn(session, HI)
-        fragment = await tab.sees("data-tries")
-        assert f'data-tries="{first.pk}"' in fragment
-        assert "1 earlier try" in fragment
+        fragment = await tab.sees("2/2")
+        assert 'data-after=""' in fragment
+        assert f"/turns/{first.pk}/show/" in fragment
+
+
+async def test_a_turn_of_a_branch_that_is_not_shown_is_for_pages_that_have_it(session, ana, engine):
+    first = await reply_to(await open_turn(session, HI), engine)
+    second = await open_turn(session, HI)
+    await Session.objects.filter(pk=session.pk).aupdate(head=first.pk)
+    async with Tab(session, ana) as tab:
+        await live_replies.speak(second, engine)
+        fragment = await tab.sees('class="turn served"')
+        assert f'id="turn-{second.pk}"' in fragment
+        assert "data-elsewhere" in fragment
+        assert 'id="announcer"' not in fragment
 
 
 async def test_a_thumb_shows_in_the_other_tab(session, ana, engine):
@@ -141,7 +153,7 @@ async def test_chips_that_stand_still_are_not_drawn_again(session, ana, engine, 
 
 
 async def test_of_a_long_chat_the_chips_of_its_newest_turns_are_drawn(session, ana, engine, monkeypatch):
-    monkeypatch.setattr(views, "SHOWN", 2)
+    monkeypatch.setattr(branches, "SHOWN", 2)
     said = [await reply_to(await open_turn(session, [user(f"Say {n}")]), engine) for n in range(3)]
     async with Tab(session, ana) as tab:
         fragment = await tab.sees(f'id="chip-{said[1].pk}"')

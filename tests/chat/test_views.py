@@ -8,7 +8,8 @@ import uuid
 import pytest
 from asgiref.sync import sync_to_async
 
-from chat import views
+from chat import branches, views
+from chat.branches import Switch
 from chat.models import Session, Turn
 from chat.replying import live_replies
 from tests.chat.conftest import assistant, open_turn, reply_to, until, user
@@ -210,17 +211,9 @@ async def test_another_try_answers_the_same_question_in_the_old_ones_place(page,
     assert (second.messages, second.follows_id, second.text) == (first.messages, None, "Ahoy.")
     assert (await Turn.objects.aget(pk=first.pk)).status == Turn.Status.SERVED  # nothing came back to it
 
-    [shown] = await sync_to_async(views.conversation)(session.turns.all())
-    assert shown.pk == second.pk
-    assert [earlier.pk for earlier in shown.tries] == [first.pk]
-
-
-async def test_only_the_newest_reply_can_be_tried_again(page, engine, session, htmx):
-    first = await reply_to(await open_turn(session, HI), engine)
-    await reply_to(await open_turn(session, [*HI, assistant(first.text), user("More")]), engine)
-    answer = await page.post(f"/turns/{first.pk}/again/", headers=htmx)
-    assert answer.status_code == 409
-    assert await Turn.objects.acount() == 2
+    [shown] = (await sync_to_async(branches.conversation)(await Session.objects.aget())).turns
+    assert (shown.pk, shown.wordings) == (second.pk, None)
+    assert shown.tries == Switch(2, 2, before=first.pk, after=first.pk)
 
 
 async def test_a_failed_reply_can_be_tried_again(page, engine, session, message, htmx):

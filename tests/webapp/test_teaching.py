@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from chat import views
+from chat import branches, views
 from chat.models import ApiKey, Session, Turn
 from checkpoints.models import Checkpoint
 from feedback.models import Feedback
@@ -304,11 +304,12 @@ def test_without_scripts_more_chats_are_a_page(own, talker, monkeypatch):
 
 
 def test_every_turn_of_a_chat_is_reached_from_its_page(own, talker, monkeypatch):
-    monkeypatch.setattr(views, "SHOWN", 2)
+    monkeypatch.setattr(branches, "SHOWN", 2)
     session = Session.objects.create(user=talker)
+    turn = None
     for n in range(5):
-        Turn.objects.create(
-            session=session, position=n, status="served", checkpoint=Checkpoint.live(), text=f"Reply {n}",
+        turn = Turn.objects.create(
+            session=session, position=n, follows=turn, status="served", checkpoint=Checkpoint.live(), text=f"Reply {n}",
             messages=[{"role": "user", "content": f"Question {n}"}], response_ids=[1], finish_reason="stop",
         )  # fmt: skip
     path, shown = reverse("chat:session", args=[session.pk]), []

@@ -31,16 +31,15 @@ register = template.Library()
 @register.simple_tag(takes_context=True)
 def with_learning(context: Context, turns: Iterable[Turn]) -> list[Turn]:
     """The turns, each knowing its journey and what this person said of it, in a fixed number of queries."""
-    turns = list(turns)
-    everyone = [*turns, *(earlier for turn in turns for earlier in getattr(turn, "tries", ()))]
-    known = journeys.journeys(everyone)
+    known_turns: list[Any] = list(turns)
+    known = journeys.journeys(known_turns)
     user = context["user"]
-    said, hints = opinions(everyone, user), taught.heard(everyone)
+    said, hints = opinions(known_turns, user), taught.heard(known_turns)
     lately, is_erased = Feedback.objects.recent_guidance(user), is_leaving(user)
-    for turn in everyone:
+    for turn in known_turns:
         turn.journey, turn.opinions, turn.heard = known[turn.pk], said[turn.pk], hints.get(turn.pk, [])
         turn.lately, turn.is_erased = lately, is_erased
-    return turns
+    return known_turns
 
 
 @register.inclusion_tag("chat/_chip.html", takes_context=True)

@@ -80,6 +80,14 @@ def test_a_reply_that_was_sent_back_too_is_no_better_and_the_one_taken_after_it_
     assert choice.better_reply(turn, evidence.of(turn)) == ""  # it is not clear that the two are of one wish
 
 
+def test_a_reply_to_an_edited_message_is_no_better_reply_and_the_last_try_at_one_is(serve):
+    turn = serve()
+    asked = {"follows": turn, "status": "judged"}
+    for reply, chain in (("It is six.", "sent"), ("It is four.", "sent"), ("Paris.", "edited")):
+        Judgement.objects.create(turn=serve(reply=reply, request_chain=chain, **asked), reward=1)
+    assert choice.better_reply(turn, evidence.of(turn)) == "It is four."
+
+
 def test_a_wording_that_changes_nothing_is_not_chosen_for_agreeing_with_the_model():
     measured = {"a": Measured(0.49, overlap=1.0), "b": Measured(1.0, overlap=0.2), "c": Measured(0.5, overlap=0.3)}
     assert choice.best(measured, ["a", "b", "c"]) == "c"  # half of 1.0 is enough, 0.49 is not

@@ -1,0 +1,138 @@
+"""Lay out a session as branches: other wordings of a message, other tries at a reply, and the one that is shown."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from chat import stories
+from chat.models import Session, Turn
+
+SHOWN = 100
+"""How many of a branch's newest turns a page shows at once; earlier ones are asked for."""
+
+HEAVY = ("prompt_ids", "response_ids", "logprobs", "tools")
+
+
+@dataclass(frozen=True)
+class Switch:
+    """Where one stands among siblings, as ‹2/3›, and the turns that its two arrows lead to."""
+
+    place: int
+    total: int
+    before: UUID
+    after: UUID
+
+
+@dataclass(frozen=True)
+class Node:
+    """What is read of a turn to know its place."""
+
+    pk: UUID
+    follows: UUID | None
+    position: int
+    request: str
+    """Digest of all that was said up to the reply: tries at one reply have it in common."""
+
+
+class Tree:
+    """A session's turns by what continues what. A session that came through a key is one line: its client branches."""
+
+    def __init__(self, session: Session, nodes: Iterable[Node]) -> None:
+        self.nodes = {node.pk: node for node in nodes}  # by position
+        self.is_branching = has_branches(session)
+        self._below = defaultdict[UUID | None, list[UUID]](list)
+        for node in self.nodes.values():
+            self._below[self.parent(node.pk)].append(node.pk)
+        self.path = self._branch_with(session.head) if self.is_branching else [*self.nodes]
+        """The turns of the branch that is shown, first to last."""
+
+    @classmethod
+    def of(cls, session: Session) -> Tree:
+        rows = session.turns.order_by("position").values_list("pk", "follows_id", "position", "request_chain")
+        return cls(session, (Node(*row) for row in rows))
+
+    def parent(self, pk: UUID) -> UUID | None:
+        """The turn that this one continues; None where it was deleted, or this is a first one."""
+        follows = self.nodes[pk].follows
+        return follows if follows in self.nodes else None
+
+    def newest_below(self, pks: Iterable[UUID]) -> UUID:
+        """The newest turn among these and all that continue them."""
+        left, newest = [*pks], None
+        while left:
+            node = self.nodes[left.pop()]
+            left += self._below[node.pk]
+            newest = node if newest is None or node.position > newest.position else newest
+        assert newest is not None
+        return newest.pk
+
+    def _branch_with(self, head: UUID | None) -> list[UUID]:
+        """The branch that goes through this turn to the newest one below it; without one, to the newest of all."""
+        if not self.nodes:
+            return []
+        at: UUID | None = self.newest_below([head]) if head in self.nodes else [*self.nodes][-1]
+        path = []
+        while at is not None:
+            path.append(at)
+            at = self.parent(at)
+        return path[::-1]
+
+    def switches(self, pk: UUID) -> tuple[Switch | None, Switch | None]:
+        """Among the wordings of its message, and among the tries at its reply; None where there is one only."""
+        if not self.is_branching:
+            return None, None
+        tries_of = defaultdict[str, list[UUID]](list)
+        for sibling in self._below[self.parent(pk)]:
+            tries_of[self.nodes[sibling].request or str(sibling)].append(sibling)
+        wordings, own = list(tries_of.values()), tries_of[self.nodes[pk].request or str(pk)]
+        return self._switch(wordings, wordings.index(own)), self._switch([[one] for one in own], own.index(pk))
+
+    def _switch(self, branches: Sequence[Sequence[UUID]], at: int) -> Switch | None:
+        total = len(branches)
+        if total == 1:
+            return None
+        before, after = (self.newest_below(branches[(at + step) % total]) for step in (-1, 1))
+        return Switch(at + 1, total, before, after)
+
+
+def has_branches(session: Session) -> bool:
+    """Whether it was begun on a page. In others it is the client that says what continues what."""
+    return session.key_id is None and not session.named_by
+
+
+def last_shown(session: Session) -> Turn | None:
+    """The turn that the shown branch ends with."""
+    path = Tree.of(session).path
+    return session.turns.get(pk=path[-1]) if path else None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The part of a branch that one page shows."""
+
+    turns: list[Turn]
+    earlier: int | None = None
+    """The position before which the branch has turns that are not shown; None where its first one is."""
+
+
+def conversation(session: Session, before: int | None = None) -> Shown:
+    """The newest turns of the shown branch, before a position where one is given, as a page draws them."""
+    tree = Tree.of(session)
+    path = [pk for pk in tree.path if before is None or tree.nodes[pk].position < before]
+    shown = path[-SHOWN:]
+    return Shown(draw(tree, shown), tree.nodes[shown[0]].position if len(path) > len(shown) else None)
+
+
+def draw(tree: Tree, pks: Sequence[UUID]) -> list[Turn]:
+    """These turns as a page shows them: with what each answers, and where its siblings are."""
+    rows = Turn.objects.filter(pk__in=pks).select_related("session__key", "checkpoint").defer(*HEAVY)
+    turns = list(rows.order_by("position"))
+    for turn in turns:
+        turn.asked = stories.split(turn.messages, turn.client)[1] or list(turn.messages[-1:])  # type: ignore[attr-defined]
+        turn.branching = tree.is_branching  # type: ignore[attr-defined]
+        turn.place_id = str(tree.parent(turn.pk) or "first")  # type: ignore[attr-defined]
+        turn.wordings, turn.tries = tree.switches(turn.pk)  # type: ignore[attr-defined]
+    return turns
