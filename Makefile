@@ -50,6 +50,7 @@ test-all: test-tools ## the tests, those that start and kill real processes, and
 test-tools: install
 	@$(INSTALLATION) packages
 	@-$(INSTALLATION) install worlds
+	@-$(VENV)/python -m pip install --quiet --no-deps miniwob==1.1.0
 	@-$(INSTALLATION) model
 	@-$(VENV)/python tests/clients/javascript/install.py
 
