@@ -141,8 +141,8 @@ async def test_tries_and_wordings_have_a_switch_each(page, session, engine, talk
     _, end = await shown(session)
     assert (end.tries.place, end.tries.total, end.tries.before) == (2, 2, second.pk)
     html = (await page.get(f"/chats/{session.pk}/")).content.decode()
-    assert html.count("2/2") == 1
-    assert html.count("1/2") == 1
+    assert html.count(">2/2<") == 1
+    assert html.count(">1/2<") == 1
 
 
 async def test_of_a_long_branch_the_newest_turns_are_shown_and_the_rest_is_asked_for(
