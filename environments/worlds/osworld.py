@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 
+from core import textfiles
 from core.visible import visible
 from environments.errors import Unplayable
 from environments.worlds.base import Attempt, Call, Outcome, Seen, Split, Task, World, WorldFailed
@@ -69,7 +70,7 @@ class OSWorld(World):
 
 def _read(place: Path) -> list[Task]:
     tasks: dict[str, Task] = {}
-    for number, line in enumerate(place.read_text().splitlines(), 1):
+    for number, line in enumerate(textfiles.read_lines(place), 1):
         try:
             config = json.loads(line)
             name, instruction = config["id"], config["instruction"]

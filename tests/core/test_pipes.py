@@ -14,10 +14,14 @@ from benchmarks.stack import ROOT
 LASTS = (
     *("gpu_workers/embedded/__main__.py", "benchmarks/scripted/__main__.py", "gpu_workers/servers/serving.py"),
     *("webapp/serving/web_server.py", "installation/supervisor.py", "environments/sandboxes/keeper.py"),
+    "environments/worlds/harnesses/forwarder.py",
 )
 """Servers and the supervisor: they go on whether or not anything reads what they say."""
 
-SILENT = ("training/launch.py", "docker/sglang_cpu/install.py", "environments/worlds/harbor/pytest_run.py")
+SILENT = (
+    *("training/launch.py", "docker/sglang_cpu/install.py", "environments/worlds/harbor/pytest_run.py"),
+    "environments/worlds/repo/inside.py",
+)
 """The first writes to a file that its starter names; the others run where this package is not."""
 
 

@@ -20,6 +20,7 @@ PLAIN = {
     "lab/evidence/report/writing.py": "/proc/cpuinfo",
     "environments/prose.py": "a reply",
     "environments/sandboxes/groups.py": "/proc",
+    "environments/worlds/browser/chromium.py": "an error",
     "environments/worlds/harbor/dockerfiles.py": "a Dockerfile",
     "environments/worlds/harbor/folders.py": "a verifier's output",
     "gpu_workers/servers/processes.py": "a log",
@@ -64,6 +65,7 @@ def test_no_other_reader_of_files_splits_lines_itself():
     """A file that a program writes as JSON lines was read in fifteen places, and each had to be mended."""
     tracked = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     rooms = [name for name in tracked.split() if not name.startswith(("tests/", "benchmarks/", "docker/", "core/"))]
+    rooms = [name for name in rooms if not name.startswith("environments/worlds/repo/tasks/")]  # programs to be mended
     splitting = {
         name
         for name in rooms

@@ -77,7 +77,7 @@ def test_looking_at_a_link_shows_one_button_and_does_not_spend_it(client: Client
     for _ in range(3):
         assert (preview.head(link).status_code, preview.head(link).content) == (200, b"")
         page = preview.get(link)
-        assert (page.status_code, page.content.count(b"<button")) == (200, 1)
+        assert (page.status_code, page.content.partition(b"<main")[2].count(b"<button")) == (200, 1)
         assert b"Sign in as admin" in page.content
     assert "_auth_user_id" not in preview.session
     assert client.post(link).status_code == 302
