@@ -6,7 +6,7 @@ import pytest
 
 from environments.worlds.browser.world import Browser
 
-pytestmark = [pytest.mark.browser, pytest.mark.miniwob]
+pytestmark = [pytest.mark.browser, pytest.mark.miniwob, pytest.mark.processes]
 
 PAGE = """<!DOCTYPE html><html><head><title>x</title>
 <link rel="stylesheet" href="/core/core.css"><script src="/core/core.js"></script>

@@ -14,7 +14,7 @@ from environments.worlds.base import WorldFailed
 from environments.worlds.browser.world import Browser
 from tests.environments.worlds.browser.playing import Player
 
-pytestmark = [pytest.mark.browser, pytest.mark.miniwob]
+pytestmark = [pytest.mark.browser, pytest.mark.miniwob, pytest.mark.processes]
 
 
 def test_equal_seeds_are_equal_episodes_and_others_differ(world, play):
