@@ -131,8 +131,9 @@ def draw(tree: Tree, pks: Sequence[UUID]) -> list[Turn]:
     rows = Turn.objects.filter(pk__in=pks).select_related("session__key", "checkpoint").defer(*HEAVY)
     turns = list(rows.order_by("position"))
     for turn in turns:
-        turn.asked = stories.split(turn.messages, turn.client)[1] or list(turn.messages[-1:])  # type: ignore[attr-defined]
-        turn.branching = tree.is_branching  # type: ignore[attr-defined]
-        turn.place_id = str(tree.parent(turn.pk) or "first")  # type: ignore[attr-defined]
-        turn.wordings, turn.tries = tree.switches(turn.pk)  # type: ignore[attr-defined]
+        said = stories.split(turn.messages, turn.client)[1]
+        turn.asked = said or list(turn.messages[-1:])  # type: ignore[attr-defined]  # for the page
+        turn.branching = tree.is_branching  # type: ignore[attr-defined]  # for the page
+        turn.place_id = str(tree.parent(turn.pk) or "first")  # type: ignore[attr-defined]  # for the page
+        turn.wordings, turn.tries = tree.switches(turn.pk)  # type: ignore[attr-defined]  # for the page
     return turns

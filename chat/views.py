@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -123,13 +123,7 @@ async def again(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     """Another try at a reply, in a branch of its own. It says nothing against the one before: a thumb does."""
     user = await request.auser()
     old = await sync_to_async(get_object_or_404)(Turn.objects.visible_to(user).select_related("session"), pk=pk)
-    try:
-        turn = await live_replies.open_and_answer(lambda: retry_reply(user, old), engines.policy())
-    except Exception as error:
-        if (failure := stores.name_failure(error)) is None:
-            raise
-        return await sync_to_async(show_complaint)(request, str(failure), failure.status)
-    return go_to(request, session_url(turn.session), again=True)
+    return await answer_in_branch(request, lambda: retry_reply(user, old))
 
 
 @require_POST
@@ -140,9 +134,13 @@ async def edit(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     old = await sync_to_async(get_object_or_404)(Turn.objects.visible_to(user).select_related("session"), pk=pk)
     if not form.is_valid():
         return await sync_to_async(show_refusal)(request, old.session, form)
+    return await answer_in_branch(request, lambda: edit_message(user, old, form.cleaned_data["text"]))
+
+
+async def answer_in_branch(request: HttpRequest, open_turn: Callable[[], Turn]) -> HttpResponse:
+    """Open a turn in a branch of its own, have it answered, and show it."""
     try:
-        words = form.cleaned_data["text"]
-        turn = await live_replies.open_and_answer(lambda: edit_message(user, old, words), engines.policy())
+        turn = await live_replies.open_and_answer(open_turn, engines.policy())
     except Exception as error:
         if (failure := stores.name_failure(error)) is None:
             raise

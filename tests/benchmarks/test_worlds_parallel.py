@@ -32,15 +32,15 @@ def test_a_way_answers_by_the_task_and_the_number_of_results():
 
 def test_what_a_processs_children_hold_and_use_is_counted():
     child = """if True:
-        import time
+        import sys, time
         held = b"x" * 64_000_000
         while time.process_time() < 0.3:
             pass
         print(flush=True)
-        time.sleep(60)
+        sys.stdin.read()  # until this test ends it
     """
     parent = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {child!r}])"
-    process = subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-c", parent], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         assert process.stdout.readline() == b"\n"
         assert len(tree(process.pid)) == 2
