@@ -47,15 +47,16 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
 class ApiKeyManager(models.Manager.from_queryset(ApiKeyQuerySet)):  # type: ignore[misc]
     """Issue API keys, and find them by their secrets."""
 
-    def issue(self, user: User, name: str, **terms: Any) -> tuple[ApiKey, str]:
-        """A new key and its secret. The secret is shown once and kept only as a hash. `terms`: fields of the key."""
-        secret = f"tb-{secrets.token_urlsafe(32)}"
+    def issue(self, user: User, name: str, secret: str = "", **terms: Any) -> tuple[ApiKey, str]:
+        """A new key and its secret. The secret is shown once and kept only as a hash. `terms`: fields of the key.
+        IntegrityError: there is a key with this secret."""
+        secret = secret or new_secret()
         terms.setdefault("learns", Consent.by_default(user))
         return self.create(user=user, name=name, prefix=secret[:8], digest=digest(secret), **terms), secret
 
     def reissue(self, key: ApiKey) -> str:
         """Another secret for this key; the one before opens nothing from now on."""
-        secret = f"tb-{secrets.token_urlsafe(32)}"
+        secret = new_secret()
         key.prefix, key.digest = secret[:8], digest(secret)
         key.save(update_fields=["prefix", "digest"])
         return secret
@@ -68,6 +69,10 @@ class ApiKeyManager(models.Manager.from_queryset(ApiKeyQuerySet)):  # type: igno
         """The key that this secret opens: none once it was revoked or has expired."""
         key = self.find_by_secret(secret)
         return None if key is None or key.why_closed else key
+
+
+def new_secret() -> str:
+    return f"tb-{secrets.token_urlsafe(32)}"
 
 
 def digest(secret: str) -> str:

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -54,15 +54,17 @@ def with_key(request: HttpRequest, pk: int) -> HttpResponse:
 @login_required
 @never_cache
 def new(request: HttpRequest) -> HttpResponse:
-    """A new key. The page that answers is the only one that ever shows its secret."""
+    """A new key. The page that answers is the only one that ever shows its secret; the same form makes no second."""
     form = keys.KeyForm(person(request), request.POST if request.method == "POST" else None)
     if request.method != "POST":
         return page(request, None, form=form)
     if not form.is_valid():
         return page(request, None, form=form, status=422)
     key, secret = form.issue()
+    if not secret:
+        return redirect("connect:key", key.pk)
     response = page(request, key, secret=secret)
-    response["HX-Push-Url"] = reverse("connect:key", args=[key.pk])  # loading it again must not make another
+    response["HX-Push-Url"] = reverse("connect:key", args=[key.pk])
     return response
 
 

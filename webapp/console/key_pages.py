@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+from base64 import urlsafe_b64encode
 from datetime import timedelta
 from typing import Any
 
@@ -9,9 +11,11 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
+from django.utils.crypto import salted_hmac
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -63,20 +67,40 @@ class KeyForm(forms.Form):
         label="Expires after, in days", min_value=1, max_value=36_500, required=False, help_text="Empty: never."
     )
 
+    once = forms.CharField(min_length=24, max_length=64, required=False, widget=forms.HiddenInput)
+    """This form's own number: however often it is sent, it makes one key. Empty: each time another."""
+
     def __init__(self, user: User, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"label_suffix": "", **kwargs})
         self.user = user
+        self.initial.setdefault("once", secrets.token_urlsafe(24))
         self.initial.setdefault("learns", Consent.by_default(user))
         offered = [scope for scope in SCOPES if scope != "admin" or user.is_staff]
         self.fields["scopes"].choices = [(scope, f"{scope}: {ABOUT_SCOPES[scope]}") for scope in offered]  # type: ignore[attr-defined]
         self.fields["checkpoint"].queryset = list_checkpoints(user).order_by("-number")  # type: ignore[attr-defined]
 
     def issue(self) -> tuple[ApiKey, str]:
-        """The new key and its secret, which is known now and never again. The form must be valid."""
+        """The new key and its secret, which is known now and never again: empty where this form was sent before.
+        The form must be valid."""
         terms = dict(self.cleaned_data)
-        days = terms.pop("days")
+        days, once = terms.pop("days"), terms.pop("once")
         terms["expires_at"] = timezone.now() + timedelta(days=days) if days else None
-        return ApiKey.objects.issue(self.user, terms.pop("name"), **terms)
+        # A browser that loads the answer again sends the form again. Its number gives the same secret, so that the
+        # database itself, which holds each secret's digest once, refuses the second key.
+        secret = secret_of(self.user, once) if once else ""
+        try:
+            with transaction.atomic():
+                return ApiKey.objects.issue(self.user, terms.pop("name"), secret, **terms)
+        except IntegrityError:
+            if secret and (key := ApiKey.objects.find_by_secret(secret)):
+                return key, ""
+            raise
+
+
+def secret_of(user: User, once: str) -> str:
+    """256 bits that only this installation can work out."""
+    mac = salted_hmac("talkback.key", f"{user.pk}:{once}", algorithm="sha256").digest()
+    return f"tb-{urlsafe_b64encode(mac).decode().rstrip('=')}"
 
 
 @require_GET

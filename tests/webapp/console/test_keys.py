@@ -6,6 +6,7 @@ import re
 from datetime import timedelta
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.test import Client
@@ -14,6 +15,7 @@ from django.utils import timezone
 
 from chat.models import ApiKey, Spending
 from tests.webapp.conftest import text_of
+from webapp.console.key_pages import secret_of
 
 FORM = {"name": "laptop", "scopes": ["chat", "feedback"], "learns": "on"}
 
@@ -59,6 +61,23 @@ def test_a_new_key_is_shown_once_and_kept_as_a_digest(ben, talker):
         again = text_of(ben.get(page))
         assert "laptop" in again
         assert secret not in again
+
+
+def test_a_form_that_is_sent_again_makes_no_second_key_and_shows_no_secret_again(ben, talker):
+    once = ben.get(reverse("connect:new")).context["form"]["once"].value()
+    secret = secret_on(ben.post(reverse("connect:new"), FORM | {"once": once}))
+    again = ben.post(reverse("connect:new"), FORM | {"once": once}, follow=True)
+    key = ApiKey.objects.get()
+    assert again.redirect_chain == [(reverse("connect:key", args=[key.pk]), 302)]
+    assert secret not in text_of(again)
+    assert ApiKey.objects.find_open(secret) == key
+
+    # another form, and the same number from another person, make keys of their own
+    other = ben.get(reverse("connect:new")).context["form"]["once"].value()
+    ben.post(reverse("connect:new"), FORM | {"once": other})
+    ana = User.objects.create_user("second")
+    assert secret_of(ana, once) != secret
+    assert ApiKey.objects.count() == 2
 
 
 def test_a_key_is_made_with_all_its_terms(ben):
