@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +27,8 @@ AT_ONCE = 64
 """Replies that are written at once."""
 ROOM = 1 << 20
 """Tokens of keys and values that may be kept: more than a batch of the tiny model ever has."""
+THREADS = 2
+"""In which worlds do what is asked of them: most of it is done by sandboxes and browsers."""
 CHUNK = 4096
 """Prompt tokens that a step reads: no person watches a reply grow."""
 
@@ -93,33 +96,48 @@ class Player:
         self._batcher.update(dict(weights), self._folder, None, abort=False).result()
 
     def play(self, world: World, tasks: Sequence[Task], seed: int) -> list[Played]:
-        """Try each of these tasks once, all of them side by side, at temperature 1."""
-        going = []
-        for at, task in enumerate(tasks):
+        """Try each of these tasks once, at temperature 1, as many side by side as the world has room for."""
+        with ThreadPoolExecutor(THREADS) as threads:
+            return [
+                played
+                for first in range(0, len(tasks), world.parallel)
+                for played in self._side_by_side(world, tasks[first : first + world.parallel], first, seed, threads)
+            ]
+
+    def _side_by_side(
+        self, world: World, tasks: Sequence[Task], first: int, seed: int, threads: ThreadPoolExecutor
+    ) -> list[Played]:
+        def begin(at: int, task: Task) -> _Going:
             attempt = world.open(task, seed + at)
-            going.append(_Going(Played(task), attempt, list(attempt.opening), seed * 1000 + at * 16))
+            return _Going(Played(task), attempt, list(attempt.opening), seed * 1000 + at * 16)
+
+        def end(one: _Going) -> Played:
+            one.played.outcome = one.attempt.outcome(is_truncated=not one.is_over)
+            one.attempt.close()
+            return one.played
+
+        going = list(threads.map(begin, range(first, first + len(tasks)), tasks))
         for turn in range(world.horizon):
             open_ones = [one for one in going if not one.is_over]
             if open_ones:
-                self._turn(open_ones, turn)
-        for one in going:
-            one.played.outcome = one.attempt.outcome(is_truncated=not one.is_over)
-            one.attempt.close()
-        return [one.played for one in going]
+                self._turn(open_ones, turn, threads)
+        return list(threads.map(end, going))
 
-    def _turn(self, going: Sequence[_Going], turn: int) -> None:
+    def _turn(self, going: Sequence[_Going], turn: int, threads: ThreadPoolExecutor) -> None:
         """One reply of each, and what came of it."""
         tools = [dict(tool) for tool in going[0].attempt.tools]
         form = calling.form(self.renderer.style, self.renderer.opening, tools, {})
         prompts = [self.renderer.prompt_ids(one.messages, form.tools, form.opened) for one in going]
         seeds = [one.seed + turn for one in going]
         said = self._generate(prompts, seeds, form.sampling.get("skip_special_tokens", True))
+        answers = []
         for one, prompt, output in zip(going, prompts, said, strict=True):
             one.played.replies.append(Reply(prompt, output.ids, [logprob or 0.0 for logprob, _ in output.logprobs]))
             reader = Reader.of(form.tools, form.asked)
             reader.feed(output.text)
             reader.end()
-            self._act(one, reader.message)
+            answers.append(reader.message)
+        list(threads.map(self._act, going, answers))
 
     def _act(self, one: _Going, message: Message) -> None:
         one.messages.append(message)

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import permutations
 from pathlib import Path
 
 from environments.worlds import till
 from environments.worlds.base import World
+from environments.worlds.browser import world as browser
 from environments.worlds.harbor import world as harbor
-from lab.worlds import shell_tasks, tiny_model
+from environments.worlds.repo import world as repo
+from lab.worlds import bug_tasks, click_pages, shell_tasks, tiny_model
 from lab.worlds.shell_traces import shell_traces
 from lab.worlds.tiny_model import Words
 from lab.worlds.traces import Teacher, traces
 from lab.worlds.warm_start import Plan
 
+NAMES_OF_TASKS = tuple(name for names in shell_tasks.OF_SPLIT.values() for name in names)
+"""Of files and buttons, of both splits."""
 LARGEST = 199
 """The largest number that is a word of till."""
+
+
+SHORT = replace(tiny_model.PLAN, traces=6000)
+"""The warm start of worlds whose attempts are a step or two."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,7 @@ TERMINAL = Row(
             *(tool["function"]["name"] for tool in harbor.TOOLS),
             *shell_tasks.SAYS,
             *sorted({word for said in shell_tasks.SAYS.values() for word in said.replace("{}", "").strip(".").split()}),
-            *(name for names in shell_tasks.OF_SPLIT.values() for name in names),
+            *NAMES_OF_TASKS,
         ),
         phrases={
             harbor.SYSTEM: "shell",
@@ -82,8 +91,58 @@ TERMINAL = Row(
         unread=r"Output:[\s\S]*?(?=Exit code: )",
     ),
     arms=("outcome",),
-    plan=Plan(traces=6000, traces_a_step=12, rank=None, lr=3e-3, warm_up=30, micro_batch=12, at_once=2048),
+    plan=SHORT,
 )
 """What a command is worth no rule of this world says: the outcome alone teaches."""
 
-ROWS = {row.name: row for row in (TILL, TERMINAL)}
+REPO = Row(
+    "repo",
+    bug_tasks.bug_world,
+    bug_tasks.bug_traces,
+    Words(
+        words=(
+            *(tool["function"]["name"] for tool in repo.TOOLS),
+            *["In", "the", "should", "be", "a", "sed", "-i"],
+            *bug_tasks.COMES_TO,
+            *(f"s/{found}/{wanted}/" for found, wanted in permutations(bug_tasks.COMES_TO, 2)),
+            *(f"{name}.py" for name in NAMES_OF_TASKS),
+        ),
+        phrases={
+            repo.SYSTEM: "mend",
+            "Exit code: 0": "fine",
+            "Exit code: 1": "failed",
+            "Exit code: 2": "failed",
+            "Handed in": "done",
+        },
+        unread=r"Output:[\s\S]*?(?=Exit code: )",
+    ),
+    arms=("outcome",),
+    plan=SHORT,
+)
+"""Its bugs are of one line."""
+
+BROWSER = Row(
+    "browser",
+    click_pages.click_world,
+    click_pages.click_traces,
+    Words(
+        words=(
+            *(tool["function"]["name"] for tool in browser.TOOLS),
+            *map(str, range(1, click_pages.BUTTONS + 1)),
+            *NAMES_OF_TASKS,
+            *["Click", "button", "focused"],
+        ),
+        phrases={
+            browser.SYSTEM: "web",
+            "The page has ended": "ended",
+            "The page did not change": "unchanged",
+            "The page:": "page",
+        },
+        unread=r'[\[\]"]',
+    ),
+    arms=("outcome",),
+    plan=SHORT,
+)
+"""Its pages have buttons to be clicked in their order."""
+
+ROWS = {row.name: row for row in (TILL, TERMINAL, REPO, BROWSER)}

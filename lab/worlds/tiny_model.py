@@ -32,7 +32,7 @@ class Words:
 
     words: tuple[str, ...]
     phrases: Mapping[str, str]
-    """What the world always says in the same words is one word. Punctuation is none."""
+    """What the world always says in the same words is one word. Punctuation at the end of one is none."""
     unread: str = r"(?!)"
     """What is not read: a regular expression."""
 
@@ -106,7 +106,7 @@ def _tokenizer(words: Words) -> Tokenizer:
     tokenizer = Tokenizer(models.WordLevel({word: id for id, word in enumerate(every)}, unk_token=UNKNOWN))
     said = [normalizers.Replace(phrase, f" {word} ") for phrase, word in words.phrases.items()]
     unread = normalizers.Replace(Regex(words.unread), " ")
-    tokenizer.normalizer = normalizers.Sequence([unread, *said, normalizers.Replace(Regex("[.,:?!]"), " ")])
+    tokenizer.normalizer = normalizers.Sequence([unread, *said, normalizers.Replace(Regex(r"[.,:?!](?!\S)"), " ")])
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer.add_special_tokens([AddedToken(word, special=True, normalized=False) for word in CONTROLS])
     tokenizer.add_tokens([AddedToken(CALL, special=False, normalized=False)])  # a part of what the model says

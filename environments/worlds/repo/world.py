@@ -14,11 +14,12 @@ from typing import Any
 from core.visible import escape_hidden
 from environments.errors import SandboxEnded, SandboxUnavailable, Unplayable
 from environments.sandboxes.choosing import Kind, open_sandbox
-from environments.sandboxes.sandbox import WORK, Mount, Wants
+from environments.sandboxes.sandbox import WORK, Mount, Result, Wants
 from environments.sandboxes.shell import Shell, shown
 from environments.sandboxes.trees import Tree
-from environments.worlds.base import Attempt, Call, Outcome, Seen, Split, Task, World, WorldFailed
+from environments.worlds.base import Call, Outcome, Seen, Split, Task, WorldFailed
 from environments.worlds.checks import Checked
+from environments.worlds.harnesses.hosting import TASK_FILE, Guest, Hosting, HostingAttempt
 from environments.worlds.repo.checking import Prepared, checked
 from environments.worlds.repo.instances import Instance, read_lines, read_own
 from environments.worlds.repo.mirrors import SETTING
@@ -30,6 +31,8 @@ OWN = Path(__file__).parent / "tasks"
 """Repositories that were made here."""
 CHECKOUT = f"{WORK}/repo"
 COMMAND_S = 30.0
+LIMIT_S = 1800.0
+"""Of a harness."""
 MOST_SHOWN = 10_000
 """Bytes of output that an agent reads of one command."""
 MOST_NAME, MOST_NOTED, MOST_CHECKS = 160, 8, 40
@@ -54,7 +57,7 @@ When the bug is mended, call submit, or run: echo {SUBMIT}
 Change the source alone: changes to tests, to git's files and to what Python or pytest runs unasked are not taken."""
 
 
-class Repo(World):
+class Repo(Hosting):
     name, horizon, parallel = "repo", 20, 64
 
     def __init__(
@@ -64,14 +67,14 @@ class Repo(World):
         kind: Kind | None = None,
         command_s: float = COMMAND_S,
     ) -> None:
-        """`file` has a task a line; left out: our own twelve. `mirrors` is the folder of repositories; left out: what
-        REPO_MIRRORS names, else `mirrors` beside the file. Raises OSError."""
+        """`file` has a task a line, or is a folder in the form of our own twelve; left out: these. `mirrors` is the
+        folder of repositories; left out: what REPO_MIRRORS names, else `mirrors` beside the file. Raises OSError."""
         self.kind, self.command_s = kind, command_s
         self.source = Path(file or OWN)
         self._said: list[str] = []
         self._tasks: dict[str, Instance] = {}
-        if file is None:
-            found: Iterator[Instance | str] = iter(read_own(OWN))
+        if self.source.is_dir():
+            found: Iterator[Instance | str] = iter(read_own(self.source))
         else:
             folder = mirrors or os.environ.get(SETTING) or self.source.parent / "mirrors"
             found = read_lines(self.source, Path(folder))
@@ -110,8 +113,14 @@ class Repo(World):
             yield from threads.map(lambda task: checked(task, self.kind)[0], self._tasks.values())
 
     def open(self, task: Task, seed: int) -> RepoAttempt:
+        return self._begin(task)
+
+    def host(self, task: Task, seed: int, guest: Guest) -> RepoAttempt:
+        return self._begin(task, guest)
+
+    def _begin(self, task: Task, guest: Guest | None = None) -> RepoAttempt:
         try:
-            return RepoAttempt(self.prepare(task.id), self.kind, self.command_s)
+            return RepoAttempt(self.prepare(task.id), self.kind, self.command_s, guest)
         except Unplayable as error:
             raise WorldFailed(str(error)) from error
 
@@ -141,12 +150,20 @@ class Repo(World):
         return ""
 
 
-class RepoAttempt(Attempt):
+class RepoAttempt(HostingAttempt):
     """A checkout in which commands run, until the agent hands it in."""
 
     tools: Sequence[Mapping[str, Any]] = TOOLS
 
-    def __init__(self, prepared: Prepared, kind: Kind | None = None, command_s: float = COMMAND_S) -> None:
+    limit_s = LIMIT_S
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        kind: Kind | None = None,
+        command_s: float = COMMAND_S,
+        guest: Guest | None = None,
+    ) -> None:
         """Raises SandboxUnavailable, SandboxRefused, Unplayable."""
         self.prepared, self.command_s = prepared, command_s
         self.has_died = False
@@ -157,7 +174,7 @@ class RepoAttempt(Attempt):
         env = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": "/packages", "PAGER": "cat", "GIT_PAGER": "cat"}
         if any(mount.at == "/site" for mount in packages):
             env["PYTHONPATH"] += ":/site"
-        self.room = open_sandbox(wants, kind)
+        self.room = open_sandbox(guest.widen(wants) if guest else wants, kind)
         try:
             said = self.room.run(["cp", "-R", "/base", CHECKOUT], timeout_s=60)
             if said.status:
@@ -168,6 +185,7 @@ class RepoAttempt(Attempt):
         except BaseException:
             self.room.kill()
             raise
+        self.env = env
         self.shell = Shell(self.room, env, CHECKOUT)
         self.opening = (
             {"role": "system", "content": SYSTEM},
@@ -200,6 +218,28 @@ class RepoAttempt(Attempt):
         if not result.status and result.out.lstrip().split(b"\n", 1)[0].strip() == SUBMIT.encode():
             return Seen("Handed in.", is_over=True)
         return Seen(shown(result, MOST_SHOWN, self.command_s))
+
+    @property
+    def instruction(self) -> str:
+        return self.prepared.task.statement
+
+    def enter(self, argv: Sequence[str], *, env: Mapping[str, str], timeout_s: float) -> Result:
+        self.room.put(TASK_FILE, self.instruction.encode())
+        try:
+            return self.room.run(argv, timeout_s=timeout_s, env={**self.env, **env}, cwd=CHECKOUT)
+        except SandboxEnded as error:
+            self.has_died = True
+            return Result(137, b"", str(error).encode())
+
+    def lend(self) -> Tree:
+        return self.room.read_tree(CHECKOUT)
+
+    def take_back(self, work: Tree) -> None:
+        self.room.run(["find", CHECKOUT, "-mindepth", "1", "-delete"], timeout_s=60, cwd="/")
+        self.room.write_tree(work, CHECKOUT)
+
+    def go_on(self) -> bool:
+        return False
 
     def outcome(self, *, is_truncated: bool) -> Outcome:
         after = self._take_out()

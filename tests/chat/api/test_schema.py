@@ -31,7 +31,7 @@ CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance,
 
 @schema.parametrize()
 @settings(
-    max_examples=6,
+    max_examples=3,
     deadline=None,
     derandomize=True,
     database=None,

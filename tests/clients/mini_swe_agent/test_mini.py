@@ -1,4 +1,4 @@
-"""The real mini-swe-agent, unmodified, plays a terminal task, and its turns become samples of its group."""
+"""The real mini-swe-agent, unmodified, plays a terminal task and mends a bug; its turns become samples of its group."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from chat.models import Turn
+from environments.worlds.harnesses.visit import Harness
+from environments.worlds.player import Way, play
 from episodes.models import Episode
 from tests.clients.mini_swe_agent.install import HOME, VERSION, installed
 from tests.environments.worlds.conftest import ana, client, key, site, small, wide_model
 from tests.environments.worlds.harnesses.conftest import judged, plays, terminal
+from tests.environments.worlds.harnesses.test_repo_visit import MENDS, repo
 
-__all__ = ["ana", "client", "key", "plays", "site", "small", "terminal", "wide_model"]
+__all__ = ["ana", "client", "key", "plays", "repo", "site", "small", "terminal", "wide_model"]
 
 pytestmark = [
     pytest.mark.processes,
@@ -64,3 +67,13 @@ async def test_mini_swe_agent_plays_a_task_and_its_turns_are_steps(plays, engine
         assert [(sample.step, sample.response_ids) for sample in samples] == [
             (0, first.response_ids), (1, second.response_ids),
         ]  # fmt: skip
+
+
+@pytest.mark.timeout(600)
+async def test_mini_swe_agent_mends_a_bug_and_its_turns_are_steps(client, engine, repo):
+    engine.says(bash("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"), to="returncode", times=None)
+    engine.says(bash(MENDS), to="In egg.py the - should be a +", times=None)
+    way = Way(harness=Harness(on_page(), HOME, limit_s=250.0))
+    for one in await play(client, repo, repo.tasks("train", 1, 0), 2, way=way):
+        assert (one.status, one.outcome, one.steps, one.exit_status) == ("solved", 1.0, 2, 0), one
+        assert [sample.step for sample in await judged(one)] == [0, 1]

@@ -58,6 +58,7 @@ def test_an_arm_turns_over_the_scores_that_are_wrong():
     assert abs(sum(kept) / len(kept) - 0.85) < 0.06  # 200 coins of 0.85: a standard deviation is 0.025
 
 
+@pytest.mark.processes
 def test_what_is_played_is_what_is_learned(model):
     """Turns of an attempt make one row, as prompts go on from each other, and the learner says of each token what the
     engine said."""
@@ -78,6 +79,7 @@ def test_what_is_played_is_what_is_learned(model):
             assert scored[first:last] == pytest.approx(row.behaviour_logprobs[first:last], abs=1e-3)
 
 
+@pytest.mark.processes
 def test_both_arms_learn(model):
     found = curves(model, ("index", "outcome"), looks=(0, 10), batch=Batch(heldout=HELD_OUT))
     start = found["index"]["0"]

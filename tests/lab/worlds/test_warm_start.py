@@ -49,6 +49,7 @@ def test_a_template_that_lays_replies_out_otherwise_is_refused(base, tmp_path):
         row_of(Renderer(tmp_path), trace.messages, trace.tools, end_of_reply(base))
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("rank", "least"), [(4, 0.3), (None, 1.0)], ids=["adapter", "full"])
 def test_a_model_learns_of_traces_and_is_served(base, tmp_path, rank, least):
     plan = Plan(traces=96, passes=2, rank=rank, lr=1e-2, warm_up=2, seed=5)
