@@ -1,20 +1,29 @@
-"""Learn by playing, in one process: groups of attempts in the world till, what each step is worth, and the product's
-own learner and objective. Arms differ in the estimator, or in what its step scores are worth, and in nothing else.
+"""Learn by playing, in one process: groups of attempts in a world, what each step is worth, and the product's own
+learner and objective. Arms differ in the estimator, or in what its step scores are worth, and in nothing else.
+
+    python -m lab.worlds.rails --world repo [--updates 8]
+
+The tiny model of that world; the last line is JSON: success on held-out tasks, with its interval, by update.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import random
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from core.statistics.means import wilson
 from environments.worlds.base import World
 from environments.worlds.till import Till
 from gpu_workers.learner.learner import Learner
 from gpu_workers.types import Example
 from lab.worlds import tiny_model
 from lab.worlds.playing import Played, Player
+from lab.worlds.rows import ROWS
 from training.config import Recipe
 from training.objective.merged_rows import Step, merged_rows
 from training.objective.step_advantages import Attempt, Baseline, step_advantages
@@ -149,5 +158,39 @@ def _updates(learner: Learner, examples: Sequence[Example], recipe: Recipe) -> I
         yield from updates(learner, views, recipe)
 
 
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m lab.worlds.rails", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--world", choices=ROWS, default="till", help="(%(default)s)")
+    parser.add_argument("--arm", choices=ARMS, default="outcome", help="what a step is worth (%(default)s)")
+    parser.add_argument("--updates", type=int, default=8, help="(%(default)s)")
+    parser.add_argument("--tasks", type=int, default=6, help="of an update (%(default)s)")
+    parser.add_argument("--attempts", type=int, default=8, help="at each (%(default)s)")
+    parser.add_argument("--heldout", type=int, default=60, help="tasks of the exam (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("var/worlds"), help="the world's tasks (%(default)s)")
+    parser.add_argument("--cache", type=Path, default=Path("var/models"), help="of warm models (%(default)s)")
+    options = parser.parse_args(arguments)
+    row = ROWS[options.world]
+    options.out.mkdir(parents=True, exist_ok=True)
+    found = learn(
+        row.tiny(options.cache),
+        ARMS[options.arm],
+        seed=options.seed,
+        looks=sorted({0, options.updates // 2, options.updates}),
+        batch=Batch(options.tasks, options.attempts, options.heldout),
+        world=row.open(options.out),
+    )
+    success = {}
+    for at, share in found.success.items():
+        low, high = wilson(round(share * options.heldout), options.heldout)
+        success[str(at)] = [round(share, 3), round(low, 3), round(high, 3)]
+    print(json.dumps({"world": row.name, "arm": options.arm, "seed": options.seed, "success": success}))
+    return 0
+
+
 def _seed(*parts: object) -> int:
     return random.Random(repr(parts)).getrandbits(32)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

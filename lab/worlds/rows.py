@@ -128,9 +128,11 @@ BROWSER = Row(
     Words(
         words=(
             *(tool["function"]["name"] for tool in browser.TOOLS),
-            *map(str, range(1, click_pages.BUTTONS + 1)),
+            *click_pages.NUMBERS,
+            *(f"{number}{name}" for number in click_pages.NUMBERS for name in ("textbox", *click_pages.BUTTONS)),
+            *click_pages.BUTTONS,
             *NAMES_OF_TASKS,
-            *["Click", "button", "focused"],
+            *["Write", "and", "it", "focused"],
         ),
         phrases={
             browser.SYSTEM: "web",
@@ -138,11 +140,12 @@ BROWSER = Row(
             "The page did not change": "unchanged",
             "The page:": "page",
         },
-        unread=r'[\[\]"]',
+        unread=r'value=|[\["]',
+        joins=r'\] (?:button ")?',
     ),
     arms=("outcome",),
     plan=SHORT,
 )
-"""Its pages have buttons to be clicked in their order."""
+"""An element and its number are one word: to read a number beside a name from a list takes a larger model."""
 
 ROWS = {row.name: row for row in (TILL, TERMINAL, REPO, BROWSER)}

@@ -35,6 +35,8 @@ class Words:
     """What the world always says in the same words is one word. Punctuation at the end of one is none."""
     unread: str = r"(?!)"
     """What is not read: a regular expression."""
+    joins: str = r"(?!)"
+    """What makes one word of those on both sides of it: a regular expression."""
 
 
 HIDDEN, LAYERS, HEADS, MLP, CONTEXT = 96, 3, 4, 256, 512
@@ -105,8 +107,11 @@ def _tokenizer(words: Words) -> Tokenizer:
     every = dict.fromkeys((UNKNOWN, *words.words, *words.phrases.values()))
     tokenizer = Tokenizer(models.WordLevel({word: id for id, word in enumerate(every)}, unk_token=UNKNOWN))
     said = [normalizers.Replace(phrase, f" {word} ") for phrase, word in words.phrases.items()]
+    joined = normalizers.Replace(Regex(words.joins), "")
     unread = normalizers.Replace(Regex(words.unread), " ")
-    tokenizer.normalizer = normalizers.Sequence([unread, *said, normalizers.Replace(Regex(r"[.,:?!](?!\S)"), " ")])
+    tokenizer.normalizer = normalizers.Sequence(
+        [joined, unread, *said, normalizers.Replace(Regex(r"[.,:?!](?!\S)"), " ")]
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer.add_special_tokens([AddedToken(word, special=True, normalized=False) for word in CONTROLS])
     tokenizer.add_tokens([AddedToken(CALL, special=False, normalized=False)])  # a part of what the model says
