@@ -22,7 +22,19 @@ STILL_SPLITTING: tuple[str, ...] = ()
 """Folders that hold more and are being split. Strike off a folder once it is: a test asks for it."""
 
 TAG = re.compile(r"{%\s*(?:include|extends)\s+\"([^\"]+)\"")
-ROOMS = ("chat", "checkpoints", "core", "evaluation", "feedback", "gate", "judge", "privacy", "training", "webapp")
+ROOMS = (
+    "accounts",
+    "chat",
+    "checkpoints",
+    "core",
+    "evaluation",
+    "feedback",
+    "gate",
+    "judge",
+    "privacy",
+    "training",
+    "webapp",
+)
 
 
 def tracked(*patterns: str) -> list[Path]:

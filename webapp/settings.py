@@ -212,6 +212,7 @@ INSTALLED_APPS = [
     "feedback",
     "chat",
     "checkpoints",
+    "accounts",
     "channels",
     "django_htmx",
     "ninja",
@@ -250,6 +251,7 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
             ],
             "libraries": {"talkback": "webapp.templatetags.talkback"},
+            "builtins": ["webapp.templatetags.rights"],
         },
     }
 ]

@@ -22,7 +22,7 @@ from django.views.decorators.http import require_GET
 
 from core.textfiles import write_line
 from judge.models import Ruling
-from webapp.console.doors import for_staff
+from webapp.console.doors import needs
 from webapp.console.review.desk import is_fragment, signed, words
 from webapp.console.training import policy_pages, recipe_pages
 from webapp.serving import streams
@@ -70,7 +70,7 @@ class Filters:
         return rows.filter(turn=self.turn) if self.turn else rows
 
 
-@for_staff
+@needs("audit")
 @require_GET
 def audit(request: HttpRequest) -> HttpResponse:
     """The log, a page at a time."""
@@ -93,7 +93,7 @@ def audit(request: HttpRequest) -> HttpResponse:
     return render(request, "console/audit.html", context | {"verbs": Ruling.Verb.values, "no_person": NO_PERSON})
 
 
-@for_staff
+@needs("audit")
 @require_GET
 def export(request: HttpRequest, form: str) -> HttpResponse:
     """The whole log, as far as it is narrowed, oldest first: one JSON object a line, or a table."""

@@ -1,4 +1,4 @@
-"""Show and make API keys: a person sees and makes their own, staff see all."""
+"""Show and make API keys: a person sees and makes their own, administrators see all."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from accounts.roles import may
 from chat import limits
 from chat.api.access import SCOPES
 from chat.api.catalog import list_checkpoints
@@ -67,7 +68,7 @@ class KeyForm(forms.Form):
         super().__init__(*args, **{"label_suffix": "", **kwargs})
         self.user = user
         self.initial.setdefault("learns", Consent.by_default(user))
-        offered = [scope for scope in SCOPES if scope != "admin" or user.is_staff]
+        offered = [scope for scope in SCOPES if scope != "admin" or may(user, "settings")]
         self.fields["scopes"].choices = [(scope, f"{scope}: {ABOUT_SCOPES[scope]}") for scope in offered]  # type: ignore[attr-defined]
         self.fields["checkpoint"].queryset = list_checkpoints(user).order_by("-number")  # type: ignore[attr-defined]
 

@@ -22,6 +22,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from accounts.roles import may
 from chat.models import ApiKey, Session, Turn
 from checkpoints import notices
 from checkpoints.models import SHARED, Checkpoint, Line, Member, Notice
@@ -469,7 +470,7 @@ def erasure_of(user: User) -> dict[str, Any] | None:
 @require_POST
 @login_required
 def learn_again(request: HttpRequest) -> HttpResponse:
-    """Have what this person took back be taken out of the weights: staff begins it, for others an operator is asked.
+    """Have what this person took back be taken out of the weights: operators begin it, for others they are asked.
     `turn` names one reply; without it all of theirs that was deleted is meant."""
     user = person(request)
     back, tainted = reverse("privacy:home"), []
@@ -481,7 +482,7 @@ def learn_again(request: HttpRequest) -> HttpResponse:
     target = taints.to_be_replaced(tainted)
     if target is None:
         messages.error(request, "Nothing of what you took back is in weights that could answer.", extra_tags="bad")
-    elif user.is_staff:
+    elif may(user, "checkpoints"):
         return cleanings.begin(request, target)
     else:
         text = f"{user} asks that {target} be learned again without what they took back. Cleanings does that."

@@ -11,6 +11,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from accounts import deeds
+from accounts import models as accounts
 from chat.models import ApiKey, ClientRules, Consent, Session, Spending, Turn
 from checkpoints import models as checkpoints
 from episodes import models as episodes
@@ -80,6 +82,10 @@ def rows(operator, talker, console, make_lesson):
     )
     episodes.Action.objects.create(episode=episode, turn=turn, call="c")
     episodes.Exam.objects.create(user=talker, world="till", candidate=candidate, live=base, tasks=9, attempts=4, seed=1)
+    accounts.Invitation.objects.create(prefix="abc", digest=WORDS, ends_at=timezone.now())
+    deeds.note("people", "role changed", whom=talker, **user)
+    session = raw.SignIn.objects.first()
+    accounts.Device.objects.create(user=operator, session=session, browser="Firefox", address="192.0.2.1")
     judge.Measuring.objects.create(judge="one", votes=3, total=9)
     judge.GoldReading.objects.create(item="1", gold="g", judge="one", prompt_version="v", expected=1)
     return {"secret": secret, "key": ApiKey.objects.get(pk=key.pk)}
