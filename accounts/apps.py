@@ -6,6 +6,7 @@ class AccountsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from accounts import roles
+        from accounts import devices, roles
 
         roles.connect()
+        devices.connect()

@@ -46,14 +46,19 @@ class LastAdministrator(TalkbackError):
     code, status = "last_administrator", 409
 
 
+def kept_role(user: User) -> Role:
+    """The role that a person's row names, also while their account is closed."""
+    try:
+        return Role(user.account.role)
+    except (Account.DoesNotExist, ValueError):
+        return Role.TALKER
+
+
 def role_of(user: User | AnonymousUser) -> Role | None:
     """The role of a person; None of a stranger, and of a closed account."""
     if not user.is_authenticated or not user.is_active:
         return None
-    try:
-        role = Role(user.account.role)
-    except (Account.DoesNotExist, ValueError):
-        return Role.TALKER
+    role = kept_role(user)
     return role if user.is_staff or role == Role.TALKER else Role.TALKER  # a console is closed by either of the two
 
 

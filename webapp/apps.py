@@ -14,7 +14,7 @@ class WebappConfig(AppConfig):
 
         from privacy import forgetting
         from webapp import live_pages, logs, pipeline
-        from webapp.people import rights, signin
+        from webapp.people import closing, rights, signin
         from webapp.serving import rows
 
         register_converter(rows.RowConverter, "row")
@@ -22,5 +22,6 @@ class WebappConfig(AppConfig):
         live_pages.connect()
         forgetting.connect()
         rights.connect()
+        closing.connect()
         signin.connect()
         logging.getLogger("uvicorn.access").addFilter(logs.WithoutLinks())

@@ -344,6 +344,23 @@ SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 2**20
 
+# People (docs/how-to/people.md).
+SIGN_UP = yes_or_no("SIGN_UP") or False
+"""Whether strangers may make themselves a talker's account; by default people are invited."""
+EMAIL_HOST = env("EMAIL_HOST")
+"""The server that takes our e-mail (links that set a password). Empty: none is sent."""
+EMAIL_PORT = int(env("EMAIL_PORT", "587"))
+"""Its port."""
+EMAIL_HOST_USER = env("EMAIL_USER")
+"""Whom it knows us as."""
+EMAIL_HOST_PASSWORD = env("EMAIL_PASSWORD")
+"""And our password there."""
+EMAIL_USE_TLS = env("EMAIL_TLS", "1") == "1"
+"""Whether the connection is encrypted by STARTTLS, as it should be."""
+EMAIL_TIMEOUT = 20
+DEFAULT_FROM_EMAIL = env("EMAIL_FROM", "talkback@localhost")
+"""From whom our e-mail comes."""
+
 LANGUAGE_CODE = "en"
 TIME_ZONE = env("TIME_ZONE", "UTC")
 """The time zone of learning hours, and of the times that pages show."""

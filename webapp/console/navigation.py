@@ -67,6 +67,7 @@ GROUPS: tuple[tuple[str, tuple[Place, ...]], ...] = (
             Place("Storage", "console:storage", ("console:storage",), needs="checkpoints"),
             Place("Cleanings", "console:cleanings", ("console:cleaning",), needs="checkpoints"),
             Place("Notices", "console:notices", ("console:notice",), needs="notices"),
+            Place("People", "people:list", ("people:",), needs="people"),
             Place("Audit", "console:audit", needs="audit"),
             Place("Database", "admin:index", ("admin:",), needs="database"),
             Place("Clients", "console:clients", ("console:client",), needs="clients"),

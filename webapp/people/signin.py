@@ -28,6 +28,7 @@ from django.db.models.signals import pre_save
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
+from accounts import deeds
 from core.addresses import network, readable
 from core.brake import Brake, Rule
 from core.visible import name_fault
@@ -96,6 +97,7 @@ class SignInForm(AuthenticationForm):
 class SignIn(auth.LoginView):
     template_name = "people/sign_in.html"
     authentication_form = SignInForm
+    extra_context = {"signs_up": settings.SIGN_UP}
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         response = super().form_valid(form)
@@ -232,7 +234,11 @@ def address(request: HttpRequest) -> str:
 
 
 def note(what: str, request: HttpRequest, who: AbstractBaseUser | AnonymousUser | None) -> None:
-    """A line in the log. Names that do not exist are not written: some people type their password there."""
+    """A line in the log, and a row of the audit log. Names that do not exist are not written: some people type their
+    password there."""
+    failed = "failed" in what
+    known = who if isinstance(who, User) else None
+    deeds.note("sign-in", what, request=request, by=AnonymousUser() if failed else known, whom=known, refused=failed)
     log.info("%s: %s from %s", what, who.get_username() if who else "an unknown name", address(request))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import template
-from django.contrib.auth.models import AnonymousUser
+from django.contrib.auth.models import AnonymousUser, User
 
 from accounts import roles
 
@@ -16,3 +16,9 @@ register = template.Library()
 def may(user: Any, what: str) -> bool:
     """`{% if user|may:"review" %}`; of a page without a person, no."""
     return roles.may(user or AnonymousUser(), what)
+
+
+@register.filter
+def role(user: User) -> str:
+    """The role of a person, whether or not the account is open."""
+    return roles.kept_role(user)

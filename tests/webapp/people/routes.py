@@ -13,7 +13,7 @@ def rows(least: str, *names: str) -> dict[str, str]:
 
 
 PAGES = {
-    **rows(PUBLIC, "login", "logout", "enter", "healthz", "readyz"),
+    **rows(PUBLIC, "login", "logout", "enter", "join", "sign_up", "forgot", "reset", "healthz", "readyz"),
     **rows(
         TALKER,
         "chat:home", "chat:start", "chat:new", "chat:more-own", "chat:more-api", "chat:session", "chat:say",
@@ -21,6 +21,7 @@ PAGES = {
         "feedback:give", "feedback:mark", "feedback:difference", "taught:put", "taught:undo",
         "privacy:home", "privacy:default", "privacy:pool", "privacy:everything_off", "privacy:try", "privacy:export",
         "privacy:delete", "privacy:erasing", "privacy:learn_again", "privacy:key", "privacy:session", "privacy:turn",
+        "account:home", "account:email", "account:password", "account:sign_out", "account:sign_out_others",
         "helped:home", "helped:choose", "helped:undo",
         "connect:home", "connect:new", "connect:keys", "connect:key", "connect:light", "connect:try",
         "connect:revoke",
@@ -57,6 +58,8 @@ PAGES = {
     ),
     **rows(
         ADMINISTRATOR,
+        "people:list", "people:add", "people:invite", "people:withdraw", "people:one", "people:role",
+        "people:deactivate", "people:activate", "people:reset", "people:sign_out", "people:remove",
         "console:audit", "console:audit_jsonl", "console:audit_csv", "admin:index", "admin:app_list",
         "admin:jsi18n", "admin:",
     ),
