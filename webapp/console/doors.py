@@ -18,6 +18,7 @@ from accounts.roles import RIGHTS, NotAllowed, may
 from checkpoints.models import Checkpoint
 from core.errors import TalkbackError
 from core.visible import visible
+from webapp.console import decisions
 
 View = Callable[..., HttpResponse]
 Result = TypeVar("Result")
@@ -42,7 +43,9 @@ def needs(what: str) -> Callable[[View], View]:
                 return redirect_to_login(request.get_full_path())
             if not may(request.user, what):
                 raise NotAllowed(WHO[least])
-            return marked(never_cache(view)(request, *args, **kwargs))
+            response = marked(never_cache(view)(request, *args, **kwargs))
+            decisions.record(request, response)
+            return response
 
         return guarded
 

@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from accounts import deeds
 from accounts.roles import may
 from chat import limits
 from chat.api.access import SCOPES
@@ -101,6 +102,7 @@ def keys(request: HttpRequest) -> HttpResponse:
 def revoke(request: HttpRequest, pk: int) -> HttpResponse:
     key = get_object_or_404(ApiKey.objects.visible_to(request.user).select_related("user"), pk=pk)
     key.revoke()
+    deeds.note("key", "key revoked", request=request, whom=key.user, about=str(key))
     messages.success(request, f"“{key.name}” is revoked: it opens nothing any more.", extra_tags="good")
     return redirect("connect:keys")
 
