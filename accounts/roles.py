@@ -14,6 +14,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.signals import post_save
 
+from accounts import second_factors
 from accounts.models import RANKS, Account, Role
 from core.errors import TalkbackError
 
@@ -55,11 +56,14 @@ def kept_role(user: User) -> Role:
 
 
 def role_of(user: User | AnonymousUser) -> Role | None:
-    """The role of a person; None of a stranger, and of a closed account."""
+    """The role of a person now; None of a stranger, and of a closed account. Where a role demands a second factor, it
+    is a talker's until there is one."""
     if not user.is_authenticated or not user.is_active:
         return None
     role = kept_role(user)
-    return role if user.is_staff or role == Role.TALKER else Role.TALKER  # a console is closed by either of the two
+    if not user.is_staff or second_factors.is_missing(user, role):  # a console is closed by either of them
+        return Role.TALKER
+    return role
 
 
 def may(user: User | AnonymousUser, what: str) -> bool:

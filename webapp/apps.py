@@ -18,10 +18,13 @@ class WebappConfig(AppConfig):
         from webapp.serving import rows
 
         register_converter(rows.RowConverter, "row")
+        from webapp.people import second_factor  # whose paths have one
+
         pipeline.connect()
         live_pages.connect()
         forgetting.connect()
         rights.connect()
         closing.connect()
+        second_factor.connect()
         signin.connect()
         logging.getLogger("uvicorn.access").addFilter(logs.WithoutLinks())

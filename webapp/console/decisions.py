@@ -57,7 +57,7 @@ TOLD_ELSEWHERE = {
     *("console:set_aside", "console:roll_back", "console:start_trial", "console:end_trial", "console:pin"),
     *("console:let_go", "console:line_step_back"),
     *("people:add", "people:invite", "people:withdraw", "people:role", "people:deactivate", "people:activate"),
-    *("people:reset", "people:sign_out", "people:remove"),
+    *("people:reset", "people:sign_out", "people:remove", "people:remove_factors"),
     *("account:email", "account:password", "account:sign_out", "account:sign_out_others"),
 }
 """Routes whose decisions write a row of their own, with more to say."""

@@ -10,15 +10,18 @@ from django.contrib import messages
 from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
+from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.cache import never_cache
 
-from accounts.models import Role
-from accounts.roles import RIGHTS, NotAllowed, may
+from accounts import second_factors
+from accounts.models import RANKS, Role
+from accounts.roles import RIGHTS, NotAllowed, kept_role, may
 from checkpoints.models import Checkpoint
 from core.errors import TalkbackError
 from core.visible import visible
 from webapp.console import decisions
+
+FACTOR = "Your role needs a second factor beside the password: set one up here, and go on."
 
 View = Callable[..., HttpResponse]
 Result = TypeVar("Result")
@@ -42,6 +45,9 @@ def needs(what: str) -> Callable[[View], View]:
             if not request.user.is_authenticated:
                 return redirect_to_login(request.get_full_path())
             if not may(request.user, what):
+                if is_only_a_factor_away(person(request), what):
+                    messages.warning(request, FACTOR, extra_tags="warn")
+                    return redirect("mfa_index")
                 raise NotAllowed(WHO[least])
             response = marked(never_cache(view)(request, *args, **kwargs))
             decisions.record(request, response)
@@ -50,6 +56,12 @@ def needs(what: str) -> Callable[[View], View]:
         return guarded
 
     return guard
+
+
+def is_only_a_factor_away(user: User, what: str) -> bool:
+    """Whether this person's role has the right, and waits for a second factor alone."""
+    role = kept_role(user)
+    return user.is_staff and RANKS[role] >= RANKS[RIGHTS[what]] and second_factors.is_missing(user, role)
 
 
 for_staff = needs("settings")

@@ -23,6 +23,8 @@ from accounts.roles import may
 from webapp.console.doors import needs
 
 SECRET = {
+    "account.emailaddress": {"email"},
+    "account.emailconfirmation": {"key"},
     "accounts.device": {"session"},
     "accounts.invitation": {"digest"},
     "auth.user": {"password", "email"},
@@ -32,6 +34,8 @@ SECRET = {
     "feedback.receipt": {"key", "body"},
     "judge.hint": {"evidence"},
     "judge.vote": {"evidence"},
+    "socialaccount.socialaccount": {"uid"},
+    "socialaccount.socialapp": {"secret", "key", "client_id"},
     "sessions.session": {"session_key", "session_data"},
 }
 """Columns of short text that open something, or from which words could be guessed; by model."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from allauth.socialaccount.models import SocialAccount
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.forms import PasswordChangeForm, SetPasswordForm
@@ -15,7 +17,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
 from django.views.decorators.http import require_GET, require_POST
 
-from accounts import deeds, devices, roles
+from accounts import deeds, devices, roles, second_factors
 from accounts.models import Device
 from webapp.console.doors import for_signed_in, person
 from webapp.people import closing, mailing, signin
@@ -34,13 +36,17 @@ def page(request: HttpRequest, status: int = 200, **more: Any) -> HttpResponse:
     who = person(request)
     context = {
         "who": who,
-        "role": roles.role_of(who),
+        "role": roles.kept_role(who),
         "email": EmailForm(instance=who, label_suffix=""),
         "password": password_form(who),
         "has_password": who.has_usable_password(),
         "mails": mailing.is_set_up(),
         "devices": who.devices.all()[:MOST],
         "here": request.session.session_key,
+        "has_second": second_factors.has(who),
+        "second_demanded": second_factors.is_demanded(roles.kept_role(who)),
+        "oidc": settings.OIDC_ISSUER and settings.OIDC_NAME,
+        "connected": bool(settings.OIDC_ISSUER) and SocialAccount.objects.filter(user=who).exists(),
     }
     return render(request, "people/account.html", context | more, status=status)
 

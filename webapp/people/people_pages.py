@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from allauth.mfa.models import Authenticator
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
@@ -14,7 +15,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
 from django.views.decorators.http import require_GET, require_POST
 
-from accounts import deeds, invitations, roles
+from accounts import deeds, invitations, roles, second_factors
 from accounts.models import Deed, Invitation, Role
 from chat.models import ApiKey, Consent
 from checkpoints.models import Line
@@ -121,6 +122,7 @@ def page(request: HttpRequest, who: User, **more: Any) -> HttpResponse:
         "roles": ABOUT.items(),
         "is_last": not roles.people_who_may("people").exclude(pk=who.pk).exists() and roles.may(who, "people"),
         "devices": who.devices.all()[:PAGE],
+        "has_second": second_factors.has(who),
         "keys": ApiKey.objects.of_people().filter(user=who, revoked_at=None).count(),
         "line": Line.of(who),
         "learns": Consent.by_default(who),
@@ -189,6 +191,18 @@ def sign_out(request: HttpRequest, pk: int) -> HttpResponse:
 
 @needs("people")
 @require_POST
+def remove_factors(request: HttpRequest, pk: int) -> HttpResponse:
+    """Take away the second factors of a person who lost theirs: they sign in by the password alone, until the next."""
+    who = found(pk)
+    number, _ = Authenticator.objects.filter(user=who).delete()
+    closing.sign_out(who)
+    deeds.note("people", "second factor removed", request=request, whom=who, refused=not number)
+    messages.success(request, f"{who.get_username()} has no second factor now, and is signed out.", extra_tags="good")
+    return redirect("people:one", pk=pk)
+
+
+@needs("people")
+@require_POST
 def remove(request: HttpRequest, pk: int) -> HttpResponse:
     """The account and all of its person's. The form has asked for the name, so that it is no slip."""
     who = found(pk)
@@ -222,5 +236,6 @@ urlpatterns = [
     path("<row:pk>/activate/", activate, name="activate"),
     path("<row:pk>/reset/", reset, name="reset"),
     path("<row:pk>/sign-out/", sign_out, name="sign_out"),
+    path("<row:pk>/second-factor/remove/", remove_factors, name="remove_factors"),
     path("<row:pk>/remove/", remove, name="remove"),
 ]

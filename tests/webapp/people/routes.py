@@ -13,7 +13,13 @@ def rows(least: str, *names: str) -> dict[str, str]:
 
 
 PAGES = {
-    **rows(PUBLIC, "login", "logout", "enter", "join", "sign_up", "forgot", "reset", "healthz", "readyz"),
+    **rows(
+        PUBLIC,
+        "login", "logout", "account_login", "account_logout", "enter", "join", "sign_up", "forgot", "reset",
+        "mfa_authenticate", "mfa_login_webauthn",
+        "openid_connect_login", "openid_connect_callback", "socialaccount_login_cancelled",
+        "healthz", "readyz",
+    ),
     **rows(
         TALKER,
         "chat:home", "chat:start", "chat:new", "chat:more-own", "chat:more-api", "chat:session", "chat:say",
@@ -21,6 +27,10 @@ PAGES = {
         "feedback:give", "feedback:mark", "feedback:difference", "taught:put", "taught:undo",
         "privacy:home", "privacy:default", "privacy:pool", "privacy:everything_off", "privacy:try", "privacy:export",
         "privacy:delete", "privacy:erasing", "privacy:learn_again", "privacy:key", "privacy:session", "privacy:turn",
+        "account_reauthenticate", "mfa_reauthenticate", "mfa_reauthenticate_webauthn", "mfa_index",
+        "mfa_activate_totp", "mfa_deactivate_totp", "mfa_view_recovery_codes", "mfa_generate_recovery_codes",
+        "mfa_list_webauthn", "mfa_add_webauthn", "mfa_remove_webauthn",
+        "socialaccount_connections", "oidc_disconnect",
         "account:home", "account:email", "account:password", "account:sign_out", "account:sign_out_others",
         "helped:home", "helped:choose", "helped:undo",
         "connect:home", "connect:new", "connect:keys", "connect:key", "connect:light", "connect:try",
@@ -60,6 +70,7 @@ PAGES = {
         ADMINISTRATOR,
         "people:list", "people:add", "people:invite", "people:withdraw", "people:one", "people:role",
         "people:deactivate", "people:activate", "people:reset", "people:sign_out", "people:remove",
+        "people:remove_factors",
         "console:audit", "console:audit_jsonl", "console:audit_csv", "admin:index", "admin:app_list",
         "admin:jsi18n", "admin:",
     ),
