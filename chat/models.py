@@ -14,6 +14,7 @@ from django.db import models, transaction
 from django.dispatch import Signal
 from django.utils import timezone
 
+from accounts.roles import may
 from checkpoints.models import Checkpoint
 from core.columns import LongJSON
 from core.prepared import Prepared
@@ -34,10 +35,10 @@ def completion_id() -> str:
 
 class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
     def visible_to(self, user: User | AnonymousUser) -> ApiKeyQuerySet:
-        """The only door to keys: a person's own, and everybody's for those who run this Talkback."""
+        """The only door to keys: a person's own, and all people's for administrators."""
         if not user.is_authenticated:
             return self.none()
-        return self.of_people() if user.is_staff else self.of_people().filter(user=user)
+        return self.of_people() if may(user, "people") else self.of_people().filter(user=user)
 
     def of_people(self) -> ApiKeyQuerySet:
         """Without those that a key asked for, of which there may be thousands, each for one conversation."""

@@ -10,6 +10,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from accounts.roles import may
 from checkpoints import line_policies, notices
 from checkpoints.line_policies import Policy, PolicyInvalid
 from checkpoints.models import Checkpoint, Decision, Trial
@@ -30,6 +31,12 @@ class NotYet(TalkbackError):
     """Something stands between this checkpoint and a yes; the sentence says what. Nothing was changed."""
 
     code, status = "not_yet", 409
+
+
+class NotYours(TalkbackError):
+    """This person's yes does not count."""
+
+    code, status = "not_yours", 403
 
 
 class ReasonMissing(TalkbackError):
@@ -62,8 +69,11 @@ def approve(checkpoint: Checkpoint, *, by: User | None, reason: str = "") -> boo
     """A person's yes. True: it is approved, and promotion follows by itself; False: it was the first yes of two.
 
     `by` is None for who has the command line. Of two who say the last yes at once one wins. Raises NotYet for what
-    stands in the way, or IllegalMove when another person decided; nothing is changed then.
+    stands in the way, NotYours of a person who is no operator, or IllegalMove when another person decided; nothing is
+    changed then.
     """
+    if by is not None and not may(by, "checkpoints"):
+        raise NotYours(f"{by} is no operator here: an operator or an administrator says yes to {checkpoint}.")
     with transaction.atomic():
         current = _lock(checkpoint)
         if current.status != Status.PASSED:
@@ -121,8 +131,8 @@ def standing(checkpoint: Checkpoint) -> Standing:
     last_hold = _last(checkpoint, Verb.HOLD)
     hold = last_hold if checkpoint.is_on_hold else None
     first = _last(checkpoint, Verb.ENDORSE)
-    if first is not None and (first.by_id is None or (last_hold is not None and last_hold.pk > first.pk)):
-        first = None  # a hold makes a first yes void, and so does an account that is gone
+    if first is not None and (not _still_may(first.by) or (last_hold is not None and last_hold.pk > first.pk)):
+        first = None  # a hold makes a first yes void, and so does an account that is gone, closed, or no operator now
     try:
         policy = line_policies.of(checkpoint.line_id)
     except PolicyInvalid as failure:
@@ -172,6 +182,11 @@ def consider(checkpoint: Checkpoint, checks: Sequence[Mapping[str, Any]], agains
 def _lock(checkpoint: Checkpoint) -> Checkpoint:
     """The row as it is now, locked: decisions about one checkpoint queue here."""
     return Checkpoint.objects.select_for_update().get(pk=checkpoint.pk)
+
+
+def _still_may(person: User | None) -> bool:
+    """Whether a yes of this person counts: of two, each must be one who may say it now."""
+    return person is not None and may(person, "checkpoints")
 
 
 def _last(checkpoint: Checkpoint, verb: str) -> Decision | None:

@@ -92,7 +92,7 @@ def store() -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def no_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests of one process all come from one address: what one of them guessed counts for no other."""
-    for name in ("chat.key_guesses", "webapp.people.signin"):
+    for name in ("chat.key_guesses", "webapp.people.signin", "webapp.people.joining", "webapp.people.password_reset"):
         if module := sys.modules.get(name):
             monkeypatch.setattr(module, "brake", Brake(name))
     if module := sys.modules.get("chat.key_guesses"):

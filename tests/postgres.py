@@ -24,7 +24,19 @@ import pytest
 
 from installation.diagnosis import postgres_programs
 
-ROOMS = ("core", "checkpoints", "chat", "feedback", "episodes", "training", "judge", "privacy", "gate", "evaluation")
+ROOMS = (
+    "core",
+    "accounts",
+    "checkpoints",
+    "chat",
+    "feedback",
+    "episodes",
+    "training",
+    "judge",
+    "privacy",
+    "gate",
+    "evaluation",
+)
 PAGES = ("webapp",)
 SHAPES = "chat/test_schema.py"
 LEFT = "Left to another command: what commits nothing, on PostgreSQL. `make test-all` runs it."

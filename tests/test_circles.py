@@ -5,8 +5,8 @@ from __future__ import annotations
 import grimp
 
 ROOMS = (
-    "core", "gpu_workers", "checkpoints", "chat", "feedback", "episodes", "training", "judge", "privacy", "gate",
-    "evaluation", "webapp", "lab",
+    "core", "gpu_workers", "accounts", "checkpoints", "chat", "feedback", "episodes", "training", "judge", "privacy",
+    "gate", "evaluation", "webapp", "lab",
 )  # fmt: skip
 
 

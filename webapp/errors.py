@@ -19,6 +19,7 @@ from django.template.loader import render_to_string
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 
+from accounts.roles import NotAllowed
 from chat.api import anthropic_events
 from chat.api.wire import shape
 from chat.models import ApiKey
@@ -216,7 +217,7 @@ def forbidden(request: HttpRequest, exception: Exception | None = None, reason: 
         return response
     if reason:
         return page(request, 403, "This page is out of date: go back, reload it, and try again.")
-    return page(request, 403, "You may not do this here.")
+    return page(request, 403, str(exception) if isinstance(exception, NotAllowed) else "You may not do this here.")
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:

@@ -7,8 +7,8 @@ import re
 
 from core.visible import visible
 
-LINK = re.compile(r"(/enter/)[^\s?#'\"]+")
-"""The path of a sign-in link: a reader of the log could use it while it is good."""
+LINK = re.compile(r"(/(?:enter|join|reset)/)[^\s?#'\"]+")
+"""The path of a link that signs in, invites or sets a password: a reader of the log could use it while it is good."""
 
 
 class Line(logging.Formatter):

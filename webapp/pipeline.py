@@ -46,6 +46,7 @@ from training import runs
 from training.models import Run, Sample
 from training.provenance import cleaning, retention, taints
 from training.tasks import clean, fill_batch, promote, train
+from webapp.people import closing
 
 log = logging.getLogger(__name__)
 
@@ -122,6 +123,7 @@ def sweep() -> int:
             played_groups.settle_left,
             runs.recover,
             forgetting.catch_up,
+            closing.remove_due,
             _clean,
             repair,
             arms.settle,

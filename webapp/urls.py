@@ -11,6 +11,12 @@ from webapp.serving.handshakes import refuse
 urlpatterns = [
     path("", include("webapp.people.signin")),
     path("", include("webapp.people.enter")),
+    path("", include("webapp.people.joining")),
+    path("", include("webapp.people.password_reset")),
+    path("", include("webapp.people.second_factor")),
+    path("", include("webapp.people.oidc")),
+    path("account/", include("webapp.people.account_page")),
+    path("console/people/", include("webapp.people.people_pages")),
     path("", include("webapp.health")),
     path("", include("chat.urls")),
     path("", include("feedback.urls")),

@@ -13,6 +13,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from ninja.security import HttpBearer
 
+from accounts.roles import may
 from chat import key_guesses, limits
 from chat.models import ApiKey
 from core import stores, threads
@@ -111,12 +112,12 @@ def find_key(secrets: Iterable[str]) -> ApiKey | None:
 
 
 def check_scope(key: ApiKey, scope: str) -> None:
-    """Raises ScopeMissing. An admin key works as long as its owner is one of those who run this Talkback."""
+    """Raises ScopeMissing. An admin key works as long as its owner is an administrator."""
     if scope not in key.scopes:
         has = " and ".join(key.scopes) or "nothing"
         raise ScopeMissing(f"This API key is for {has}, and this needs {scope}: make a key with that scope.")
-    if scope == "admin" and not key.user.is_staff:
-        raise ScopeMissing("This API key's owner does not run this Talkback, so it cannot administer it.")
+    if scope == "admin" and not may(key.user, "settings"):
+        raise ScopeMissing("This API key's owner is no administrator here, so it cannot administer this Talkback.")
 
 
 def note_use(key: ApiKey) -> None:

@@ -7,9 +7,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.utils import timezone
 
+from accounts.models import Role
+from accounts.roles import give
 from chat.models import Session, Turn
 from checkpoints.models import Checkpoint, Decision
 from evaluation.models import Comparison
@@ -77,7 +78,7 @@ def gauge(name, live, candidate, limit):
 @pytest.fixture
 def candidate(ana) -> Checkpoint:
     """A candidate that passed, with an exam and five corrected questions; Ana runs this Talkback."""
-    get_user_model().objects.filter(pk=ana.pk).update(is_staff=True)
+    give(ana, Role.ADMINISTRATOR)
     base = Checkpoint.objects.get(number=0)
     steps = [{"update": n, "loss": 1 / n, "kl": 0.01 * n, "grad_norm": 0.5, "clip_fraction": 0.1} for n in range(1, 5)]
     recipe = config.PRESETS["embedded"].model_dump()

@@ -7,9 +7,10 @@ import re
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.contrib.auth import get_user_model
 from django.db.models import F
 
+from accounts.models import Role
+from accounts.roles import give
 from chat.models import Turn
 from judge.hints import reviews, undecided
 from judge.models import Hint, Overruling, Ruling
@@ -24,7 +25,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, seria
 @pytest.fixture
 def made(ana, ben):
     """Eight hints that wait; Ana may review."""
-    get_user_model().objects.filter(pk=ana.pk).update(is_staff=True)
+    give(ana, Role.ADMINISTRATOR)
     return fill([ana, ben], 8)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.contrib.auth import get_user_model
 
+from accounts.models import Role
+from accounts.roles import give
 from checkpoints import lines
 from checkpoints.models import Checkpoint
 from training import config, line_recipes, runs
@@ -28,7 +29,7 @@ def figures(update):
 @pytest.fixture
 def run(ana) -> Run:
     """A run at work on its first update; Ana runs this Talkback."""
-    get_user_model().objects.filter(pk=ana.pk).update(is_staff=True)
+    give(ana, Role.ADMINISTRATOR)
     return Run.objects.create(
         status="running",
         recipe=config.PRESETS["embedded"].model_dump(),

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from asgiref.sync import sync_to_async
 
+from accounts.models import Role
+from accounts.roles import give
 from chat.models import Session, Turn
 from feedback.models import Feedback
 
@@ -378,8 +381,7 @@ async def test_a_page_that_comes_back_after_a_sign_out_connects_once_and_says_so
 
 
 async def test_a_board_of_somebody_who_was_demoted_says_so_and_asks_no_more(open_tab, ana, session):
-    ana.is_staff = True
-    await ana.asave()
+    await sync_to_async(give)(ana, Role.ADMINISTRATOR)
     board = await open_tab("/connect/")  # which has no socket
     sockets: list[str] = []
     board.on("websocket", lambda socket: sockets.append(socket.url))

@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
+from accounts.models import Role
+from accounts.roles import give
 from checkpoints import approvals, line_policies, notices
 from checkpoints.line_policies import PolicyInvalid
 from checkpoints.models import SHARED, Checkpoint, Decision, Line, Trial
@@ -198,6 +200,20 @@ def test_a_policy_keeps_what_differs_from_the_quiet_one():
     }
 
 
+def test_of_two_yeses_each_is_of_a_person_who_may_say_it(ana, ben):
+    """Ana's first yes is void once she is no operator; a talker's counts at no time."""
+    rule(second_approver=True)
+    candidate = passed()
+    assert not approvals.approve(candidate, by=ana)
+    give(ana, Role.REVIEWER)
+    assert not approvals.approve(candidate, by=ben)  # the first of two again
+    with pytest.raises(approvals.NotYours, match="ana is no operator here"):
+        approvals.approve(candidate, by=ana)
+    assert Checkpoint.objects.get(pk=candidate.pk).status == "passed"
+    give(ana, Role.OPERATOR)
+    assert approvals.approve(candidate, by=ana)
+
+
 class Life(TestCase):
     """Whatever people do in whatever order, nothing is approved without two different people's yes since a hold."""
 
@@ -205,7 +221,7 @@ class Life(TestCase):
     @given(st.lists(st.tuples(st.sampled_from(["approve", "hold", "release"]), st.integers(0, 1)), max_size=8))
     def test_nothing_goes_through_without_two_people_who_agree(self, acts):
         rule(second_approver=True)
-        people = [get_user_model().objects.create_user(name) for name in ("ana", "ben")]
+        people = [get_user_model().objects.create_user(name, is_staff=True) for name in ("ana", "ben")]
         candidate, said, held = passed(), set(), False
         for verb, who in acts:
             try:

@@ -1,29 +1,28 @@
-"""Show the audit log of hints and rewards: who decided what, when and why; filter it, download it."""
+"""Show the audit log: who decided what, when, why and from where; filter it, download it."""
 
 from __future__ import annotations
 
 import csv
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlencode
-from uuid import UUID
 
-from django.contrib.auth.models import User
-from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, QueryDict, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import path
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
+from accounts.deeds import KINDS
+from accounts.roles import people_who_may
+from checkpoints.models import Decision
 from core.textfiles import write_line
 from judge.models import Ruling
-from webapp.console.doors import for_staff
-from webapp.console.review.desk import is_fragment, signed, words
+from webapp.console.audit_log import NAMES as SOURCE_NAMES
+from webapp.console.audit_log import NO_PERSON, START, VERBS, Cursor, Filters, Row, kind_of
+from webapp.console.doors import needs
+from webapp.console.review.desk import is_fragment, signed
 from webapp.console.training import policy_pages, recipe_pages
 from webapp.serving import streams
 
@@ -32,77 +31,48 @@ PAGE = 50
 CHUNK = 500
 """How many decisions a download reads and sends at once."""
 
-NO_PERSON = "none"
-"""In an address: what no person did: a policy that a person had set, or evidence that changed."""
+SUGGESTED = 200
+"""How many names the filter suggests; any other may be typed."""
 
-COLUMNS = ("number", "at", "by", "verb", "turn", "hint", "before", "after", "reason", "undoes", "bulk")
-
-
-@dataclass(frozen=True)
-class Filters:
-    """Which decisions are listed."""
-
-    person: str = ""
-    verb: str = ""
-    turn: UUID | None = None
-
-    @classmethod
-    def of(cls, query: QueryDict) -> Filters:
-        verb, turn = query.get("verb", ""), None
-        with suppress(ValueError):
-            turn = UUID(query.get("turn", "").strip())
-        return cls(words(query, "person", 150), verb if verb in Ruling.Verb.values else "", turn)
-
-    @property
-    def query(self) -> str:
-        said = {"person": self.person, "verb": self.verb, "turn": self.turn}
-        return urlencode({name: value for name, value in said.items() if value})
-
-    def rows(self) -> QuerySet[Ruling]:
-        """All of them, newest first. Rows are written in the order of their numbers and never change."""
-        rows = Ruling.objects.select_related("by", "hint", "undoes", "undone_by").order_by("-pk")
-        if self.person == NO_PERSON:
-            rows = rows.filter(by=None)
-        elif self.person:
-            rows = rows.filter(by__username=self.person)
-        if self.verb:
-            rows = rows.filter(verb=self.verb)
-        return rows.filter(turn=self.turn) if self.turn else rows
+COLUMNS = (
+    *("log", "number", "at", "by", "kind", "verb", "whom", "about", "address", "outcome"),
+    *("turn", "hint", "before", "after", "reason", "undoes", "bulk"),
+)
 
 
-@for_staff
+@needs("audit")
 @require_GET
 def audit(request: HttpRequest) -> HttpResponse:
     """The log, a page at a time."""
-    filters = Filters.of(request.GET)
-    before = request.GET.get("before", "")
-    rows = filters.rows()
-    if before.isdecimal() and len(before) < 19:
-        rows = rows.filter(pk__lt=int(before))
-    page = list(rows[: PAGE + 1])
-    for ruling in page:
-        ruling.changes = changes(ruling)  # type: ignore[attr-defined]
+    filters, before = Filters.of(request.GET), Cursor.read(request.GET.get("before", ""))
+    page = filters.page(before or START, PAGE + 1)
+    for row in page:
+        row.source, row.kind_in_words = SOURCE_NAMES[type(row)], KINDS[kind_of(row)]  # type: ignore[union-attr]
+        if isinstance(row, Ruling):
+            row.changes = changes(row)  # type: ignore[attr-defined]
     context: dict[str, Any] = {
         "filters": filters,
-        "rulings": page[:PAGE],
-        "more": page[PAGE - 1].pk if len(page) > PAGE else None,
+        "rows": page[:PAGE],
+        "more": (before or START).after(page[:PAGE]) if len(page) > PAGE else None,
     }
     if is_fragment(request) and before:
         return render(request, "console/_audit_rows.html", context)
-    context["people"] = User.objects.filter(pk__in=Ruling.objects.values("by")).order_by("username")
-    return render(request, "console/audit.html", context | {"verbs": Ruling.Verb.values, "no_person": NO_PERSON})
+    context["people"] = people_who_may("console").order_by("username").values_list("username", flat=True)[:SUGGESTED]
+    return render(
+        request, "console/audit.html", context | {"verbs": VERBS, "kinds": KINDS.items(), "no_person": NO_PERSON}
+    )
 
 
-@for_staff
+@needs("audit")
 @require_GET
 def export(request: HttpRequest, form: str) -> HttpResponse:
     """The whole log, as far as it is narrowed, oldest first: one JSON object a line, or a table."""
-    rows = Filters.of(request.GET).rows().order_by("pk")
+    rows = Filters.of(request.GET).everything(CHUNK)
     name = f"talkback-audit-{timezone.now():%Y-%m-%d}.{form}"
     lines, kind = (as_jsonl(rows), "application/x-ndjson") if form == "jsonl" else (as_csv(rows), "text/csv")
     response = StreamingHttpResponse(sent(lines), content_type=f"{kind}; charset=utf-8")
     response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
-    return response  # type: ignore[return-value]  # the stubs part the two; for_staff takes either
+    return response  # type: ignore[return-value]  # the stubs part the two; needs() takes either
 
 
 urls = [
@@ -152,26 +122,41 @@ def in_words(name: str, value: Any) -> str:
     return "–" if value is None or value == "" else str(value)
 
 
-def record(ruling: Ruling) -> dict[str, Any]:
-    """One decision as it is exported."""
-    values = (
-        ruling.pk,
-        instant(ruling.at),
-        ruling.by.get_username() if ruling.by else None,
-        ruling.verb,
-        str(ruling.turn_id) if ruling.turn_id else None,
-        ruling.hint_id,
-        ruling.before,
-        ruling.after,
-        ruling.reason,
-        ruling.undoes_id,
-        str(ruling.bulk) if ruling.bulk else None,
-    )
-    return dict(zip(COLUMNS, values, strict=True))
+def record(row: Row) -> dict[str, Any]:
+    """One row as it is exported."""
+    told: dict[str, Any] = dict.fromkeys(COLUMNS)
+    told |= {
+        "log": SOURCE_NAMES[type(row)],
+        "number": row.pk,
+        "at": instant(row.at),
+        "by": row.by.get_username() if row.by else None,
+        "kind": kind_of(row),
+        "verb": row.verb,
+    }
+    if isinstance(row, Ruling):
+        told |= {
+            "turn": str(row.turn_id) if row.turn_id else None,
+            "hint": row.hint_id,
+            "before": row.before,
+            "after": row.after,
+            "reason": row.reason,
+            "undoes": row.undoes_id,
+            "bulk": str(row.bulk) if row.bulk else None,
+        }
+    elif isinstance(row, Decision):
+        told |= {"about": str(row.checkpoint), "reason": row.reason}
+    else:
+        told |= {
+            "whom": row.whom.get_username() if row.whom else None,
+            "about": row.about,
+            "address": row.address,
+            "outcome": row.outcome,
+        }
+    return told
 
 
-def as_jsonl(rows: QuerySet[Ruling]) -> Iterator[str]:
-    return (write_line(record(ruling)) for ruling in streams.by_key(rows, CHUNK))
+def as_jsonl(rows: Iterator[Row]) -> Iterator[str]:
+    return (write_line(record(row)) for row in rows)
 
 
 class Echo:
@@ -181,11 +166,11 @@ class Echo:
         return line
 
 
-def as_csv(rows: QuerySet[Ruling]) -> Iterator[str]:
+def as_csv(rows: Iterator[Row]) -> Iterator[str]:
     writer = csv.writer(Echo())
     yield writer.writerow(COLUMNS)
-    for ruling in streams.by_key(rows, CHUNK):
-        yield writer.writerow([cell(value) for value in record(ruling).values()])
+    for row in rows:
+        yield writer.writerow([cell(value) for value in record(row).values()])
 
 
 async def sent(lines: Iterator[str]) -> AsyncIterator[str]:

@@ -13,6 +13,7 @@ from urllib.parse import parse_qs
 from channels.db import database_sync_to_async
 from django.contrib.auth.models import User
 
+from accounts.roles import may
 from chat.sockets import PageSocket
 from core.visible import visible
 from training.models import Run
@@ -38,7 +39,7 @@ class BoardConsumer(PageSocket):
     """What is shown now stays as it is."""
 
     def may_see(self, user: User) -> bool:
-        return user.is_staff
+        return may(user, "console")
 
     def hears(self) -> Iterable[str]:
         return (BOARD,)
@@ -62,7 +63,7 @@ class BoardConsumer(PageSocket):
     def parts(self) -> dict[str, str]:
         """What the page shows now, in parts by their names."""
         status = parse_qs(self.scope["query_string"].decode()).get("status", [""])[0]
-        return fragments.render(status)
+        return fragments.render(self.scope["user"], status)
 
     async def board_changed(self, event: dict[str, Any]) -> None:
         self.changed.set()
@@ -88,7 +89,7 @@ class RunConsumer(BoardConsumer):
     """One open page of a run: the same nudges, and the parts of that run until it is over."""
 
     def may_see(self, user: User) -> bool:
-        return super().may_see(user) and Run.objects.filter(pk=self.run).exists()
+        return may(user, "training") and Run.objects.filter(pk=self.run).exists()
 
     @property
     def run(self) -> int:

@@ -21,7 +21,7 @@ from chat.clients.sorting import Seen, Sorted
 from chat.models import ClientRules, Turn
 from chat.turns import LONG
 from webapp.console.board import counted
-from webapp.console.doors import for_staff, person, said_aloud
+from webapp.console.doors import needs, person, said_aloud
 
 LATELY = timedelta(days=7)
 SHOWN = 40
@@ -69,7 +69,7 @@ class Tried:
     then: Sorted
 
 
-@for_staff
+@needs("clients")
 @require_GET
 def overview(request: HttpRequest) -> HttpResponse:
     rule = request.GET.get("rule", "")
@@ -78,13 +78,13 @@ def overview(request: HttpRequest) -> HttpResponse:
     return render(request, "system/clients.html", context)
 
 
-@for_staff
+@needs("clients")
 @require_GET
 def new(request: HttpRequest) -> HttpResponse:
     return editor(request, "", EXAMPLE)
 
 
-@for_staff
+@needs("clients")
 @require_GET
 def edit(request: HttpRequest, name: str) -> HttpResponse:
     own = ClientRules.objects.filter(name=name).first()
@@ -93,7 +93,7 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
     return editor(request, name, own.source if own else files.source_of(name), own=own)
 
 
-@for_staff
+@needs("clients")
 @require_POST
 def attempt(request: HttpRequest) -> HttpResponse:
     """What would change for past turns, before anything is saved."""
@@ -104,7 +104,7 @@ def attempt(request: HttpRequest) -> HttpResponse:
     return render(request, "system/_rules_tried.html", trial(rules))
 
 
-@for_staff
+@needs("clients")
 @require_POST
 def save(request: HttpRequest) -> HttpResponse:
     """Keep the rules, if they can be read: the next request is sorted by them."""
@@ -123,7 +123,7 @@ def save(request: HttpRequest) -> HttpResponse:
     return redirect("console:client", name=name)
 
 
-@for_staff
+@needs("clients")
 @require_POST
 def delete(request: HttpRequest, name: str) -> HttpResponse:
     """Take back an operator's own file; where one is shipped under that name, it stands again."""
@@ -136,7 +136,7 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
     return redirect("console:clients")
 
 
-@for_staff
+@needs("clients")
 @require_POST
 def undo(request: HttpRequest, name: str) -> HttpResponse:
     """Put back what stood before this person's last change."""
@@ -155,7 +155,7 @@ def undo(request: HttpRequest, name: str) -> HttpResponse:
     return redirect("console:clients")
 
 
-@for_staff
+@needs("clients")
 @require_POST
 def resort(request: HttpRequest, pk: UUID) -> HttpResponse:
     """A person's word on one turn: main line or side."""

@@ -15,6 +15,7 @@ from django.urls import path, reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from accounts import deeds
 from chat.models import ApiKey
 from chat.rendering.renderer import Renderer
 from chat.rendering.template import ModelUnreadable
@@ -63,6 +64,7 @@ def new(request: HttpRequest) -> HttpResponse:
     key, secret = form.issue()
     if not secret:
         return redirect("connect:key", key.pk)
+    deeds.note("key", "key made", request=request, whom=key.user, about=f"{key}, for {', '.join(key.scopes)}")
     response = page(request, key, secret=secret)
     response["HX-Push-Url"] = reverse("connect:key", args=[key.pk])
     return response

@@ -1,4 +1,4 @@
-"""Let operators in, and begin and end views: what all pages of the console share."""
+"""Let people in by their rights, write what they decide into the audit log, and begin and end views."""
 
 from __future__ import annotations
 
@@ -9,43 +9,66 @@ from typing import Any, TypeVar
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
+from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.cache import never_cache
 
+from accounts import second_factors
+from accounts.models import RANKS, Role
+from accounts.roles import RIGHTS, NotAllowed, kept_role, may
 from checkpoints.models import Checkpoint
 from core.errors import TalkbackError
 from core.visible import visible
+from webapp.console import decisions
+
+FACTOR = "Your role needs a second factor beside the password: set one up here, and go on."
 
 View = Callable[..., HttpResponse]
 Result = TypeVar("Result")
 
-
-def for_staff(view: View) -> View:
-    """Only staff get in: strangers are asked to sign in, others are told no."""
-
-    @wraps(view)
-    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if not request.user.is_authenticated:
-            return redirect_to_login(request.get_full_path())
-        if not request.user.is_staff:
-            raise PermissionDenied("The console is for those who run this Talkback.")
-        return marked(never_cache(view)(request, *args, **kwargs))
-
-    return guarded
+WHO = {
+    Role.TALKER: "This page is for people with an account.",
+    Role.REVIEWER: "This page is for reviewers. An administrator can make you one.",
+    Role.OPERATOR: "This page is for operators. An administrator can make you one.",
+    Role.ADMINISTRATOR: "This page is for administrators.",
+}
+"""What a page says that is closed to a person, by the least role that opens it."""
 
 
-def for_signed_in(view: View) -> View:
-    """Those who are signed in get in, and see what is theirs: strangers are asked to sign in."""
+def needs(what: str) -> Callable[[View], View]:
+    """Only people with the right `what` get in: strangers are asked to sign in, others are told who may."""
+    least = RIGHTS[what]
 
-    @wraps(view)
-    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if not request.user.is_authenticated:
-            return redirect_to_login(request.get_full_path())
-        return marked(never_cache(view)(request, *args, **kwargs))
+    def guard(view: View) -> View:
+        @wraps(view)
+        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if not request.user.is_authenticated:
+                return redirect_to_login(request.get_full_path())
+            if not may(request.user, what):
+                if is_only_a_factor_away(person(request), what):
+                    messages.warning(request, FACTOR, extra_tags="warn")
+                    return redirect("mfa_index")
+                raise NotAllowed(WHO[least])
+            response = marked(never_cache(view)(request, *args, **kwargs))
+            decisions.record(request, response)
+            return response
 
-    return guarded
+        return guarded
+
+    return guard
+
+
+def is_only_a_factor_away(user: User, what: str) -> bool:
+    """Whether this person's role has the right, and waits for a second factor alone."""
+    role = kept_role(user)
+    return user.is_staff and RANKS[role] >= RANKS[RIGHTS[what]] and second_factors.is_missing(user, role)
+
+
+for_staff = needs("settings")
+"""Of a page whose right has no name yet: administrators alone."""
+
+for_signed_in = needs("talk")
+"""Those who are signed in get in, and see what is theirs: strangers are asked to sign in."""
 
 
 def marked(response: HttpResponse) -> HttpResponse:
@@ -73,5 +96,6 @@ def said_aloud(request: HttpRequest, act: Callable[[], Result]) -> Result | None
     try:
         return act()
     except TalkbackError as failure:
+        request.refusal = failure  # type: ignore[attr-defined]  # the audit log says so
         messages.error(request, str(failure), extra_tags="bad")
         return None

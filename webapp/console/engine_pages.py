@@ -24,7 +24,7 @@ from gpu_workers.engine.engine_reports import Report
 from gpu_workers.errors import EngineUnavailable
 from judge.votes import judges
 from webapp.console.board import counted
-from webapp.console.doors import for_staff, said_aloud
+from webapp.console.doors import needs, said_aloud
 
 REPAIR_S = 60.0
 """How long a repair may take that a person waits for; the sweep has its own time."""
@@ -120,13 +120,13 @@ async def repaired() -> list[str]:
         await engine.aclose()
 
 
-@for_staff
+@needs("engines")
 @require_GET
 def overview(request: HttpRequest) -> HttpResponse:
     return render(request, "system/engines.html", {"state": read()})
 
 
-@for_staff
+@needs("engines")
 @require_POST
 def repair(request: HttpRequest) -> HttpResponse:
     """Compare what is wanted with what is loaded now, instead of at the next sweep."""

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.template.loader import render_to_string
 
+from accounts.roles import may
 from chat.models import Turn
 from webapp.console import board, notice_pages
 from webapp.console.review import hint_queue
+
+NEEDS = {"notices": "notices", "batch": "training", "learning": "training", "pause": "training", "live": "checkpoints"}
+"""Parts that not every reader of the board sees, and the right that each needs."""
 
 NAMES = ("notices", "headline", "stations", "review", "batch", "learning", "pause", "live", "turns", "decisions")
 
@@ -29,7 +34,8 @@ def context(status: str = "") -> dict[str, Any]:
     }
 
 
-def render(status: str = "") -> dict[str, str]:
-    """Each part's HTML by its name, ready to replace the one on the page."""
-    shared = context(status) | {"pushed": True}
-    return {name: render_to_string(f"console/_{name}.html", shared) for name in NAMES}
+def render(user: User, status: str = "") -> dict[str, str]:
+    """Each part's HTML by its name, as far as this person sees it, ready to replace the one on the page."""
+    shared = context(status) | {"pushed": True, "user": user}
+    seen = [name for name in NAMES if may(user, NEEDS.get(name, "console"))]
+    return {name: render_to_string(f"console/_{name}.html", shared) for name in seen}

@@ -1,4 +1,4 @@
-"""Show and make API keys: a person sees and makes their own, staff see all."""
+"""Show and make API keys: a person sees and makes their own, administrators see all."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from django.utils.crypto import salted_hmac
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from accounts import deeds
+from accounts.roles import may
 from chat import limits
 from chat.api.access import SCOPES
 from chat.api.catalog import list_checkpoints
@@ -75,7 +77,7 @@ class KeyForm(forms.Form):
         self.user = user
         self.initial.setdefault("once", secrets.token_urlsafe(24))
         self.initial.setdefault("learns", Consent.by_default(user))
-        offered = [scope for scope in SCOPES if scope != "admin" or user.is_staff]
+        offered = [scope for scope in SCOPES if scope != "admin" or may(user, "settings")]
         self.fields["scopes"].choices = [(scope, f"{scope}: {ABOUT_SCOPES[scope]}") for scope in offered]  # type: ignore[attr-defined]
         self.fields["checkpoint"].queryset = list_checkpoints(user).order_by("-number")  # type: ignore[attr-defined]
 
@@ -124,6 +126,7 @@ def keys(request: HttpRequest) -> HttpResponse:
 def revoke(request: HttpRequest, pk: int) -> HttpResponse:
     key = get_object_or_404(ApiKey.objects.visible_to(request.user).select_related("user"), pk=pk)
     key.revoke()
+    deeds.note("key", "key revoked", request=request, whom=key.user, about=str(key))
     messages.success(request, f"“{key.name}” is revoked: it opens nothing any more.", extra_tags="good")
     return redirect("connect:keys")
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.contrib.auth.models import AnonymousUser, User
 from django.urls import NoReverseMatch, reverse
+
+from accounts.roles import may
 
 
 @dataclass(frozen=True)
@@ -15,6 +18,8 @@ class Place:
     view: str
     within: tuple[str, ...] = ()
     """How the names of other views begin that show this place as open."""
+    needs: str = "talk"
+    """The right without which a person does not see it (accounts/roles.py)."""
 
 
 @dataclass(frozen=True)
@@ -35,36 +40,37 @@ GROUPS: tuple[tuple[str, tuple[Place, ...]], ...] = (
     (
         "Training",
         (
-            Place("Board", "console:board"),
-            Place("Runs", "console:runs", ("console:run",)),
-            Place("Worlds", "worlds:home", ("worlds:",)),
-            Place("Checkpoints", "console:checkpoints", ("console:checkpoint",)),
-            Place("Compare", "console:compare", ("console:compar",)),
-            Place("Did it help?", "console:helped"),
-            Place("Lines", "console:lines", ("console:line", "console:policy")),
-            Place("Recipe", "console:recipe", ("console:recipe", "console:forecast")),
+            Place("Board", "console:board", needs="console"),
+            Place("Runs", "console:runs", ("console:run",), needs="training"),
+            Place("Worlds", "worlds:home", ("worlds:",), needs="worlds"),
+            Place("Checkpoints", "console:checkpoints", ("console:checkpoint",), needs="checkpoints"),
+            Place("Compare", "console:compare", ("console:compar",), needs="review"),
+            Place("Did it help?", "console:helped", needs="review"),
+            Place("Lines", "console:lines", ("console:line", "console:policy"), needs="training"),
+            Place("Recipe", "console:recipe", ("console:recipe", "console:forecast"), needs="training"),
         ),
     ),
     (
         "Review",
         (
-            Place("Hints", "console:hints", ("console:hint",)),
-            Place("Rewards", "console:rewards", ("console:reward", "console:overturn")),
-            Place("Judges", "console:judges", ("console:judge",)),
-            Place("Ledger", "console:ledger"),
-            Place("Preferences", "preferences:people", ("preferences:",)),
+            Place("Hints", "console:hints", ("console:hint",), needs="review"),
+            Place("Rewards", "console:rewards", ("console:reward", "console:overturn"), needs="review"),
+            Place("Judges", "console:judges", ("console:judge",), needs="review"),
+            Place("Ledger", "console:ledger", needs="review"),
+            Place("Preferences", "preferences:people", ("preferences:",), needs="review"),
         ),
     ),
     (
         "System",
         (
-            Place("Engines", "console:engines", ("console:engine",)),
-            Place("Storage", "console:storage", ("console:storage",)),
-            Place("Cleanings", "console:cleanings", ("console:cleaning",)),
-            Place("Notices", "console:notices", ("console:notice",)),
-            Place("Audit", "console:audit"),
-            Place("Database", "admin:index", ("admin:",)),
-            Place("Clients", "console:clients", ("console:client",)),
+            Place("Engines", "console:engines", ("console:engine",), needs="engines"),
+            Place("Storage", "console:storage", ("console:storage",), needs="checkpoints"),
+            Place("Cleanings", "console:cleanings", ("console:cleaning",), needs="checkpoints"),
+            Place("Notices", "console:notices", ("console:notice",), needs="notices"),
+            Place("People", "people:list", ("people:",), needs="people"),
+            Place("Audit", "console:audit", needs="audit"),
+            Place("Database", "admin:index", ("admin:",), needs="database"),
+            Place("Clients", "console:clients", ("console:client",), needs="clients"),
             Place("Connect", "connect:home", ("connect:key", "connect:new")),
             Place("Keys", "connect:keys"),
         ),
@@ -78,14 +84,15 @@ OWN = (
     Place("Connect", "connect:home", ("connect:key", "connect:new")),
     Place("Keys", "connect:keys"),
 )
-"""What those see who do not run this Talkback."""
+"""What talkers see."""
 
 
-def groups(view: str, *, is_staff: bool) -> list[Group]:
+def groups(view: str, user: User | AnonymousUser) -> list[Group]:
     """The navigation of the page that `view` shows, by its name with its namespace. One group is open: the page's own,
     else the first."""
-    chosen = GROUPS if is_staff else (("", OWN),)
-    found = [(title, tuple(tabs(places, view))) for title, places in chosen]
+    chosen = GROUPS if may(user, "console") else (("", OWN),)
+    allowed = [(title, tuple(place for place in places if may(user, place.needs))) for title, places in chosen]
+    found = [(title, tuple(tabs(places, view))) for title, places in allowed if places]
     at = next((n for n, (_, shown) in enumerate(found) if any(tab.is_open for tab in shown)), 0)
     return [Group(title, shown, n == at) for n, (title, shown) in enumerate(found)]
 

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints import notices
 from checkpoints.models import Notice
-from webapp.console.doors import for_staff, person
+from webapp.console.doors import needs, person
 from webapp.console.review.desk import is_fragment
 
 SHOWN = 3
@@ -33,7 +33,7 @@ def banner(*, names_waiting: bool = True) -> dict[str, Any]:
     }
 
 
-@for_staff
+@needs("checkpoints")
 @require_GET
 def waiting(request: HttpRequest) -> HttpResponse:
     """Candidates that wait for a person, as the page's script asks for them."""
@@ -41,7 +41,7 @@ def waiting(request: HttpRequest) -> HttpResponse:
     return JsonResponse({"waiting": found})
 
 
-@for_staff
+@needs("notices")
 @require_GET
 def home(request: HttpRequest) -> HttpResponse:
     rows = Notice.objects.exclude(read_at=None).select_related("checkpoint", "read_by").order_by("-read_at")
@@ -49,7 +49,7 @@ def home(request: HttpRequest) -> HttpResponse:
     return render(request, "system/notices.html", context)
 
 
-@for_staff
+@needs("notices")
 @require_POST
 def read(request: HttpRequest, pk: int) -> HttpResponse:
     """An operator has read it: back to the page it stood on, or, by htmx, what stands there now."""

@@ -19,9 +19,14 @@ from django.urls import URLPattern, URLResolver, reverse
 from django.utils.html import format_html
 from django.views.decorators.http import require_safe
 
-from webapp.console.doors import for_staff
+from accounts.roles import may
+from webapp.console.doors import needs
 
 SECRET = {
+    "account.emailaddress": {"email"},
+    "account.emailconfirmation": {"key"},
+    "accounts.device": {"session"},
+    "accounts.invitation": {"digest"},
     "auth.user": {"password", "email"},
     "chat.apikey": {"digest"},
     "chat.session": {"title", "external_id"},
@@ -29,6 +34,8 @@ SECRET = {
     "feedback.receipt": {"key", "body"},
     "judge.hint": {"evidence"},
     "judge.vote": {"evidence"},
+    "socialaccount.socialaccount": {"uid"},
+    "socialaccount.socialapp": {"secret", "key", "client_id"},
     "sessions.session": {"session_key", "session_data"},
 }
 """Columns of short text that open something, or from which words could be guessed; by model."""
@@ -59,16 +66,16 @@ class RawSite(admin.AdminSite):
     empty_value_display = "–"
 
     def has_permission(self, request: HttpRequest) -> bool:
-        return bool(request.user.is_active and getattr(request.user, "is_staff", False))
+        return may(request.user, "database")
 
     def admin_view(self, view: Callable[..., Any], cacheable: bool = False) -> Any:
-        """A page as the console shows one: for staff, never cached, every character seen; and never a POST."""
+        """A page as the console shows one: for administrators, never cached, every character seen; and never a POST."""
 
         def shown(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             response = view(request, *args, **kwargs)
             return response.render() if isinstance(response, TemplateResponse) else response
 
-        return for_staff(require_safe(shown))
+        return needs("database")(require_safe(shown))
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
         return [one for one in super().get_urls() if getattr(one, "name", None) not in LEFT_OUT]

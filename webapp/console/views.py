@@ -30,7 +30,7 @@ from webapp.charts import heat, small_curves
 from webapp.console import fragments
 from webapp.console.board import counted, waiting
 from webapp.console.checkpoints import exams, panels, readiness, tried
-from webapp.console.doors import for_staff, person, said_aloud
+from webapp.console.doors import needs, person, said_aloud
 from webapp.console.training import recipe_pages
 from webapp.journey import journey
 
@@ -41,13 +41,13 @@ View = Callable[..., HttpResponse]
 Result = TypeVar("Result")
 
 
-@for_staff
+@needs("console")
 @require_GET
 def board(request: HttpRequest) -> HttpResponse:
     return render(request, "console/board.html", fragments.context(request.GET.get("status", "")))
 
 
-@for_staff
+@needs("checkpoints")
 @require_GET
 def checkpoints(request: HttpRequest) -> HttpResponse:
     """Every set of weights there has been, as far as they are narrowed to a state or a line."""
@@ -77,7 +77,7 @@ def checkpoints(request: HttpRequest) -> HttpResponse:
     return render(request, "checkpoints/checkpoints.html", context)
 
 
-@for_staff
+@needs("checkpoints")
 @require_GET
 def checkpoint(request: HttpRequest, number: int) -> HttpResponse:
     shown = get_object_or_404(Checkpoint.objects.select_related("line", "parent", "run"), number=number)
@@ -119,7 +119,7 @@ def checkpoint(request: HttpRequest, number: int) -> HttpResponse:
     return settled(request, response, shown.status not in (Checkpoint.Status.CANDIDATE, Checkpoint.Status.APPROVED))
 
 
-@for_staff
+@needs("console")
 @require_GET
 def turn(request: HttpRequest, pk: UUID) -> HttpResponse:
     shown = get_object_or_404(Turn.objects.select_related("session__user", "checkpoint"), pk=pk)
@@ -151,7 +151,7 @@ def removed_from(turn: Turn) -> list[redaction.Before]:
     return redaction.shown(turn, list(said)) if turn.learns and turn.session.learns else []
 
 
-@for_staff
+@needs("training")
 @require_POST
 def learn_now(request: HttpRequest) -> HttpResponse:
     started = said_aloud(request, lambda: batches.learn_now(line_recipes.recipe_of(SHARED)))
@@ -163,7 +163,7 @@ def learn_now(request: HttpRequest) -> HttpResponse:
     return redirect("console:board")
 
 
-@for_staff
+@needs("training")
 @require_GET
 def dry_run(request: HttpRequest) -> HttpResponse:
     """What "learn now" would take: nothing is started."""

@@ -24,7 +24,7 @@ from evaluation.blind import PairGone
 from evaluation.helped import Contrast, Evidence
 from webapp.charts import course, shares
 from webapp.console.board import counted
-from webapp.console.doors import for_staff, marked, person
+from webapp.console.doors import marked, needs, person
 
 KEYS = (("a", "A, rather"), ("b", "B, rather"), ("skip", "Skip"))
 """What can be answered to the blind question; the first letter is its key."""
@@ -58,7 +58,7 @@ def home(request: HttpRequest) -> HttpResponse:
     return marked(render(request, "evaluation/helped.html", told(evidence) | asked(request)))
 
 
-@for_staff
+@needs("review")
 @require_GET
 def line(request: HttpRequest) -> HttpResponse:
     """One line, the shared one where none is named, and the way to the others."""

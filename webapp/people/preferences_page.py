@@ -14,12 +14,13 @@ from django.urls import path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from accounts.roles import may
 from chat.models import Turn
 from core.errors import TalkbackError
 from judge.hints import reviews, standing_hints, undoing
 from judge.models import Hint, Ruling
 from webapp.console.board import counted
-from webapp.console.doors import for_staff, person
+from webapp.console.doors import needs, person
 from webapp.journey import journey
 
 app_name = "preferences"
@@ -32,14 +33,14 @@ def own(request: HttpRequest) -> HttpResponse:
     return page(request, person(request))
 
 
-@for_staff
+@needs("review")
 @require_GET
 def people(request: HttpRequest) -> HttpResponse:
     """Everybody who asked for something that stands."""
     return render(request, "people/preferences_of_all.html", {"people": standing_hints.people()})
 
 
-@for_staff
+@needs("review")
 @require_GET
 def of(request: HttpRequest, pk: int) -> HttpResponse:
     return page(request, get_object_or_404(User, pk=pk))
@@ -110,9 +111,9 @@ def page(request: HttpRequest, owner: User) -> HttpResponse:
 
 
 def visible(request: HttpRequest) -> QuerySet[Turn]:
-    """The turns whose wishes this person may take back: their own; staff may take back any person's."""
+    """The turns whose wishes this person may take back: their own; reviewers may take back any person's."""
     who = person(request)
-    return Turn.objects.all() if who.is_staff else Turn.objects.visible_to(who)
+    return Turn.objects.all() if may(who, "review") else Turn.objects.visible_to(who)
 
 
 def within_reach(request: HttpRequest) -> QuerySet[Hint]:

@@ -22,6 +22,8 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from accounts import deeds
+from accounts.roles import may
 from chat.models import ApiKey, Session, Turn
 from checkpoints import notices
 from checkpoints.models import SHARED, Checkpoint, Line, Member, Notice
@@ -199,6 +201,7 @@ def default(request: HttpRequest) -> HttpResponse:
     """How this person's new conversations and keys begin."""
     learns = request.POST.get("learns") == "on"
     consent.set_default(person(request), learns)
+    note(request, "new chats may teach" if learns else "new chats may not teach")
     said = "on the record" if learns else "off the record"
     tell(request, f"From now on, new chats and new keys begin {said}. What there is already, keys too, stays as it is.")
     return redirect("privacy:home")
@@ -211,6 +214,7 @@ def pool(request: HttpRequest) -> HttpResponse:
     may = request.POST.get("pools") == "on"
     try:
         taken = membership.pool(person(request), may=may)
+        note(request, "teaches the shared line too" if may else "teaches their own line alone")
     except TalkbackError as refusal:
         messages.error(request, str(refusal), extra_tags="bad")
         return redirect("privacy:home")
@@ -237,6 +241,7 @@ def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     found = get_object_or_404(Session.objects.visible_to(request.user), pk=pk)
     learns = request.POST.get("learns") == "on"
     taken = consent.set_session(found, learns)
+    note(request, "chat put on the record" if learns else "chat taken off the record")
     if learns:
         tell(request, "On the record: what is said from now on may be learned from. What was said meanwhile stays out.")
     else:
@@ -268,6 +273,7 @@ def key(request: HttpRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(ApiKey.objects.visible_to(request.user).select_related("user"), pk=pk)
     learns = request.POST.get("learns") == "on"
     taken = consent.set_key(found, learns)
+    note(request, "key may teach" if learns else "key is served only", about=str(found))
     if learns:
         tell(request, f"“{found.name}”: what comes through it from now on may be learned from.")
     else:
@@ -282,6 +288,7 @@ def everything_off(request: HttpRequest) -> HttpResponse:
     """Take every conversation of this person off the record, and have new ones begin so."""
     user = person(request)
     consent.set_default(user, False)
+    note(request, "everything taken off the record")
     ApiKey.objects.filter(user=user).update(learns=False)  # what comes through them begins new conversations too
     taken = [consent.set_session(one, False) for one in Session.objects.visible_to(user).filter(learns=True)]
     learned = sum(one.learned for one in taken)
@@ -309,6 +316,7 @@ def try_it(request: HttpRequest) -> HttpResponse:
 @never_cache
 def export(request: HttpRequest) -> StreamingHttpResponse:
     """Everything this person said and gave, one JSON object a line."""
+    deeds.note("export", "own data downloaded", request=request, whom=person(request))
     response = StreamingHttpResponse(lines(person(request)), content_type="application/x-ndjson")
     response["Content-Disposition"] = f'attachment; filename="talkback-{timezone.now():%Y-%m-%d}.jsonl"'
     return response
@@ -428,6 +436,7 @@ def delete(request: HttpRequest) -> HttpResponse:
         messages.error(request, f"Nothing was deleted: type “{SURE}” to say that you are sure.", extra_tags="bad")
         return redirect("privacy:home")
     erasure = erasures.ask(user, revokes_keys=request.POST.get("keys") == "revoke")
+    note(request, "all conversations deleted", about=str(erasure))
     erasures.go_on(erasure, slices=erasures.AT_ONCE)
     return redirect(f"{reverse('privacy:home')}#erasure")
 
@@ -469,7 +478,7 @@ def erasure_of(user: User) -> dict[str, Any] | None:
 @require_POST
 @login_required
 def learn_again(request: HttpRequest) -> HttpResponse:
-    """Have what this person took back be taken out of the weights: staff begins it, for others an operator is asked.
+    """Have what this person took back be taken out of the weights: operators begin it, for others they are asked.
     `turn` names one reply; without it all of theirs that was deleted is meant."""
     user = person(request)
     back, tainted = reverse("privacy:home"), []
@@ -481,7 +490,7 @@ def learn_again(request: HttpRequest) -> HttpResponse:
     target = taints.to_be_replaced(tainted)
     if target is None:
         messages.error(request, "Nothing of what you took back is in weights that could answer.", extra_tags="bad")
-    elif user.is_staff:
+    elif may(user, "checkpoints"):
         return cleanings.begin(request, target)
     else:
         text = f"{user} asks that {target} be learned again without what they took back. Cleanings does that."
@@ -495,6 +504,11 @@ def uuid_of(given: str) -> uuid.UUID:
         return uuid.UUID(given)
     except ValueError as error:
         raise Http404 from error
+
+
+def note(request: HttpRequest, verb: str, about: str = "") -> None:
+    """What a person decided about their own data, in the audit log."""
+    deeds.note("erasure", verb, request=request, whom=person(request), about=about)
 
 
 def tell(request: HttpRequest, sentence: str) -> None:

@@ -1,4 +1,4 @@
-"""Have open sockets check their rights again when a person signs out, or an account changes or is removed."""
+"""Have open sockets check their rights again when a person signs out, or an account or its role changes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.db.models.signals import post_delete, post_save
 
+from accounts.models import Account
 from chat.sockets import sockets_of
 
 log = logging.getLogger(__name__)
@@ -21,6 +22,10 @@ log = logging.getLogger(__name__)
 
 def account_changed(sender: type[User], instance: User, **kwargs: object) -> None:
     announce(instance.pk)
+
+
+def role_changed(sender: type[Account], instance: Account, **kwargs: object) -> None:
+    announce(instance.user_id)
 
 
 def session_ended(sender: type[Session], instance: Session, **kwargs: object) -> None:
@@ -44,4 +49,5 @@ def connect() -> None:
     """Listen to Django's accounts and sessions."""
     for signal in (post_save, post_delete):
         signal.connect(account_changed, sender=User, dispatch_uid="rights")
+    post_save.connect(role_changed, sender=Account, dispatch_uid="rights")
     post_delete.connect(session_ended, sender=Session, dispatch_uid="rights")

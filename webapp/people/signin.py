@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from threading import BoundedSemaphore
 from typing import Any
 
+from allauth.account.utils import perform_login
 from django.conf import settings
 from django.contrib.auth import views as auth
 from django.contrib.auth.forms import AuthenticationForm
@@ -28,6 +29,7 @@ from django.db.models.signals import pre_save
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
+from accounts import deeds
 from core.addresses import network, readable
 from core.brake import Brake, Rule
 from core.visible import name_fault
@@ -97,10 +99,16 @@ class SignIn(auth.LoginView):
     template_name = "people/sign_in.html"
     authentication_form = SignInForm
 
+    def get_context_data(self, **more: Any) -> dict[str, Any]:
+        ways = {"signs_up": settings.SIGN_UP, "oidc": settings.OIDC_ISSUER and settings.OIDC_NAME}
+        return super().get_context_data(**more) | ways
+
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
-        response = super().form_valid(form)
-        note("signed in with a password", self.request, self.request.user)
-        remember(self.request, response)
+        """Sign in, or ask for the second factor of who has one."""
+        response: HttpResponse = perform_login(self.request, form.get_user(), redirect_url=self.get_success_url())
+        if self.request.user.is_authenticated:
+            note("signed in with a password", self.request, self.request.user)
+            remember(self.request, response)
         return response
 
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
@@ -124,6 +132,8 @@ class SignOut(auth.LogoutView):
 urlpatterns = [
     path("login/", SignIn.as_view(), name="login"),
     path("logout/", SignOut.as_view(), name="logout"),
+    path("login/", SignIn.as_view(), name="account_login"),  # as allauth calls them
+    path("logout/", SignOut.as_view(), name="account_logout"),
 ]
 
 
@@ -232,7 +242,11 @@ def address(request: HttpRequest) -> str:
 
 
 def note(what: str, request: HttpRequest, who: AbstractBaseUser | AnonymousUser | None) -> None:
-    """A line in the log. Names that do not exist are not written: some people type their password there."""
+    """A line in the log, and a row of the audit log. Names that do not exist are not written: some people type their
+    password there."""
+    failed = "failed" in what
+    known = who if isinstance(who, User) else None
+    deeds.note("sign-in", what, request=request, by=AnonymousUser() if failed else known, whom=known, refused=failed)
     log.info("%s: %s from %s", what, who.get_username() if who else "an unknown name", address(request))
 
 

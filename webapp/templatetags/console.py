@@ -253,7 +253,7 @@ def navigation(context: Context) -> list[places.Group]:
     """The console's pages in groups, for this person on this page."""
     request: HttpRequest = context["request"]
     view = request.resolver_match.view_name if request.resolver_match else ""
-    return places.groups(view, is_staff=bool(getattr(request.user, "is_staff", False)))
+    return places.groups(view, request.user)
 
 
 @register.simple_tag(takes_context=True)

@@ -44,9 +44,9 @@ def test_by_htmx_the_rest_takes_its_place(console):
     assert "<html" not in text_of(answer)
 
 
-def test_an_open_board_hears_of_it(db):
+def test_an_open_board_hears_of_it(operator):
     notices.tell("disk", "1 GB is left.")
-    assert "1 GB is left." in fragments.render()["notices"]
+    assert "1 GB is left." in fragments.render(operator)["notices"]
 
 
 def test_many_are_counted_and_not_all_shown(console):
@@ -76,16 +76,16 @@ def test_who_does_not_run_it_neither_sees_nor_reads_notices(client, talker):
         ("console:turn", "Training", None),
     ],
 )
-def test_a_page_opens_its_group_and_its_tab(view, group, tab):
-    found = navigation.groups(view, is_staff=True)
+def test_a_page_opens_its_group_and_its_tab(operator, view, group, tab):
+    found = navigation.groups(view, operator)
     assert [one.title for one in found if one.is_open] == [group]
     open_tabs = [one.title for each in found for one in each.tabs if one.is_open]
     assert open_tabs == ([tab] if tab else [])
 
 
-def test_a_page_that_is_not_there_is_not_named(monkeypatch):
+def test_a_page_that_is_not_there_is_not_named(operator, monkeypatch):
     monkeypatch.setattr(navigation, "GROUPS", (("Training", (navigation.Place("Nowhere", "console:nowhere"),)),))
-    assert navigation.groups("console:board", is_staff=True)[0].tabs == ()
+    assert navigation.groups("console:board", operator)[0].tabs == ()
 
 
 # A candidate that waits

@@ -5,12 +5,17 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
+from allauth.account.models import EmailAddress, EmailConfirmation
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
 from django.apps import apps
 from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from accounts import deeds
+from accounts import models as accounts
 from chat.models import ApiKey, ClientRules, Consent, Session, Spending, Turn
 from checkpoints import models as checkpoints
 from episodes import models as episodes
@@ -80,6 +85,14 @@ def rows(operator, talker, console, make_lesson):
     )
     episodes.Action.objects.create(episode=episode, turn=turn, call="c")
     episodes.Exam.objects.create(user=talker, world="till", candidate=candidate, live=base, tasks=9, attempts=4, seed=1)
+    accounts.Invitation.objects.create(prefix="abc", digest=WORDS, ends_at=timezone.now())
+    deeds.note("people", "role changed", whom=talker, **user)
+    Authenticator.objects.create(user=operator, type="totp", data={"secret": WORDS})
+    address = EmailAddress.objects.create(user=operator, email=f"{WORDS}@example.org")
+    EmailConfirmation.objects.create(email_address=address, key=WORDS)
+    app = SocialApp.objects.create(provider="openid_connect", name="id", client_id=WORDS, secret=WORDS)
+    account = SocialAccount.objects.create(user=operator, provider="oidc", uid=WORDS, extra_data={"sub": WORDS})
+    SocialToken.objects.create(app=app, account=account, token=WORDS, token_secret=WORDS)
     judge.Measuring.objects.create(judge="one", votes=3, total=9)
     judge.GoldReading.objects.create(item="1", gold="g", judge="one", prompt_version="v", expected=1)
     return {"secret": secret, "key": ApiKey.objects.get(pk=key.pk)}

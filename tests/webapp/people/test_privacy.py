@@ -12,6 +12,8 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.utils import timezone
 
+from accounts.models import Role
+from accounts.roles import give
 from chat import sessions
 from chat.models import ApiKey, Consent, Session, Turn
 from checkpoints.models import Checkpoint, Notice, Taint
@@ -352,8 +354,8 @@ def test_a_deleted_chat_names_the_weights_that_learned_from_it(page, make_lesson
 def test_feedback_that_is_taken_back_after_it_was_learned_says_where_it_is(
     page, make_lesson, make_checkpoint, talker, is_staff, offer
 ):
-    talker.is_staff = is_staff
-    talker.save()
+    if is_staff:
+        give(talker, Role.OPERATOR)
     turn = make_lesson().turn
     Feedback.objects.give(turn, by=talker, kind="guidance", text="Be brief.")
     checkpoint = make_checkpoint(1, "retired")

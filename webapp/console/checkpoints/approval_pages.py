@@ -18,12 +18,12 @@ from checkpoints.models import Checkpoint, Decision, Line
 from gpu_workers.errors import EngineUnavailable
 from training.provenance import discards
 from webapp.console.board import counted
-from webapp.console.doors import for_staff, numbered, person, said_aloud
+from webapp.console.doors import needs, numbered, person, said_aloud
 
 Deed = Callable[..., None]
 
 
-@for_staff
+@needs("checkpoints")
 @require_POST
 def approve(request: HttpRequest, number: int) -> HttpResponse:
     """A person's yes, and after the last one the swap. Should this process end in between, the pipeline does it."""
@@ -48,7 +48,7 @@ def approve(request: HttpRequest, number: int) -> HttpResponse:
 def decided(deed: Deed, sentence: str) -> Callable[..., HttpResponse]:
     """A view for one deed that takes a reason."""
 
-    @for_staff
+    @needs("checkpoints")
     @require_POST
     def view(request: HttpRequest, number: int) -> HttpResponse:
         checkpoint = get_object_or_404(Checkpoint, number=number)
@@ -64,7 +64,7 @@ def decided(deed: Deed, sentence: str) -> Callable[..., HttpResponse]:
     return view
 
 
-@for_staff
+@needs("checkpoints")
 @require_POST
 def roll_back(request: HttpRequest) -> HttpResponse:
     """Back to `to`, or to what was live before, in `line`; `instead_of` is what this person saw live. With `set_aside`,
@@ -96,7 +96,7 @@ def roll_back(request: HttpRequest) -> HttpResponse:
     return redirect(back if url_has_allowed_host_and_scheme(back, {request.get_host()}) else "console:board")
 
 
-@for_staff
+@needs("checkpoints")
 @require_POST
 def set_aside(request: HttpRequest, number: int) -> HttpResponse:
     """Have nothing learn from what this checkpoint served."""

@@ -12,13 +12,13 @@ from checkpoints.models import Checkpoint, Cleaning, Taint
 from training.provenance import cleaning
 from webapp.console.board import counted
 from webapp.console.checkpoints.tainted import stand, tainted
-from webapp.console.doors import for_staff, numbered, person, said_aloud
+from webapp.console.doors import needs, numbered, person, said_aloud
 
 SHOWN = 10
 """Cleanings that are over, at most."""
 
 
-@for_staff
+@needs("checkpoints")
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
     """What answers with something that was taken back first; then what may again, and what was done."""
@@ -36,7 +36,7 @@ def index(request: HttpRequest) -> HttpResponse:
     return render(request, "checkpoints/cleanings.html", context)
 
 
-@for_staff
+@needs("checkpoints")
 @require_POST
 def start(request: HttpRequest) -> HttpResponse:
     """Have the named checkpoint's line be learned again without what was taken back."""
@@ -56,7 +56,7 @@ def begin(request: HttpRequest, target: Checkpoint) -> HttpResponse:
     return redirect("console:cleanings")
 
 
-@for_staff
+@needs("checkpoints")
 @require_POST
 def stop(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(Cleaning, pk=pk)
@@ -64,7 +64,7 @@ def stop(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("console:cleanings")
 
 
-@for_staff
+@needs("checkpoints")
 @require_POST
 def again(request: HttpRequest, pk: int) -> HttpResponse:
     """Go on with one that failed or was stopped, from the last step that is done."""

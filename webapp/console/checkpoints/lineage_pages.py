@@ -16,7 +16,7 @@ from checkpoints.models import Checkpoint
 from training.models import Sample
 from training.provenance import lineage, receipts
 from webapp.console.checkpoints import descent
-from webapp.console.doors import for_staff
+from webapp.console.doors import needs
 
 PAGE = 25
 """Samples of a page."""
@@ -28,7 +28,7 @@ COLOURS = 6
 """How many lines are told apart by colour."""
 
 
-@for_staff
+@needs("checkpoints")
 @require_GET
 def learned(request: HttpRequest, number: int) -> HttpResponse:
     """All that a checkpoint learned, a page at a time: of its own run, or with `all` of its whole ancestry."""
@@ -62,7 +62,7 @@ class Drawn:
     is_tainted: bool
 
 
-@for_staff
+@needs("checkpoints")
 @require_GET
 def tree(request: HttpRequest) -> HttpResponse:
     """Every checkpoint and what it came from; `line` narrows it to one line."""
@@ -103,7 +103,7 @@ def place(lane: int) -> int:
     return PITCH // 2 + PITCH * lane
 
 
-@for_staff
+@needs("checkpoints")
 @require_GET
 def receipt(request: HttpRequest, number: int) -> HttpResponse:
     """A checkpoint's learning receipt as it is now, signed."""

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.models import Checkpoint
 from training.provenance import retention
-from webapp.console.doors import for_staff, person, said_aloud
+from webapp.console.doors import needs, person, said_aloud
 
 MOST_GONE = 40
 """How many of those that were let go of are listed, the newest."""
@@ -32,7 +32,7 @@ class Stretch:
     width: float
 
 
-@for_staff
+@needs("checkpoints")
 @require_GET
 def storage(request: HttpRequest) -> HttpResponse:
     stored = retention.plan()
@@ -78,7 +78,7 @@ def rules() -> list[str]:
     ]
 
 
-@for_staff
+@needs("checkpoints")
 @require_POST
 def pin(request: HttpRequest, number: int) -> HttpResponse:
     """Pin, or with `unpin` let the rules decide again."""
@@ -92,7 +92,7 @@ def pin(request: HttpRequest, number: int) -> HttpResponse:
     return redirect("console:checkpoint", number=number) if back == "checkpoint" else redirect("console:storage")
 
 
-@for_staff
+@needs("checkpoints")
 @require_POST
 def let_go(request: HttpRequest) -> HttpResponse:
     """Now what the next sweep would do: remove the files of all that nothing holds."""

@@ -13,10 +13,10 @@ from checkpoints import trials
 from checkpoints.models import Checkpoint, Trial
 from evaluation import arms
 from webapp.console.checkpoints.tried import SAID
-from webapp.console.doors import for_staff, person, said_aloud
+from webapp.console.doors import needs, person, said_aloud
 
 
-@for_staff
+@needs("checkpoints")
 @require_POST
 def start(request: HttpRequest, number: int) -> HttpResponse:
     """Load it beside the live one, prove it, and have it answer its share of the sessions."""
@@ -34,7 +34,7 @@ def start(request: HttpRequest, number: int) -> HttpResponse:
     return redirect("console:checkpoint", number=number)
 
 
-@for_staff
+@needs("checkpoints")
 @require_POST
 def end(request: HttpRequest, number: int) -> HttpResponse:
     """Have the live checkpoint answer every session again. With reviewers only the person says how it ended."""

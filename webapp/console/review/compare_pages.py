@@ -19,7 +19,7 @@ from evaluation import comparing
 from evaluation.comparing import MOST_PROMPTS, USUAL_PROMPTS
 from evaluation.models import Choice, Comparison
 from judge.samples import exam_questions
-from webapp.console.doors import for_staff, numbered, person, said_aloud
+from webapp.console.doors import needs, numbered, person, said_aloud
 from webapp.console.review import differences
 from webapp.console.review.differences import Piece
 from webapp.console.views import settled
@@ -56,7 +56,7 @@ class Bar:
     width: float
 
 
-@for_staff
+@needs("review")
 @require_http_methods(["GET", "HEAD", "POST"])
 def index(request: HttpRequest) -> HttpResponse:
     """The form, filled in where an address says with what, and the comparisons so far."""
@@ -91,7 +91,7 @@ def index(request: HttpRequest) -> HttpResponse:
     return render(request, "evaluation/compare.html", context, status=status)
 
 
-@for_staff
+@needs("review")
 @require_GET
 def comparison(request: HttpRequest, pk: int) -> HttpResponse:
     """While it is asked: how far. Then one pair after the other, blind; after the last, everything."""
@@ -107,7 +107,7 @@ def comparison(request: HttpRequest, pk: int) -> HttpResponse:
     return settled(request, render(request, "evaluation/comparison.html", context), is_over)
 
 
-@for_staff
+@needs("review")
 @require_POST
 def choose(request: HttpRequest, pk: int) -> HttpResponse:
     """One pick; the next pair follows."""
@@ -121,14 +121,14 @@ def choose(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("console:comparison", pk=pk)
 
 
-@for_staff
+@needs("review")
 @require_POST
 def reveal(request: HttpRequest, pk: int) -> HttpResponse:
     comparing.reveal(get_object_or_404(Comparison, pk=pk), person(request))
     return redirect("console:comparison", pk=pk)
 
 
-@for_staff
+@needs("review")
 @require_POST
 def again(request: HttpRequest, pk: int) -> HttpResponse:
     shown = get_object_or_404(Comparison, pk=pk)

@@ -26,7 +26,7 @@ from core.errors import TalkbackError
 from judge.hints import decisions, reviews, undoing
 from judge.models import Hint, Ruling
 from webapp.console.board import counted
-from webapp.console.doors import for_staff, person
+from webapp.console.doors import needs, person
 
 Parts = dict[str, Any]
 Row = TypeVar("Row", bound=Model)
@@ -202,7 +202,7 @@ class Queue(Generic[Row]):
 Kind = type[Queue[Any]]
 
 
-@for_staff
+@needs("review")
 @require_GET
 def show_queue(request: HttpRequest, of: Kind) -> HttpResponse:
     """The desk: the list, and its first row."""
@@ -213,7 +213,7 @@ def show_queue(request: HttpRequest, of: Kind) -> HttpResponse:
     return whole(request, queue, after=after)
 
 
-@for_staff
+@needs("review")
 @require_GET
 def show_row(request: HttpRequest, of: Kind, pk: Any) -> HttpResponse:
     """One row, on the desk."""
@@ -231,7 +231,7 @@ def show_row(request: HttpRequest, of: Kind, pk: Any) -> HttpResponse:
     return fragment(request, queue, row, changed=strayed, stays=True)
 
 
-@for_staff
+@needs("review")
 @require_POST
 def decide(request: HttpRequest, of: Kind, pk: Any, verb: str) -> HttpResponse:
     """One verb on one row; then the next one is on the desk."""
@@ -251,7 +251,7 @@ def decide(request: HttpRequest, of: Kind, pk: Any, verb: str) -> HttpResponse:
     return done(request, queue, [ruling], sentence_of(ruling), following)
 
 
-@for_staff
+@needs("review")
 @require_POST
 def decide_many(request: HttpRequest, of: Kind) -> HttpResponse:
     """One verb on all that were selected: each by itself, so that one that cannot be keeps no other from it."""
@@ -278,7 +278,7 @@ def decide_many(request: HttpRequest, of: Kind) -> HttpResponse:
     )
 
 
-@for_staff
+@needs("review")
 @require_POST
 def undo(request: HttpRequest, of: Kind, pk: int | None = None) -> HttpResponse:
     """Take back one ruling, or the last of this person; what it was about is on the desk again."""

@@ -24,7 +24,7 @@ from judge.votes import evidence
 from judge.votes.evidence import Evidence
 from training import batches, line_recipes
 from webapp.charts import heat
-from webapp.console.doors import for_staff, person
+from webapp.console.doors import needs, person
 from webapp.console.review import desk, differences
 from webapp.console.review.desk import Parts, Queue, Unsaid, said, words
 
@@ -197,7 +197,7 @@ class Hints(Queue[Hint]):
         return list(Hint.objects.filter(turn__in=[one.turn_id for one in rulings]).values_list("pk", flat=True))
 
 
-@for_staff
+@needs("policies")
 @require_POST
 def set_acceptance(request: HttpRequest) -> HttpResponse:
     """From which confidence on hints of each source are accepted without a person; an empty field: they wait."""

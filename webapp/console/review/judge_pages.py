@@ -31,7 +31,7 @@ from judge.votes import judges, precedence, prompts, visible_rules
 from judge.votes.judges import Judge
 from judge.votes.naming import JudgesInvalid
 from webapp.charts import accuracy
-from webapp.console.doors import for_staff, person, said_aloud
+from webapp.console.doors import needs, person, said_aloud
 
 COSTS = timedelta(days=30)
 """How far back votes are looked at for what they cost."""
@@ -136,7 +136,7 @@ class Disagreement:
 # Pages
 
 
-@for_staff
+@needs("review")
 @require_GET
 def overview(request: HttpRequest) -> HttpResponse:
     try:
@@ -161,7 +161,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     return render(request, "judging/judges.html", context)
 
 
-@for_staff
+@needs("review")
 @require_GET
 def one(request: HttpRequest) -> HttpResponse:
     """One judge with one version of its prompts, as closely as it was measured."""
@@ -211,7 +211,7 @@ def one(request: HttpRequest) -> HttpResponse:
     return render(request, "judging/judge.html", context)
 
 
-@for_staff
+@needs("policies")
 @require_POST
 def measure(request: HttpRequest) -> HttpResponse:
     """Have a judge read the gold follow-ups as soon as no person waits for anything."""
@@ -226,7 +226,7 @@ def measure(request: HttpRequest) -> HttpResponse:
     return redirect("console:judges")
 
 
-@for_staff
+@needs("policies")
 @require_POST
 def stop(request: HttpRequest, pk: int) -> HttpResponse:
     measuring = get_object_or_404(Measuring, pk=pk)
@@ -235,7 +235,7 @@ def stop(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("console:judges")
 
 
-@for_staff
+@needs("policies")
 @require_POST
 def overrule(request: HttpRequest) -> HttpResponse:
     """An operator's word on what a judge counts; an empty weight gives it back to the rule."""
@@ -256,7 +256,7 @@ def overrule(request: HttpRequest) -> HttpResponse:
     return HttpResponseRedirect(f"{reverse('console:judge')}?{urlencode({'name': name, 'version': version})}")
 
 
-@for_staff
+@needs("policies")
 @require_POST
 def move_threshold(request: HttpRequest) -> HttpResponse:
     """An operator's word on how sure a judge must be; an empty threshold gives it back to the rule."""

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_GET
 from chat.models import Session, Turn
 from judge.samples import ledger
 from judge.samples.ledger import Entry, Stands
-from webapp.console.doors import for_staff
+from webapp.console.doors import needs
 
 TIMES = {"24h": ("24 hours", timedelta(hours=24)), "7d": ("7 days", timedelta(days=7)), "all": ("all time", None)}
 USUAL = "7d"
@@ -109,7 +109,7 @@ class Group:
     """The commonest reason of those that made no sample, as a sentence; empty where all did."""
 
 
-@for_staff
+@needs("review")
 @require_GET
 def overview(request: HttpRequest) -> HttpResponse:
     chosen = Chosen.of(request.GET)

@@ -21,7 +21,7 @@ from training.batches import Filling
 from training.config import RecipeInvalid
 from training.models import Run
 from webapp.console.board import counted
-from webapp.console.doors import for_staff, numbered, person, said_aloud
+from webapp.console.doors import needs, numbered, person, said_aloud
 
 RUNS = 5
 """How many of a line's newest runs are listed."""
@@ -72,7 +72,7 @@ def standing(line: Line) -> Standing:
     )
 
 
-@for_staff
+@needs("training")
 @require_GET
 def home(request: HttpRequest) -> HttpResponse:
     """Every line, the shared one first and the retired ones last."""
@@ -85,7 +85,7 @@ def home(request: HttpRequest) -> HttpResponse:
     return render(request, "training/lines.html", context)
 
 
-@for_staff
+@needs("training")
 @require_POST
 def make(request: HttpRequest) -> HttpResponse:
     """A new line, with the people who were named."""
@@ -103,7 +103,7 @@ def make(request: HttpRequest) -> HttpResponse:
     return redirect("console:lines")
 
 
-@for_staff
+@needs("training")
 @require_POST
 def join(request: HttpRequest, name: str) -> HttpResponse:
     line = get_object_or_404(Line, name=name)
@@ -112,7 +112,7 @@ def join(request: HttpRequest, name: str) -> HttpResponse:
     return redirect("console:lines")
 
 
-@for_staff
+@needs("training")
 @require_POST
 def leave(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     member = get_object_or_404(Member.objects.select_related("user"), line=name, user=pk)
@@ -126,7 +126,7 @@ def leave(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     return redirect("console:lines")
 
 
-@for_staff
+@needs("training")
 @require_POST
 def learn(request: HttpRequest, name: str) -> HttpResponse:
     line = get_object_or_404(Line, name=name, retired_at=None)
@@ -136,7 +136,7 @@ def learn(request: HttpRequest, name: str) -> HttpResponse:
     return redirect("console:lines")
 
 
-@for_staff
+@needs("training")
 @require_POST
 def step_back(request: HttpRequest, name: str) -> HttpResponse:
     """To what answered before in this line; `instead_of` is what this person saw live."""
@@ -148,7 +148,7 @@ def step_back(request: HttpRequest, name: str) -> HttpResponse:
     return redirect("console:lines")
 
 
-@for_staff
+@needs("training")
 @require_POST
 def retire(request: HttpRequest, name: str) -> HttpResponse:
     line = get_object_or_404(Line, name=name)

@@ -14,10 +14,10 @@ from django.views.decorators.http import require_POST
 from training import hours
 from training.hours import HoursInvalid
 from training.models import Pause
-from webapp.console.doors import for_staff, person, said_aloud
+from webapp.console.doors import needs, person, said_aloud
 
 
-@for_staff
+@needs("training")
 @require_POST
 def pause(request: HttpRequest) -> HttpResponse:
     def hold() -> Pause:
@@ -29,7 +29,7 @@ def pause(request: HttpRequest) -> HttpResponse:
     return redirect("console:board")
 
 
-@for_staff
+@needs("training")
 @require_POST
 def resume(request: HttpRequest) -> HttpResponse:
     if hours.resume():

@@ -16,7 +16,7 @@ from checkpoints.line_policies import Policy, PolicyInvalid
 from checkpoints.models import Line
 from core.errors import TalkbackError
 from judge import policy_changes as rulings
-from webapp.console.doors import for_staff, person
+from webapp.console.doors import needs, person
 from webapp.console.review.desk import is_fragment
 from webapp.console.training.recipe_pages import words
 
@@ -84,7 +84,7 @@ def chosen(form: QueryDict) -> dict[str, Any]:
     return found
 
 
-@for_staff
+@needs("policies")
 @require_http_methods(["GET", "HEAD", "POST"])
 def policy(request: HttpRequest, name: str) -> HttpResponse:
     """The policy of one line. By htmx, only what the form would have happen, in words."""

@@ -22,7 +22,7 @@ from judge import recipe_changes
 from judge.models import Ruling
 from training import batches, config, forecast, line_recipes
 from training.config import PRESETS, REMOVED, Recipe, RecipeInvalid
-from webapp.console.doors import for_staff, person, said_aloud
+from webapp.console.doors import needs, person, said_aloud
 from webapp.console.review.desk import is_fragment
 
 LONGEST = 20_000
@@ -279,7 +279,7 @@ def chosen(preset: str, changes: str) -> dict[str, Any]:
     return {"preset": preset, **{name: value for name, value in said.items() if name != "preset"}}
 
 
-@for_staff
+@needs("training")
 @require_http_methods(["GET", "HEAD", "POST"])
 def recipe(request: HttpRequest) -> HttpResponse:
     """The recipe page; a POST tries a pasted recipe and shows what it comes to."""
@@ -310,7 +310,7 @@ def shown() -> dict[str, Any]:
     }
 
 
-@for_staff
+@needs("training")
 @require_POST
 def give(request: HttpRequest, name: str) -> HttpResponse:
     """Have a line learn by a preset, and what differs from it, from its next run on."""
@@ -331,7 +331,7 @@ def give(request: HttpRequest, name: str) -> HttpResponse:
     return redirect(f"{reverse('console:recipe')}#line-{name}")
 
 
-@for_staff
+@needs("training")
 @require_POST
 def undo(request: HttpRequest, pk: int) -> HttpResponse:
     ruling = get_object_or_404(Ruling, pk=pk)

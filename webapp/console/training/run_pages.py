@@ -28,7 +28,7 @@ from training.provenance import exports, receipts
 from webapp.charts import run_charts, small_curves
 from webapp.charts.frame import is_number
 from webapp.console.board import span, waiting
-from webapp.console.doors import for_staff, said_aloud
+from webapp.console.doors import needs, said_aloud
 from webapp.console.review.desk import is_fragment
 from webapp.console.training import recipe_pages
 
@@ -117,7 +117,7 @@ def speed(metrics: list[Mapping[str, Any]]) -> float | None:
     return sum(step["tokens"] for step in timed) / seconds if seconds else None
 
 
-@for_staff
+@needs("training")
 @require_GET
 def listed(request: HttpRequest) -> HttpResponse:
     """Every run, newest first, a page at a time; `status` narrows it."""
@@ -142,7 +142,7 @@ def listed(request: HttpRequest) -> HttpResponse:
     return render(request, "training/runs.html", context)
 
 
-@for_staff
+@needs("training")
 @require_GET
 def run(request: HttpRequest, pk: int) -> HttpResponse:
     shown = found(pk)
@@ -218,7 +218,7 @@ def samples_of(run: Run) -> list[Sample]:
     return samples
 
 
-@for_staff
+@needs("training")
 @require_POST
 def cancel(request: HttpRequest, pk: int) -> HttpResponse:
     shown = get_object_or_404(Run, pk=pk)
@@ -226,7 +226,7 @@ def cancel(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("console:run", pk=pk)
 
 
-@for_staff
+@needs("training")
 @require_GET
 def figures(request: HttpRequest, pk: int) -> HttpResponse:
     """The run's figures as JSON lines."""
@@ -236,7 +236,7 @@ def figures(request: HttpRequest, pk: int) -> HttpResponse:
     return response
 
 
-@for_staff
+@needs("training")
 @require_GET
 def tensorboard(request: HttpRequest, pk: int) -> HttpResponse:
     """Its figures as an event file."""
@@ -248,7 +248,7 @@ def tensorboard(request: HttpRequest, pk: int) -> HttpResponse:
     return response
 
 
-@for_staff
+@needs("training")
 @require_GET
 def adapter(request: HttpRequest, number: int) -> HttpResponse:
     """A checkpoint's adapter for plain PEFT, with its card, as one archive."""

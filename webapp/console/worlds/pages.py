@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
+from accounts.roles import may
 from checkpoints.models import Line
 from core.errors import TalkbackError
 from episodes.models import Episode, Group
@@ -56,7 +57,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "filling": filling,
         "fault": fault,
         "waiting": standings.count_waiting(groups) if found else 0,
-        "alarms": _alarms() if user.is_staff else [],
+        "alarms": _alarms() if may(user, "worlds") else [],
         "url": request.build_absolute_uri("/").rstrip("/"),
     }
     return render(request, "worlds/worlds.html", context)

@@ -11,6 +11,7 @@ from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 
+from accounts.roles import people_who_may
 from checkpoints import approvals, promotion
 from checkpoints.models import SHARED, Checkpoint
 from core.errors import TalkbackError
@@ -164,7 +165,7 @@ def person(name: str) -> User | None:
     """Who decides, as they are called here; None where no name was given."""
     if not name:
         return None
-    user = User.objects.filter(username=name, is_staff=True, is_active=True).first()
+    user = people_who_may("checkpoints").filter(username=name).first()
     if user is None:
         raise CommandError(f"No operator here is called {name!r}: --by takes the name of an operator.")
     return user

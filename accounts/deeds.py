@@ -1,0 +1,48 @@
+"""Write the audit log: one row for each thing that a person decided, with where they were."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import AnonymousUser, User
+from django.http import HttpRequest
+
+from accounts.models import Deed
+from core.addresses import readable
+
+KINDS = {
+    "sign-in": "Signing in and out",
+    "people": "People and roles",
+    "key": "API keys",
+    "review": "Hints and rewards",
+    "approval": "Checkpoints",
+    "training": "Runs, lines and schedule",
+    "recipe": "Recipe and policies",
+    "system": "Engines, clients and storage",
+    "notice": "Notices",
+    "export": "Exports",
+    "erasure": "Privacy and erasures",
+}
+"""Sorts of decision, as the page's filter names them."""
+
+
+def note(
+    kind: str,
+    verb: str,
+    *,
+    request: HttpRequest | None = None,
+    by: User | AnonymousUser | None = None,
+    whom: User | None = None,
+    about: str = "",
+    refused: bool = False,
+) -> Deed:
+    """Add a row. `request` says who and from where, unless `by` says who; with neither it was the command line."""
+    assert kind in KINDS, kind
+    who = by if by is not None else getattr(request, "user", None)
+    return Deed.objects.create(
+        kind=kind,
+        verb=verb[:60],
+        by=who if isinstance(who, User) and who.is_authenticated else None,
+        whom=whom,
+        about=about[:200],
+        address=readable(request.META.get("REMOTE_ADDR", ""))[:64] if request is not None else "",
+        outcome=Deed.Outcome.REFUSED if refused else Deed.Outcome.DONE,
+    )

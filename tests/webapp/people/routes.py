@@ -1,0 +1,99 @@
+"""The least role of every route: the one table of who may go where (tests/webapp/people/test_routes.py walks it).
+
+A route that is not here fails the test. `PUBLIC` is for strangers too.
+"""
+
+from __future__ import annotations
+
+PUBLIC, TALKER, REVIEWER, OPERATOR, ADMINISTRATOR = "public", "talker", "reviewer", "operator", "administrator"
+
+
+def rows(least: str, *names: str) -> dict[str, str]:
+    return dict.fromkeys(names, least)
+
+
+PAGES = {
+    **rows(
+        PUBLIC,
+        "login", "logout", "account_login", "account_logout", "enter", "join", "sign_up", "forgot", "reset",
+        "mfa_authenticate", "mfa_login_webauthn",
+        "openid_connect_login", "openid_connect_callback", "socialaccount_login_cancelled",
+        "healthz", "readyz",
+    ),
+    **rows(
+        TALKER,
+        "chat:home", "chat:start", "chat:new", "chat:more-own", "chat:more-api", "chat:session", "chat:say",
+        "chat:stop", "chat:rename", "chat:delete", "chat:again", "chat:edit", "chat:show-branch",
+        "feedback:give", "feedback:mark", "feedback:difference", "taught:put", "taught:undo",
+        "privacy:home", "privacy:default", "privacy:pool", "privacy:everything_off", "privacy:try", "privacy:export",
+        "privacy:delete", "privacy:erasing", "privacy:learn_again", "privacy:key", "privacy:session", "privacy:turn",
+        "account_reauthenticate", "mfa_reauthenticate", "mfa_reauthenticate_webauthn", "mfa_index",
+        "mfa_activate_totp", "mfa_deactivate_totp", "mfa_view_recovery_codes", "mfa_generate_recovery_codes",
+        "mfa_list_webauthn", "mfa_add_webauthn", "mfa_remove_webauthn",
+        "socialaccount_connections", "oidc_disconnect",
+        "account:home", "account:email", "account:password", "account:sign_out", "account:sign_out_others",
+        "helped:home", "helped:choose", "helped:undo",
+        "connect:home", "connect:new", "connect:keys", "connect:key", "connect:light", "connect:try",
+        "connect:revoke",
+        "preferences:own", "preferences:forgo", "preferences:undo", "preferences:not_meant",
+        "worlds:home", "worlds:attempts", "worlds:tasks", "worlds:groups", "worlds:group", "worlds:episode",
+    ),
+    **rows(
+        REVIEWER,
+        "preferences:people", "preferences:of", "console:board", "console:turn", "console:helped",
+        "console:hints", "console:hint", "console:hint_undo_last", "console:hint_undo", "console:hint_decide",
+        "console:hints_decide", "console:rewards", "console:reward", "console:reward_undo_last",
+        "console:reward_undo", "console:overturn", "console:judges", "console:judge", "console:ledger",
+        "console:compare", "console:comparison", "console:comparison_choose", "console:comparison_reveal",
+        "console:comparison_again",
+    ),
+    **rows(
+        OPERATOR,
+        "console:hint_acceptance", "console:measure", "console:measure_stop", "console:overrule_judge",
+        "console:judge_threshold", "console:policy",
+        "console:learn_now", "console:forecast", "console:pause", "console:resume",
+        "console:runs", "console:run", "console:cancel", "console:run_figures", "console:run_tensorboard",
+        "console:adapter", "console:recipe", "console:recipe_give", "console:recipe_undo",
+        "console:lines", "console:line_make", "console:line_join", "console:line_leave", "console:line_learn",
+        "console:line_step_back", "console:line_retire",
+        "console:checkpoints", "console:checkpoint", "console:checkpoint_tree", "console:checkpoint_lineage",
+        "console:checkpoint_receipt", "console:approve", "console:reject", "console:hold", "console:release",
+        "console:set_aside", "console:roll_back", "console:start_trial", "console:end_trial", "console:pin",
+        "console:storage", "console:let_go", "console:cleanings", "console:cleaning_start",
+        "console:cleaning_stop", "console:cleaning_again",
+        "console:engines", "console:engines_repair",
+        "console:notices", "console:notice_read", "console:waiting",
+        "console:clients", "console:client_new", "console:client_try", "console:client_save", "console:client",
+        "console:client_delete", "console:client_undo", "console:resort",
+    ),
+    **rows(
+        ADMINISTRATOR,
+        "people:list", "people:add", "people:invite", "people:withdraw", "people:one", "people:role",
+        "people:deactivate", "people:activate", "people:reset", "people:sign_out", "people:remove",
+        "people:remove_factors",
+        "console:audit", "console:audit_jsonl", "console:audit_csv", "admin:index", "admin:app_list",
+        "admin:jsi18n", "admin:",
+    ),
+}  # fmt: skip
+"""By the name with its namespace. A name that ends in ":" stands for all of its namespace that are not named."""
+
+ANY = "any"
+KEYS = {
+    **rows(PUBLIC, "v1/openapi.json", "v1/docs", "v1/"),
+    **rows(ANY, "v1/models", "v1/models/<path:name>"),
+    **rows(
+        "chat",
+        "v1/chat/completions", "v1/responses", "v1/responses/<response_id>", "v1/responses/<response_id>/cancel",
+        "v1/messages", "v1/messages/count_tokens", "v1/sessions/<path:session>/close",
+    ),
+    **rows("feedback", "v1/feedback", "v1/completions/<completion_id>/learning", "v1/sessions/<path:session>"),
+    **rows(
+        "episodes",
+        "v1/episodes", "v1/episodes/exams", "v1/episodes/exams/<row:exam>/close", "v1/episodes/<uuidstr:episode>",
+        "v1/episodes/<uuidstr:episode>/close", "v1/episodes/<uuidstr:episode>/actions",
+    ),
+}  # fmt: skip
+"""Of /v1, by path: the scope that a key needs; ANY is any open key."""
+
+SOCKETS = {"ws/chat/<uuid:pk>/": TALKER, "ws/console/": REVIEWER, "ws/console/runs/<row:pk>/": OPERATOR}
+"""By path."""
