@@ -10,7 +10,7 @@ from chat.models import Turn
 from webapp.console import board, notice_pages
 from webapp.console.review import hint_queue
 
-NAMES = ("notices", "headline", "stations", "review", "batch", "learning", "pause", "live", "turns", "decisions")
+NAMES = ("notices", "headline", "stations", "review", "batch", "learning", "live", "turns", "decisions")
 
 
 def context(status: str = "") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""List the console's pages in three groups, and which of them is open."""
+"""List the console's pages in six entries, each person's own pages, and which of them is open."""
 
 from __future__ import annotations
 
@@ -25,74 +25,106 @@ class Tab:
 
 
 @dataclass(frozen=True)
-class Group:
+class Entry:
+    """One entry of the rail, with the pages that it opens."""
+
     title: str
+    icon: str
+    """The name of a drawing in templates/console/_rail_icons.html."""
     tabs: tuple[Tab, ...]
-    is_open: bool
+
+    @property
+    def is_open(self) -> bool:
+        return any(tab.is_open for tab in self.tabs)
 
 
-GROUPS: tuple[tuple[str, tuple[Place, ...]], ...] = (
+ENTRIES: tuple[tuple[str, str, tuple[Place, ...]], ...] = (
+    ("Overview", "overview", (Place("Overview", "console:board"),)),
     (
-        "Training",
+        "Review",
+        "review",
         (
-            Place("Board", "console:board"),
-            Place("Runs", "console:runs", ("console:run",)),
-            Place("Worlds", "worlds:home", ("worlds:",)),
-            Place("Checkpoints", "console:checkpoints", ("console:checkpoint",)),
-            Place("Compare", "console:compare", ("console:compar",)),
-            Place("Did it help?", "console:helped"),
-            Place("Lines", "console:lines", ("console:line", "console:policy")),
-            Place("Recipe", "console:recipe", ("console:recipe", "console:forecast")),
+            Place("Hints", "console:hints", ("console:hint",)),
+            Place("Unclear replies", "console:rewards", ("console:reward", "console:overturn")),
+            Place("Why replies taught, or not", "console:ledger", ("console:turn",)),
+            Place("What people ask for", "preferences:people", ("preferences:of",)),
         ),
     ),
     (
-        "Review",
+        "Training",
+        "training",
         (
-            Place("Hints", "console:hints", ("console:hint",)),
-            Place("Rewards", "console:rewards", ("console:reward", "console:overturn")),
-            Place("Judges", "console:judges", ("console:judge",)),
-            Place("Ledger", "console:ledger"),
-            Place("Preferences", "preferences:people", ("preferences:",)),
+            Place("Runs", "console:runs", ("console:run",)),
+            Place("Recipe", "console:recipe", ("console:recipe",)),
+            Place("Schedule", "console:schedule"),
+            Place("Dry run", "console:forecast"),
+            Place("Worlds", "worlds:home", ("worlds:",)),
+        ),
+    ),
+    (
+        "Checkpoints",
+        "checkpoints",
+        (
+            Place("All checkpoints", "console:checkpoints", ("console:checkpoint",)),
+            Place("Family tree", "console:checkpoint_tree"),
+            Place("Compare", "console:compare", ("console:compar",)),
+            Place("Did it help?", "console:helped"),
+            Place("Storage", "console:storage", ("console:storage",)),
+            Place("Unlearning", "console:cleanings", ("console:cleaning",)),
+        ),
+    ),
+    (
+        "People",
+        "people",
+        (
+            Place("Teams", "console:lines", ("console:line", "console:policy")),
+            Place("Keys", "connect:keys"),
         ),
     ),
     (
         "System",
+        "system",
         (
+            Place("Health", "console:health"),
             Place("Engines", "console:engines", ("console:engine",)),
-            Place("Storage", "console:storage", ("console:storage",)),
-            Place("Cleanings", "console:cleanings", ("console:cleaning",)),
+            Place("Judges", "console:judges", ("console:judge",)),
+            Place("Clients", "console:clients", ("console:client",)),
+            Place("Connect", "connect:home", ("connect:key", "connect:new")),
             Place("Notices", "console:notices", ("console:notice",)),
             Place("Audit", "console:audit"),
             Place("Database", "admin:index", ("admin:",)),
-            Place("Clients", "console:clients", ("console:client",)),
-            Place("Connect", "connect:home", ("connect:key", "connect:new")),
-            Place("Keys", "connect:keys"),
         ),
     ),
 )
 """A page that this installation does not have is left out."""
 
 OWN = (
-    Place("Preferences", "preferences:own", ("preferences:",)),
-    Place("Worlds", "worlds:home", ("worlds:",)),
-    Place("Connect", "connect:home", ("connect:key", "connect:new")),
+    Place("Settings", "settings:home", ("settings:",)),
+    Place("What I’ve taught", "preferences:own"),
+    Place("Did it help?", "helped:home", ("helped:",)),
+    Place("Privacy", "privacy:home", ("privacy:",)),
     Place("Keys", "connect:keys"),
+    Place("Connect", "connect:home", ("connect:key", "connect:new")),
+    Place("Worlds", "worlds:home", ("worlds:",)),
 )
-"""What those see who do not run this Talkback."""
+"""Each person's own pages, in the menu of every page."""
 
 
-def groups(view: str, *, is_staff: bool) -> list[Group]:
-    """The navigation of the page that `view` shows, by its name with its namespace. One group is open: the page's own,
-    else the first."""
-    chosen = GROUPS if is_staff else (("", OWN),)
-    found = [(title, tuple(tabs(places, view))) for title, places in chosen]
-    at = next((n for n, (_, shown) in enumerate(found) if any(tab.is_open for tab in shown)), 0)
-    return [Group(title, shown, n == at) for n, (title, shown) in enumerate(found)]
+def rail(view: str) -> list[Entry]:
+    """The console's entries on the page that `view` shows, by its name with its namespace."""
+    names = {place.view for _, _, places in ENTRIES for place in places}
+    entries = [Entry(title, icon, tuple(tabs(places, view, names))) for title, icon, places in ENTRIES]
+    return [entry for entry in entries if entry.tabs]
 
 
-def tabs(places: tuple[Place, ...], view: str) -> list[Tab]:
-    """At most one is open: the one whose view this is, else the one whose views begin like it."""
-    names = [place.view for place in places]
+def own(view: str) -> list[Tab]:
+    """A person's own pages on the page that `view` shows."""
+    return tabs(OWN, view, {place.view for place in OWN})
+
+
+def tabs(places: tuple[Place, ...], view: str, names: set[str]) -> list[Tab]:
+    """At most one is open: the one whose view this is, else, where none of `names` is it, the one whose views begin
+    like it."""
     found = []
     for place in places:
         is_open = view == place.view or (view not in names and view.startswith(place.within or ("\0",)))

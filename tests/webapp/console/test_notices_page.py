@@ -1,4 +1,4 @@
-"""Notices stand on every page of the console until an operator reads them; and the pages are found in three groups."""
+"""Notices stand on every page of the console until an operator reads them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.urls import reverse
 from checkpoints import notices
 from checkpoints.models import Checkpoint
 from tests.webapp.conftest import text_of
-from webapp.console import fragments, navigation
+from webapp.console import fragments
 
 HERE = "/console/runs/"
 
@@ -63,29 +63,6 @@ def test_who_does_not_run_it_neither_sees_nor_reads_notices(client, talker):
     client.force_login(talker)
     assert "1 GB is left." not in text_of(client.get("/connect/"))
     assert client.post(reverse("console:notice_read", args=[notice.pk])).status_code == 403
-
-
-@pytest.mark.parametrize(
-    ("view", "group", "tab"),
-    [
-        ("console:run", "Training", "Runs"),
-        ("console:hint", "Review", "Hints"),
-        ("connect:keys", "System", "Keys"),
-        ("connect:new", "System", "Connect"),
-        ("preferences:of", "Review", "Preferences"),
-        ("console:turn", "Training", None),
-    ],
-)
-def test_a_page_opens_its_group_and_its_tab(view, group, tab):
-    found = navigation.groups(view, is_staff=True)
-    assert [one.title for one in found if one.is_open] == [group]
-    open_tabs = [one.title for each in found for one in each.tabs if one.is_open]
-    assert open_tabs == ([tab] if tab else [])
-
-
-def test_a_page_that_is_not_there_is_not_named(monkeypatch):
-    monkeypatch.setattr(navigation, "GROUPS", (("Training", (navigation.Place("Nowhere", "console:nowhere"),)),))
-    assert navigation.groups("console:board", is_staff=True)[0].tabs == ()
 
 
 # A candidate that waits
