@@ -5,7 +5,7 @@ from django.urls import include, path, re_path
 from chat.session_sockets import ChatConsumer
 from webapp.api import api
 from webapp.console import raw
-from webapp.console.board_sockets import BoardConsumer, RunConsumer
+from webapp.console.board_sockets import BoardConsumer, RunConsumer, TurnsConsumer
 from webapp.serving.handshakes import refuse
 
 urlpatterns = [
@@ -32,6 +32,7 @@ handler404, handler500 = "webapp.errors.not_found", "webapp.errors.broken"
 websocket_urlpatterns = [
     path("ws/chat/<uuid:pk>/", ChatConsumer.as_asgi()),
     path("ws/console/", BoardConsumer.as_asgi()),
+    path("ws/console/turns/", TurnsConsumer.as_asgi()),
     path("ws/console/runs/<row:pk>/", RunConsumer.as_asgi()),
     re_path("", refuse),  # type: ignore[arg-type]  # it is channels' router that calls it
 ]

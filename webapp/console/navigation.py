@@ -46,7 +46,8 @@ ENTRIES: tuple[tuple[str, str, tuple[Place, ...]], ...] = (
         (
             Place("Hints", "console:hints", ("console:hint",)),
             Place("Unclear replies", "console:rewards", ("console:reward", "console:overturn")),
-            Place("Why replies taught, or not", "console:ledger", ("console:turn",)),
+            Place("Latest replies", "console:turns", ("console:turn",)),
+            Place("Why replies taught, or not", "console:ledger"),
             Place("What people ask for", "preferences:people", ("preferences:of",)),
         ),
     ),
@@ -57,7 +58,7 @@ ENTRIES: tuple[tuple[str, str, tuple[Place, ...]], ...] = (
             Place("Runs", "console:runs", ("console:run",)),
             Place("Recipe", "console:recipe", ("console:recipe",)),
             Place("Schedule", "console:schedule"),
-            Place("Dry run", "console:forecast"),
+            Place("Next training", "console:forecast"),
             Place("Worlds", "worlds:home", ("worlds:",)),
         ),
     ),

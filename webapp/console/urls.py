@@ -15,6 +15,7 @@ urlpatterns = [
     path("forecast/", views.dry_run, name="forecast"),
     path("checkpoints/", views.checkpoints, name="checkpoints"),
     path("checkpoints/<row:number>/", views.checkpoint, name="checkpoint"),
+    path("turns/", views.turns, name="turns"),
     path("turns/<uuid:pk>/", views.turn, name="turn"),
     *run_pages.urls,
     *recipe_pages.urls,

@@ -62,6 +62,21 @@ def tone(state: str) -> str:
     return TONES.get(state, "")
 
 
+TURN_STATES = {
+    "answering": "being written",
+    "served": "no feedback yet",
+    "observed": "being judged",
+    "judged": "judged",
+    "closed": "closed",
+}
+
+
+@register.filter
+def turn_state(status: str) -> str:
+    """A turn's state as a person reads it."""
+    return TURN_STATES[status]
+
+
 @register.filter
 def level_tone(level: str) -> str:
     """The tone of a notice."""

@@ -71,7 +71,7 @@ def test_each_page_of_the_console_is_found_in_two_clicks(console):
         ("console:run", "Training", "Runs"),
         ("console:schedule", "Training", "Schedule"),
         ("console:hint", "Review", "Hints"),
-        ("console:turn", "Review", "Why replies taught, or not"),
+        ("console:turn", "Review", "Latest replies"),
         ("console:policy", "People", "Teams"),
         ("connect:keys", "People", "Keys"),
         ("connect:new", "System", "Connect"),
