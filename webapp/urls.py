@@ -17,6 +17,7 @@ urlpatterns = [
     path("", include("webapp.people.taught")),
     path("", include("webapp.people.privacy_page")),
     path("", include("webapp.people.settings_page")),
+    path("", include("webapp.people.help_page")),
     path("", include("webapp.people.did_it_help")),
     path("connect/", include("webapp.console.connect_page")),
     path("", include("webapp.people.preferences_page")),

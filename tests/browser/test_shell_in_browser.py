@@ -127,3 +127,23 @@ async def origin(tab) -> str:
 @pytest.fixture(autouse=True)
 def engine_answers(engine):
     """Pages of engines and health ask it."""
+
+
+@pytest.mark.parametrize("size", [{"width": 1280, "height": 800}, PHONE])
+async def test_a_question_mark_opens_the_glossarys_entry_by_keyboard_and_closes_by_escape(open_tab, operator, size):
+    tab = await open_tab("/console/checkpoints/")
+    await tab.set_viewport_size(size)
+    help_button = tab.get_by_role("button", name="What is “checkpoint”?")
+    entry = tab.get_by_text("a set of weights that may be served.")
+    await expect(entry).to_be_hidden()
+    await help_button.focus()
+    await tab.keyboard.press("Enter")
+    await expect(entry).to_be_in_viewport(ratio=1)
+    assert await is_within(tab)
+    await tab.keyboard.press("Escape")
+    await expect(entry).to_be_hidden()
+    await expect(help_button).to_be_focused()
+    await tab.keyboard.press("Enter")
+    await tab.get_by_role("link", name="Glossary", exact=True).first.click()
+    await expect(tab).to_have_url(re.compile("/help/glossary/#checkpoint$"))
+    await expect(tab.locator("#checkpoint")).to_be_in_viewport()

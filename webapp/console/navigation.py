@@ -15,6 +15,8 @@ class Place:
     view: str
     within: tuple[str, ...] = ()
     """How the names of other views begin that show this place as open."""
+    term: str = ""
+    """The word of the glossary that the page is about."""
 
 
 @dataclass(frozen=True)
@@ -44,21 +46,21 @@ ENTRIES: tuple[tuple[str, str, tuple[Place, ...]], ...] = (
         "Review",
         "review",
         (
-            Place("Hints", "console:hints", ("console:hint",)),
-            Place("Unclear replies", "console:rewards", ("console:reward", "console:overturn")),
-            Place("Latest replies", "console:turns", ("console:turn",)),
-            Place("Why replies taught, or not", "console:ledger"),
-            Place("What people ask for", "preferences:people", ("preferences:of",)),
+            Place("Hints", "console:hints", ("console:hint",), term="hint"),
+            Place("Unclear replies", "console:rewards", ("console:reward", "console:overturn"), term="reward"),
+            Place("Latest replies", "console:turns", ("console:turn",), term="turn"),
+            Place("Why replies taught, or not", "console:ledger", term="ledger"),
+            Place("What people ask for", "preferences:people", ("preferences:of",), term="wish"),
         ),
     ),
     (
         "Training",
         "training",
         (
-            Place("Runs", "console:runs", ("console:run",)),
-            Place("Recipe", "console:recipe", ("console:recipe",)),
+            Place("Runs", "console:runs", ("console:run",), term="run"),
+            Place("Recipe", "console:recipe", ("console:recipe",), term="recipe"),
             Place("Schedule", "console:schedule"),
-            Place("Next training", "console:forecast"),
+            Place("Next training", "console:forecast", term="lesson"),
             Place("Worlds", "worlds:home", ("worlds:",)),
         ),
     ),
@@ -66,19 +68,19 @@ ENTRIES: tuple[tuple[str, str, tuple[Place, ...]], ...] = (
         "Checkpoints",
         "checkpoints",
         (
-            Place("All checkpoints", "console:checkpoints", ("console:checkpoint",)),
+            Place("All checkpoints", "console:checkpoints", ("console:checkpoint",), term="checkpoint"),
             Place("Family tree", "console:checkpoint_tree"),
-            Place("Compare", "console:compare", ("console:compar",)),
-            Place("Did it help?", "console:helped"),
-            Place("Storage", "console:storage", ("console:storage",)),
-            Place("Unlearning", "console:cleanings", ("console:cleaning",)),
+            Place("Compare", "console:compare", ("console:compar",), term="blind comparison"),
+            Place("Did it help?", "console:helped", term="shadow"),
+            Place("Storage", "console:storage", ("console:storage",), term="pin"),
+            Place("Unlearning", "console:cleanings", ("console:cleaning",), term="clean line"),
         ),
     ),
     (
         "People",
         "people",
         (
-            Place("Teams", "console:lines", ("console:line", "console:policy")),
+            Place("Teams", "console:lines", ("console:line", "console:policy"), term="line"),
             Place("Keys", "connect:keys"),
         ),
     ),
@@ -87,11 +89,11 @@ ENTRIES: tuple[tuple[str, str, tuple[Place, ...]], ...] = (
         "system",
         (
             Place("Health", "console:health"),
-            Place("Engines", "console:engines", ("console:engine",)),
-            Place("Judges", "console:judges", ("console:judge",)),
-            Place("Clients", "console:clients", ("console:client",)),
+            Place("Engines", "console:engines", ("console:engine",), term="engine"),
+            Place("Judges", "console:judges", ("console:judge",), term="judge"),
+            Place("Clients", "console:clients", ("console:client",), term="client"),
             Place("Connect", "connect:home", ("connect:key", "connect:new")),
-            Place("Notices", "console:notices", ("console:notice",)),
+            Place("Notices", "console:notices", ("console:notice",), term="notice"),
             Place("Audit", "console:audit"),
             Place("Database", "admin:index", ("admin:",)),
         ),
@@ -107,6 +109,7 @@ OWN = (
     Place("Keys", "connect:keys"),
     Place("Connect", "connect:home", ("connect:key", "connect:new")),
     Place("Worlds", "worlds:home", ("worlds:",)),
+    Place("Glossary", "help:glossary"),
 )
 """Each person's own pages, in the menu of every page."""
 
@@ -121,6 +124,11 @@ def rail(view: str) -> list[Entry]:
 def own(view: str) -> list[Tab]:
     """A person's own pages on the page that `view` shows."""
     return tabs(OWN, view, {place.view for place in OWN})
+
+
+def term_of(view: str) -> str:
+    """The word of the glossary that the page of this view is about; empty where there is none."""
+    return next((place.term for _, _, places in ENTRIES for place in places if place.view == view), "")
 
 
 def tabs(places: tuple[Place, ...], view: str, names: set[str]) -> list[Tab]:
