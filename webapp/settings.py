@@ -203,6 +203,7 @@ PERSONAL_PATTERNS = env("PERSONAL_PATTERNS")
 
 INSTALLED_APPS = [
     "webapp",
+    "webapp.notifications",
     "evaluation",
     "gate",
     "privacy",
@@ -281,6 +282,25 @@ REDIS_URL = env("REDIS_URL", "redis://127.0.0.1:6379/0")
 CHANNEL_LAYERS = {
     "default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}}
 }
+
+# How notices are sent (webapp/notifications): Django's own e-mail, and webhooks.
+EMAIL_HOST = env("EMAIL_HOST", "localhost")
+"""The mail server."""
+EMAIL_PORT = int(env("EMAIL_PORT", "25"))
+"""Its port."""
+EMAIL_HOST_USER = env("EMAIL_HOST_USER")
+"""Who signs in there; empty: it asks for none."""
+EMAIL_HOST_PASSWORD = env("EMAIL_HOST_PASSWORD")
+"""With which password."""
+EMAIL_USE_TLS = env("EMAIL_USE_TLS") == "1"
+"""Whether it is spoken to by STARTTLS, as on port 587."""
+EMAIL_USE_SSL = env("EMAIL_USE_SSL") == "1"
+"""Whether it is spoken to by TLS from the first byte, as on port 465."""
+DEFAULT_FROM_EMAIL = env("DEFAULT_FROM_EMAIL", "talkback@localhost")
+"""The sender of every e-mail."""
+EMAIL_TIMEOUT = 10
+WEBHOOKS_INSIDE = env("WEBHOOKS_INSIDE") == "1"
+"""Whether webhooks may post to addresses of this machine and its network."""
 
 CELERY_BROKER_URL = REDIS_URL
 CELERY_TASK_IGNORE_RESULT = True

@@ -94,6 +94,7 @@ ENTRIES: tuple[tuple[str, str, tuple[Place, ...]], ...] = (
             Place("Clients", "console:clients", ("console:client",), term="client"),
             Place("Connect", "connect:home", ("connect:key", "connect:new")),
             Place("Notices", "console:notices", ("console:notice",), term="notice"),
+            Place("Webhooks", "console:webhooks"),
             Place("Audit", "console:audit"),
             Place("Database", "admin:index", ("admin:",)),
         ),

@@ -29,6 +29,7 @@ SECRET = {
     "feedback.receipt": {"key", "body"},
     "judge.hint": {"evidence"},
     "judge.vote": {"evidence"},
+    "notifications.webhook": {"url", "secret"},
     "sessions.session": {"session_key", "session_data"},
 }
 """Columns of short text that open something, or from which words could be guessed; by model."""

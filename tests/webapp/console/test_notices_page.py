@@ -87,7 +87,9 @@ def test_a_script_hears_of_what_waits_and_of_nothing_held(console, make_checkpoi
     make_checkpoint(2, is_on_hold=True)
     make_checkpoint(3, "candidate")
     found = console.get(reverse("console:waiting")).json()
-    assert found == {"waiting": [{"name": "talkback@1", "url": "/console/checkpoints/1/"}]}
+    assert [(one["tag"], one["title"], one["url"]) for one in found["news"]] == [
+        ("talkback@1", "talkback@1 waits for you", "/console/checkpoints/1/")
+    ]
 
 
 def test_who_does_not_run_it_hears_of_no_candidate(client, talker, make_checkpoint):

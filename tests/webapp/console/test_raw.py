@@ -24,6 +24,7 @@ from tests.rows import made_by
 from tests.webapp.desk_cast import make_hint
 from training import models as training
 from webapp.console import raw
+from webapp.notifications import models as notifications
 
 SHOWN = sorted(raw.site._registry, key=lambda model: model._meta.label)
 WORDS = "Sesame-Street-47"
@@ -80,6 +81,11 @@ def rows(operator, talker, console, make_lesson):
     )
     episodes.Action.objects.create(episode=episode, turn=turn, call="c")
     episodes.Exam.objects.create(user=talker, world="till", candidate=candidate, live=base, tasks=9, attempts=4, seed=1)
+    notifications.Choice.objects.create(person=talker, event="disk", email=True)
+    notifications.PutAway.objects.create(person=operator, name="welcome")
+    hook = notifications.Webhook.objects.create(url=f"https://example.org/{WORDS}", secret=WORDS, events=["disk"])
+    announced = notifications.Announcement.objects.create(event="disk", key="notice 1", text="full", path="/")
+    notifications.Delivery.objects.create(announcement=announced, webhook=hook)
     judge.Measuring.objects.create(judge="one", votes=3, total=9)
     judge.GoldReading.objects.create(item="1", gold="g", judge="one", prompt_version="v", expected=1)
     return {"secret": secret, "key": ApiKey.objects.get(pk=key.pk)}
