@@ -61,7 +61,7 @@ class BoardConsumer(PageSocket):
 
     def parts(self) -> dict[str, str]:
         """What the page shows now, in parts by their names."""
-        return fragments.render()
+        return fragments.render(self.scope["user"])
 
     async def board_changed(self, event: dict[str, Any]) -> None:
         self.changed.set()

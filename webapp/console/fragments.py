@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.template.loader import render_to_string
 
 from chat.models import Turn
-from webapp.console import board, notice_pages, overview
+from webapp.console import board, notice_pages, overview, welcome
 from webapp.console.review import waiting
 
-NAMES = ("notices", "headline", "stations", "waits", "live", "decisions")
+NAMES = ("notices", "welcome", "headline", "stations", "waits", "live", "decisions")
 
 
-def context() -> dict[str, Any]:
-    """What every part of the overview draws from."""
+def context(user: User) -> dict[str, Any]:
+    """What every part of the overview draws from, for this person."""
     whole, waits = board.read(), waiting.count()
     return {
         "board": whole,
         "facts": whole.facts,
         "now": overview.now(whole),
+        "welcome": welcome.welcome(user, whole),
         "is_news": overview.is_news(whole.facts),
         "waits": overview.waiting(whole, hints=waits.hints, unclear=waits.unclear),
         "decisions": board.decisions(),
@@ -27,9 +29,9 @@ def context() -> dict[str, Any]:
     }
 
 
-def render() -> dict[str, str]:
+def render(user: User) -> dict[str, str]:
     """Each part's HTML by its name, ready to replace the one on the page."""
-    shared = context() | {"pushed": True}
+    shared = context(user) | {"pushed": True}
     return {name: render_to_string(f"console/_{name}.html", shared) for name in NAMES}
 
 

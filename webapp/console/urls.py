@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from webapp.console import audit, client_pages, engine_pages, health_page, notice_pages, views, webhook_pages
+from webapp.console import audit, client_pages, engine_pages, health_page, notice_pages, views, webhook_pages, welcome
 from webapp.console.checkpoints import approval_pages, cleanings, lineage_pages, storage, trial_pages
 from webapp.console.review import compare_pages, hint_queue, judge_pages, ledger_page, reward_queue
 from webapp.console.training import line_pages, policy_pages, recipe_pages, run_pages, schedule_page
@@ -34,6 +34,7 @@ urlpatterns = [
     *notice_pages.urls,
     *health_page.urls,
     *webhook_pages.urls,
+    *welcome.urls,
     *approval_pages.urls,
     *policy_pages.urls,
     *lineage_pages.urls,

@@ -47,7 +47,7 @@ Result = TypeVar("Result")
 def board(request: HttpRequest) -> HttpResponse:
     if "status" in request.GET:  # the address that the list of turns had
         return redirect(f"{reverse('console:turns')}?{request.GET.urlencode()}")
-    return render(request, "console/board.html", fragments.context())
+    return render(request, "console/board.html", fragments.context(person(request)))
 
 
 @for_staff

@@ -153,7 +153,7 @@ async def test_nobody_but_staff_hears_the_board(talker):
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 async def test_an_open_board_receives_what_changed_and_only_that(operator, make_turn):
     async with Tab("/ws/console/", operator) as tab:
-        assert (await tab.hears()).count('hx-swap-oob="true"') == 6
+        assert (await tab.hears()).count('hx-swap-oob="true"') == 7
 
         await sync_to_async(make_turn)(text="A new reply.")
         await get_channel_layer().group_send(BOARD, {"type": "board.changed"})
@@ -174,7 +174,7 @@ async def test_an_open_list_of_turns_receives_a_new_one_where_it_is_narrowed_to_
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 async def test_a_board_that_cannot_look_closes_so_that_the_page_connects_again(operator, monkeypatch):
-    def broken():
+    def broken(user):
         raise RuntimeError("the database went away")
 
     monkeypatch.setattr("webapp.console.fragments.render", broken)

@@ -44,9 +44,9 @@ def test_by_htmx_the_rest_takes_its_place(console):
     assert "<html" not in text_of(answer)
 
 
-def test_an_open_board_hears_of_it(db):
+def test_an_open_board_hears_of_it(operator):
     notices.tell("disk", "1 GB is left.")
-    assert "1 GB is left." in fragments.render()["notices"]
+    assert "1 GB is left." in fragments.render(operator)["notices"]
 
 
 def test_many_are_counted_and_not_all_shown(console):
