@@ -37,6 +37,8 @@ class NoticesForm(forms.Form):
 def page(request: HttpRequest, form: NoticesForm | None = None, status: int = 200) -> HttpResponse:
     user = person(request)
     browser, email = (wanted_by(user, way) for way in ("browser", "email")) if user.is_staff else (set(), set())
+    if form is not None:  # as the person left it
+        browser, email = (set(request.POST.getlist(name)) for name in ("browser", "by_email"))
     rows = [(event, event.label, event in browser, event in email) for event in Event]
     return render(request, "people/settings.html", {"rows": rows, "form": form}, status=status)
 

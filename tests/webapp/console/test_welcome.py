@@ -119,6 +119,17 @@ def test_it_is_gone_once_a_checkpoint_went_live_or_a_person_put_it_away(console,
     assert "Your first lesson" not in shown(console)
 
 
+def test_beside_it_the_headline_is_hidden_but_for_what_is_wrong(console, make_turn, workers):
+    def headline() -> str:
+        page = text_of(console.get(reverse("console:board")))
+        return re.search(r'<section id="board-headline"[^>]*>', page)[0]
+
+    assert " hidden" in headline()
+    make_turn("observed")
+    workers.never_heard("judge")
+    assert " hidden" not in headline()
+
+
 def test_only_who_runs_it_begins_a_sample(client, talker):
     client.force_login(talker)
     for name in ("ask", "teach", "put_away"):
