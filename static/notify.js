@@ -1,4 +1,4 @@
-// "Tell me when a candidate waits": a notification of the browser's, where its person allowed it, while a page is open.
+// "Tell me in this browser": notifications of the browser's, where its person allowed them, while a page is open.
 "use strict";
 
 {
@@ -35,12 +35,9 @@
     }
   }
 
-  function tell({ name, url }) {
+  function tell({ tag, title, body, url }) {
     try {
-      const note = new Notification(`${name} waits for you`, {
-        body: "Your model has learned and passed the gate. Have a look.",
-        tag: name, // one notification, however many pages are open
-      });
+      const note = new Notification(title, { body, tag }); // of one tag one, however many pages are open
       note.addEventListener("click", () => {
         window.focus();
         location.assign(url);
@@ -55,10 +52,10 @@
     if (!isOn()) return;
     try {
       const answer = await fetch(address, { headers: { Accept: "application/json" } });
-      const { waiting } = await answer.json();
+      const { news } = await answer.json();
       const told = JSON.parse(stored(TOLD) || "[]");
-      store(TOLD, JSON.stringify(waiting.map(({ name }) => name)));
-      waiting.filter(({ name, url }) => !told.includes(name) && url !== location.pathname).forEach(tell);
+      store(TOLD, JSON.stringify(news.map(({ tag }) => tag)));
+      news.filter(({ tag, url }) => !told.includes(tag) && url !== location.pathname).forEach(tell);
     } catch {
       // The server is away, or this person is signed out: it is asked again.
     }

@@ -14,7 +14,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 
 app = Celery("talkback")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.autodiscover_tasks(["training", "judge", "webapp"])
+app.autodiscover_tasks(["training", "judge", "webapp", "webapp.notifications"])
 app.autodiscover_tasks(["environments.worlds"], related_name="queue")
 
 

@@ -46,6 +46,7 @@ from training import runs
 from training.models import Run, Sample
 from training.provenance import cleaning, retention, taints
 from training.tasks import clean, fill_batch, promote, train
+from webapp.notifications import events
 from webapp.people import closing
 
 log = logging.getLogger(__name__)
@@ -135,6 +136,7 @@ def sweep() -> int:
             asked_again.prune,
             played_later.catch_up,
             retention.sweep,
+            events.announce,
         ):
             try:
                 part()

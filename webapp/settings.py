@@ -203,6 +203,7 @@ PERSONAL_PATTERNS = env("PERSONAL_PATTERNS")
 
 INSTALLED_APPS = [
     "webapp",
+    "webapp.notifications",
     "evaluation",
     "gate",
     "privacy",
@@ -290,6 +291,25 @@ CHANNEL_LAYERS = {
     "default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}}
 }
 
+# How notices are sent (webapp/notifications): Django's own e-mail, and webhooks.
+EMAIL_HOST = env("EMAIL_HOST")
+"""The mail server. Empty: no e-mail is sent."""
+EMAIL_PORT = int(env("EMAIL_PORT", "25"))
+"""Its port."""
+EMAIL_HOST_USER = env("EMAIL_HOST_USER")
+"""Who signs in there; empty: it asks for none."""
+EMAIL_HOST_PASSWORD = env("EMAIL_HOST_PASSWORD")
+"""With which password."""
+EMAIL_USE_TLS = env("EMAIL_USE_TLS") == "1"
+"""Whether it is spoken to by STARTTLS, as on port 587."""
+EMAIL_USE_SSL = env("EMAIL_USE_SSL") == "1"
+"""Whether it is spoken to by TLS from the first byte, as on port 465."""
+DEFAULT_FROM_EMAIL = env("DEFAULT_FROM_EMAIL", "talkback@localhost")
+"""The sender of every e-mail."""
+EMAIL_TIMEOUT = 10
+WEBHOOKS_INSIDE = env("WEBHOOKS_INSIDE") == "1"
+"""Whether webhooks may post to addresses of this machine and its network."""
+
 CELERY_BROKER_URL = REDIS_URL
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
@@ -353,81 +373,6 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 2**20
 # People (docs/how-to/people.md).
 SIGN_UP = yes_or_no("SIGN_UP") or False
 """Whether strangers may make themselves a talker's account; by default people are invited."""
-EMAIL_HOST = env("EMAIL_HOST")
-"""The server that takes our e-mail (links that set a password). Empty: none is sent."""
-EMAIL_PORT = int(env("EMAIL_PORT", "587"))
-"""Its port."""
-EMAIL_HOST_USER = env("EMAIL_USER")
-"""Whom it knows us as."""
-EMAIL_HOST_PASSWORD = env("EMAIL_PASSWORD")
-"""And our password there."""
-EMAIL_USE_TLS = env("EMAIL_TLS", "1") == "1"
-"""Whether the connection is encrypted by STARTTLS, as it should be."""
-EMAIL_TIMEOUT = 20
-DEFAULT_FROM_EMAIL = env("EMAIL_FROM", "talkback@localhost")
-"""From whom our e-mail comes."""
-
-TWO_FACTOR_FROM = env("TWO_FACTOR_FROM")
-"""The least role that needs a second factor, as in operator: until there is one such a person is a talker. Empty: no
-role does."""
-if TWO_FACTOR_FROM not in ("", "talker", "reviewer", "operator", "administrator"):
-    raise ImproperlyConfigured(f"TWO_FACTOR_FROM is {TWO_FACTOR_FROM!r}: it is a role, as in operator, or nothing.")
-OIDC_ISSUER = env("OIDC_ISSUER").removesuffix("/.well-known/openid-configuration").rstrip("/")
-"""An OpenID Connect provider by which people sign in, as in https://id.example.org. Empty: none is asked."""
-OIDC_CLIENT_ID = env("OIDC_CLIENT_ID")
-"""What it calls us."""
-OIDC_CLIENT_SECRET = env("OIDC_CLIENT_SECRET")
-"""And what we prove it with."""
-OIDC_NAME = env("OIDC_NAME", "your organisation")
-"""How the sign-in page names it."""
-OIDC_DOMAINS = [domain.strip().lower() for domain in env("OIDC_DOMAINS").split(",") if domain.strip()]
-"""Domains, commas between, whose verified e-mail addresses get a talker's account at their first sign-in."""
-OIDC_ROLE_CLAIM = env("OIDC_ROLE_CLAIM", "groups")
-"""The claim of its ID token that says roles."""
-
-
-def mapped_roles(said: str) -> dict[str, str]:
-    """{"staff": "operator"} from "staff=operator". Raises ImproperlyConfigured for what is none."""
-    found = {}
-    for pair in filter(None, (part.strip() for part in said.split(","))):
-        value, _, role = pair.rpartition("=")
-        if not value or role not in ("talker", "reviewer", "operator", "administrator"):
-            raise ImproperlyConfigured(f"OIDC_ROLES has {pair!r}: it takes value=role, as in staff=operator.")
-        found[value] = role
-    return found
-
-
-OIDC_ROLES = mapped_roles(env("OIDC_ROLES"))
-"""Which values of that claim give which role, at each sign-in: staff=operator,root=administrator."""
-SOCIALACCOUNT_PROVIDERS = {
-    "openid_connect": {
-        "OAUTH_PKCE_ENABLED": True,
-        "APPS": [
-            {
-                "provider_id": "oidc",
-                "name": OIDC_NAME,
-                "client_id": OIDC_CLIENT_ID,
-                "secret": OIDC_CLIENT_SECRET,
-                "settings": {"server_url": OIDC_ISSUER, "fetch_userinfo": False},
-            }
-        ],
-    }
-}
-SOCIALACCOUNT_ADAPTER = "webapp.people.allauth_adapters.OpenIdAdapter"
-SOCIALACCOUNT_LOGIN_ON_GET = True  # a form could not leave: form-action is 'self'
-SOCIALACCOUNT_EMAIL_AUTHENTICATION = False  # an address is no proof of an account that was made here
-ACCOUNT_ADAPTER = "webapp.people.allauth_adapters.AccountAdapter"
-ACCOUNT_EMAIL_VERIFICATION = "none"
-ACCOUNT_UNIQUE_EMAIL = False
-ACCOUNT_REAUTHENTICATION_METHODS = ["password", "mfa"]
-MFA_ADAPTER = "webapp.people.allauth_adapters.SecondFactorAdapter"
-MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
-MFA_PASSKEY_LOGIN_ENABLED = True
-MFA_TOTP_TOLERANCE = 1  # clocks of telephones
-MFA_ALLOW_UNVERIFIED_EMAIL = True
-CACHES = {  # what allauth counts: wrong codes, codes that were used. It holds across processes and restarts.
-    "default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "accounts_cache"}
-}
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = env("TIME_ZONE", "UTC")

@@ -5,7 +5,7 @@ from django.urls import include, path, re_path
 from chat.session_sockets import ChatConsumer
 from webapp.api import api
 from webapp.console import raw
-from webapp.console.board_sockets import BoardConsumer, RunConsumer
+from webapp.console.board_sockets import BoardConsumer, RunConsumer, TurnsConsumer
 from webapp.serving.handshakes import refuse
 
 urlpatterns = [
@@ -22,6 +22,8 @@ urlpatterns = [
     path("", include("feedback.urls")),
     path("", include("webapp.people.taught")),
     path("", include("webapp.people.privacy_page")),
+    path("", include("webapp.people.settings_page")),
+    path("", include("webapp.people.help_page")),
     path("", include("webapp.people.did_it_help")),
     path("connect/", include("webapp.console.connect_page")),
     path("", include("webapp.people.preferences_page")),
@@ -37,6 +39,7 @@ handler404, handler500 = "webapp.errors.not_found", "webapp.errors.broken"
 websocket_urlpatterns = [
     path("ws/chat/<uuid:pk>/", ChatConsumer.as_asgi()),
     path("ws/console/", BoardConsumer.as_asgi()),
+    path("ws/console/turns/", TurnsConsumer.as_asgi()),
     path("ws/console/runs/<row:pk>/", RunConsumer.as_asgi()),
     re_path("", refuse),  # type: ignore[arg-type]  # it is channels' router that calls it
 ]

@@ -260,7 +260,7 @@ async def test_who_asks_for_it_is_told_once_when_a_candidate_waits(open_tab, can
     tab = await open_tab("/console/notices/")
     await tab.add_init_script(HEARD)
     await tab.reload()
-    switch = tab.get_by_role("button", name="Tell me when a candidate waits")
+    switch = tab.get_by_role("button", name="Tell me in this browser")
     await expect(switch).to_have_attribute("aria-pressed", "false")
     assert await tab.evaluate("window.heard") == []
     await switch.click()

@@ -79,6 +79,7 @@ async def test_drafts_go_with_their_person_and_old_ones_by_themselves(open_tab, 
     assert await drafts(tab) == []
     await tab.get_by_label("Your message").fill("A secret")
     assert len(await drafts(tab)) == 1
+    await tab.locator(".person > summary").click()
     await tab.get_by_role("button", name="Sign out").click()
     await expect(tab).to_have_url(re.compile("/login"))
     assert await drafts(tab) == []

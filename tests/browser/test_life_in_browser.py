@@ -107,10 +107,10 @@ def test_a_lesson_is_given_learned_approved_and_undone_by_clicking(stack: Stack,
 
     # learn now: the console shows the batch, the run and the gate, and then asks
     page.goto(f"{stack.url}/console/")
-    expect(page.locator("#board-batch")).to_contain_text("of 16")
+    expect(page.locator("#board-headline")).to_contain_text("of 16")
     picture(page, "console-batch")
-    page.locator("#learn-now").click()
-    expect(page.locator("#board-learning")).to_contain_text("run 1", timeout=60_000)
+    page.locator("#welcome-learn").click()  # a new installation: the welcome stands
+    expect(page.locator("#board-stations")).to_contain_text("run 1", timeout=60_000)
     page.goto(f"{stack.url}/console/")
     call = page.get_by_role("link", name=re.compile("talkback@1"))
     expect(call.first).to_be_visible(timeout=300_000)

@@ -353,6 +353,7 @@ async def test_who_signs_out_in_another_tab_is_told_so_at_once_and_keeps_the_wor
     sockets: list[str] = []
     one.on("websocket", lambda socket: sockets.append(socket.url))
 
+    await other.locator(".person > summary").click()
     await other.get_by_role("button", name="Sign out").click()
 
     await expect(one.locator("#complaint")).to_contain_text("You are signed out. Your words are still here")

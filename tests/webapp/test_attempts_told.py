@@ -82,9 +82,8 @@ def test_a_step_that_its_run_did_not_learn_says_why(steps, make_checkpoint):
 
 
 def test_the_board_shows_an_attempt_as_one_lesson(steps, console):
-    page = text_of(console.get("/console/"))
-
-    assert "2 of 4 lessons; 2 of these are attempts." in page
+    assert "2 of 4 lessons; 2 of these are attempts." in text_of(console.get("/console/"))
+    page = text_of(console.get("/console/forecast/"))
     assert page.count('<li class="cell full">') == 2
     assert page.count('<li class="cell"></li>') == 2
     assert page.count('title="step 1 of an attempt"') == 2

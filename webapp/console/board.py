@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -9,16 +10,16 @@ from typing import Any
 
 import redis
 from django.conf import settings
-from django.db.models import Count, Min, Prefetch, QuerySet
+from django.db.models import Case, Count, IntegerField, Min, Q, QuerySet, Value, When
 from django.utils import timezone
 
 from chat.models import Turn
 from checkpoints import approvals, promotion
-from checkpoints.models import SHARED, Checkpoint, Decision, Line
+from checkpoints.models import SHARED, Checkpoint, Decision
+from core import stores
 from core.states import Stateful
 from gate import agent_part
 from gate.models import Examination
-from judge.models import Vote
 from judge.votes import judges, polling
 from judge.votes.naming import JudgesInvalid
 from training import batches, hours, line_recipes
@@ -30,6 +31,14 @@ from webapp import heartbeats
 from webapp.journey import journeys
 
 STATES: dict[str, type[Stateful]] = {"turns": Turn, "samples": Sample, "runs": Run, "checkpoints": Checkpoint}
+ACTIVE = Case(
+    When(status=Run.Status.RUNNING, then=0),
+    When(status=Run.Status.QUEUED, then=1),
+    default=2,
+    output_field=IntegerField(),
+)
+"""The run that is at work stands before those that are queued, and these before those that are over."""
+WAITS_ITS_TURN = When(status__in=(Run.Status.QUEUED, Run.Status.RUNNING), then="pk")
 SILENT_S = 60
 """A run that has not been heard for this long has lost its learner."""
 
@@ -82,8 +91,6 @@ class Facts:
     approved: Checkpoint | None = None
     silences: Mapping[str, float | None] | None = field(default_factory=lambda: {"judge": 0.0, "learn": 0.0})
     """Seconds since each queue's worker was heard; None: Redis is away."""
-    lines: int = 0
-    """Lines beside the shared one."""
     stopped: bool = False
     """Votes would teach, and every judge has stopped (judge.calibration.vote_floor)."""
     unknown: bool = False
@@ -92,6 +99,8 @@ class Facts:
     """Why what is due does not begin now: the queued run, or else the next batch."""
     pause: Pause | None = None
     """A person's, that holds learning back."""
+    short_mib: int = 0
+    """By how much the disk falls short of what learning leaves free."""
 
     @property
     def held(self) -> str:
@@ -116,11 +125,6 @@ class Facts:
         """A run is queued or running."""
         return bool(self.counts["runs"]["queued"] or self.counts["runs"]["running"])
 
-    @property
-    def loss(self) -> float | None:
-        """The run's latest."""
-        return self.run.metrics[-1].get("loss") if self.run and self.run.metrics else None
-
 
 @dataclass(frozen=True)
 class Board:
@@ -128,21 +132,15 @@ class Board:
     stations: list[Station]
 
     @property
-    def headline(self) -> Station:
-        """The one thing to know: what is stuck, else what a person can do, else what moves, else what is awaited."""
-        order = ("stuck", "you", "working", "waiting", "idle")
-        return min(self.stations, key=lambda station: order.index(station.mood))
-
-    @property
-    def calls(self) -> list[Station]:
-        """What wants a repair or a person, stops with one cause told together; else the headline alone."""
+    def stuck(self) -> list[Station]:
+        """What wants a repair, stops with one cause told together."""
         found: dict[str, Station] = {}
         for station in self.stations:
-            if station.mood in ("stuck", "you"):
+            if station.mood == "stuck":
                 same = found.get(station.sentence)
                 title = f"{same.title}, {station.title}" if same else station.title
                 found[station.sentence] = replace(same or station, title=title)
-        return list(found.values()) or [self.headline]
+        return list(found.values())
 
     def as_json(self) -> dict[str, Any]:
         facts = self.facts
@@ -161,49 +159,59 @@ def read() -> Board:
 
 def gather() -> Facts:
     """Ask the rows and the heartbeats."""
-    counts, oldest = {}, {}
-    for name, model in STATES.items():
-        rows = model._base_manager.values("status").annotate(n=Count("pk"), first=Min("moved_at"))  # type: ignore[misc]
-        found = {row["status"]: row for row in rows.order_by()}
-        counts[name] = {s: found[s]["n"] if s in found else 0 for s in model.Status.values}  # type: ignore[attr-defined]
-        oldest[name] = {status: row["first"] for status, row in found.items()}
+    counts, oldest = count_states()
     try:
         silences = heartbeats.silences()
     except redis.RedisError:
         silences = None
-    checkpoints = Checkpoint.objects.select_related("line", "parent").order_by("number")
-    candidate = checkpoints.filter(status=Checkpoint.Status.CANDIDATE).first()
-    active = Run.objects.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING)).order_by("-status", "pk").first()
+    status = Checkpoint.Status
+    shown = Q(status__in=(status.CANDIDATE, status.PASSED, status.APPROVED)) | Q(status=status.LIVE, line=SHARED)
+    checkpoints = list(Checkpoint.objects.filter(shown).select_related("line", "parent").order_by("number"))
+    candidate = next((one for one in checkpoints if one.status == status.CANDIDATE), None)
+    passed = [one for one in checkpoints if one.status == status.PASSED and not one.is_on_hold]
+    first = passed[0] if passed else None
+    run = Run.objects.annotate(is_active=ACTIVE).order_by("is_active", Case(WAITS_ITS_TURN).asc(), "-pk").first()
+    active = run if run and run.status in (Run.Status.QUEUED, Run.Status.RUNNING) else None
     recipe = line_recipes.recipe_of(SHARED)
-    passed = checkpoints.filter(status=Checkpoint.Status.PASSED)
-    first = passed.filter(is_on_hold=False).first()
     endorsement = approvals.standing(first).endorsement if first else None
     batch = batches.filling(recipe)
-    waits = (batches.waiting(recipe), groups.untried(recipe, SHARED) if batch.groups else Sample.objects.none())
-    since = [rows.order_by().aggregate(first=Min("moved_at"))["first"] for rows in waits]
-    oldest["samples"]["ready"] = min(filter(None, since), default=None)
+    wait = waiting(active)
+    has_ended = counts["runs"]["finished"] or counts["runs"]["failed"]
     return Facts(
         now=timezone.now(),
         counts=counts,
         oldest=oldest,
         batch=batch,
-        set_aside=batches.lessons(recipe) - batch.ready,
-        live=Checkpoint.live(),
-        previous=promotion.previous(),
-        run=active or Run.objects.first(),
+        set_aside=batches.lessons(recipe) - batch.ready if has_ended else 0,
+        live=next((one for one in checkpoints if one.status == status.LIVE), None) or Checkpoint.live(),
+        previous=promotion.previous() if counts["checkpoints"]["retired"] else None,
+        run=run,
         candidate=candidate,
         examination=Examination.objects.filter(checkpoint=candidate).first() if candidate else None,
         passed=first,
         endorsed_by=str(endorsement.by) if endorsement else "",
-        on_hold=passed.filter(is_on_hold=True).count(),
-        approved=checkpoints.filter(status=Checkpoint.Status.APPROVED).first(),
+        on_hold=sum(one.status == status.PASSED and one.is_on_hold for one in checkpoints),
+        approved=next((one for one in checkpoints if one.status == status.APPROVED), None),
         silences=silences,
-        lines=Line.objects.filter(retired_at=None).exclude(name=SHARED).count(),
         stopped=have_stopped(),
         unknown=are_unknown(),
-        wait=waiting(active),
-        pause=hours.current(),
+        wait=wait,
+        pause=hours.current() if wait else None,
+        short_mib=math.ceil(max(0, -stores.learning_room()) / stores.MIB),
     )
+
+
+def count_states() -> tuple[dict[str, dict[str, int]], dict[str, dict[str, datetime]]]:
+    """How many rows are in each state, and when the longest-waiting entered it, by the names of STATES. One query."""
+    counts = {name: dict.fromkeys(model.Status.values, 0) for name, model in STATES.items()}  # type: ignore[attr-defined]
+    oldest: dict[str, dict[str, datetime]] = {name: {} for name in STATES}
+    parts = []
+    for name, model in STATES.items():
+        rows = model._base_manager.order_by().annotate(of=Value(name)).values("of", "status")
+        parts.append(rows.annotate(n=Count("pk"), first=Min("moved_at")).values_list("of", "status", "n", "first"))
+    for name, status, number, first in parts[0].union(*parts[1:], all=True):
+        counts[name][status], oldest[name][status] = number, first
+    return counts, oldest
 
 
 def waiting(run: Run | None) -> Wait | None:
@@ -391,9 +399,7 @@ def _approve(facts: Facts) -> Station:
 
 
 def _live(facts: Facts) -> Station:
-    said = "It writes every new reply."
-    if facts.lines:
-        said = f"It writes every new reply outside {counted(facts.lines, 'private line')}."
+    said = "It writes every new reply, but for those of teams with a line of their own."
     return Station("live", "Live", facts.live.name, "idle", said, facts.live.moved_at)
 
 
@@ -411,23 +417,13 @@ def _of(status: str) -> QuerySet[Turn]:
     return Turn.objects.filter(status=status) if status in Turn.Status.values else Turn.objects.all()
 
 
-def turns(status: str = "", limit: int = 18) -> list[Turn]:
-    """The newest turns on the record, of one state or of all, each with its `journey` and its `ballot`.
-
-    The ballot holds the newest vote of each place: one that was cast again counts once.
-    """
-    rows = (
-        _of(status)
-        .filter(learns=True, session__learns=True)
-        .select_related("session", "checkpoint", "judgement")
-        .prefetch_related(Prefetch("votes", Vote.objects.defer("raw").order_by("-question", "index", "pk")))
-    )
+def turns(status: str = "", limit: int = 12) -> list[Turn]:
+    """The newest turns on the record, of one state or of all, each with its `journey`."""
+    rows = _of(status).filter(learns=True, session__learns=True).select_related("session", "checkpoint", "judgement")
     newest = list(rows.order_by("-created_at").defer(*LONG)[:limit])
     stands = journeys(newest)
     for turn in newest:
         turn.journey = stands[turn.pk]  # type: ignore[attr-defined]
-        places = {(vote.question, vote.index): vote for vote in turn.votes.all()}
-        turn.ballot = list(places.values())  # type: ignore[attr-defined]
     return newest
 
 

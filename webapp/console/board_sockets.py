@@ -1,4 +1,4 @@
-"""Push changes to pages that are open: the board, and a run while it learns."""
+"""Push changes to pages that are open: the overview, the list of turns, and a run while it learns."""
 
 from __future__ import annotations
 
@@ -62,8 +62,7 @@ class BoardConsumer(PageSocket):
 
     def parts(self) -> dict[str, str]:
         """What the page shows now, in parts by their names."""
-        status = parse_qs(self.scope["query_string"].decode()).get("status", [""])[0]
-        return fragments.render(self.scope["user"], status)
+        return fragments.render(self.scope["user"])
 
     async def board_changed(self, event: dict[str, Any]) -> None:
         self.changed.set()
@@ -83,6 +82,14 @@ class BoardConsumer(PageSocket):
             await asyncio.sleep(PAUSE_S)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.changed.wait(), TICK_S)
+
+
+class TurnsConsumer(BoardConsumer):
+    """One open list of turns: the same nudges, and the list as far as it is narrowed."""
+
+    def parts(self) -> dict[str, str]:
+        status = parse_qs(self.scope["query_string"].decode()).get("status", [""])[0]
+        return fragments.render_turns(status)
 
 
 class RunConsumer(BoardConsumer):

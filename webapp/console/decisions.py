@@ -36,6 +36,9 @@ DECISIONS = {
     "console:client_undo": ("system", "client rules put back", "client {name}"),
     "console:resort": ("system", "turn moved between main and side", "turn {pk}"),
     "console:notice_read": ("notice", "notice read", "notice {pk}"),
+    "console:webhook_make": ("notice", "webhook made", ""),
+    "console:webhook_test": ("notice", "webhook tested", "webhook {pk}"),
+    "console:webhook_remove": ("notice", "webhook removed", "webhook {pk}"),
 }
 """Of routes that take a POST: the kind, what was done, and to what."""
 
@@ -62,7 +65,13 @@ TOLD_ELSEWHERE = {
 }
 """Routes whose decisions write a row of their own, with more to say."""
 
-TRIES = {"console:client_try", "console:recipe"}
+TRIES = {
+    "console:client_try",
+    "console:recipe",
+    "console:welcome_ask",
+    "console:welcome_teach",
+    "console:welcome_put_away",
+}
 """Routes whose POST only shows what would happen."""
 
 

@@ -64,9 +64,6 @@ def is_only_a_factor_away(user: User, what: str) -> bool:
     return user.is_staff and RANKS[role] >= RANKS[RIGHTS[what]] and second_factors.is_missing(user, role)
 
 
-for_staff = needs("settings")
-"""Of a page whose right has no name yet: administrators alone."""
-
 for_signed_in = needs("talk")
 """Those who are signed in get in, and see what is theirs: strangers are asked to sign in."""
 

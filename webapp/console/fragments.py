@@ -1,4 +1,4 @@
-"""Render the board in parts: the page holds them all, the socket sends those that changed."""
+"""Render the overview and the list of turns in parts: the page holds them all, the socket sends those that changed."""
 
 from __future__ import annotations
 
@@ -9,33 +9,48 @@ from django.template.loader import render_to_string
 
 from accounts.roles import may
 from chat.models import Turn
-from webapp.console import board, notice_pages
-from webapp.console.review import hint_queue
+from webapp.console import board, notice_pages, overview, welcome
+from webapp.console.review import waiting
 
-NEEDS = {"notices": "notices", "batch": "training", "learning": "training", "pause": "training", "live": "checkpoints"}
-"""Parts that not every reader of the board sees, and the right that each needs."""
+NEEDS = {"notices": "notices", "welcome": "training", "live": "checkpoints"}
+"""Parts that not every reader of the overview sees, and the right that each needs."""
 
-NAMES = ("notices", "headline", "stations", "review", "batch", "learning", "pause", "live", "turns", "decisions")
+NAMES = ("notices", "welcome", "headline", "stations", "waits", "live", "decisions")
 
 
-def context(status: str = "") -> dict[str, Any]:
-    """What every part of the board draws from; `status` narrows the list of turns."""
-    whole = board.read()
+def context(user: User) -> dict[str, Any]:
+    """What every part of the overview draws from, for this person."""
+    whole, waits = board.read(), waiting.count()
     return {
         "board": whole,
         "facts": whole.facts,
-        "cells": board.batch(),
-        "turns": board.turns(status),
-        "off_record": board.off_record(status),
-        "status": status if status in Turn.Status.values else "",
+        "now": overview.now(whole),
+        "welcome": welcome.welcome(user, whole),
+        "is_news": overview.is_news(whole.facts),
+        "waits": overview.waiting(whole, hints=waits.hints, unclear=waits.unclear),
         "decisions": board.decisions(),
-        "hints_waiting": hint_queue.count_waiting(),
         "noticed": notice_pages.banner(names_waiting=False),
     }
 
 
-def render(user: User, status: str = "") -> dict[str, str]:
+def render(user: User) -> dict[str, str]:
     """Each part's HTML by its name, as far as this person sees it, ready to replace the one on the page."""
-    shared = context(status) | {"pushed": True, "user": user}
+    shared = context(user) | {"pushed": True, "user": user}
     seen = [name for name in NAMES if may(user, NEEDS.get(name, "console"))]
     return {name: render_to_string(f"console/_{name}.html", shared) for name in seen}
+
+
+def turns_context(status: str = "") -> dict[str, Any]:
+    """What the list of turns draws from; `status` narrows it."""
+    return {
+        "counts": board.count_states()[0]["turns"],
+        "turns": board.turns(status),
+        "off_record": board.off_record(status),
+        "status": status if status in Turn.Status.values else "",
+    }
+
+
+def render_turns(status: str = "") -> dict[str, str]:
+    """The list of turns, ready to replace the one on the page."""
+    shared = turns_context(status) | {"pushed": True}
+    return {"turns": render_to_string("console/_turns.html", shared)}

@@ -1,4 +1,4 @@
-"""List the console's pages in three groups, and which of them is open."""
+"""List the console's pages in six entries, each person's own pages, and which of them is open."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ class Place:
     """How the names of other views begin that show this place as open."""
     needs: str = "talk"
     """The right without which a person does not see it (accounts/roles.py)."""
+    term: str = ""
+    """The word of the glossary that the page is about."""
 
 
 @dataclass(frozen=True)
@@ -30,76 +32,131 @@ class Tab:
 
 
 @dataclass(frozen=True)
-class Group:
+class Entry:
+    """One entry of the rail, with the pages that it opens."""
+
     title: str
+    icon: str
+    """The name of a drawing in templates/console/_rail_icons.html."""
     tabs: tuple[Tab, ...]
-    is_open: bool
+
+    @property
+    def is_open(self) -> bool:
+        return any(tab.is_open for tab in self.tabs)
 
 
-GROUPS: tuple[tuple[str, tuple[Place, ...]], ...] = (
+ENTRIES: tuple[tuple[str, str, tuple[Place, ...]], ...] = (
+    ("Overview", "overview", (Place("Overview", "console:board", needs="console"),)),
     (
-        "Training",
+        "Review",
+        "review",
         (
-            Place("Board", "console:board", needs="console"),
-            Place("Runs", "console:runs", ("console:run",), needs="training"),
-            Place("Worlds", "worlds:home", ("worlds:",), needs="worlds"),
-            Place("Checkpoints", "console:checkpoints", ("console:checkpoint",), needs="checkpoints"),
-            Place("Compare", "console:compare", ("console:compar",), needs="review"),
-            Place("Did it help?", "console:helped", needs="review"),
-            Place("Lines", "console:lines", ("console:line", "console:policy"), needs="training"),
-            Place("Recipe", "console:recipe", ("console:recipe", "console:forecast"), needs="training"),
+            Place("Hints", "console:hints", ("console:hint",), term="hint", needs="review"),
+            Place(
+                "Unclear replies",
+                "console:rewards",
+                ("console:reward", "console:overturn"),
+                term="reward",
+                needs="review",
+            ),
+            Place("Latest replies", "console:turns", ("console:turn",), term="turn", needs="console"),
+            Place("Why replies taught, or not", "console:ledger", term="ledger", needs="review"),
+            Place("What people ask for", "preferences:people", ("preferences:of",), term="wish", needs="review"),
         ),
     ),
     (
-        "Review",
+        "Training",
+        "training",
         (
-            Place("Hints", "console:hints", ("console:hint",), needs="review"),
-            Place("Rewards", "console:rewards", ("console:reward", "console:overturn"), needs="review"),
-            Place("Judges", "console:judges", ("console:judge",), needs="review"),
-            Place("Ledger", "console:ledger", needs="review"),
-            Place("Preferences", "preferences:people", ("preferences:",), needs="review"),
+            Place("Runs", "console:runs", ("console:run",), term="run", needs="training"),
+            Place("Recipe", "console:recipe", ("console:recipe",), term="recipe", needs="training"),
+            Place("Schedule", "console:schedule", needs="training"),
+            Place("Next training", "console:forecast", term="lesson", needs="training"),
+            Place("Worlds", "worlds:home", ("worlds:",), needs="worlds"),
+        ),
+    ),
+    (
+        "Checkpoints",
+        "checkpoints",
+        (
+            Place(
+                "All checkpoints",
+                "console:checkpoints",
+                ("console:checkpoint",),
+                term="checkpoint",
+                needs="checkpoints",
+            ),
+            Place("Family tree", "console:checkpoint_tree", needs="checkpoints"),
+            Place("Compare", "console:compare", ("console:compar",), term="blind comparison", needs="review"),
+            Place("Did it help?", "console:helped", term="shadow", needs="review"),
+            Place("Storage", "console:storage", ("console:storage",), term="pin", needs="checkpoints"),
+            Place("Unlearning", "console:cleanings", ("console:cleaning",), term="clean line", needs="checkpoints"),
+        ),
+    ),
+    (
+        "People",
+        "people",
+        (
+            Place("Accounts", "people:list", ("people:",), needs="people"),
+            Place("Teams", "console:lines", ("console:line", "console:policy"), term="line", needs="training"),
+            Place("Keys", "connect:keys"),
         ),
     ),
     (
         "System",
+        "system",
         (
-            Place("Engines", "console:engines", ("console:engine",), needs="engines"),
-            Place("Storage", "console:storage", ("console:storage",), needs="checkpoints"),
-            Place("Cleanings", "console:cleanings", ("console:cleaning",), needs="checkpoints"),
-            Place("Notices", "console:notices", ("console:notice",), needs="notices"),
-            Place("People", "people:list", ("people:",), needs="people"),
+            Place("Health", "console:health", needs="engines"),
+            Place("Engines", "console:engines", ("console:engine",), term="engine", needs="engines"),
+            Place("Judges", "console:judges", ("console:judge",), term="judge", needs="review"),
+            Place("Clients", "console:clients", ("console:client",), term="client", needs="clients"),
+            Place("Connect", "connect:home", ("connect:key", "connect:new")),
+            Place("Notices", "console:notices", ("console:notice",), term="notice", needs="notices"),
+            Place("Webhooks", "console:webhooks", needs="notices"),
             Place("Audit", "console:audit", needs="audit"),
             Place("Database", "admin:index", ("admin:",), needs="database"),
-            Place("Clients", "console:clients", ("console:client",), needs="clients"),
-            Place("Connect", "connect:home", ("connect:key", "connect:new")),
-            Place("Keys", "connect:keys"),
         ),
     ),
 )
 """A page that this installation does not have is left out."""
 
 OWN = (
-    Place("Preferences", "preferences:own", ("preferences:",)),
-    Place("Worlds", "worlds:home", ("worlds:",)),
-    Place("Connect", "connect:home", ("connect:key", "connect:new")),
+    Place("Account", "account:home", ("account:", "mfa_")),
+    Place("Settings", "settings:home", ("settings:",)),
+    Place("What I’ve taught", "preferences:own"),
+    Place("Did it help?", "helped:home", ("helped:",)),
+    Place("Privacy", "privacy:home", ("privacy:",)),
     Place("Keys", "connect:keys"),
+    Place("Connect", "connect:home", ("connect:key", "connect:new")),
+    Place("Worlds", "worlds:home", ("worlds:",)),
+    Place("Glossary", "help:glossary"),
 )
-"""What talkers see."""
+"""Each person's own pages, in the menu of every page."""
 
 
-def groups(view: str, user: User | AnonymousUser) -> list[Group]:
-    """The navigation of the page that `view` shows, by its name with its namespace. One group is open: the page's own,
-    else the first."""
-    chosen = GROUPS if may(user, "console") else (("", OWN),)
-    allowed = [(title, tuple(place for place in places if may(user, place.needs))) for title, places in chosen]
-    found = [(title, tuple(tabs(places, view))) for title, places in allowed if places]
-    at = next((n for n, (_, shown) in enumerate(found) if any(tab.is_open for tab in shown)), 0)
-    return [Group(title, shown, n == at) for n, (title, shown) in enumerate(found)]
+def rail(view: str, user: User | AnonymousUser) -> list[Entry]:
+    """The console's entries for this person on the page that `view` shows, by its name with its namespace."""
+    names = {place.view for _, _, places in ENTRIES for place in places}
+    seen = [
+        (title, icon, tuple(place for place in places if may(user, place.needs))) for title, icon, places in ENTRIES
+    ]
+    entries = [Entry(title, icon, tuple(tabs(places, view, names))) for title, icon, places in seen]
+    return [entry for entry in entries if entry.tabs]
 
 
-def tabs(places: tuple[Place, ...], view: str) -> list[Tab]:
-    """At most one is open: the one whose view this is, else the one whose views begin like it."""
-    names = [place.view for place in places]
+def own(view: str) -> list[Tab]:
+    """A person's own pages on the page that `view` shows."""
+    return tabs(OWN, view, {place.view for place in OWN})
+
+
+def term_of(view: str) -> str:
+    """The word of the glossary that the page of this view is about; empty where there is none."""
+    return next((place.term for _, _, places in ENTRIES for place in places if place.view == view), "")
+
+
+def tabs(places: tuple[Place, ...], view: str, names: set[str]) -> list[Tab]:
+    """At most one is open: the one whose view this is, else, where none of `names` is it, the one whose views begin
+    like it."""
     found = []
     for place in places:
         is_open = view == place.view or (view not in names and view.startswith(place.within or ("\0",)))

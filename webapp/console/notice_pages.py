@@ -11,9 +11,11 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints import notices
-from checkpoints.models import Notice
+from checkpoints.models import Checkpoint, Notice
 from webapp.console.doors import needs, person
 from webapp.console.review.desk import is_fragment
+from webapp.notifications import events
+from webapp.notifications.models import Event, wanted_by
 
 SHOWN = 3
 """How many stand on every page; the rest are one click away."""
@@ -36,9 +38,21 @@ def banner(*, names_waiting: bool = True) -> dict[str, Any]:
 @needs("checkpoints")
 @require_GET
 def waiting(request: HttpRequest) -> HttpResponse:
-    """Candidates that wait for a person, as the page's script asks for them."""
-    found = [{"name": str(one), "url": reverse("console:checkpoint", args=[one.number])} for one in notices.waiting()]
-    return JsonResponse({"waiting": found})
+    """What this person wants to hear of in the browser, as the page's script asks for it."""
+    wanted = wanted_by(person(request), "browser")
+    candidates = notices.waiting() if Event.CANDIDATE in wanted else Checkpoint.objects.none()
+    found = [
+        {
+            "tag": str(one),
+            "title": f"{one} waits for you",
+            "body": "Your model has learned and passed the gate. Have a look.",
+            "url": reverse("console:checkpoint", args=[one.number]),
+        }
+        for one in candidates
+    ]
+    for one in events.news(person(request)):
+        found.append({"tag": one.key, "title": Event(one.event).label, "body": one.text, "url": one.path})
+    return JsonResponse({"news": found})
 
 
 @needs("notices")

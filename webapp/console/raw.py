@@ -36,6 +36,7 @@ SECRET = {
     "judge.vote": {"evidence"},
     "socialaccount.socialaccount": {"uid"},
     "socialaccount.socialapp": {"secret", "key", "client_id"},
+    "notifications.webhook": {"url", "secret"},
     "sessions.session": {"session_key", "session_data"},
 }
 """Columns of short text that open something, or from which words could be guessed; by model."""

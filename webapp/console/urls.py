@@ -2,10 +2,10 @@
 
 from django.urls import path
 
-from webapp.console import audit, client_pages, engine_pages, notice_pages, views
+from webapp.console import audit, client_pages, engine_pages, health_page, notice_pages, views, webhook_pages, welcome
 from webapp.console.checkpoints import approval_pages, cleanings, lineage_pages, storage, trial_pages
 from webapp.console.review import compare_pages, hint_queue, judge_pages, ledger_page, reward_queue
-from webapp.console.training import line_pages, pauses, policy_pages, recipe_pages, run_pages
+from webapp.console.training import line_pages, policy_pages, recipe_pages, run_pages, schedule_page
 from webapp.people import did_it_help
 
 app_name = "console"
@@ -15,6 +15,7 @@ urlpatterns = [
     path("forecast/", views.dry_run, name="forecast"),
     path("checkpoints/", views.checkpoints, name="checkpoints"),
     path("checkpoints/<row:number>/", views.checkpoint, name="checkpoint"),
+    path("turns/", views.turns, name="turns"),
     path("turns/<uuid:pk>/", views.turn, name="turn"),
     *run_pages.urls,
     *recipe_pages.urls,
@@ -26,11 +27,14 @@ urlpatterns = [
     *ledger_page.urls,
     *compare_pages.urls,
     *line_pages.urls,
-    *pauses.urls,
+    *schedule_page.urls,
     *cleanings.urls,
     *engine_pages.urls,
     *did_it_help.console_urls,
     *notice_pages.urls,
+    *health_page.urls,
+    *webhook_pages.urls,
+    *welcome.urls,
     *approval_pages.urls,
     *policy_pages.urls,
     *lineage_pages.urls,

@@ -12,6 +12,7 @@ from django.core.paginator import Paginator
 from django.db.models import Count, Exists, OuterRef
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from chat.models import Turn
@@ -28,7 +29,7 @@ from training.provenance import retention
 from webapp import learning_api
 from webapp.charts import heat, small_curves
 from webapp.console import fragments
-from webapp.console.board import counted, waiting
+from webapp.console.board import batch, counted, waiting
 from webapp.console.checkpoints import exams, panels, readiness, tried
 from webapp.console.doors import needs, person, said_aloud
 from webapp.console.training import recipe_pages
@@ -44,7 +45,16 @@ Result = TypeVar("Result")
 @needs("console")
 @require_GET
 def board(request: HttpRequest) -> HttpResponse:
-    return render(request, "console/board.html", fragments.context(request.GET.get("status", "")))
+    if "status" in request.GET:  # the address that the list of turns had
+        return redirect(f"{reverse('console:turns')}?{request.GET.urlencode()}")
+    return render(request, "console/board.html", fragments.context(person(request)))
+
+
+@needs("console")
+@require_GET
+def turns(request: HttpRequest) -> HttpResponse:
+    """The newest turns on the record, and how far each has come."""
+    return render(request, "console/turns.html", fragments.turns_context(request.GET.get("status", "")))
 
 
 @needs("checkpoints")
@@ -182,6 +192,8 @@ def dry_run(request: HttpRequest) -> HttpResponse:
         "busy": active,
         "held": waiting(active),
         "ready": expected.samples if expected else 0,
+        "cells": batch(),
+        "batch": batches.filling(line_recipes.recipe_of(SHARED)),
     }
     return render(request, "training/forecast.html", context)
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from django import template
 from django.conf import settings
-from django.http import HttpRequest
 from django.template import Context
 from django.utils import timezone
 
@@ -22,7 +21,6 @@ from training import outside
 from training.batches import Filling
 from training.models import Run, Sample
 from training.provenance import retention, taints
-from webapp.console import navigation as places
 from webapp.console import notice_pages
 from webapp.console.board import counted as say_counted
 from webapp.console.board import span
@@ -62,6 +60,21 @@ def seconds(value: float | None) -> str:
 def tone(state: str) -> str:
     """The tone of a state's chip."""
     return TONES.get(state, "")
+
+
+TURN_STATES = {
+    "answering": "being written",
+    "served": "no feedback yet",
+    "observed": "being judged",
+    "judged": "judged",
+    "closed": "closed",
+}
+
+
+@register.filter
+def turn_state(status: str) -> str:
+    """A turn's state as a person reads it."""
+    return TURN_STATES[status]
 
 
 @register.filter
@@ -246,14 +259,6 @@ def answer_of(answer: str, question: str) -> str:
     if question == "hint":
         return {"1": "asks for a change", "-1": "asks for none"}.get(answer, answer)
     return {"1": "+1", "-1": "−1", "new": "another subject"}.get(answer, answer)
-
-
-@register.simple_tag(takes_context=True)
-def navigation(context: Context) -> list[places.Group]:
-    """The console's pages in groups, for this person on this page."""
-    request: HttpRequest = context["request"]
-    view = request.resolver_match.view_name if request.resolver_match else ""
-    return places.groups(view, request.user)
 
 
 @register.simple_tag(takes_context=True)

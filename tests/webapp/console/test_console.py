@@ -52,18 +52,15 @@ def test_an_empty_house_says_how_to_begin(console):
     page = text_of(console.get(reverse("console:board")))
     assert "Nothing is waiting for you." in page
     assert "Talk to the model and teach it. 0 of 16 lessons. Training starts at 16." in page
-    assert "No conversation yet." in page
-    assert "Thumbs and corrections in a chat become lessons." in page
+    assert "No conversation yet." in text_of(console.get(reverse("console:turns")))
 
 
-def test_the_board_shows_turns_votes_hints_and_the_batch(console, make_lesson):
+def test_the_list_of_turns_says_what_was_asked_and_how_far_each_is(console, make_lesson):
     make_lesson()
-    page = text_of(console.get(reverse("console:board")))
+    page = text_of(console.get(reverse("console:turns")))
     assert "What is the capital of France?" in page
-    assert "Say it in one word." in page
-    assert "score vote 2: unreadable: no score in the reply" in page
-    assert "1 of 16" in page
-    assert "Learn now from 1 lesson" in page
+    assert "lesson 1 of 16</span>" in page
+    assert 'judged <span class="number">1</span>' in page
 
 
 def test_the_board_is_there_while_redis_is_away(console, make_turn, workers):
@@ -76,14 +73,14 @@ def test_the_board_is_there_while_redis_is_away(console, make_turn, workers):
 def test_the_list_of_turns_narrows_to_a_state(console, make_turn):
     make_turn("served", "the served one")
     make_turn("closed", "the closed one")
-    page = text_of(console.get(reverse("console:board"), {"status": "closed"}))
+    page = text_of(console.get(reverse("console:board"), {"status": "closed"}, follow=True))
     assert "the closed one" in page
     assert "the served one" not in page
 
 
 def test_a_hostile_reply_stays_text(console, make_turn):
     turn = make_turn(text="<script>alert(1)</script>")
-    for page in (reverse("console:board"), reverse("console:turn", args=[turn.pk])):
+    for page in (reverse("console:turns"), reverse("console:turn", args=[turn.pk])):
         assert "<script>alert" not in console.get(page).content.decode()
 
 
@@ -275,7 +272,7 @@ def test_a_turns_page_shows_marks_a_rewrite_and_what_was_said_beside_a_thumb(con
     assert "The sum is wrong." in page
 
 
-@pytest.mark.parametrize("page", ["/console/", "/console/clients/", "/console/turns/{}/"])
+@pytest.mark.parametrize("page", ["/console/turns/", "/console/clients/", "/console/turns/{}/"])
 @pytest.mark.parametrize("of", ["turn", "session"])
 def test_no_page_shows_a_word_of_what_is_off_the_record(console, make_turn, talker, page, of):
     secret = "Seventy thousand."

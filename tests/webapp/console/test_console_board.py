@@ -11,10 +11,6 @@ from unittest.mock import patch
 import pytest
 from asgiref.sync import sync_to_async
 from channels.layers import get_channel_layer
-from django.db import connection
-from django.template.loader import render_to_string
-from django.test.utils import CaptureQueriesContext
-from django.urls import reverse
 from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,15 +85,6 @@ def test_judges_that_have_all_stopped_call_for_a_person_once_nothing_is_due():
     assert station("judge", stopped=True, turns={"observed": 1}).mood == "working"
 
 
-def test_judges_that_have_stopped_are_called_for_on_the_page_with_the_way_to_them():
-    stopped = facts(stopped=True)
-    page = render_to_string(
-        "console/_headline.html", {"board": board.Board(stopped, board.stations(stopped)), "facts": stopped}
-    )
-    assert "The judges wait for you." in page
-    assert reverse("console:judges") in page
-
-
 def test_with_redis_away_the_board_says_so_and_what_follows():
     now = station("judge", turns={"observed": 1}, silences=None)
     assert now.mood == "stuck"
@@ -132,17 +119,10 @@ def test_a_candidate_that_passed_is_for_a_person():
     assert (now.mood, now.sentence) == ("you", "It passed the gate and waits for a person. 1 more after it.")
 
 
-def test_what_is_stuck_comes_before_what_a_person_could_do():
-    passed = Checkpoint(number=4, status="passed", moved_at=NOW)
-    known = facts(turns={"observed": 1}, passed=passed, silences=None)
-    calls = board.Board(known, board.stations(known)).calls
-    assert [call.key for call in calls] == ["judge", "approve"]
-
-
 def test_stops_that_wait_for_the_same_are_told_together():
     candidate = Checkpoint(number=4, status="candidate", moved_at=NOW)
     known = facts(turns={"observed": 1}, candidate=candidate, silences={"judge": 40.0, "learn": 0.0})
-    [call] = board.Board(known, board.stations(known)).calls
+    [call] = board.Board(known, board.stations(known)).stuck
     assert call.title == "Judge, Examine"
 
 
@@ -159,19 +139,6 @@ def test_json_counts_every_state_zero_included(db):
     assert told["waiting"] == {"batch": "0 of 16 lessons. Training starts at 16."}
 
 
-def test_the_board_costs_the_same_however_many_turns_there_are(make_lesson, console):
-    def queries():
-        with CaptureQueriesContext(connection) as captured:
-            console.get("/console/")
-        return len(captured)
-
-    make_lesson()
-    one = queries()
-    for _ in range(12):
-        make_lesson()
-    assert queries() == one
-
-
 # The socket
 
 
@@ -186,19 +153,28 @@ async def test_nobody_but_staff_hears_the_board(talker):
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 async def test_an_open_board_receives_what_changed_and_only_that(operator, make_turn):
     async with Tab("/ws/console/", operator) as tab:
-        assert (await tab.hears()).count('hx-swap-oob="true"') == 10
+        assert (await tab.hears()).count('hx-swap-oob="true"') == 7
 
         await sync_to_async(make_turn)(text="A new reply.")
         await get_channel_layer().group_send(BOARD, {"type": "board.changed"})
 
         news = await tab.hears()
-        assert "A new reply." in news
+        assert "1 reply waiting for what comes back" in news
         assert 'id="board-decisions"' not in news
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
+async def test_an_open_list_of_turns_receives_a_new_one_where_it_is_narrowed_to_its_state(operator, make_turn):
+    async with Tab("/ws/console/turns/?status=served", operator) as served:
+        assert "No reply is like that." in await served.hears()
+        await sync_to_async(make_turn)(text="A new reply.")
+        await get_channel_layer().group_send(BOARD, {"type": "board.changed"})
+        assert "A new reply." in await served.hears()
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
 async def test_a_board_that_cannot_look_closes_so_that_the_page_connects_again(operator, monkeypatch):
-    def broken(status):
+    def broken(user):
         raise RuntimeError("the database went away")
 
     monkeypatch.setattr("webapp.console.fragments.render", broken)

@@ -51,7 +51,7 @@ def hint(talker, engine):
     return make_hint(talker, HOSTILE, asked=HOSTILE, answered=HOSTILE, came_back=HOSTILE)
 
 
-@pytest.mark.parametrize("page", ["hints", "rewards", "board", "ledger", "turn"])
+@pytest.mark.parametrize("page", ["hints", "rewards", "turns", "ledger", "turn"])
 def test_a_reviewer_sees_every_character(console, hint, page):
     where = reverse(f"console:{page}", args=[hint.turn_id] if page == "turn" else [])
     html = console.get(where, {"show": "all"}).content.decode()
@@ -70,7 +70,7 @@ def test_a_fragment_of_a_page_is_marked_too(console, hint):
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 async def test_what_is_pushed_to_an_open_board_is_marked(operator, make_turn, engine):
     await sync_to_async(make_turn)(text=HOSTILE)
-    async with Tab("/ws/console/", operator) as tab:
+    async with Tab("/ws/console/turns/", operator) as tab:
         pushed = await tab.hears()
     assert SEEN.split()[1] in pushed
     assert is_seen(pushed)

@@ -1,4 +1,4 @@
-"""Notices stand on every page of the console until an operator reads them; and the pages are found in three groups."""
+"""Notices stand on every page of the console until an operator reads them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.urls import reverse
 from checkpoints import notices
 from checkpoints.models import Checkpoint
 from tests.webapp.conftest import text_of
-from webapp.console import fragments, navigation
+from webapp.console import fragments
 
 HERE = "/console/runs/"
 
@@ -65,29 +65,6 @@ def test_who_does_not_run_it_neither_sees_nor_reads_notices(client, talker):
     assert client.post(reverse("console:notice_read", args=[notice.pk])).status_code == 403
 
 
-@pytest.mark.parametrize(
-    ("view", "group", "tab"),
-    [
-        ("console:run", "Training", "Runs"),
-        ("console:hint", "Review", "Hints"),
-        ("connect:keys", "System", "Keys"),
-        ("connect:new", "System", "Connect"),
-        ("preferences:of", "Review", "Preferences"),
-        ("console:turn", "Training", None),
-    ],
-)
-def test_a_page_opens_its_group_and_its_tab(operator, view, group, tab):
-    found = navigation.groups(view, operator)
-    assert [one.title for one in found if one.is_open] == [group]
-    open_tabs = [one.title for each in found for one in each.tabs if one.is_open]
-    assert open_tabs == ([tab] if tab else [])
-
-
-def test_a_page_that_is_not_there_is_not_named(operator, monkeypatch):
-    monkeypatch.setattr(navigation, "GROUPS", (("Training", (navigation.Place("Nowhere", "console:nowhere"),)),))
-    assert navigation.groups("console:board", operator)[0].tabs == ()
-
-
 # A candidate that waits
 
 
@@ -110,7 +87,9 @@ def test_a_script_hears_of_what_waits_and_of_nothing_held(console, make_checkpoi
     make_checkpoint(2, is_on_hold=True)
     make_checkpoint(3, "candidate")
     found = console.get(reverse("console:waiting")).json()
-    assert found == {"waiting": [{"name": "talkback@1", "url": "/console/checkpoints/1/"}]}
+    assert [(one["tag"], one["title"], one["url"]) for one in found["news"]] == [
+        ("talkback@1", "talkback@1 waits for you", "/console/checkpoints/1/")
+    ]
 
 
 def test_who_does_not_run_it_hears_of_no_candidate(client, talker, make_checkpoint):

@@ -29,6 +29,7 @@ from tests.rows import made_by
 from tests.webapp.desk_cast import make_hint
 from training import models as training
 from webapp.console import raw
+from webapp.notifications import models as notifications
 
 SHOWN = sorted(raw.site._registry, key=lambda model: model._meta.label)
 WORDS = "Sesame-Street-47"
@@ -93,6 +94,11 @@ def rows(operator, talker, console, make_lesson):
     app = SocialApp.objects.create(provider="openid_connect", name="id", client_id=WORDS, secret=WORDS)
     account = SocialAccount.objects.create(user=operator, provider="oidc", uid=WORDS, extra_data={"sub": WORDS})
     SocialToken.objects.create(app=app, account=account, token=WORDS, token_secret=WORDS)
+    notifications.Choice.objects.create(person=talker, event="disk", email=True)
+    notifications.PutAway.objects.create(person=operator, name="welcome")
+    hook = notifications.Webhook.objects.create(url=f"https://example.org/{WORDS}", secret=WORDS, events=["disk"])
+    announced = notifications.Announcement.objects.create(event="disk", key="notice 1", text="full", path="/")
+    notifications.Delivery.objects.create(announcement=announced, webhook=hook)
     judge.Measuring.objects.create(judge="one", votes=3, total=9)
     judge.GoldReading.objects.create(item="1", gold="g", judge="one", prompt_version="v", expected=1)
     return {"secret": secret, "key": ApiKey.objects.get(pk=key.pk)}

@@ -229,11 +229,6 @@ urls = [
 ]
 
 
-def count_waiting() -> int:
-    """How many hints wait for a person."""
-    return Hint.objects.filter(ON_RECORD, status=Hint.Status.WAITING).count()
-
-
 def votes_on(hint: Hint) -> list[Vote]:
     """The hint votes on this turn, those on the same evidence first, then the others, which count no more."""
     votes = list(hint.turn.votes.filter(question=Vote.Question.HINT).order_by("index", "pk"))

@@ -1,0 +1,149 @@
+"""The bar, the person's menu and the console's rail in a real browser: by mouse, by keyboard, on a phone."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
+from playwright.async_api import expect
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
+
+expect.set_options(timeout=20_000)  # a machine that also trains is slow, and patience costs nothing
+
+PHONE = {"width": 390, "height": 844}
+
+
+@pytest.fixture
+async def operator(ana):
+    ana.is_staff = True
+    await ana.asave()
+    return ana
+
+
+async def is_within(tab) -> bool:
+    """Nothing on the page stands beyond its sides, and nothing in the bar is cut."""
+    return await tab.evaluate(
+        """() => {
+          const inside = ({ left, right }) => left >= 0 && right <= innerWidth;
+          const shown = [...document.querySelectorAll('.bar a, .bar button, .bar summary')];
+          return document.documentElement.scrollWidth <= innerWidth
+            && shown.filter((one) => one.checkVisibility()).every((one) => inside(one.getBoundingClientRect()));
+        }"""
+    )
+
+
+async def test_a_page_is_found_in_two_clicks_with_the_mouse(open_tab, operator):
+    tab = await open_tab("/console/")
+    rail = tab.get_by_role("navigation", name="Console")
+    await rail.get_by_text("Training", exact=True).click()
+    await rail.get_by_role("link", name="Schedule").click()
+    await expect(tab.get_by_role("heading", name="Schedule")).to_be_visible()
+    await expect(rail.get_by_role("link", name="Schedule")).to_have_attribute("aria-current", "page")
+    await rail.get_by_text("System", exact=True).click()  # one entry is open at a time
+    await expect(rail.get_by_role("link", name="Engines")).to_be_visible()
+    await expect(rail.get_by_role("link", name="Schedule")).to_be_hidden()
+
+
+async def test_the_persons_menu_opens_by_keyboard_and_closes_by_escape(open_tab, operator):
+    tab = await open_tab("/console/runs/")
+    await tab.get_by_role("link", name="Console").focus()
+    for _ in range(12):
+        await tab.keyboard.press("Tab")
+        if await tab.evaluate("document.activeElement.matches('.person > summary')"):
+            break
+    await tab.keyboard.press("Enter")
+    menu = tab.get_by_role("navigation", name="Yours")
+    await expect(menu.get_by_role("link", name="Settings")).to_be_visible()
+    await tab.keyboard.press("Escape")
+    await expect(menu).to_be_hidden()
+    await tab.keyboard.press("Enter")
+    await tab.keyboard.press("Tab")
+    await tab.keyboard.press("Enter")
+    await expect(tab).to_have_url(re.compile("/settings/$"))
+
+
+@pytest.mark.parametrize("is_staff", [True, False])
+async def test_on_a_phone_the_bar_is_whole_and_the_rail_is_a_menu(open_tab, ana, is_staff):
+    ana.is_staff = is_staff
+    await ana.asave()
+    tab = await open_tab("/connect/")
+    await tab.set_viewport_size(PHONE)
+    assert await is_within(tab)
+    await tab.locator(".person > summary").click()
+    await expect(tab.get_by_role("button", name="Sign out")).to_be_in_viewport(ratio=1)
+    assert await is_within(tab)
+    await tab.keyboard.press("Escape")
+    opener = tab.get_by_role("button", name="Pages of the console")
+    if not is_staff:
+        await expect(opener).to_have_count(0)
+        return
+    rail = tab.get_by_role("navigation", name="Console")
+    await expect(rail).to_be_hidden()
+    await opener.click()
+    await rail.get_by_text("Checkpoints", exact=True).click()
+    await rail.get_by_role("link", name="Family tree").click()
+    await expect(tab.get_by_role("heading", level=1)).to_contain_text("checkpoints")
+    await expect(rail).to_be_hidden()
+    assert await is_within(tab)
+
+
+async def test_without_scripts_the_menu_and_the_rail_open(open_tab, operator):
+    tab = await open_tab("/console/runs/")
+    browser = tab.context.browser
+    plain = await browser.new_context(java_script_enabled=False, viewport=PHONE)
+    await plain.add_cookies(await tab.context.cookies())
+    page = await plain.new_page()
+    await page.goto(tab.url)
+    await page.locator(".person > summary").click()
+    await expect(page.get_by_role("link", name="Privacy")).to_be_visible()
+    await page.locator(".person > summary").click()
+    await page.get_by_role("button", name="Pages of the console").click()
+    await page.get_by_role("navigation", name="Console").get_by_text("System", exact=True).click()
+    await page.get_by_role("link", name="Health").click()
+    await expect(page.get_by_role("heading", name="Health")).to_be_visible()
+    await plain.close()
+
+
+async def test_every_page_of_the_rail_stays_within_a_phone(open_tab, operator):
+    tab = await open_tab("/console/")
+    urls = await tab.evaluate("[...document.querySelectorAll('#rail a, .person a')].map((one) => one.pathname)")
+    await tab.set_viewport_size(PHONE)
+    wide = []
+    for url in sorted(set(urls)):
+        await tab.goto(f"{await origin(tab)}{url}")
+        if not await is_within(tab):
+            wide.append(url)
+    assert wide == []
+    assert len(urls) > 25  # all six entries
+
+
+async def origin(tab) -> str:
+    return await tab.evaluate("location.origin")
+
+
+@pytest.fixture(autouse=True)
+def engine_answers(engine):
+    """Pages of engines and health ask it."""
+
+
+@pytest.mark.parametrize("size", [{"width": 1280, "height": 800}, PHONE])
+async def test_a_question_mark_opens_the_glossarys_entry_by_keyboard_and_closes_by_escape(open_tab, operator, size):
+    tab = await open_tab("/console/checkpoints/")
+    await tab.set_viewport_size(size)
+    help_button = tab.get_by_role("button", name="What is “checkpoint”?")
+    entry = tab.get_by_text("a set of weights that may be served.")
+    await expect(entry).to_be_hidden()
+    await help_button.focus()
+    await tab.keyboard.press("Enter")
+    await expect(entry).to_be_in_viewport(ratio=1)
+    assert await is_within(tab)
+    await tab.keyboard.press("Escape")
+    await expect(entry).to_be_hidden()
+    await expect(help_button).to_be_focused()
+    await tab.keyboard.press("Enter")
+    await tab.get_by_role("link", name="Glossary", exact=True).first.click()
+    await expect(tab).to_have_url(re.compile("/help/glossary/#checkpoint$"))
+    await expect(tab.locator("#checkpoint")).to_be_in_viewport()
