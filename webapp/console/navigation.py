@@ -36,7 +36,7 @@ GROUPS: tuple[tuple[str, tuple[Place, ...]], ...] = (
         "Training",
         (
             Place("Board", "console:board"),
-            Place("Runs", "console:runs", ("console:run",)),
+            Place("Runs", "console:runs", ("console:run", "console:overlay")),
             Place("Worlds", "worlds:home", ("worlds:",)),
             Place("Checkpoints", "console:checkpoints", ("console:checkpoint",)),
             Place("Compare", "console:compare", ("console:compar",)),

@@ -5,7 +5,7 @@ from django.urls import path
 from webapp.console import audit, client_pages, engine_pages, notice_pages, views
 from webapp.console.checkpoints import approval_pages, cleanings, lineage_pages, storage, trial_pages
 from webapp.console.review import compare_pages, hint_queue, judge_pages, ledger_page, reward_queue
-from webapp.console.training import line_pages, pauses, policy_pages, recipe_pages, run_pages
+from webapp.console.training import line_pages, note_pages, overlay_pages, pauses, policy_pages, recipe_pages, run_pages
 from webapp.people import did_it_help
 
 app_name = "console"
@@ -17,6 +17,8 @@ urlpatterns = [
     path("checkpoints/<row:number>/", views.checkpoint, name="checkpoint"),
     path("turns/<uuid:pk>/", views.turn, name="turn"),
     *run_pages.urls,
+    *overlay_pages.urls,
+    *note_pages.urls,
     *recipe_pages.urls,
     *client_pages.urls,
     *hint_queue.urls,
