@@ -9,6 +9,7 @@
   let charts = [];
   let drawn = []; // {chart, plot, host}
   let following = false;
+  const ranges = {}; // what is zoomed to: a plot that was just made does not say it yet
 
   const shown = () => ({
     isLog: form.elements.scale.value === "log",
@@ -27,6 +28,7 @@
   }
 
   function stretch(by, min, max) {
+    ranges[by] = [min, max];
     following = true;
     for (const one of drawn) if (one.chart.by === by) one.plot.setScale("x", { min, max });
     following = false;
@@ -43,7 +45,6 @@
   }
 
   function draw() {
-    const kept = Object.fromEntries(drawn.map((one) => [one.chart.by, one.plot.scales.x]).map(([by, x]) => [by, [x.min, x.max]]));
     for (const one of drawn) one.plot.destroy();
     drawn = [];
     for (const chart of charts) {
@@ -54,10 +55,7 @@
       drawn.push({ chart, plot, host });
       note(figure, lost);
     }
-    for (const by of new Set(drawn.map((one) => one.chart.by))) {
-      const [min, max] = kept[by] || whole(by);
-      stretch(by, min, max);
-    }
+    for (const by of new Set(drawn.map((one) => one.chart.by))) stretch(by, ...(ranges[by] || whole(by)));
   }
 
   function place(figure) {
@@ -90,7 +88,7 @@
     const { min, max } = plot.scales.x;
     const middle = at == null ? (min + max) / 2 : xs[at];
     const zoom = (by) => stretch(chart.by, middle - (middle - min) * by, middle + (max - middle) * by);
-    const read = (to) => plot.setCursor({ left: plot.valToPos(xs[Math.min(xs.length - 1, Math.max(0, to))], "x"), top: 10 }, true, true);
+    const read = (to) => plot.setCursor({ left: Math.max(0, plot.valToPos(xs[Math.min(xs.length - 1, Math.max(0, to))], "x")), top: 10 }, true, true);
     const acts = {
       ArrowLeft: () => read(at == null ? xs.length - 1 : at - 1),
       ArrowRight: () => read(at == null ? 0 : at + 1),

@@ -81,6 +81,15 @@ window.plots = (() => {
     return made;
   }
 
+  // How far from a point its value is still read: half-way to the next one, and not beyond the end of its line.
+  function reach(chart) {
+    return (plot, number) => {
+      const each = (plot.series.length - 1) / chart.lines.length; // two where a smoothed line lies over its own
+      const points = chart.lines[Math.floor((number - 1) / each)].values.length;
+      return Math.max(16, plot.over.clientWidth / Math.max(1, points));
+    };
+  }
+
   // The limit, where it is near enough to be seen beside the figures.
   function limitOf(chart) {
     if (chart.limit == null) return null;
@@ -115,6 +124,7 @@ window.plots = (() => {
       ],
       series: series(chart, shown, host),
       cursor: {
+        hover: { prox: reach(chart) },
         sync: { key: `runs-${chart.by}`, scales: ["x", null], setSeries: false },
         drag: { x: true, y: false, dist: 6 },
         bind: { dblclick: () => () => { shown.onReset(); return null; } },

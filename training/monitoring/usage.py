@@ -45,10 +45,10 @@ where there is a card "gpu": its share of time at work, 0 to 1, and "gpu_mib": M
 class Meter:
     """Measures in a thread of its own for as long as the `with` lasts. What cannot be measured fails no run."""
 
-    def __init__(self, updates: Callable[[], int] = lambda: 0, every_s: float = EVERY_S) -> None:
+    def __init__(self, updates: Callable[[], int] = lambda: 0, every_s: float | None = None) -> None:
         self.rows: list[Row] = []
         self.began = time.monotonic()
-        self.every_s = every_s
+        self.every_s = EVERY_S if every_s is None else every_s
         self._updates = updates
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._measure, name="usage", daemon=True)

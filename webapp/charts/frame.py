@@ -158,9 +158,11 @@ def quarters(low: float = 0.0, high: float = 1.0) -> list[float]:
 def short(value: float) -> str:
     """A number as labels have it.
 
-    >>> short(0.123456), short(-2), short(0.000012345)
-    ('0.1235', '−2', '1.23e−05')
+    >>> short(0.123456), short(-2), short(0.000012345), short(20480.0)
+    ('0.1235', '−2', '1.23e−05', '20480')
     """
+    if 1e4 <= abs(value) < 1e7:
+        return f"{value:.0f}".replace("-", "−")
     digits = 3 if value and abs(value) < 1e-3 else 4
     return f"{value:.{digits}g}".replace("-", "−")
 

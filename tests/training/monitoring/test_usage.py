@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from training import batches, runs
+from training.config import Recipe
 from training.monitoring import usage
 from training.monitoring.usage import Meter
 
@@ -47,6 +49,18 @@ def test_a_run_is_measured_while_it_lasts_and_no_longer(card):
     ended = len(meter.rows)
     assert not meter._thread.is_alive()
     assert len(meter.rows) == ended
+
+
+def test_a_run_keeps_what_it_took_and_when_each_update_was_done(ready, home, monkeypatch):
+    monkeypatch.setattr(usage, "EVERY_S", 0.01)
+    ready()
+    checkpoint = runs.train(batches.learn_now(Recipe(batch_size=1, updates=2)))
+    run = checkpoint.run
+    assert run.usage
+    assert max(row["cpu"] for row in run.usage) > 0
+    assert max(row["memory_mib"] for row in run.usage) > 50  # torch alone takes more
+    first, second = (step["at_s"] for step in run.metrics)
+    assert 0 <= first <= second <= run.usage[-1]["at_s"] + 1
 
 
 def test_cores_that_are_busy_are_counted_with_those_of_processes_that_it_started():

@@ -12,9 +12,7 @@ from asgiref.sync import sync_to_async
 from django.urls import reverse
 from django.utils import timezone
 
-from checkpoints import lines
-from checkpoints.models import SHARED, Checkpoint
-from judge.models import Ruling
+from checkpoints.models import Checkpoint
 from tests.sockets import Tab
 from training import config, hours, journals, line_recipes
 from training.models import Run, RunNote, RunTag, Sample
@@ -381,73 +379,6 @@ def test_a_pasted_recipe_says_what_a_run_of_it_would_take_and_changes_nothing(co
     assert "&quot;updates&quot;: 3" in page
     assert not Run.objects.exists()
     assert line_recipes.current() == config.PRESETS["embedded"]
-
-
-# The recipe of a line
-
-
-@pytest.fixture
-def line(db):
-    return lines.make("The team")
-
-
-def test_a_line_is_given_a_preset_in_the_console_and_it_is_taken_back(console, operator, line):
-    address = reverse("console:recipe_give", args=[line.name])
-    form = {"preset": "binary", "changes": '{"updates": 3}', "reason": "shorter", "seen": "{}"}
-    page = text(console.post(address, form, follow=True))
-    assert "“The team” learns by binary with updates 3 from its next run on." in page
-    assert line_recipes.recipe_of(line.name).updates == 3
-    for said in (operator.username, "the installation’s recipe", "shorter"):
-        assert said in page
-    audit = text(console.get(reverse("console:audit")))
-    assert "binary with updates 3" in audit
-    assert "its conversation was deleted" not in audit
-
-    ruling = Ruling.objects.get()
-    page = text(console.post(reverse("console:recipe_undo", args=[ruling.pk]), follow=True))
-    assert "It learns by the installation’s recipe again." in page
-    assert line_recipes.recipe_of(line.name) == line_recipes.current()
-    assert "its conversation was deleted" not in text(console.get(reverse("console:audit")))
-
-
-def test_which_recipe_the_shared_line_learns_by_is_said_plainly(console, settings, tmp_path, make_lesson):
-    file = tmp_path / "ours.json"
-    file.write_text('{"preset": "opd"}', encoding="utf-8")
-    settings.RECIPE = str(file)
-    page = text(console.get(reverse("console:recipe")))
-    assert "Learning uses the preset opd." in page
-    assert "the file ours.json says" in page
-
-    make_lesson()
-    address = reverse("console:recipe_give", args=[SHARED])
-    page = text(console.post(address, {"preset": "binary", "changes": '{"batch_size": 1}', "seen": "{}"}, follow=True))
-    assert "It was chosen here, as binary with batch_size 1. The file ours.json, which RECIPE names, holds for" in page
-    console.post(reverse("console:learn_now"))
-    assert Run.objects.get().recipe["batch_size"] == 1  # and "learn now" learns by it
-
-
-@pytest.mark.parametrize(
-    ("preset", "changes", "fault"),
-    [
-        ("binary", "{", "not a JSON object"),
-        ("binary", "[1]", "not a JSON object"),
-        ("", '{"updates": 3}', "Choose the preset"),
-        ("binary", '{"updates": 0}', "updates: should be greater than or equal to 1."),
-    ],
-)
-def test_what_a_line_cannot_learn_by_is_said_beside_what_was_typed(console, line, preset, changes, fault):
-    answer = console.post(reverse("console:recipe_give", args=[line.name]), {"preset": preset, "changes": changes})
-    assert answer.status_code == 422
-    assert fault in text(answer)
-    assert changes.replace('"', "&quot;") in text(answer)
-    assert not Ruling.objects.exists()
-
-
-def test_only_staff_choose_a_recipe(client, talker, line):
-    client.force_login(talker)
-    assert client.post(reverse("console:recipe_give", args=[line.name]), {"preset": "opd"}).status_code == 403
-    assert client.post(reverse("console:recipe_undo", args=[1])).status_code == 403
-    assert client.get(reverse("console:recipe")).status_code == 403
 
 
 def test_a_run_begins_with_loss_and_kl_and_says_whether_anything_is_worrying(console, make_run):
