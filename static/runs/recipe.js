@@ -15,7 +15,8 @@
     slider.setAttribute("aria-label", input.labels[0].firstChild.textContent.trim());
     const follow = () => {
       const value = Number(input.value);
-      if (input.value.trim() && Number.isFinite(value) && (!isLog || value > 0)) slider.value = of(value);
+      if (!input.value.trim()) slider.value = slider.max; // all of it
+      else if (Number.isFinite(value) && (!isLog || value > 0)) slider.value = of(value);
       slider.setAttribute("aria-valuetext", input.value || input.placeholder);
     };
     slider.addEventListener("input", () => {
@@ -30,11 +31,23 @@
 
   const slideAll = () => document.querySelectorAll(".knob input[data-low]").forEach(slide);
 
+  // A preset shows its values, and what they would change, as soon as it is chosen; the choice keeps the focus.
+  let chosen = "";
+  document.addEventListener("change", (event) => {
+    const form = event.target.closest("#recipe-form form");
+    if (!form || event.target.name !== "preset") return;
+    chosen = event.target.value;
+    form.requestSubmit(form.querySelector("button[value=preview]"));
+  });
+
   document.addEventListener("htmx:afterSettle", (event) => {
     slideAll();
-    const title = event.detail.elt.id === "recipe-form" && document.getElementById("recipe-change-title");
+    if (event.detail.elt.id !== "recipe-form") return;
+    const card = chosen && document.querySelector(`#recipe-form input[name=preset][value="${CSS.escape(chosen)}"]`);
+    chosen = "";
+    if (card) return card.focus();
     const wrong = document.querySelector("#recipe-form [aria-invalid]");
-    (wrong || title)?.focus();
+    (wrong || document.getElementById("recipe-change-title"))?.focus();
   });
   slideAll();
 })();

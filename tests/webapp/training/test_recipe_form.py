@@ -75,8 +75,8 @@ def test_every_preset_is_a_card_that_says_what_it_is_for(console):
 def test_what_would_change_is_shown_before_it_is_saved(console, line):
     page = text_of(post(console, line.name, preset="embedded", lr="0.001", updates="8"))
     for knob, before, after in (("lr", "0.003", "0.001"), ("updates", "4", "8")):
-        row = f'<code class="quiet">{knob}</code></th><td class="number"><del>{before}</del></td>'
-        assert f'{row}<td class="number"><ins>{after}</ins></td>' in page
+        row = f'<code class="quiet">{knob}</code></span> <span class="number"><del>{before}</del>'
+        assert f'{row} <span aria-label="becomes">▸</span> <ins>{after}</ins></span>' in page
     assert page.count("<del>") == 2
     assert "There is no lesson yet, so there is nothing to estimate." in page
     assert not Ruling.objects.exists()
@@ -162,6 +162,25 @@ def test_another_preset_keeps_what_was_typed_and_takes_the_rest(console, line):
         {},
     )
     assert draft.fields == {"preset": "binary", "updates": 7}
+
+
+def test_what_was_typed_stays_through_one_preset_after_another(console, line):
+    """As a browser does it: each answer's fields are sent back whole."""
+
+    def sent_back(page, **said):
+        fields = dict(re.findall(r'name="(knob-[^"]+)" value="([^"]*)"', page))
+        rest = {name: hidden(page, name) for name in ("shown", "touched", "seen")}
+        return text_of(console.post(reverse("console:recipe_give", args=[line.name]), fields | rest | said))
+
+    page = text_of(console.get(reverse("console:recipe"), {"line": line.name}))
+    page = sent_back(page, preset="binary", **{"knob-updates": "7"})
+    assert 'value="0.0001"' in field_of(page, "lr")  # binary's, where the page showed embedded's 0.003
+    page = sent_back(page, preset="embedded")
+    assert 'value="0.003"' in field_of(page, "lr")
+    assert hidden(page, "shown") == '{"preset": "embedded", "updates": 7}'
+    page = sent_back(page, preset="embedded", act="save", agreed=hidden(page, "agreed"))
+    line.refresh_from_db()
+    assert line.recipe == {"preset": "embedded", "updates": 7}
 
 
 def test_the_same_preset_keeps_what_the_line_had_changed(console, line):

@@ -143,6 +143,8 @@ class Draft:
     fields: Mapping[str, Any] | None = None
     errors: Mapping[str, str] | None = None
     """Sentences by knob; "" holds what is of no knob alone."""
+    touched: tuple[str, ...] = ()
+    """Knobs that the person typed since the form was opened: they stay where another preset is chosen."""
 
     @property
     def is_usable(self) -> bool:
@@ -217,32 +219,35 @@ def composed(post: Mapping[str, str], standing: Mapping[str, Any]) -> Draft:
     """What a person typed, as a recipe. `standing` is what the line learns by, for a form that does not say what it
     showed.
 
-    What differs from what the form showed was typed and stays, also where another preset was chosen; all else is the
-    chosen preset's, or, where that is the one that was shown, as it was. A change to the installation's recipe makes it
-    a recipe of the line's own.
+    What differs from what the form showed was typed, as was what it says was typed before (`touched`), and stays, also
+    where another preset was chosen; all else is the chosen preset's, or, where that is the one that was shown, as it
+    was. A change to the installation's recipe makes it a recipe of the line's own.
     """
     shown = _shown(post.get("shown", ""), standing)
     before = texts(config.read(shown) if shown else line_recipes.current())
     said = {name: post[PREFIX + name] for name in before if PREFIX + name in post}
-    changed = {name: text for name, text in said.items() if text.strip() != before[name]}
+    earlier = post.get("touched", "").split()
+    changed = {name: text for name, text in said.items() if text.strip() != before[name] or name in earlier}
+    touched = tuple(changed)
     preset = post.get("preset", "")
     try:
         start = start_of(preset)
     except RecipeInvalid as failure:
-        return Draft("", shown, before | changed, errors={"": str(failure)})
+        return Draft("", shown, before | changed, errors={"": str(failure)}, touched=touched)
     is_same = preset == (str(shown.get("preset", "embedded")) if shown else "")
     kept = config.read(shown) if is_same and shown else start
     if not changed and not preset:
-        return Draft("", shown, texts(start), fields={})
+        return Draft("", {}, texts(start), fields={})
     if not preset:
         preset = nearest(start)
     values = config.knobs(kept.model_dump()) | {name: read_text(name, text) for name, text in changed.items()}
-    draft = Draft(preset, shown, texts(kept) | changed)
+    draft = Draft(preset, shown, texts(kept) | changed, touched=touched)
     try:
         recipe = line_recipes.usable(nested(values))
     except RecipeInvalid as failure:
         return replace(draft, errors=faults_by_knob(failure))
-    return replace(draft, texts=texts(recipe), fields={"preset": preset} | differences(recipe, config.preset(preset)))
+    fields = {"preset": preset} | differences(recipe, config.preset(preset))
+    return replace(draft, shown=fields, texts=texts(recipe), fields=fields)
 
 
 def _shown(said: str, standing: Mapping[str, Any]) -> Mapping[str, Any]:
