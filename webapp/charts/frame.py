@@ -9,7 +9,7 @@ from math import floor, isfinite, log10
 MOST_POINTS = 240
 """Points of all lines of a chart together: of more, each line keeps its lowest and highest of every stretch."""
 
-MOST_ROWS = 60
+MOST_ROWS = 40
 """Rows of its table, evenly chosen ones and the last: a page of many charts stays light."""
 
 Ticks = tuple[tuple[float, str], ...]
@@ -119,7 +119,7 @@ def evenly(number: int, most: int = MOST_ROWS) -> list[int]:
     """The places of `number` that are shown, the first and the last among them.
 
     >>> evenly(3), evenly(10, most=4), len(evenly(1001)), evenly(1001)[-1]
-    ([0, 1, 2], [0, 3, 6, 9], 60, 1000)
+    ([0, 1, 2], [0, 3, 6, 9], 40, 1000)
     """
     if number <= most:
         return list(range(number))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from training.models import Run
@@ -17,6 +17,9 @@ MOST_RUNS = 12
 """Runs that are laid over one another: as many lines as differ plainly."""
 
 By = Literal["step", "time"]
+
+MOST_SENT = 1200
+"""Points of a chart that are sent, all its lines together."""
 
 LEAD = {"advantages": "advantage_mean"}
 """The figure that stands for a chart where several runs share it; else its first."""
@@ -95,7 +98,9 @@ def overlays(runs: Sequence[Run], by: By) -> list[Overlay]:
         if found:
             drawn_at = {limits.line_of(about.key, run.recipe) for run in runs}
             limit = drawn_at.pop() if len(drawn_at) == 1 else None
-            made.append(Overlay(about, "time" if is_usage else by, tuple(found), limit))
+            most = min(series.MOST_POINTS, MOST_SENT // len(found))
+            lines = tuple(replace(line, series=line.series.bounded(most)) for line in found)
+            made.append(Overlay(about, "time" if is_usage else by, lines, limit))
     return made
 
 
@@ -114,5 +119,5 @@ def _lines(about: About, runs: Sequence[Run], *, is_usage: bool) -> list[Overlay
             line = series.of_usage(run.usage, name) if is_usage else series.of_updates(run.metrics, name)
             if line is not None:
                 label = about.names[name] if alone else str(run)
-                found.append(OverlayLine(run.pk, label, (number if alone else place) + 1, line.bounded()))
+                found.append(OverlayLine(run.pk, label, (number if alone else place) + 1, line))
     return found

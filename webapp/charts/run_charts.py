@@ -33,7 +33,7 @@ FAR = 4.0
 """A limit this many times above all that was measured is named beside the chart and not drawn: it would press the
 line flat."""
 
-CROWDED = 96
+CROWDED = 48
 """More points than these, of all lines together, would hide their lines: then only the last of each is a dot."""
 
 BARS = 12

@@ -77,7 +77,7 @@ def test_a_strip_of_very_many_updates_puts_neighbours_together():
     # 200 updates in columns of 9: 23 columns of 3 bins, each as full as 9 updates
     assert len(chart.cells) == 69
     assert chart.cells[0].title == "updates 1 to 9: 20 % between −1 and −0.5"
-    assert len(chart.rows) == 60
+    assert len(chart.rows) == 40
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_of_very_many_updates_some_are_shown_with_the_extremes_and_all_are_count
     assert len(points) <= 240
     assert (points[0].x, points[-1].x) == (46.0, 330.0)
     assert {"update 501: 3", "update 502: −3"} <= {point.title for point in points}
-    assert len(loss.rows) == 60
+    assert len(loss.rows) == 40
     assert loss.rows[-1] == ("1001", "0.000999")
     assert "in 1001 updates" in loss.sentence
 

@@ -137,14 +137,45 @@ def test_a_run_that_is_gone_is_named_and_the_others_shown(console, two):
     assert 'id="chart-loss"' in page
 
 
-def test_however_many_runs_it_shows_the_page_asks_equally_often_and_stays_small(
-    console, make_run, django_assert_max_num_queries
+ALL = [
+    "loss",
+    "policy_loss",
+    "distillation_loss",
+    "supervised_loss",
+    "closed_loss",
+    "kl_loss",
+    "kl",
+    "entropy",
+    "clip_fraction",
+    "gap_mean",
+    "gap_p99",
+    "grad_norm",
+    "adapter_norm",
+    "closed_right",
+    "tokens_per_s",
+    "advantage_mean",
+    "advantage_max",
+    "advantage_min",
+]
+USAGE = [
+    {"at_s": 2.0 * n, "updates": 0.0, "cpu": 1.0 + n % 2, "memory_mib": 900.0 + n, "gpu": 0.5, "gpu_mib": 9000.0}
+    for n in range(240)
+]
+
+
+@pytest.mark.parametrize("number", [8, 500])
+def test_however_many_and_long_its_runs_are_the_page_asks_equally_often_and_is_light(
+    console, make_run, django_assert_max_num_queries, number
 ):
-    figures = {name: lambda n: 1 / n for name in ("loss", "kl", "entropy", "clip_fraction", "grad_norm")}
-    pks = [make_run(metrics=steps(500, **figures)).pk for _ in range(12)]
+    metrics = steps(number + 1, **{name: lambda n: 1 / n for name in ALL})
+    query = "&".join(f"runs={make_run(metrics=metrics, usage=USAGE).pk}" for _ in range(12))
     with django_assert_max_num_queries(12):
-        page = page_of(console, "&".join(f"runs={pk}" for pk in pks))
+        page = page_of(console, query)
     assert len(page.encode()) < 200_000
+    with django_assert_max_num_queries(4):
+        sent = console.get(f"{reverse('console:overlay_figures')}?{query}").content
+    # 10 charts of updates and 4 of the machine, 1,200 points each of some 25 characters
+    assert len(sent) < 14 * 1200 * 30
 
 
 def test_the_address_is_read_within_its_bounds():

@@ -407,9 +407,13 @@ def test_the_list_marks_a_run_that_passed_a_limit_and_no_other(console, make_run
 
 def test_a_run_of_very_many_updates_is_still_a_light_page(console, make_run):
     histogram = {"edges": [n / 4 for n in range(-8, 9)], "counts": [n + 1 for n in range(16)]}
-    figures = {**METRICS[0], "policy_loss": 0.2, "kl_loss": 0.1, "adapter_norm": 9.0, "advantage_histogram": histogram}
+    parts = ("policy_loss", "distillation_loss", "supervised_loss", "closed_loss", "kl_loss", "adapter_norm")
+    figures = {**METRICS[0], **dict.fromkeys(parts, 0.1234), "closed_right": 0.7, "advantage_histogram": histogram}
     metrics = [figures | {"update": n, "loss": 1 / n, "grad_norm": n % 7 / 7} for n in range(1, 1001)]
-    usage = [{"at_s": float(n), "updates": 0.0, "cpu": 1.0, "memory_mib": 900.0 + n} for n in range(240)]
+    usage = [
+        {"at_s": float(n), "updates": 0.0, "cpu": 1.0, "memory_mib": 900.0 + n, "gpu": 0.5, "gpu_mib": 9000.0}
+        for n in range(240)
+    ]
     assert len(page_of(console, make_run(metrics=metrics, usage=usage)).encode()) < 200_000
 
 

@@ -71,7 +71,7 @@ def smoothing(said: str) -> float:
 @for_staff
 @require_GET
 def figures(request: HttpRequest) -> JsonResponse:
-    """The figures of these runs: at most twelve runs and 400 points a line, with lowest and highest kept."""
+    """The figures of these runs: at most twelve runs, 400 points a line and 1,200 a chart, lowest and highest kept."""
     runs = found(chosen(request.GET))
     return JsonResponse({"charts": [chart.told for chart in overlays.overlays(runs, axis(request.GET))]})
 
