@@ -1,10 +1,12 @@
-// Runs over one another: fetch their figures, draw them in place of the pictures, and keep the choice in the address.
+// Figures of runs: fetch them and draw them in place of the pictures, on the page of one run and of several over one
+// another. Where there are controls, the address keeps what was chosen.
 "use strict";
 
 (() => {
   const root = document.querySelector("[data-overlay]");
-  const form = document.getElementById("overlay-controls");
-  if (!root || !form || !window.uPlot) return;
+  if (!root || !window.uPlot) return;
+  const form = document.getElementById("overlay-controls"); // a run's own page has none
+  const control = (name, usual) => (form ? form.elements[name].value : usual);
 
   let charts = [];
   let drawn = []; // {chart, plot, host}
@@ -12,8 +14,8 @@
   const ranges = {}; // what is zoomed to: a plot that was just made does not say it yet
 
   const shown = () => ({
-    isLog: form.elements.scale.value === "log",
-    smooth: Number(form.elements.smooth.value),
+    isLog: control("scale", "linear") === "log",
+    smooth: Number(control("smooth", 0)),
     onZoom: follow,
     onReset: reset,
   });
@@ -49,7 +51,7 @@
     drawn = [];
     for (const chart of charts) {
       const figure = document.getElementById(`chart-${chart.key}`);
-      if (!figure) continue;
+      if (!figure?.querySelector(":scope > svg path, :scope > .plot")) continue; // no line: a strip, or one point
       const host = figure.querySelector(".plot") || place(figure);
       const { plot, lost } = plots.draw(chart, host, shown());
       drawn.push({ chart, plot, host });
@@ -109,30 +111,32 @@
     history.replaceState(null, "", `?${said}`);
   }
 
+  const trouble = document.getElementById("overlay-trouble");
+
   async function fetched() {
     const address = new URL(root.dataset.overlay, location.href);
-    address.searchParams.set("x", form.elements.x.value);
+    address.searchParams.set("x", control("x", "step"));
     try {
       const answer = await fetch(address, { headers: { Accept: "application/json" } });
       if (!answer.ok) throw new Error(String(answer.status));
       charts = (await answer.json()).charts;
     } catch {
-      document.getElementById("overlay-trouble").hidden = false;
+      if (trouble) trouble.hidden = false;
       return false;
     }
-    document.getElementById("overlay-trouble").hidden = true;
+    if (trouble) trouble.hidden = true;
     return true;
   }
 
   async function begin() {
     if (!(await fetched())) return;
-    for (const one of form.querySelectorAll("[data-scripted]")) one.hidden = false;
-    form.querySelector("[data-show]").hidden = true;
+    for (const one of document.querySelectorAll("[data-scripted]")) one.hidden = false;
+    for (const one of document.querySelectorAll("[data-show]")) one.hidden = true;
     draw();
     root.dataset.drawn = drawn.length;
   }
 
-  form.addEventListener("change", async (event) => {
+  form?.addEventListener("change", async (event) => {
     keep();
     if (event.target.name === "runs") return location.reload();
     if (event.target.name === "x") {
@@ -142,11 +146,11 @@
     }
     draw();
   });
-  form.elements.smooth.addEventListener("input", () => {
+  form?.elements.smooth.addEventListener("input", () => {
     form.querySelector("output").textContent = form.elements.smooth.value;
     draw();
   });
-  form.querySelector("[data-reset]").addEventListener("click", reset);
+  form?.querySelector("[data-reset]").addEventListener("click", reset);
   new ResizeObserver(() => {
     for (const one of drawn) one.plot.setSize({ width: Math.max(240, one.host.clientWidth), height: one.plot.height });
   }).observe(root);

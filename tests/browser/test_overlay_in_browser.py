@@ -67,6 +67,10 @@ def values(tab, chart):
     return tab.locator(f"#chart-{chart} .u-legend .u-value")
 
 
+async def css_width(tab, selector):
+    return await tab.locator(selector).evaluate("one => getComputedStyle(one).width")
+
+
 async def test_runs_are_chosen_read_in_step_zoomed_smoothed_and_sent(open_tab, two):
     first, second = two
     tab = await open_tab("/console/runs/")
@@ -137,13 +141,21 @@ async def test_runs_are_chosen_read_in_step_zoomed_smoothed_and_sent(open_tab, t
     await other.emulate_media(color_scheme="dark")
     await picture(other, "overlay-dark")
     await other.set_viewport_size({"width": 390, "height": 844})
-    assert await other.evaluate("document.documentElement.scrollWidth") == 390
+    await expect(other.locator("html")).to_have_js_property("scrollWidth", 390)
     await picture(other, "overlay-390")
 
 
 async def test_a_note_is_written_in_its_place_and_the_list_is_searched_by_it(open_tab, two):
     tab = await open_tab(f"/console/runs/{two[0].pk}/")
     await expect(tab.locator("#run-limits")).to_contain_text("2 limits were passed.")
+
+    # its own charts are read in step as well; what is folded away is drawn as wide as the rest once it is opened
+    box = await tab.locator("#chart-loss .u-over").bounding_box()
+    await tab.locator("#chart-loss .u-over").hover(position={"x": box["width"] - 2, "y": 20})
+    await expect(values(tab, "kl").nth(1)).to_have_text("0.4")
+    await tab.locator("#run-limits").get_by_role("link", name="See the chart").first.click()
+    await expect(tab.locator("#chart-clip .u-over")).to_be_visible()
+    await expect(tab.locator("#chart-clip canvas")).to_have_css("width", await css_width(tab, "#chart-loss canvas"))
     await tab.locator("#note-edit summary").click()
     await tab.get_by_role("textbox", name="Note").fill("Half the rate.")
     await tab.get_by_label("Tags, with commas between").fill("baseline, short")
@@ -151,12 +163,12 @@ async def test_a_note_is_written_in_its_place_and_the_list_is_searched_by_it(ope
     await expect(tab.locator("#run-notes")).to_contain_text("Written by ana")
     await picture(tab, "run")
     await tab.set_viewport_size({"width": 390, "height": 844})
-    assert await tab.evaluate("document.documentElement.scrollWidth") == 390
+    await expect(tab.locator("html")).to_have_js_property("scrollWidth", 390)
     await picture(tab, "run-390")
     await tab.locator("#run-notes").get_by_role("link", name="baseline").click()
     await expect(tab.locator(f"#run-{two[0].pk}")).to_contain_text("Half the rate.")
     await expect(tab.locator(f"#run-{two[1].pk}")).to_have_count(0)
-    assert await tab.evaluate("document.documentElement.scrollWidth") == 390
+    await expect(tab.locator("html")).to_have_js_property("scrollWidth", 390)
     await picture(tab, "runs-list-390")
 
 

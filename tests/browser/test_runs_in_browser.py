@@ -106,7 +106,7 @@ async def test_a_recipe_is_tried_in_its_place_and_given_to_a_line(open_tab, run)
     await expect(tab.locator("#recipe-change")).to_contain_text("Updates a run takes updates 4 ▸ 3")
     await picture(tab, "recipe")
     await tab.set_viewport_size({"width": 390, "height": 844})
-    assert await tab.evaluate("document.documentElement.scrollWidth") == 390
+    await expect(tab.locator("html")).to_have_js_property("scrollWidth", 390)
     await tab.emulate_media(color_scheme="dark")
     await picture(tab, "recipe-390-dark")
     await form.get_by_role("button", name="Save").click()

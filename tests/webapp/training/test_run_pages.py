@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.core.management import call_command
 from django.urls import reverse
 from django.utils import timezone
 
@@ -415,6 +416,15 @@ def test_a_run_of_very_many_updates_is_still_a_light_page(console, make_run):
         for n in range(240)
     ]
     assert len(page_of(console, make_run(metrics=metrics, usage=usage)).encode()) < 200_000
+
+
+def test_the_list_in_the_terminal_says_which_limits_a_run_passed(make_run, capsys):
+    make_run(metrics=[{"update": 1, "clip_fraction": 0.34, "grad_norm": 1.87}])
+    make_run(metrics=METRICS)
+    call_command("runs", "list")
+    fine, odd = capsys.readouterr().out.splitlines()  # the newest stands first
+    assert odd.endswith("past its limits: clip, grad_norm")
+    assert "limits" not in fine
 
 
 # Notes and tags
