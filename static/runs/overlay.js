@@ -16,6 +16,7 @@
   const shown = () => ({
     isLog: control("scale", "linear") === "log",
     smooth: Number(control("smooth", 0)),
+    words: { step: root.dataset.update, time: root.dataset.minute, smoothed: root.dataset.smoothed },
     onZoom: follow,
     onReset: reset,
   });
@@ -77,7 +78,7 @@
     if (!lost) return;
     const said = document.createElement("p");
     said.className = "plot-lost small note warn";
-    said.textContent = `Values at or below 0 have no place on a logarithmic scale. Left out: ${lost}.`;
+    said.textContent = `${root.dataset.lost} ${lost}`;
     figure.querySelector("figcaption").before(said);
   }
 

@@ -63,7 +63,7 @@ window.plots = (() => {
   }
 
   function series(chart, shown, host) {
-    const made = [{ label: chart.by === "time" ? "minute" : "update", value: (_, x) => short(x) }];
+    const made = [{ label: shown.words[chart.by], value: (_, x) => short(x) }];
     for (const line of chart.lines) {
       const { color } = worn(host, `line-${line.tone}`, false);
       const { dash } = worn(host, `line-${line.tone}`, true);
@@ -75,7 +75,7 @@ window.plots = (() => {
       const at = made.length;
       made.push({ ...raw, stroke: faded(color), width: 1, dash: [], class: "is-raw", points: { show: false } });
       const both = (plot, y, number, place) =>
-        place == null || y == null ? "–" : `${short(plot.data[at][place])}, smoothed ${short(y)}`;
+        place == null || y == null ? "–" : `${short(plot.data[at][place])}, ${shown.words.smoothed} ${short(y)}`;
       made.push({ ...raw, value: both, points: { show: false } });
     }
     return made;
@@ -106,7 +106,7 @@ window.plots = (() => {
     };
   }
 
-  // Draw a chart into `host`. `shown`: {isLog, smooth, onZoom(plot)}. Returns {plot, lost}.
+  // Draw a chart into `host`. `shown`: {isLog, smooth, words, onZoom(plot), onReset()}. Returns {plot, lost}.
   function draw(chart, host, shown) {
     const { made, lost } = tables(chart, shown);
     const ink = getComputedStyle(host).color;
@@ -119,7 +119,7 @@ window.plots = (() => {
       height: HEIGHT,
       scales: { x: { time: false }, y: { distr: shown.isLog ? 3 : 1, range: heights(chart, shown, limit) } },
       axes: [
-        { ...axis, label: chart.by === "time" ? "minutes" : "updates", labelSize: 18, size: 32 },
+        { ...axis, label: shown.words[chart.by], labelSize: 18, size: 32 },
         { ...axis, size: 62, values: (_, marks) => marks.map((mark) => (mark == null ? "" : short(mark))) },
       ],
       series: series(chart, shown, host),

@@ -127,7 +127,7 @@ async def test_runs_are_chosen_read_in_step_zoomed_smoothed_and_sent(open_tab, t
 
     # a logarithm has no place for what is below 0, and says so
     await tab.get_by_label("Scale").select_option("log")
-    await expect(tab.locator("#chart-advantages .plot-lost")).to_contain_text("Left out: 2.")
+    await expect(tab.locator("#chart-advantages .plot-lost")).to_contain_text("Left out: 2")
     assert "scale=log" in tab.url
     await picture(tab, "overlay-log-smooth")
     await tab.get_by_label("Along the foot").select_option("time")
