@@ -25,6 +25,15 @@ THERE_AND_BACK = 3
 BESIDE = 2**20
 """Bytes of a checkpoint beside its numbers: headers with each tensor's name, configuration, a tokenizer's few lines."""
 
+MOST_LOOKED_AT = 64
+"""Lessons whose lengths are looked at to estimate a full batch."""
+
+PEAKS = 20
+"""How many earlier runs are looked at for one that held as much memory as this would."""
+
+OF_MEMORY = ("weights", "base_bits", "micro_batch", "max_tokens", "lora_rank")
+"""Knobs that say how much memory a run takes."""
+
 RUNS = 3
 """How many earlier runs are asked how long such work takes here; the newest, since machines and models change."""
 
@@ -55,7 +64,7 @@ class Forecast:
     """Tokens that some model reads, in all: the frozen ones once, the policy there and back at each update."""
     minutes: float | None
     memory_mib: float | None
-    """The peak of the newest run of the same kind."""
+    """The peak of the newest run with the same knobs of memory."""
     disk_mib: float
     free_mib: float
     measured_on: int
@@ -96,6 +105,18 @@ def of_ready(recipe: Recipe, line: str = SHARED) -> Forecast:
     return forecast(recipe, waiting, line)
 
 
+def of_full_batch(recipe: Recipe, line: str = SHARED) -> Forecast:
+    """What a run on a full batch would take in this line, of lessons as long as those that wait, else as those of its
+    last run: by it two recipes are compared. Raises NothingReady where there are neither."""
+    waiting = lengths(batches.ready(recipe, line)[:MOST_LOOKED_AT])
+    if not waiting:
+        last = Run.objects.filter(line=line, status=Run.Status.FINISHED).order_by("-pk").first()
+        waiting = [one for one in lengths(batches.learned(last)[:MOST_LOOKED_AT]) if one.response] if last else []
+    if not waiting:
+        raise batches.NothingReady("There is no lesson yet, so there is nothing to estimate.")
+    return forecast(recipe, [waiting[place % len(waiting)] for place in range(recipe.batch_size)], line)
+
+
 def forecast(recipe: Recipe, samples: Sequence[Lengths], line: str = SHARED) -> Forecast:
     """What a run of `recipe` on samples of these lengths would take here."""
     live = Checkpoint.live(line)
@@ -107,7 +128,6 @@ def forecast(recipe: Recipe, samples: Sequence[Lengths], line: str = SHARED) -> 
     earlier = [run for run in _finished(recipe) if run.seconds and run.reads]
     spent_s = sum(run.seconds for run in earlier)
     done = sum(run.reads for run in earlier)
-    peaks = [run.peak_mib for run in earlier if run.peak_mib]
     needed, free = room(recipe)
     return Forecast(
         samples=len(samples),
@@ -116,7 +136,7 @@ def forecast(recipe: Recipe, samples: Sequence[Lengths], line: str = SHARED) -> 
         response_tokens=sum(learned(one, recipe) for one in samples),
         reads=work,
         minutes=work / done * spent_s / 60 if done else None,
-        memory_mib=peaks[0] if peaks else None,
+        memory_mib=_peak_mib(recipe),
         disk_mib=needed / MIB,
         free_mib=free / MIB,
         measured_on=len(earlier),
@@ -232,10 +252,19 @@ def shapes(model: Path) -> dict[str, tuple[list[int], int]]:
     return found
 
 
+def _peak_mib(recipe: Recipe) -> float | None:
+    """What the newest finished run with the same knobs of memory held at most; None without one."""
+    runs = Run.objects.filter(status=Run.Status.FINISHED).order_by("-pk")[:PEAKS]
+    for kept, progress in runs.values_list("recipe", "progress"):
+        earlier = config.stored(kept)
+        if all(getattr(earlier, knob) == getattr(recipe, knob) for knob in OF_MEMORY) and progress.get("peak_mib"):
+            return float(progress["peak_mib"])
+    return None
+
+
 class _Earlier(NamedTuple):
     seconds: float
     reads: int
-    peak_mib: float | None
 
 
 def _finished(recipe: Recipe) -> list[_Earlier]:
@@ -244,7 +273,7 @@ def _finished(recipe: Recipe) -> list[_Earlier]:
     found = []
     for run in runs.order_by("-pk")[:RUNS]:
         seconds = (run.finished_at - run.started_at).total_seconds() if run.finished_at and run.started_at else 0.0
-        found.append(_Earlier(seconds, _read(run), run.progress.get("peak_mib")))
+        found.append(_Earlier(seconds, _read(run)))
     return found
 
 

@@ -19,6 +19,7 @@ from django.conf import settings
 
 from core.errors import TalkbackError
 from training.models import Run
+from training.monitoring import limits
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ def lines(run: Run) -> Iterator[str]:
             "created_at": run.created_at.isoformat(),
             "finished_at": run.finished_at.isoformat() if run.finished_at else None,
             "error": run.error,
+            "limits_passed": [limits.told(one) for one in limits.passed(run.metrics, run.recipe)],
             **({"agents": run.agents} if run.agents else {}),
         }
     )

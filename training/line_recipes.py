@@ -20,6 +20,11 @@ def recipe_of(line: str) -> Recipe:
     return usable(own) if own else current()
 
 
+def recipe_of_row(line: Line) -> Recipe:
+    """The same of a line that was read already. Raises RecipeInvalid."""
+    return usable(line.recipe) if line.recipe else current()
+
+
 def set_recipe(line: Line, fields: Mapping[str, object]) -> Recipe:
     """Have this line learn by a recipe of its own from its next run on; without fields, by the installation's again.
     Raises RecipeInvalid, with nothing changed."""

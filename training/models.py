@@ -44,6 +44,8 @@ class Run(Stateful):
     share of the whole run, which only grows; what is left, in seconds, only falls."""
     metrics = models.JSONField(default=list, blank=True)
     """One dict an optimiser update."""
+    usage = models.JSONField(default=list, blank=True)
+    """What it took of the machine over time, as `training/monitoring/usage.py` says; a bounded number of rows."""
     agents = models.JSONField(default=dict, blank=True)
     """What it says of the agents' groups that it learned from; empty where there were none."""
     code_version = models.CharField(max_length=80, blank=True)
@@ -190,3 +192,32 @@ class Pause(models.Model):
 
     def __str__(self) -> str:
         return f"pause since {self.since:%Y-%m-%d %H:%M}"
+
+
+class RunNote(models.Model):
+    """What a person wrote of a run: what was tried, and what came of it."""
+
+    run = models.OneToOneField(Run, models.CASCADE, related_name="note")
+    text = models.TextField(max_length=2000)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    """Who wrote it last."""
+    at = models.DateTimeField(default=timezone.now)
+
+    def __str__(self) -> str:
+        return f"note on {self.run_id}"
+
+
+class RunTag(models.Model):
+    """A word by which runs are found again."""
+
+    run = models.ForeignKey(Run, models.CASCADE, related_name="tags")
+    name = models.CharField(max_length=40, db_index=True)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ("name",)
+        constraints = (models.UniqueConstraint(fields=("run", "name"), name="a_run_has_a_tag_once"),)
+
+    def __str__(self) -> str:
+        return self.name

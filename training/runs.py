@@ -54,6 +54,7 @@ from training.agents.comparison import Comparison
 from training.config import Recipe
 from training.jobs import Learned
 from training.models import Run, Sample
+from training.monitoring.usage import Meter
 from training.objective import question_bank
 from training.provenance import receipts, taints
 
@@ -108,9 +109,10 @@ class Made:
 class Ledger:
     """What a worker writes of its run while it works, and how it hears that it should stop."""
 
-    def __init__(self, run: Run, work: int) -> None:
+    def __init__(self, run: Run, work: int, meter: Meter | None = None) -> None:
         """`work` is the whole in units that take about equally long."""
         self.run, self.work, self.done, self.skipped = run, work, 0, 0
+        self.meter = Meter() if meter is None else meter
         self.began = time.monotonic()
         self.written = -math.inf
         self.least_s = math.inf
@@ -156,7 +158,9 @@ class Ledger:
 
     def _write(self, progress: dict[str, Any]) -> None:
         mine = Run.objects.filter(pk=self.run.pk, status=Run.Status.RUNNING, attempts=self.run.attempts)
-        if not mine.update(progress=progress, metrics=self.run.metrics, heartbeat_at=timezone.now()):
+        self.run.usage = self.meter.rows
+        said = {"progress": progress, "metrics": self.run.metrics, "usage": self.run.usage}
+        if not mine.update(**said, heartbeat_at=timezone.now()):
             raise Lost(f"{self.run} was given to another worker after a silence.")
         if mine.filter(cancel_asked=True).exists():
             raise Cancelled("Stopped by a person before it had changed anything.")
@@ -168,7 +172,7 @@ class Ledger:
         if done < asked:
             figures = figures | {"note": f"There was no memory for {asked} samples at a time: it went on with {done}."}
         earlier = [row for row in self.run.metrics if row["update"] < figures["update"]]
-        self.run.metrics = [*earlier, figures]
+        self.run.metrics = [*earlier, figures | {"at_s": self.meter.at_s}]
 
 
 def patiently(write: Callable[[], Result]) -> Result:
@@ -349,6 +353,7 @@ def _begin(run: Run) -> bool:
                 started_at=now,
                 progress={"phase": "loading", "done": 0, "total": 1, "share": 0.0, "eta_s": None},
                 metrics=[],
+                usage=[],
                 error="",
                 code_version=versions.ours()[:80],
             )
@@ -366,6 +371,11 @@ def _gives_way(run: Run) -> bool:
 
 
 def _learn(run: Run) -> Checkpoint:
+    with Meter(lambda: len(run.metrics)) as meter:
+        return _learn_measured(run, meter)
+
+
+def _learn_measured(run: Run, meter: Meter) -> Checkpoint:
     recipe = config.stored(run.recipe)
     parent = run.parent
     assert parent is not None
@@ -375,7 +385,7 @@ def _learn(run: Run) -> Checkpoint:
     checksums.verify(parent, with_optimizer=True)
     lesson = lessons.compose(run, samples, recipe, parent)
     # Looking at a row is one unit of work, an update on it about three: there and back again.
-    ledger = Ledger(run, len(lesson.examples) * (1 + 3 * recipe.updates))
+    ledger = Ledger(run, len(lesson.examples) * (1 + 3 * recipe.updates), meter)
     ledger.beat("loading", 0, 1, force=True)
     clear_orphans()
     check_room(recipe)
@@ -418,6 +428,7 @@ def _learn(run: Run) -> Checkpoint:
         needed, free = forecast.room(recipe)
         raise DiskFull(f"The disk was full before the new weights were saved. {_room(needed, free)}") from failure
     made = Made(number, name, path, checksums.of(job.folder), receipts.base())
+    run.usage = meter.rows
     return patiently(partial(_finish, run, parent, recipe, made, learned, lesson.compared))
 
 
@@ -487,6 +498,7 @@ def _finish(
         checkpoint=checkpoint,
         finished_at=timezone.now(),
         metrics=run.metrics,
+        usage=run.usage,
         agents=compared.figures | {"alarms": alarms.raised(run, compared.figures)} if compared.figures else {},
         learned=run.learned,
         progress={"phase": "finished", "done": 1, "total": 1, "share": 1.0, "eta_s": 0.0, "peak_mib": learned.peak_mib},

@@ -80,6 +80,7 @@ class Run(BaseModel):
     done: int | None
     total: int | None
     eta_s: float | None
+    limits_passed: list[str] = Field(description="Which limits its figures passed; none: nothing is worrying.")
 
 
 class Reached(BaseModel):

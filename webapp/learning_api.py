@@ -23,6 +23,7 @@ from judge.models import Judgement
 from judge.samples import ledger
 from judge.samples.sample_rows import Reason
 from training.models import Run, Sample
+from training.monitoring import limits
 from webapp import api_shapes, journey
 from webapp.journey import Ballot, Batch, Journey
 from webapp.people import taught
@@ -196,6 +197,7 @@ def ran(run: Run | None) -> dict[str, Any] | None:
         "done": progress.get("done"),
         "total": progress.get("total"),
         "eta_s": progress.get("eta_s"),
+        "limits_passed": [one.limit.key for one in limits.passed(run.metrics, run.recipe)],
     }
 
 

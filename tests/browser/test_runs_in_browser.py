@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from asgiref.sync import sync_to_async
 
@@ -20,6 +23,12 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, seria
 expect.set_options(timeout=20_000)  # a machine that also trains is slow, and patience costs nothing
 
 HISTOGRAM = {"edges": [-1.0, -0.5, 0.5, 1.0], "counts": [2, 5, 3]}
+
+
+async def picture(tab, name):
+    """The whole page where SHOTS says, and nowhere by default."""
+    if folder := os.environ.get("SHOTS"):
+        await tab.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
 
 
 def figures(update):
@@ -80,11 +89,29 @@ async def test_a_recipe_is_tried_in_its_place_and_given_to_a_line(open_tab, run)
     await expect(tab.locator("#tried")).to_contain_text("lr: should be greater than 0.")
     assert tab.url.endswith("/console/recipe/")
 
-    own = tab.locator(f"#line-{line.name}")  # the shared line can be given one as well
-    await own.get_by_role("combobox", name="Preset").select_option("binary")
-    await own.get_by_label("What differs from it").fill('{"updates": 3}')
-    await own.get_by_role("button", name="Save").click()
-    await expect(tab.locator(".note.good")).to_contain_text("learns by binary with updates 3")
+    # a preset as a card, a knob by its slider, and what would change before it is saved
+    await tab.get_by_role("navigation", name="Whose recipe").get_by_role("link", name="The team").click()
+    form = tab.locator("#recipe-form")
+    await form.get_by_role("radio", name="binary").check()
+    await expect(form.get_by_role("textbox", name="Learning rate")).to_have_value("0.0001")
+    await expect(form.get_by_role("radio", name="binary")).to_be_focused()
+    await form.get_by_role("slider", name="Learning rate").fill("-3")
+    await expect(form.get_by_role("textbox", name="Learning rate")).to_have_value("0.001")
+    await form.get_by_role("textbox", name="Updates a run takes").fill("0")
+    await form.get_by_role("button", name="Show what would change").click()
+    await expect(form.get_by_role("textbox", name="Updates a run takes")).to_be_focused()
+    await expect(form).to_contain_text("Should be greater than or equal to 1.")
+    await expect(form.get_by_role("textbox", name="Learning rate")).to_have_value("0.001")
+    await form.get_by_role("textbox", name="Updates a run takes").fill("3")
+    await form.get_by_role("button", name="Show what would change").click()
+    await expect(tab.locator("#recipe-change")).to_contain_text("Updates a run takes updates 4 ▸ 3")
+    await picture(tab, "recipe")
+    await tab.set_viewport_size({"width": 390, "height": 844})
+    await expect(tab.locator("html")).to_have_js_property("scrollWidth", 390)
+    await tab.emulate_media(color_scheme="dark")
+    await picture(tab, "recipe-390-dark")
+    await form.get_by_role("button", name="Save").click()
+    await expect(tab.locator(".note.good")).to_contain_text("learns by binary with updates 3, lr 0.001")
     assert (await sync_to_async(line_recipes.recipe_of)(line.name)).updates == 3
     await tab.get_by_role("button", name="Undo").click()
     await expect(tab.locator(".note.good")).to_contain_text("the installation’s recipe again")

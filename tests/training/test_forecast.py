@@ -13,7 +13,7 @@ from checkpoints.models import Checkpoint
 from core import stores
 from tests.ready_attempts import FAILED, SOLVED
 from tests.ready_samples import HINTED, PROMPT, RESPONSE
-from training import forecast, runs
+from training import batches, forecast, runs
 from training.config import Recipe
 from training.forecast import Lengths
 from training.models import Run
@@ -89,8 +89,6 @@ def test_a_repeated_run_is_measured_by_what_it_learned_of_another(ready, home):
 
 def test_a_run_leaves_what_the_next_forecast_needs(ready, home):
     ready(), ready()
-    from training import batches
-
     run = batches.learn_now(RECIPE)
     runs.train(run)
     run.refresh_from_db()
@@ -105,8 +103,6 @@ def test_a_run_leaves_what_the_next_forecast_needs(ready, home):
 
 
 def test_the_disk_that_a_checkpoint_takes_is_foreseen(ready, home, tiny_model):
-    from training import batches
-
     ready()
     candidate = runs.train(batches.learn_now(Recipe(batch_size=1, lora_rank=4)))
 
@@ -154,3 +150,30 @@ def test_a_forecast_reads_an_attempt_in_a_row_and_takes_whole_groups(play, home)
     assert seen.reads == 4 * 13 * (1 + 3)
     # Of each reply the first two tokens.
     assert forecast.of_ready(recipe.model_copy(update={"max_tokens": 2})).response_tokens == 4 * 4
+
+
+def test_memory_is_foreseen_from_a_run_that_held_as_much(ready, home):
+    ready()
+    for micro_batch, peak in ((4, 4096.0), (1, 1024.0)):
+        Run.objects.create(
+            recipe=RECIPE.model_copy(update={"micro_batch": micro_batch}).model_dump(),
+            parent=Checkpoint.live(),
+            status=Run.Status.FINISHED,
+            progress={"peak_mib": peak},
+        )
+    assert forecast.of_ready(RECIPE).memory_mib == 1024.0  # micro_batch 1
+    assert forecast.of_ready(RECIPE.model_copy(update={"micro_batch": 4, "lr": 0.5})).memory_mib == 4096.0
+    assert forecast.of_ready(RECIPE.model_copy(update={"micro_batch": 2})).memory_mib is None
+    assert forecast.of_ready(RECIPE.model_copy(update={"base_bits": 4})).memory_mib is None
+
+
+def test_a_full_batch_is_foreseen_from_what_waits_else_from_what_was_learned_last(ready, home):
+    with pytest.raises(batches.NothingReady):
+        forecast.of_full_batch(RECIPE)
+    sample = ready()
+    # The one lesson that waits stands for all four of a batch.
+    assert forecast.of_full_batch(RECIPE).prompt_tokens == 4 * len(PROMPT)
+    run = Run.objects.create(recipe=RECIPE.model_dump(), parent=Checkpoint.live(), status=Run.Status.FINISHED)
+    type(sample).objects.filter(pk=sample.pk).update(run=run, status="trained")
+    eight = RECIPE.model_copy(update={"batch_size": 8})
+    assert forecast.of_full_batch(eight).response_tokens == 8 * len(RESPONSE)

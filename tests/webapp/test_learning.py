@@ -155,7 +155,7 @@ def test_a_run_says_how_far_it_is(make_lesson, became):
     told = became(make_lesson("claimed", run=run).turn)
     assert (told["stage"], told["sample"]["status"], told["sample"]["place"]) == ("learning", "claimed", None)
     assert told["run"] == {
-        "id": run.pk, "status": "running", "phase": "steps", "done": 4, "total": 10, "eta_s": None,
+        "id": run.pk, "status": "running", "phase": "steps", "done": 4, "total": 10, "eta_s": None, "limits_passed": [],
     }  # fmt: skip
 
 

@@ -1,11 +1,10 @@
-"""The figures of a run that have a chart: what each shows, how it is read, and what is worrying. Plain data."""
+"""The figures of a run that have a chart: what each shows, how it is read, and what is worrying. Plain data; where a
+limit is says training/monitoring/limits.py."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-from training.config import MAX_GRAD_NORM
 
 
 @dataclass(frozen=True)
@@ -19,14 +18,6 @@ class About:
     reading: str
     worry: str
     from_zero: bool = False
-    limit: str = ""
-    """The recipe's knob that is drawn as a limit."""
-    usual: float | None = None
-    """The limit of a run whose recipe does not name it."""
-    most: float | None = None
-    """What is worrying above it, where no knob says so."""
-    past: str = ""
-    """What it means that the limit was passed, after the figure's name and numbers."""
 
 
 LOSS_PARTS = {
@@ -72,8 +63,6 @@ ABOUT = (
         "The share of tokens that have moved as far as one run lets them.",
         "Above about 0.3 is worrying: much of the batch teaches no more, and the rate or the updates are too high.",
         from_zero=True,
-        most=0.3,
-        past="much of the batch taught no more. A lower rate or fewer updates help.",
     ),
     About(
         "gap",
@@ -82,8 +71,6 @@ ABOUT = (
         "How far apart the engine that served the replies and the learner are on the same weights, in nats per token.",
         "It should be near 0: at the limit the run stops, since one of the two does not run what it says.",
         from_zero=True,
-        limit="max_gap",
-        past="engine and learner do not run the same weights alike.",
     ),
     About(
         "grad_norm",
@@ -92,9 +79,6 @@ ABOUT = (
         "The length of each update's gradient, before it is scaled down to its limit.",
         "Spikes far above the others are worrying: one sample outweighs the batch. Exactly 0 teaches nothing.",
         from_zero=True,
-        limit="max_grad_norm",
-        usual=MAX_GRAD_NORM,
-        past="such updates were scaled down to it. Often so, the rate is too high.",
     ),
     About(
         "adapter_norm",
@@ -136,8 +120,43 @@ LENGTHS = About(
     {},
     "How long the replies are that the run learns from, in tokens.",
     "All of them alike, or all at the length limit, is worrying: the policy may be learning a length and not a manner.",
-    limit="max_tokens",
 )
 
-HIDDEN = {"update", "advantage_histogram", "reply_tokens_mean", "reply_tokens_max", "attempts", "steps"}
+USAGE = (
+    About(
+        "cpu",
+        "Processor",
+        {"cpu": "cores busy"},
+        "How many cores the learner’s processes kept busy.",
+        "Far fewer than in other runs is worrying: something else works on the machine.",
+        from_zero=True,
+    ),
+    About(
+        "memory",
+        "Memory",
+        {"memory_mib": "MiB"},
+        "What the learner’s processes hold of the machine’s memory, in MiB.",
+        "A rise that does not end is worrying: the run may end for want of memory.",
+        from_zero=True,
+    ),
+    About(
+        "gpu",
+        "GPU",
+        {"gpu": "share busy"},
+        "The share of time in which the learner’s cards were at work, an engine on the same cards included.",
+        "Long stretches near 0 are worrying: the card waits for the processor.",
+        from_zero=True,
+    ),
+    About(
+        "gpu_memory",
+        "GPU memory",
+        {"gpu_mib": "MiB"},
+        "What is in use of the learner’s cards’ memory, in MiB, an engine on the same cards included.",
+        "Near what the cards have is worrying: the run goes on with smaller parts, or ends.",
+        from_zero=True,
+    ),
+)
+"""What a run takes of the machine, by the columns of its usage, over time."""
+
+HIDDEN = {"update", "at_s", "advantage_histogram", "reply_tokens_mean", "reply_tokens_max", "attempts", "steps"}
 """What the other figures are counted by, and what is drawn in another shape."""

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import floor, isfinite, log10
 
-MOST_POINTS = 200
-"""Points that a line and its table show; of more, evenly chosen ones and the last."""
+MOST_POINTS = 240
+"""Points of all lines of a chart together: of more, each line keeps its lowest and highest of every stretch."""
 
-DENSE = 24
-"""More points than these would hide their line."""
+MOST_ROWS = 40
+"""Rows of its table, evenly chosen ones and the last: a page of many charts stays light."""
 
 Ticks = tuple[tuple[float, str], ...]
 """Where lines stand, and what is written beside each."""
@@ -94,11 +94,6 @@ class Line:
     def points(self) -> list[Point]:
         return [point for segment in self.segments for point in segment]
 
-    @property
-    def is_dense(self) -> bool:
-        """So many points that their dots would hide the line: those are felt under the pointer and not seen."""
-        return len(self.points) > DENSE
-
 
 def joined(points: Iterable[Point]) -> str:
     """A polyline's points.
@@ -120,11 +115,11 @@ def parted(points: Iterable[Point | None]) -> tuple[tuple[Point, ...], ...]:
     return tuple(tuple(segment) for segment in segments if segment)
 
 
-def evenly(number: int, most: int = MOST_POINTS) -> list[int]:
+def evenly(number: int, most: int = MOST_ROWS) -> list[int]:
     """The places of `number` that are shown, the first and the last among them.
 
     >>> evenly(3), evenly(10, most=4), len(evenly(1001)), evenly(1001)[-1]
-    ([0, 1, 2], [0, 3, 6, 9], 200, 1000)
+    ([0, 1, 2], [0, 3, 6, 9], 40, 1000)
     """
     if number <= most:
         return list(range(number))
@@ -163,9 +158,11 @@ def quarters(low: float = 0.0, high: float = 1.0) -> list[float]:
 def short(value: float) -> str:
     """A number as labels have it.
 
-    >>> short(0.123456), short(-2), short(0.000012345)
-    ('0.1235', '−2', '1.23e−05')
+    >>> short(0.123456), short(-2), short(0.000012345), short(20480.0)
+    ('0.1235', '−2', '1.23e−05', '20480')
     """
+    if 1e4 <= abs(value) < 1e7:
+        return f"{value:.0f}".replace("-", "−")
     digits = 3 if value and abs(value) < 1e-3 else 4
     return f"{value:.{digits}g}".replace("-", "−")
 

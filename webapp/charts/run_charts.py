@@ -7,17 +7,34 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from training.monitoring import limits, series
 from webapp.charts.figures import ABOUT, ADVANTAGES, HIDDEN, LENGTHS, About
-from webapp.charts.frame import Frame, Line, Point, Ticks, evenly, is_number, parted, percent, scale, short, span
+from webapp.charts.frame import (
+    MOST_POINTS,
+    Frame,
+    Line,
+    Point,
+    Ticks,
+    evenly,
+    is_number,
+    parted,
+    percent,
+    scale,
+    short,
+    span,
+)
 
 FRAME = Frame(340, 132, left=46, right=10, top=8, bottom=20)
 
-MOST_COLUMNS = 60
+MOST_COLUMNS = 24
 """Updates that a strip shows side by side; of more, neighbours share a column."""
 
 FAR = 4.0
 """A limit this many times above all that was measured is named beside the chart and not drawn: it would press the
 line flat."""
+
+CROWDED = 48
+"""More points than these, of all lines together, would hide their lines: then only the last of each is a dot."""
 
 BARS = 12
 
@@ -67,6 +84,10 @@ class Chart:
         """One number is said and not drawn: a point has no direction."""
         return bool(self.cells) or any(len(line.points) > 1 for line in self.lines)
 
+    @property
+    def is_crowded(self) -> bool:
+        return sum(len(line.points) for line in self.lines) > CROWDED
+
 
 def charts(metrics: Sequence[Mapping[str, Any]], recipe: Mapping[str, Any], lengths: Sequence[int] = ()) -> list[Chart]:
     """The charts of a run; figures that it has not are left out. `lengths` are its replies', in tokens."""
@@ -74,28 +95,6 @@ def charts(metrics: Sequence[Mapping[str, Any]], recipe: Mapping[str, Any], leng
     advantages = strip(metrics) or chart(ADVANTAGES, metrics, recipe)
     made = [*drawn[:4], advantages, *drawn[4:5], bars(lengths, recipe), *drawn[5:]]
     return [one for one in made if one is not None]
-
-
-def worries(metrics: Sequence[Mapping[str, Any]], recipe: Mapping[str, Any]) -> list[str]:
-    """Which figures passed their limit, and what that means; none of them: nothing here is worrying.
-
-    >>> worries([{"clip_fraction": 0.2}, {"clip_fraction": 0.34}], {})
-    ['Clip fraction: 0.34, above 0.3, in 1 of 2 updates: much of the batch taught no more. A lower rate or fewer \
-updates help.']
-    """
-    found = []
-    for about in ABOUT:
-        most = about.most if about.most is not None else limit_of(about, recipe)
-        if most is None or not about.past:
-            continue
-        values = [step[name] for name in list(about.names)[:1] for step in metrics if is_number(step.get(name))]
-        over = [value for value in values if value > most]
-        if over:
-            found.append(
-                f"{about.title}: {short(max(over))}, above {short(most)}, in {len(over)} of {len(values)} "
-                f"update{'s' if len(values) > 1 else ''}: {about.past}"
-            )
-    return found
 
 
 def others(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -121,54 +120,94 @@ def signals(metrics: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(said)
 
 
+@dataclass(frozen=True)
+class Trace:
+    """One line's numbers, and where along the chart each stands; None: there is no number."""
+
+    label: str
+    places: Sequence[float]
+    values: Sequence[float | None]
+    sentence: str
+    """What it shows, in words."""
+
+
 def chart(about: About, metrics: Sequence[Mapping[str, Any]], recipe: Mapping[str, Any]) -> Chart | None:
     """Some figures over updates as lines; None where the run has none of them."""
-    series = {
-        name: [float(step[name]) if is_number(step.get(name)) else None for step in metrics] for name in about.names
+    updates = [str(step.get("update", place)) for place, step in enumerate(metrics, 1)]
+    columns = {
+        label: [float(step[name]) if is_number(step.get(name)) else None for step in metrics]
+        for name, label in about.names.items()
     }
-    series = {name: values for name, values in series.items() if any(value is not None for value in values)}
-    if not series:
+    columns = {label: values for label, values in columns.items() if any(value is not None for value in values)}
+    traces = []
+    for label, values in columns.items():
+        places = series.kept(values, MOST_POINTS // len(columns))
+        traces.append(Trace(label, places, [values[place] for place in places], told(label, values)))
+    ends = ("update 1",) if len(metrics) == 1 else (f"update {updates[0]}", updates[-1]) if metrics else ()
+    limit = limits.line_of(about.key, recipe)
+    return lined(
+        about, traces, limit, along=(0, len(metrics) - 1), axis="update", names=dict(enumerate(updates)), ends=ends
+    )
+
+
+def lined(
+    about: About,
+    traces: Sequence[Trace],
+    limit: float | None,
+    *,
+    along: tuple[float, float],
+    axis: str,
+    names: Mapping[float, str],
+    ends: tuple[str, ...],
+) -> Chart | None:
+    """Lines on one scale, from the place `along[0]` on the left to `along[1]`; None without any. `axis` says what is
+    counted along it, `names` what a place is called."""
+    if not traces:
         return None
-    known = [value for values in series.values() for value in values if value is not None]
-    limit = limit_of(about, recipe)
+    known = [value for trace in traces for value in trace.values if value is not None]
     is_far = limit is not None and limit > FAR * max(known)
     low = min([*known, 0.0] if about.from_zero else known)
     high = max(known if limit is None or is_far else [*known, limit])
     if about.from_zero:
         high = max(high, 0.0)
     low, high, marks = scale(low, high)
-    updates = [str(step.get("update", place)) for place, step in enumerate(metrics, 1)]
-    lines = []
-    kept = evenly(len(metrics))
-    for name, values in series.items():
-        label = about.names[name]
-        chosen = [(place, values[place]) for place in kept]
-        points = [
-            None
-            if value is None
-            else Point(
-                FRAME.along(place, len(values)), FRAME.up(value, low, high), f"update {updates[place]}: {short(value)}"
-            )
-            for place, value in chosen
-        ]
-        lines.append(Line(label, parted(points)))
-    first = next(iter(series.values()))
-    last = next(value for value in reversed(first) if value is not None)
+    width = along[1] - along[0]
+
+    def point(place: float, value: float) -> Point:
+        x = FRAME.across((place - along[0]) / width if width else 0.5)
+        return Point(x, FRAME.up(value, low, high), f"{axis} {names[place]}: {short(value)}")
+
+    lines = [
+        Line(
+            trace.label,
+            parted(
+                None if value is None else point(place, value)
+                for place, value in zip(trace.places, trace.values, strict=True)
+            ),
+        )
+        for trace in traces
+    ]
+    last = next(value for value in reversed(traces[0].values) if value is not None)
     said = "" if limit is None else f"limit {short(limit)}" + (", far above" if is_far else "")
+    tables = [dict(zip(trace.places, trace.values, strict=True)) for trace in traces]
+    rows = sorted({place for table in tables for place in table})
     return Chart(
         about.key,
         about.title,
         about.reading,
         about.worry,
         short(last),
-        " ".join(told(about.names[name], values) for name, values in series.items()),
-        ("update", *(about.names[name] for name in series)),
-        tuple((updates[place], *(cell(values[place]) for values in series.values())) for place in kept),
+        " ".join(trace.sentence for trace in traces),
+        (axis, *(trace.label for trace in traces)),
+        tuple(
+            (names[place], *(cell(table.get(place)) for table in tables))
+            for place in (rows[kept] for kept in evenly(len(rows)))
+        ),
         lines=tuple(lines),
         grid=tuple((FRAME.up(mark, low, high), short(mark)) for mark in marks),
         limit=None if limit is None or is_far else FRAME.up(limit, low, high),
         limit_says=said,
-        ends=("update 1",) if len(metrics) == 1 else (f"update {updates[0]}", updates[-1]),
+        ends=ends,
     )
 
 
@@ -247,7 +286,7 @@ def bars(lengths: Sequence[int], recipe: Mapping[str, Any]) -> Chart | None:
         cells.append(Cell(x, y, round(width - 2, 1), round(FRAME.foot - y, 1), 1.0, f"{span} tokens: {count}"))
         rows.append((span, str(count)))
     middle = known[len(known) // 2] if len(known) % 2 else (known[len(known) // 2 - 1] + known[len(known) // 2]) / 2
-    cut = limit_of(LENGTHS, recipe)
+    cut = limits.number(recipe.get("max_tokens"))
     over = 0 if cut is None else sum(length > cut for length in known)
     said = f"Reply lengths: from {low} to {high} tokens, half of them up to {short(middle)}."
     return Chart(
@@ -305,11 +344,6 @@ def told(label: str, values: Sequence[float | None]) -> str:
     lost = len(values) - len(known)
     gone = f"; {lost} update{' has' if lost == 1 else 's have'} no number" if lost else ""
     return f"{label}: from {short(known[0])} to {short(known[-1])} in {len(values)} updates, {span(known)}{gone}."
-
-
-def limit_of(about: About, recipe: Mapping[str, Any]) -> float | None:
-    value = recipe.get(about.limit, about.usual) if about.limit else None
-    return float(value) if value is not None and is_number(value) else None
 
 
 def cell(value: float | None) -> str:

@@ -13,6 +13,7 @@ from accounts import deeds
 
 DECISIONS = {
     "console:learn_now": ("training", "learning started", ""),
+    "console:run_note": ("training", "run noted", "run {pk}"),
     "console:cancel": ("training", "run cancelled", "run {pk}"),
     "console:pause": ("training", "training paused", ""),
     "console:resume": ("training", "training resumed", ""),

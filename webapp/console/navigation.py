@@ -68,7 +68,7 @@ ENTRIES: tuple[tuple[str, str, tuple[Place, ...]], ...] = (
         "Training",
         "training",
         (
-            Place("Runs", "console:runs", ("console:run",), term="run", needs="training"),
+            Place("Runs", "console:runs", ("console:run", "console:overlay"), term="run", needs="training"),
             Place("Recipe", "console:recipe", ("console:recipe",), term="recipe", needs="training"),
             Place("Schedule", "console:schedule", needs="training"),
             Place("Next training", "console:forecast", term="lesson", needs="training"),

@@ -42,7 +42,7 @@ SECRET = {
 """Columns of short text that open something, or from which words could be guessed; by model."""
 
 OPERATORS = {
-    *("chat.clientrules", "judge.acceptance", "judge.measuring", "training.run"),
+    *("chat.clientrules", "judge.acceptance", "judge.measuring", "training.run", "training.runnote"),
     *("checkpoints.line", "checkpoints.checkpoint", "checkpoints.decision", "checkpoints.trial", "checkpoints.notice"),
     *("checkpoints.taint", "checkpoints.cleaning"),
 }

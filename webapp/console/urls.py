@@ -5,7 +5,15 @@ from django.urls import path
 from webapp.console import audit, client_pages, engine_pages, health_page, notice_pages, views, webhook_pages, welcome
 from webapp.console.checkpoints import approval_pages, cleanings, lineage_pages, storage, trial_pages
 from webapp.console.review import compare_pages, hint_queue, judge_pages, ledger_page, reward_queue
-from webapp.console.training import line_pages, policy_pages, recipe_pages, run_pages, schedule_page
+from webapp.console.training import (
+    line_pages,
+    note_pages,
+    overlay_pages,
+    policy_pages,
+    recipe_pages,
+    run_pages,
+    schedule_page,
+)
 from webapp.people import did_it_help
 
 app_name = "console"
@@ -18,6 +26,8 @@ urlpatterns = [
     path("turns/", views.turns, name="turns"),
     path("turns/<uuid:pk>/", views.turn, name="turn"),
     *run_pages.urls,
+    *overlay_pages.urls,
+    *note_pages.urls,
     *recipe_pages.urls,
     *client_pages.urls,
     *hint_queue.urls,

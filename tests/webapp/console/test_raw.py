@@ -65,6 +65,8 @@ def rows(operator, talker, console, make_lesson):
     candidate.decide("approved", reason="shorter", **user)
     make_lesson()
     training.Rehearsal.objects.create(model="m", prompt_ids=[1], response_ids=[2], logprobs=[-1.0])
+    training.RunNote.objects.create(run=run, text="shorter replies", **user)
+    training.RunTag.objects.create(run=run, name="baseline", **user)
     training.Pause.objects.create(reason="lunch", **user)
     checkpoints.Trial.objects.create(checkpoint=candidate, against=base, line=shared, share=10, **user)
     checkpoints.Notice.objects.create(level="info", key="k", text="the disk fills")

@@ -53,7 +53,7 @@ PAGES = {
         "console:hint_acceptance", "console:measure", "console:measure_stop", "console:overrule_judge",
         "console:judge_threshold", "console:policy",
         "console:learn_now", "console:forecast", "console:pause", "console:resume",
-        "console:runs", "console:run", "console:cancel", "console:run_figures", "console:run_tensorboard",
+        "console:runs", "console:run", "console:run_note", "console:overlay", "console:overlay_figures", "console:cancel", "console:run_figures", "console:run_tensorboard",
         "console:adapter", "console:recipe", "console:recipe_give", "console:recipe_undo",
         "console:lines", "console:line_make", "console:line_join", "console:line_leave", "console:line_learn",
         "console:line_step_back", "console:line_retire",

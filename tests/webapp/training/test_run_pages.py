@@ -9,15 +9,14 @@ from datetime import timedelta
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.core.management import call_command
 from django.urls import reverse
 from django.utils import timezone
 
-from checkpoints import lines
-from checkpoints.models import SHARED, Checkpoint
-from judge.models import Ruling
+from checkpoints.models import Checkpoint
 from tests.sockets import Tab
 from training import config, hours, journals, line_recipes
-from training.models import Run, Sample
+from training.models import Run, RunNote, RunTag, Sample
 from webapp.console.training import recipe_pages, run_pages
 
 HISTOGRAM = {"edges": [-1.0, -0.5, 0.5, 1.0], "counts": [2, 5, 3]}
@@ -108,8 +107,8 @@ def test_older_runs_come_a_page_at_a_time(console, make_run, monkeypatch):
 
 def test_however_many_runs_there_are_the_list_asks_equally_often(console, make_run, django_assert_max_num_queries):
     for _ in range(12):
-        make_run(metrics=METRICS)
-    with django_assert_max_num_queries(8):
+        RunTag.objects.create(run=make_run(metrics=METRICS), name="baseline")
+    with django_assert_max_num_queries(10):
         console.get(reverse("console:runs"))
 
 
@@ -383,80 +382,122 @@ def test_a_pasted_recipe_says_what_a_run_of_it_would_take_and_changes_nothing(co
     assert line_recipes.current() == config.PRESETS["embedded"]
 
 
-# The recipe of a line
-
-
-@pytest.fixture
-def line(db):
-    return lines.make("The team")
-
-
-def test_a_line_is_given_a_preset_in_the_console_and_it_is_taken_back(console, operator, line):
-    address = reverse("console:recipe_give", args=[line.name])
-    form = {"preset": "binary", "changes": '{"updates": 3}', "reason": "shorter", "seen": "{}"}
-    page = text(console.post(address, form, follow=True))
-    assert "“The team” learns by binary with updates 3 from its next run on." in page
-    assert line_recipes.recipe_of(line.name).updates == 3
-    for said in (operator.username, "the installation’s recipe", "shorter"):
-        assert said in page
-    audit = text(console.get(reverse("console:audit")))
-    assert "binary with updates 3" in audit
-    assert "its conversation was deleted" not in audit
-
-    ruling = Ruling.objects.get()
-    page = text(console.post(reverse("console:recipe_undo", args=[ruling.pk]), follow=True))
-    assert "It learns by the installation’s recipe again." in page
-    assert line_recipes.recipe_of(line.name) == line_recipes.current()
-    assert "its conversation was deleted" not in text(console.get(reverse("console:audit")))
-
-
-def test_which_recipe_the_shared_line_learns_by_is_said_plainly(console, settings, tmp_path, make_lesson):
-    file = tmp_path / "ours.json"
-    file.write_text('{"preset": "opd"}', encoding="utf-8")
-    settings.RECIPE = str(file)
-    page = text(console.get(reverse("console:recipe")))
-    assert "Learning uses the preset opd." in page
-    assert "the file ours.json says" in page
-
-    make_lesson()
-    address = reverse("console:recipe_give", args=[SHARED])
-    page = text(console.post(address, {"preset": "binary", "changes": '{"batch_size": 1}', "seen": "{}"}, follow=True))
-    assert "It was chosen here, as binary with batch_size 1. The file ours.json, which RECIPE names, holds for" in page
-    console.post(reverse("console:learn_now"))
-    assert Run.objects.get().recipe["batch_size"] == 1  # and "learn now" learns by it
-
-
-@pytest.mark.parametrize(
-    ("preset", "changes", "fault"),
-    [
-        ("binary", "{", "not a JSON object"),
-        ("binary", "[1]", "not a JSON object"),
-        ("", '{"updates": 3}', "Choose the preset"),
-        ("binary", '{"updates": 0}', "updates: should be greater than or equal to 1."),
-    ],
-)
-def test_what_a_line_cannot_learn_by_is_said_beside_what_was_typed(console, line, preset, changes, fault):
-    answer = console.post(reverse("console:recipe_give", args=[line.name]), {"preset": preset, "changes": changes})
-    assert answer.status_code == 422
-    assert fault in text(answer)
-    assert changes.replace('"', "&quot;") in text(answer)
-    assert not Ruling.objects.exists()
-
-
-def test_only_staff_choose_a_recipe(client, talker, line):
-    client.force_login(talker)
-    assert client.post(reverse("console:recipe_give", args=[line.name]), {"preset": "opd"}).status_code == 403
-    assert client.post(reverse("console:recipe_undo", args=[1])).status_code == 403
-    assert client.get(reverse("console:recipe")).status_code == 403
-
-
 def test_a_run_begins_with_loss_and_kl_and_says_whether_anything_is_worrying(console, make_run):
     steps = [{"update": 1, "loss": 0.5, "kl": 0.01, "clip_fraction": 0.1, "entropy": 1.0}]
-    normal = text(console.get(reverse("console:run", args=[make_run(metrics=steps).pk])))
-    assert "<strong>Normal:</strong> nothing here is worrying." in normal
-    assert normal.index('id="chart-loss"') < normal.index('id="chart-kl"') < normal.index('id="run-more"')
-    assert normal.index('id="run-more"') < normal.index('id="chart-clip"')
-    steps[0]["clip_fraction"] = 0.34
-    odd = text(console.get(reverse("console:run", args=[make_run(metrics=steps).pk])))
-    assert "Clip fraction: 0.34, above 0.3, in 1 of 1 update" in odd
-    assert "nothing here is worrying" not in odd
+    normal = page_of(console, make_run(metrics=steps))
+    assert "Nothing here is worrying: every figure is within its limits." in normal
+    assert normal.index('id="run-limits"') < normal.index('id="chart-loss"') < normal.index('id="chart-kl"')
+    assert normal.index('id="chart-kl"') < normal.index('id="run-more"') < normal.index('id="chart-clip"')
+    # the run of the review: a clip fraction of 0.34 over 0.3 and a gradient norm of 1.87 over 1
+    figures = ((1, 0.1, 1.87), (2, 0.34, 0.5), (3, 0.32, 0.5))
+    steps = [{"update": n, "loss": 1.0, "clip_fraction": clip, "grad_norm": norm} for n, clip, norm in figures]
+    odd = page_of(console, make_run(metrics=steps))
+    assert "2 limits were passed." in odd
+    assert "Clip fraction was 0.34, above its limit 0.3, since update 2 (updates past it: 2 of 3)." in odd
+    assert "<strong>Lower the rate (lr), or take fewer updates.</strong>" in odd
+    assert "Gradient norm was 1.87, above its limit 1, since update 1 (updates past it: 1 of 3)." in odd
+    assert "Nothing here is worrying" not in odd
+
+
+def test_the_list_marks_a_run_that_passed_a_limit_and_no_other(console, make_run):
+    fine, odd = make_run(metrics=METRICS), make_run(metrics=[{"update": 1, "loss": None}])
+    rows = text(console.get(reverse("console:runs"))).split('<tr id="run-')
+    assert "Loss is not a number since update 1." in next(row for row in rows if row.startswith(f"{odd.pk}"))
+    assert "limit-mark" not in next(row for row in rows if row.startswith(f"{fine.pk}"))
+
+
+def test_a_run_of_very_many_updates_is_still_a_light_page(console, make_run):
+    histogram = {"edges": [n / 4 for n in range(-8, 9)], "counts": [n + 1 for n in range(16)]}
+    parts = ("policy_loss", "distillation_loss", "supervised_loss", "closed_loss", "kl_loss", "adapter_norm")
+    figures = {**METRICS[0], **dict.fromkeys(parts, 0.1234), "closed_right": 0.7, "advantage_histogram": histogram}
+    metrics = [figures | {"update": n, "loss": 1 / n, "grad_norm": n % 7 / 7} for n in range(1, 1001)]
+    usage = [
+        {"at_s": float(n), "updates": 0.0, "cpu": 1.0, "memory_mib": 900.0 + n, "gpu": 0.5, "gpu_mib": 9000.0}
+        for n in range(240)
+    ]
+    assert len(page_of(console, make_run(metrics=metrics, usage=usage)).encode()) < 200_000
+
+
+def test_the_list_in_the_terminal_says_which_limits_a_run_passed(make_run, capsys):
+    make_run(metrics=[{"update": 1, "clip_fraction": 0.34, "grad_norm": 1.87}])
+    make_run(metrics=METRICS)
+    call_command("runs", "list")
+    fine, odd = capsys.readouterr().out.splitlines()  # the newest stands first
+    assert odd.endswith("past its limits: clip, grad_norm")
+    assert "limits" not in fine
+
+
+# Notes and tags
+
+
+def note_of(console, run, **said):
+    address = reverse("console:run_note", args=[run.pk])
+    return console.post(address, {"text": "", "tags": "", "seen": "", **said}, headers={"HX-Request": "true"})
+
+
+def test_a_note_and_tags_are_kept_with_who_wrote_them_and_found_again(console, make_run):
+    run, other = make_run(), make_run()
+    said = text(note_of(console, run, text="Half the rate.\n<b>Better.</b>", tags="baseline, short replies"))
+    assert "<html" not in said
+    assert "Half the rate.<br>&lt;b&gt;Better.&lt;/b&gt;" in said
+    assert "Written by ana" in said
+    for query in ({"tag": "short replies"}, {"q": "HALF THE"}, {"q": "base"}, {"q": f"run {run.pk}"}):
+        page = text(console.get(reverse("console:runs"), query))
+        assert f'<tr id="run-{run.pk}"' in page, query
+        assert f'<tr id="run-{other.pk}"' not in page, query
+    for query in ({"tag": "short"}, {"q": "quarter"}):
+        assert "No run is found by that." in text(console.get(reverse("console:runs"), query)), query
+    page = text(console.get(reverse("console:runs")))
+    assert "Half the rate." in page
+    assert '<a href="?tag=short%20replies"' in page
+
+
+def test_a_note_that_cannot_be_kept_stays_typed_with_the_reason(console, make_run):
+    run = make_run()
+    for said, fault in (
+        ({"text": "x" * 2001}, "at most 2000 characters; this one has 2001"),
+        ({"text": "short", "tags": "y" * 41}, "A tag may have at most 40 characters."),
+        ({"text": "short", "tags": ",".join(map(str, range(13)))}, "at most 12 tags; these are 13"),
+    ):
+        answer = note_of(console, run, **said)
+        assert answer.status_code == 422
+        assert fault in text(answer)
+        assert said["text"] in text(answer)
+    assert not RunNote.objects.exists()
+    without = console.post(reverse("console:run_note", args=[run.pk]), {"text": "x" * 2001})
+    assert without.status_code == 422
+    assert "Back to run" in text(without)
+
+
+def test_two_people_do_not_write_over_one_another(console, make_run):
+    run = make_run()
+    note_of(console, run, text="Ana’s words.")
+    late = note_of(console, run, text="Written on the empty page.", seen="")
+    assert late.status_code == 409
+    assert "Another person changed this note meanwhile" in text(late)
+    assert "Written on the empty page." in text(late)
+    assert RunNote.objects.get().text == "Ana’s words."
+
+
+def test_a_note_is_taken_away_by_emptying_it_and_a_tag_keeps_its_author(console, make_run, talker):
+    run = make_run()
+    RunTag.objects.create(run=run, name="old", by=talker)
+    note_of(console, run, text="Words.", tags="old, new")
+    assert dict(RunTag.objects.values_list("name", "by__username")) == {"old": "ben", "new": "ana"}
+    note_of(console, run, text=" ", tags="new", seen=RunNote.objects.get().at.isoformat())
+    assert not RunNote.objects.exists()
+    assert [tag.name for tag in RunTag.objects.all()] == ["new"]
+
+
+def test_only_staff_write_notes(client, talker, make_run):
+    address = reverse("console:run_note", args=[make_run().pk])
+    client.force_login(talker)
+    assert client.post(address, {"text": "mine"}).status_code == 403
+
+
+def test_older_runs_of_a_search_are_of_that_search(console, make_run, monkeypatch):
+    monkeypatch.setattr(run_pages, "PAGE", 1)
+    for _ in range(2):
+        RunTag.objects.create(run=make_run("failed"), name="base line")
+    page = text(console.get(reverse("console:runs"), {"tag": "base line", "status": "failed"}))
+    assert f'href="?status=failed&amp;tag=base+line&amp;before={Run.objects.first().pk}"' in page

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
 from django.views.decorators.http import require_http_methods, require_POST
@@ -22,22 +24,15 @@ from judge import recipe_changes
 from judge.models import Ruling
 from training import batches, config, forecast, line_recipes
 from training.config import PRESETS, REMOVED, Recipe, RecipeInvalid
+from training.recipes import published
 from webapp.console.doors import needs, person, said_aloud
 from webapp.console.review.desk import is_fragment
+from webapp.console.training import recipe_form, recipe_preview
+from webapp.console.training.recipe_form import Draft
+from webapp.console.training.recipe_preview import WHOSE
 
 LONGEST = 20_000
 """Characters of a pasted recipe that are read."""
-
-WHOSE = {
-    "combined": "reward and hints, by the served token",
-    "binary": "rewards alone: no judge writes a hint",
-    "opd": "hints alone, by the served token",
-    "topk": "hints alone, by the likeliest tokens",
-    "agents": "attempts at tasks, compared step by step: no hints, no rewrites",
-    "24gb": "as combined, on a base in 4 bits: for one card of 24 GB",
-    "embedded": "reward and hints by the whole vocabulary: the small model’s",
-}
-"""What a preset is for, in a few words; one that is not here goes by its name."""
 
 
 @dataclass(frozen=True)
@@ -121,10 +116,9 @@ class Origin:
     error: str = ""
 
 
-def origin() -> Origin:
+def origin(shared: Line) -> Origin:
     """Of what the shared line learns by: what was chosen here holds, else RECIPE's file, else a preset."""
     file = Path(settings.RECIPE).name if settings.RECIPE else ""
-    shared = Line.objects.get(pk=SHARED)
     if shared.recipe:
         said = f"It was chosen here, as {in_words(shared.recipe)}."
         rest = f"The file {file}, which RECIPE names," if file else "The preset for an installation like this one"
@@ -134,7 +128,7 @@ def origin() -> Origin:
     else:
         said = "RECIPE is not set, so it is the preset for an installation like this one."
     try:
-        line_recipes.recipe_of(SHARED)
+        line_recipes.recipe_of_row(shared)
     except TalkbackError as failure:
         return Origin(said if shared.recipe else f"RECIPE names the file {file}.", str(failure))
     return Origin(said)
@@ -205,52 +199,31 @@ def fault(kind: str, knob: str, said: str) -> str:
     return f"{knob}: {said}." if knob else f"{said[:1].upper()}{said[1:]}."
 
 
-@dataclass(frozen=True)
-class OwnRecipe:
-    """What a line learns by, as its form shows it and as it came to be."""
-
-    line: Line
-    says: str
-    """What it learns by, in words."""
-    preset: str
-    """Which the form has chosen; empty: the installation's recipe."""
-    changes: str
-    """What differs from it, as JSON."""
-    mark: str
-    fault: str = ""
-    history: tuple[tuple[Ruling, str, str, bool], ...] = ()
-    """(decision, before, after, whether it can be undone), newest first."""
-
-
 CHANGES = 6
 """How many decisions about a line's recipe are shown."""
 
 
-def own(line: Line) -> OwnRecipe:
-    rest = {name: value for name, value in line.recipe.items() if name != "preset"}
-    try:
-        config.read(line.recipe)
-        fault = ""
-    except RecipeInvalid as failure:
-        fault = str(failure)
-    decided = tuple(
-        (
+@dataclass(frozen=True)
+class Decided:
+    """A decision about a line's recipe."""
+
+    ruling: Ruling
+    before: str
+    after: str
+    is_undoable: bool
+
+
+def history(line: Line) -> list[Decided]:
+    """What was decided about a line's recipe, newest first; the newest can be undone while it stands."""
+    return [
+        Decided(
             ruling,
             in_words(ruling.before["recipe"]),
             in_words(ruling.after["recipe"]),
             place == 0 and ruling.after["recipe"] == line.recipe,
         )
         for place, ruling in enumerate(recipe_changes.history(line)[:CHANGES])
-    )
-    return OwnRecipe(
-        line,
-        in_words(line.recipe),
-        str(line.recipe.get("preset", "embedded")) if line.recipe else "",
-        json.dumps(rest, indent=2) if rest else "",
-        recipe_changes.mark(line),
-        fault,
-        decided,
-    )
+    ]
 
 
 def in_words(fields: Mapping[str, Any]) -> str:
@@ -264,71 +237,94 @@ def in_words(fields: Mapping[str, Any]) -> str:
     return str(fields.get("preset", "embedded")) + (f" with {rest}" if rest else "")
 
 
-def chosen(preset: str, changes: str) -> dict[str, Any]:
-    """What a line's form says. Raises RecipeInvalid for what is no JSON object, or changes without a preset."""
-    try:
-        said = json.loads(changes[:LONGEST].replace("\x00", "").strip() or "{}")
-    except json.JSONDecodeError as error:
-        raise RecipeInvalid(f"What differs is not a JSON object: {error}.") from error
-    if not isinstance(said, dict):
-        raise RecipeInvalid("What differs is not a JSON object.")
-    if not preset:
-        if said:
-            raise RecipeInvalid("Choose the preset from which that differs; the installation's recipe has no changes.")
-        return {}
-    return {"preset": preset, **{name: value for name, value in said.items() if name != "preset"}}
-
-
 @needs("training")
 @require_http_methods(["GET", "HEAD", "POST"])
 def recipe(request: HttpRequest) -> HttpResponse:
-    """The recipe page; a POST tries a pasted recipe and shows what it comes to."""
+    """The recipe page of a `line`, its form filled with a `preset` where the address names one; a POST tries a pasted
+    recipe and shows what it comes to."""
     text = request.POST.get("recipe", "").replace("\x00", "").strip()
     trial = tried(text) if request.method == "POST" else None
     if trial is not None and is_fragment(request):
-        return render(request, "training/_recipe_tried.html", {"trial": trial})
-    return render(request, "training/recipe.html", shown() | {"trial": trial})
+        return render(request, "training/recipe/_recipe_tried.html", {"trial": trial})
+    lines = active_lines()
+    line = next((one for one in lines if one.name == request.GET.get("line", SHARED)), None)
+    if line is None:
+        raise Http404("There is no such line.")
+    draft = recipe_form.of_line(line.recipe)
+    if "preset" in request.GET:
+        with suppress(RecipeInvalid):
+            draft = recipe_form.of_preset(request.GET["preset"])
+    if is_fragment(request):
+        return render(request, "training/recipe/_recipe_form.html", form(line, draft))
+    return render(request, "training/recipe/recipe.html", shown(line, draft, lines) | {"trial": trial})
 
 
-def shown() -> dict[str, Any]:
-    """What the recipe page shows before a person has typed."""
+def active_lines() -> list[Line]:
+    """Every line that learns, the shared one first."""
+    return sorted(Line.objects.filter(retired_at=None), key=lambda one: not one.is_shared)
+
+
+def shown(line: Line, draft: Draft, lines: list[Line]) -> dict[str, Any]:
+    """The recipe page around a form."""
+    shared = lines[0]
     try:
-        recipe = line_recipes.recipe_of(SHARED)
+        recipe = line_recipes.recipe_of_row(shared)
         reading = read(recipe.model_dump())
     except TalkbackError:
         recipe, reading = None, None
-    active = sorted(Line.objects.filter(retired_at=None), key=lambda line: not line.is_shared)
-    return {
+    return form(line, draft) | {
         "reading": reading,
-        "origin": origin(),
+        "origin": origin(shared),
         "batch": batches.filling(recipe) if recipe is not None else None,
-        "presets": list(PRESETS),
         "about": [(name, WHOSE.get(name, "")) for name in PRESETS],
         "rows": side_by_side(reading),
-        "own": [own(line) for line in active],
+        "lines": lines,
+        "history": history(line),
         "example": '{\n  "preset": "embedded",\n  "updates": 4\n}',
+    }
+
+
+def form(line: Line, draft: Draft, **more: Any) -> dict[str, Any]:
+    """What the form alone shows. `change`: what saving it would change."""
+    return {
+        "line": line,
+        "draft": draft,
+        "says": in_words(line.recipe),
+        "mark": recipe_changes.mark(line),
+        "cards": recipe_preview.cards(),
+        "published": list(published().values()),
+        **more,
     }
 
 
 @needs("training")
 @require_POST
 def give(request: HttpRequest, name: str) -> HttpResponse:
-    """Have a line learn by a preset, and what differs from it, from its next run on."""
+    """Show what a line's form would change, and once that was seen, keep it: from the line's next run on."""
     line = get_object_or_404(Line, name=name)
-    preset, changes = request.POST.get("preset", ""), request.POST.get("changes", "")
-    by, reason, seen = person(request), request.POST.get("reason", "")[:500], request.POST.get("seen")
+    draft = recipe_form.composed(request.POST, line.recipe)
+    reason = request.POST.get("reason", "")[:500]
+    if not draft.is_usable:
+        return _answered(request, line, draft, reason=reason, status=422)
+    assert draft.fields is not None
+    agreed = json.dumps(draft.fields, sort_keys=True)
+    if request.POST.get("act") != "save" or request.POST.get("agreed") != agreed:
+        return _answered(request, line, draft, reason=reason, change=recipe_preview.change(line, draft), agreed=agreed)
     try:
-        recipe_changes.give(line, chosen(preset, changes), by=by, reason=reason, seen=seen)
-    except RecipeInvalid as failure:
-        typed = replace(own(line), preset=preset, changes=changes[:LONGEST], fault=" ".join(faults(failure)))
-        context = shown()
-        context["own"] = [typed if one.line == line else one for one in context["own"]]
-        return render(request, "training/recipe.html", context, status=422)
+        recipe_changes.give(line, draft.fields, by=person(request), reason=reason, seen=request.POST.get("seen"))
     except TalkbackError as failure:
-        messages.error(request, str(failure), extra_tags="bad")
-    else:
-        messages.success(request, f"“{line}” learns by {in_words(line.recipe)} from its next run on.", "good")
-    return redirect(f"{reverse('console:recipe')}#line-{name}")
+        faulty = replace(draft, errors={"": str(failure)})
+        return _answered(request, line, faulty, reason=reason, status=failure.status)
+    messages.success(request, f"“{line}” learns by {in_words(line.recipe)} from its next run on.", "good")
+    there = f"{reverse('console:recipe')}?{urlencode({'line': name})}"
+    return HttpResponse(headers={"HX-Redirect": there}) if is_fragment(request) else redirect(there)
+
+
+def _answered(request: HttpRequest, line: Line, draft: Draft, *, status: int = 200, **more: Any) -> HttpResponse:
+    """The form with what was typed; without scripts on its whole page."""
+    if is_fragment(request):
+        return render(request, "training/recipe/_recipe_form.html", form(line, draft, **more), status=status)
+    return render(request, "training/recipe/recipe.html", shown(line, draft, active_lines()) | more, status=status)
 
 
 @needs("training")
@@ -338,7 +334,7 @@ def undo(request: HttpRequest, pk: int) -> HttpResponse:
     by = person(request)
     if done := said_aloud(request, lambda: recipe_changes.undo(ruling, by=by)):
         messages.success(request, f"It learns by {in_words(done.after['recipe'])} again.", "good")
-    return redirect(f"{reverse('console:recipe')}#line-{ruling.after.get('line', '')}")
+    return redirect(f"{reverse('console:recipe')}?{urlencode({'line': ruling.after.get('line', SHARED)})}")
 
 
 urls = [

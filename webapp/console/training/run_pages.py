@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.db.models import Count, Q, QuerySet
-from django.http import FileResponse, Http404, HttpRequest, HttpResponse
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.urls import path
@@ -24,15 +25,20 @@ from checkpoints.models import Checkpoint
 from judge.models import Judgement
 from training import batches, journals, runs
 from training.models import Run, Sample
+from training.monitoring import limits, notes
+from training.monitoring.limits import Passed
 from training.provenance import exports, receipts
-from webapp.charts import run_charts, small_curves
+from webapp.charts import overlays, run_charts, small_curves
 from webapp.charts.frame import is_number
 from webapp.console.board import span, waiting
 from webapp.console.doors import needs, said_aloud
 from webapp.console.review.desk import is_fragment
-from webapp.console.training import recipe_pages
+from webapp.console.training import note_pages, recipe_pages
 
 PAGE = 40
+
+TAGS = 20
+"""Tags that the list offers to narrow it by, those of most runs."""
 
 SHOWN = 100
 """Samples that a run's page lists."""
@@ -74,6 +80,8 @@ class Row:
     """How many of its replies carry which signal."""
     note: str
     """What the run did otherwise than its recipe says."""
+    passed: list[Passed]
+    """The limits that its figures passed."""
     checkpoint: Checkpoint | None
 
     @classmethod
@@ -94,6 +102,7 @@ class Row:
             str(metrics[0].get("gap_note", "")) if metrics else "",
             run_charts.signals(metrics),
             str(metrics[-1].get("note", "")) if metrics else "",
+            limits.passed(metrics, run.recipe),
             getattr(run, "checkpoint", None),
         )
 
@@ -117,28 +126,60 @@ def speed(metrics: list[Mapping[str, Any]]) -> float | None:
     return sum(step["tokens"] for step in timed) / seconds if seconds else None
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """Which runs an address of the list names."""
+
+    status: str = ""
+    tag: str = ""
+    words: str = ""
+    before: str = ""
+
+    @classmethod
+    def by(cls, query: QueryDict) -> Chosen:
+        status = query.get("status", "")
+        tag, words = (query.get(name, "").replace("\x00", "").strip()[:200] for name in ("tag", "q"))
+        return cls(status if status in Run.Status.values else "", tag, words, query.get("before", ""))
+
+    @property
+    def runs(self) -> QuerySet[Run]:
+        rows = notes.found(Run.objects.all(), tag=self.tag, words=self.words)
+        if self.status:
+            rows = rows.filter(status=self.status)
+        if self.before.isdecimal() and len(self.before) < 19:
+            rows = rows.filter(pk__lt=int(self.before))
+        return rows
+
+    @property
+    def is_all(self) -> bool:
+        return not (self.status or self.tag or self.words)
+
+    @property
+    def address(self) -> str:
+        """All but where it begins, as an address has it."""
+        said = {"status": self.status, "tag": self.tag, "q": self.words}
+        return urlencode({name: value for name, value in said.items() if value})
+
+
 @needs("training")
 @require_GET
 def listed(request: HttpRequest) -> HttpResponse:
-    """Every run, newest first, a page at a time; `status` narrows it."""
-    status, before = request.GET.get("status", ""), request.GET.get("before", "")
-    status = status if status in Run.Status.values else ""
-    rows = Run.objects.select_related("line", "parent", "checkpoint").annotate(taught=Count("samples"))
-    if status:
-        rows = rows.filter(status=status)
-    if before.isdecimal() and len(before) < 19:
-        rows = rows.filter(pk__lt=int(before))
-    page = list(rows.order_by("-pk")[: PAGE + 1])
+    """Every run, newest first, a page at a time; `status`, `tag` and the words `q` narrow it."""
+    chosen = Chosen.by(request.GET)
+    rows = chosen.runs.select_related("line", "parent", "checkpoint", "note").prefetch_related("tags")
+    page = list(rows.annotate(taught=Count("samples")).defer("usage").order_by("-pk")[: PAGE + 1])
     context: dict[str, Any] = {
         "rows": [Row.of(run, run.taught) for run in page[:PAGE]],  # type: ignore[attr-defined]
         "more": page[PAGE - 1].pk if len(page) > PAGE else None,
-        "status": status,
+        "chosen": chosen,
+        "most": overlays.MOST_RUNS,
     }
-    if is_fragment(request) and before:
+    if is_fragment(request) and chosen.before:
         return render(request, "training/_run_rows.html", context)
     counts = dict(Run.objects.order_by().values_list("status").annotate(Count("pk")))
     context["counts"] = [(name, counts.get(name, 0)) for name in Run.Status.values]
     context["total"] = sum(counts.values())
+    context["tags"] = notes.most_used(TAGS)
     return render(request, "training/runs.html", context)
 
 
@@ -149,16 +190,20 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     if shown is None:
         raise Http404
     samples = samples_of(shown)
-    context = moving_parts(shown) | {
-        "samples": samples[:SHOWN],
-        "more": max(0, len(samples) - SHOWN),
-        "deleted": sum(not sample.response_ids for sample in samples),
-    }
+    context = (
+        moving_parts(shown)
+        | note_pages.standing(shown)
+        | {
+            "samples": samples[:SHOWN],
+            "more": max(0, len(samples) - SHOWN),
+            "deleted": sum(not sample.response_ids for sample in samples),
+        }
+    )
     return render(request, "training/run.html", context)
 
 
 def found(pk: int) -> Run | None:
-    return Run.objects.select_related("line", "parent", "checkpoint").filter(pk=pk).first()
+    return Run.objects.select_related("line", "parent", "checkpoint", "note__by").filter(pk=pk).first()
 
 
 def moving_parts(run: Run) -> dict[str, Any]:
@@ -176,14 +221,14 @@ def moving_parts(run: Run) -> dict[str, Any]:
         "attempts_at": [(int(step) + 1, number) for step, number in run.agents.get("attempts_at", {}).items()],
         "phase": PHASES.get(str(run.progress.get("phase", "")), str(run.progress.get("phase", ""))),
         "reading": recipe_pages.read(run.recipe),
-        "worries": run_charts.worries(run.metrics, run.recipe),
         "charts": drawn[True],
         "more_charts": drawn[False],
+        "machine": overlays.of_machine(run),
         "others": [curve for curve in small_curves.curves([run.metrics]) if curve.name in rest],
     }
 
 
-PARTS = ("status", "state", "facts", "figures")
+PARTS = ("status", "state", "limits", "facts", "figures")
 
 
 def parts(pk: int) -> tuple[dict[str, str], bool]:

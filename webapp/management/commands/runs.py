@@ -10,6 +10,7 @@ from django.core.management.base import CommandError
 
 from training import hours, journals
 from training.models import Run
+from training.monitoring import limits
 from webapp.management.terminal import TerminalCommand
 
 
@@ -32,6 +33,8 @@ class Command(TerminalCommand):
             said = f"  {run.error}" if run.error else ""
             if run.status == Run.Status.QUEUED and (wait := hours.waiting(run)):
                 said = f"  {wait.sentence(run.samples.count())}"
+            if passed := limits.passed(run.metrics, run.recipe):
+                said += f"  past its limits: {', '.join(one.limit.key for one in passed)}"
             self.stdout.write(f"{run!s:<10} {run.status:<10} from {run.parent}, {len(run.metrics)} updates{said}")
 
     def export(self, number: int, jsonl: Path | None, tensorboard: Path | None, **options: Any) -> None:
