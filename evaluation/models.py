@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 from django.conf import settings
@@ -117,3 +118,60 @@ class Choice(models.Model):
 
     def __str__(self) -> str:
         return f"{self.picked} of {self.comparison_id}:{self.place}"
+
+
+class Export(Stateful):
+    """Files that are made for download: a dataset, or a checkpoint's weights for other tools. They are deleted after a
+    while; the row stays and says what went out."""
+
+    class Status(models.TextChoices):
+        QUEUED = "queued"
+        WRITING = "writing"
+        READY = "ready"
+        FAILED = "failed"
+        CANCELLED = "cancelled"
+        GONE = "gone"  # its files were deleted
+
+    class What(models.TextChoices):
+        DATASET = "dataset"
+        MERGED = "merged"  # a whole model, for transformers
+        GGUF = "gguf"  # a whole model, for llama.cpp and its kin
+
+    MOVES: ClassVar = {
+        Status.QUEUED: {Status.WRITING, Status.CANCELLED},
+        Status.WRITING: {Status.READY, Status.FAILED, Status.CANCELLED, Status.QUEUED},
+        Status.READY: {Status.GONE},
+        Status.FAILED: set(),
+        Status.CANCELLED: set(),
+        Status.GONE: set(),
+    }
+
+    status = models.CharField(max_length=12, choices=Status, default=Status.QUEUED, db_index=True)
+    what = models.CharField(max_length=8, choices=What)
+    asked = models.JSONField(default=dict, blank=True)
+    """Of a dataset its filters (evaluation.datasets.filters.Filters)."""
+    checkpoint = models.ForeignKey(Checkpoint, models.CASCADE, null=True, blank=True, related_name="exports")
+    """Whose weights; null for a dataset."""
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    progress = models.JSONField(default=dict, blank=True)
+    """{"done", "total"}: rows, or steps of the work."""
+    made = models.JSONField(default=dict, blank=True)
+    """{"rows", "left_out": {why: count}, "sources": {source: count}, "files": [{"name", "bytes", "sha256"}]}"""
+    error = models.TextField(blank=True)
+    """Why there are no files, or none any more, as a person reads it."""
+    cancel_asked = models.BooleanField(default=False)
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    """When its files are deleted."""
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ("-pk",)
+
+    def __str__(self) -> str:
+        return f"export {self.pk}"
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are once it is ready."""
+        return Path(settings.DATA_DIR) / "exports" / str(self.pk)

@@ -10,6 +10,7 @@ from kombu.exceptions import OperationalError
 
 from chat.rendering.renderer import Renderer
 from evaluation import clean_lines, comparing, shadows
+from evaluation.datasets import exporting
 from gpu_workers import engines
 from gpu_workers.errors import EngineUnavailable
 from judge.tasks import idly
@@ -42,3 +43,9 @@ def compare_clean_later(pk: int) -> None:
 def compare(pk: str) -> None:
     """Have two checkpoints answer the same prompts."""
     comparing.answer(int(pk), engine=engines.policy(), renderer=Renderer.for_model(settings.MODEL))
+
+
+@shared_task
+def write_dataset(pk: str) -> None:
+    """Write the files of a dataset that was asked for."""
+    exporting.make(int(pk))

@@ -27,9 +27,9 @@ from core.errors import TalkbackError
 from core.states import Stateful, moved
 from episodes import lapses
 from episodes.models import Episode
-from evaluation import arms, clean_lines, shadows, watching
-from evaluation.models import Comparison
-from evaluation.tasks import compare, compare_clean_later, shadow
+from evaluation import arms, clean_lines, exports, shadows, watching
+from evaluation.models import Comparison, Export
+from evaluation.tasks import compare, compare_clean_later, shadow, write_dataset
 from feedback.signals import tainted, withdrawn
 from gate import asked_again, played_later
 from gate.tasks import consider, examine
@@ -89,6 +89,7 @@ ARROWS = [
     Arrow(Run, Run.Status.QUEUED, train),
     Arrow(Cleaning, Cleaning.Status.QUEUED, clean),  # a line is learned again without what was taken back
     Arrow(Comparison, Comparison.Status.QUEUED, compare),  # a person wants two side by side
+    Arrow(Export, Export.Status.QUEUED, write_dataset, due=lambda rows: rows.filter(what=Export.What.DATASET)),
     Arrow(Erasure, Erasure.Status.ASKED, erase),  # a person has everything of theirs deleted
     Arrow(Checkpoint, Checkpoint.Status.CANDIDATE, examine),  # the gate
     Arrow(Checkpoint, Checkpoint.Status.PASSED, consider),  # a line's policy may say yes; else a person does
@@ -133,6 +134,7 @@ def sweep() -> int:
             asked_again.prune,
             played_later.catch_up,
             retention.sweep,
+            exports.prune,
         ):
             try:
                 part()

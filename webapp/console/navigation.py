@@ -42,6 +42,7 @@ GROUPS: tuple[tuple[str, tuple[Place, ...]], ...] = (
             Place("Compare", "console:compare", ("console:compar",)),
             Place("Did it help?", "console:helped"),
             Place("Lines", "console:lines", ("console:line", "console:policy")),
+            Place("Datasets", "console:datasets", ("console:dataset",)),
             Place("Recipe", "console:recipe", ("console:recipe", "console:forecast")),
         ),
     ),

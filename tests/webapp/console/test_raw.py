@@ -71,6 +71,7 @@ def rows(operator, talker, console, make_lesson):
     evaluation.BlindChoice.objects.create(shadow=shadow, by=talker, picked="a")
     comparison = evaluation.Comparison.objects.create(first=base, second=candidate, prompts=[WORDS], **user)
     evaluation.Choice.objects.create(comparison=comparison, place=0, picked="a", **user)
+    evaluation.Export.objects.create(what="dataset", asked={"kind": "sft"}, **user)
     privacy.Erasure.objects.create(user=talker, total=1)
     group = episodes.Group.objects.create(
         user=talker, checkpoint=base, name="g", world="till", task="t1", split="train"
