@@ -10,8 +10,9 @@ from django.db import models
 from django.utils import timezone
 
 from chat.models import Turn
-from checkpoints.models import Checkpoint
+from checkpoints.models import SHARED, Checkpoint, Line
 from core.states import Stateful
+from training.models import Sample
 
 
 class Shadow(models.Model):
@@ -175,3 +176,68 @@ class Export(Stateful):
     def folder(self) -> Path:
         """Where its files are once it is ready."""
         return Path(settings.DATA_DIR) / "exports" / str(self.pk)
+
+
+class Import(Stateful):
+    """A file of examples that an operator brings: read first, then taken in as lessons by a person's yes."""
+
+    class Status(models.TextChoices):
+        READING = "reading"
+        READ = "read"  # a person looks at what it holds
+        TAKING = "taking"
+        TAKEN = "taken"
+        UNDONE = "undone"
+        DISCARDED = "discarded"
+        FAILED = "failed"
+
+    MOVES: ClassVar = {
+        Status.READING: {Status.READ, Status.FAILED, Status.DISCARDED},
+        Status.READ: {Status.TAKING, Status.DISCARDED},
+        Status.TAKING: {Status.TAKEN, Status.FAILED},
+        Status.TAKEN: {Status.UNDONE},
+        Status.UNDONE: set(),
+        Status.DISCARDED: set(),
+        Status.FAILED: set(),
+    }
+
+    status = models.CharField(max_length=12, choices=Status, default=Status.READING, db_index=True)
+    name = models.CharField(max_length=200)
+    """What the file was called."""
+    sha256 = models.CharField(max_length=64)
+    line = models.ForeignKey(Line, models.PROTECT, default=SHARED, related_name="imports")
+    """Which line learns from it."""
+    found = models.JSONField(default=dict, blank=True)
+    """{"rows", "refused": {why: count}, "where": [[place, why]], "first": [{"prompt", "completion", "rejected"}]}: what
+    it holds."""
+    taken = models.JSONField(default=dict, blank=True)
+    """{"lessons", "known", "refused": {why: count}, "where": [[place, why]]}; once undone "removed" and "learned"."""
+    origin = models.CharField(max_length=200, blank=True)
+    """Where the examples come from, in the operator's words."""
+    licence = models.CharField(max_length=200, blank=True)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    consented_at = models.DateTimeField(null=True, blank=True)
+    """When that person said that these texts may be learned from."""
+    error = models.TextField(blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ("-pk",)
+
+    def __str__(self) -> str:
+        return f"import {self.pk}"
+
+
+class Imported(models.Model):
+    """One example of an import, by its digest: of one example a line has one lesson, however often it is brought."""
+
+    source = models.ForeignKey(Import, models.CASCADE, related_name="examples")
+    line = models.ForeignKey(Line, models.PROTECT, related_name="+")
+    digest = models.CharField(max_length=64)
+    sample = models.OneToOneField(Sample, models.SET_NULL, null=True, blank=True, related_name="imported")
+
+    class Meta:
+        ordering = ("pk",)
+        constraints = (models.UniqueConstraint(fields=("line", "digest"), name="one_example_a_line"),)
+
+    def __str__(self) -> str:
+        return f"{self.digest[:12]} of {self.source_id}"

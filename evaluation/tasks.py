@@ -10,7 +10,7 @@ from kombu.exceptions import OperationalError
 
 from chat.rendering.renderer import Renderer
 from evaluation import clean_lines, comparing, shadows
-from evaluation.datasets import exporting
+from evaluation.datasets import exporting, importing
 from gpu_workers import engines
 from gpu_workers.errors import EngineUnavailable
 from judge.tasks import idly
@@ -49,3 +49,15 @@ def compare(pk: str) -> None:
 def write_dataset(pk: str) -> None:
     """Write the files of a dataset that was asked for."""
     exporting.make(int(pk))
+
+
+@shared_task
+def read_examples(pk: str) -> None:
+    """Read a file of examples that an operator brought."""
+    importing.look(int(pk))
+
+
+@shared_task
+def take_examples(pk: str) -> None:
+    """Make lessons of examples that a person said yes to."""
+    importing.take(int(pk), renderer=Renderer.for_model(settings.MODEL))

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
-from evaluation.datasets import exporting
-from evaluation.models import Export
+from chat.rendering.renderer import Renderer
+from evaluation.datasets import exporting, importing
+from evaluation.models import Export, Import
 from feedback.models import Feedback
 from tests.webapp.conftest import text_of
+from training.models import Sample
 
 PAGE = "/console/datasets/"
 
@@ -93,6 +96,66 @@ def test_the_page_takes_few_queries_however_much_there_is(
         exporting.ask(exporting.Filters(), by=operator)
     with django_assert_max_num_queries(12):
         console.get(PAGE)
-    with django_assert_max_num_queries(14):  # and for the preview: keys, turns with their feedback, two counts
+    with django_assert_max_num_queries(12):  # with a preview: keys, turns with their feedback, two counts
         page = console.get(PAGE, {"state": "any", "preview": "1"})
     assert len(page.content) < 200_000
+
+
+class TestImport:
+    """From a file to lessons, through the page."""
+
+    @pytest.fixture
+    def brought(self, console, db, settings, tmp_path, tiny_model):
+        settings.DATA_DIR, settings.MODEL = tmp_path, str(tiny_model)
+
+        def brought(text, name="examples.jsonl"):
+            sent = {"file": SimpleUploadedFile(name, text.encode()), "line": "shared"}
+            return console.post(reverse("console:dataset_bring"), sent, follow=True)
+
+        return brought
+
+    def test_a_file_is_looked_at_agreed_to_and_undone(self, console, brought, tiny_model):
+        page = text_of(brought('{"prompt": "<b>A?", "completion": "a"}\nnonsense\n'))
+        assert "The file is being read." in page
+        found = Import.objects.get()
+        url = reverse("console:dataset_import", args=[found.pk])
+        importing.look(found.pk)
+
+        page = text_of(console.get(url))
+        assert "&lt;b&gt;A?" in page
+        assert '<span class="mono">line 2</span>: it is no JSON' in page
+        assert "at most 4 come from files" in page  # of 16
+
+        agree = reverse("console:dataset_agree", args=[found.pk])
+        assert "Say first that these texts may be learned from." in text_of(
+            console.post(agree, {"origin": "ours"}, follow=True)
+        )
+        console.post(agree, {"origin": "ours", "consents": "1"})
+        importing.take(found.pk, renderer=Renderer.for_model(tiny_model))
+        page = text_of(console.get(url))
+        assert "<strong>1 lesson</strong> waits for training." in page
+        assert Sample.objects.get().status == "ready"
+
+        page = text_of(console.post(reverse("console:dataset_undo", args=[found.pk]), follow=True))
+        assert "<strong>The import was undone.</strong> 1 lesson that waited went." in page
+        assert Sample.objects.get().status == "stale"
+
+    def test_a_file_of_another_kind_and_none_at_all_are_refused_in_a_sentence(self, console, brought):
+        assert "A file ends with one of .jsonl, .json, .parquet, .zip" in text_of(brought("x", "x.exe"))
+        page = console.post(reverse("console:dataset_bring"), {"line": "shared"}, follow=True)
+        assert "Choose a file first." in text_of(page)
+
+    def test_a_decision_that_comes_too_late_is_said(self, console, brought):
+        brought('{"prompt": "A?", "completion": "a"}')
+        found = Import.objects.get()
+        importing.look(found.pk)
+        console.post(reverse("console:dataset_discard", args=[found.pk]))
+        page = console.post(reverse("console:dataset_undo", args=[found.pk]), follow=True)
+        assert "It has moved on meanwhile" in text_of(page)
+
+    def test_the_pages_are_for_operators_alone(self, client, talker):
+        client.force_login(talker)
+        for name in ("dataset_agree", "dataset_discard", "dataset_undo"):
+            assert client.post(reverse(f"console:{name}", args=[1])).status_code == 403
+        assert client.get(reverse("console:dataset_import", args=[1])).status_code == 403
+        assert client.post(reverse("console:dataset_bring")).status_code == 403

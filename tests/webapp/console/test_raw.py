@@ -72,6 +72,8 @@ def rows(operator, talker, console, make_lesson):
     comparison = evaluation.Comparison.objects.create(first=base, second=candidate, prompts=[WORDS], **user)
     evaluation.Choice.objects.create(comparison=comparison, place=0, picked="a", **user)
     evaluation.Export.objects.create(what="dataset", asked={"kind": "sft"}, **user)
+    brought = evaluation.Import.objects.create(name="examples.jsonl", sha256="0", found={"first": [WORDS]}, **user)
+    evaluation.Imported.objects.create(source=brought, line=shared, digest="0")
     privacy.Erasure.objects.create(user=talker, total=1)
     group = episodes.Group.objects.create(
         user=talker, checkpoint=base, name="g", world="till", task="t1", split="train"

@@ -16,6 +16,7 @@ from evaluation import exports
 from evaluation.datasets import columns, exporting, files
 from evaluation.datasets.filters import STATES, Filters
 from evaluation.models import Export
+from webapp.console.datasets import import_pages
 from webapp.console.doors import for_staff, person, said_aloud
 
 LISTED = 20
@@ -40,9 +41,9 @@ def datasets(request: HttpRequest) -> HttpResponse:
         "lines": Line.objects.filter(retired_at=None),
         "has_parquet": files.has_parquet(),
         "kept_days": exports.KEPT.days,
-        "looked_through": exporting.LOOKED_THROUGH,
-        **made(),
     }
+    if "preview" not in context:
+        context |= made() | import_pages.brought()
     return render(request, "datasets/datasets.html", context, status=status)
 
 
