@@ -9,7 +9,7 @@ from django.conf import settings
 from kombu.exceptions import OperationalError
 
 from chat.rendering.renderer import Renderer
-from evaluation import clean_lines, comparing, shadows
+from evaluation import clean_lines, comparing, shadows, weight_files
 from evaluation.datasets import exporting, importing
 from gpu_workers import engines
 from gpu_workers.errors import EngineUnavailable
@@ -61,3 +61,9 @@ def read_examples(pk: str) -> None:
 def take_examples(pk: str) -> None:
     """Make lessons of examples that a person said yes to."""
     importing.take(int(pk), renderer=Renderer.for_model(settings.MODEL))
+
+
+@shared_task
+def write_weights(pk: str) -> None:
+    """Write a checkpoint's weights for other tools, where there is a learner."""
+    weight_files.make(int(pk))

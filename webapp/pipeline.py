@@ -36,6 +36,7 @@ from evaluation.tasks import (
     shadow,
     take_examples,
     write_dataset,
+    write_weights,
 )
 from feedback.signals import tainted, withdrawn
 from gate import asked_again, played_later
@@ -97,6 +98,7 @@ ARROWS = [
     Arrow(Cleaning, Cleaning.Status.QUEUED, clean),  # a line is learned again without what was taken back
     Arrow(Comparison, Comparison.Status.QUEUED, compare),  # a person wants two side by side
     Arrow(Export, Export.Status.QUEUED, write_dataset, due=lambda rows: rows.filter(what=Export.What.DATASET)),
+    Arrow(Export, Export.Status.QUEUED, write_weights, due=lambda rows: rows.exclude(what=Export.What.DATASET)),
     Arrow(Import, Import.Status.READING, read_examples),  # an operator brought a file of examples
     Arrow(Import, Import.Status.TAKING, take_examples),  # and said yes to what it holds
     Arrow(Erasure, Erasure.Status.ASKED, erase),  # a person has everything of theirs deleted

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 from uuid import UUID, uuid5
 
 from django.conf import settings
@@ -57,7 +57,7 @@ def folder_of(found: Import) -> Path:
     return Path(settings.DATA_DIR) / "imports" / str(found.pk)
 
 
-def receive(stream: BinaryIO, name: str, *, by: User | None, line: Line) -> Import:
+def receive(stream: IO[bytes], name: str, *, by: User | None, line: Line) -> Import:
     """Keep the file that was brought, and have a worker read it. Raises ImportRefused."""
     suffix = Path(name).suffix.lower()
     if suffix not in reading.SUFFIXES:

@@ -282,12 +282,12 @@ def _members(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> Iterat
                 yield replace(one, place=f"{shown(member.filename)}, {one.place}")
         else:
             yield Refused(shown(member.filename), "it is no file of examples")
-    for name, parts in pairs.items():
+    for stem, parts in pairs.items():
         if len(parts) < 2:
             missing = "completion" if "prompt" in parts else "prompt"
-            yield Refused(shown(name), f"it has no {missing} beside it")
+            yield Refused(shown(stem), f"it has no {missing} beside it")
         else:
-            yield _tried(shown(name), parts)
+            yield _tried(shown(stem), parts)
 
 
 def _bytes(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:

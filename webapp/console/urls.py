@@ -3,7 +3,7 @@
 from django.urls import path
 
 from webapp.console import audit, client_pages, engine_pages, notice_pages, views
-from webapp.console.checkpoints import approval_pages, cleanings, lineage_pages, storage, trial_pages
+from webapp.console.checkpoints import approval_pages, cleanings, lineage_pages, storage, trial_pages, weights
 from webapp.console.datasets import export_pages, import_pages
 from webapp.console.review import compare_pages, hint_queue, judge_pages, ledger_page, reward_queue
 from webapp.console.training import line_pages, pauses, policy_pages, recipe_pages, run_pages
@@ -37,6 +37,7 @@ urlpatterns = [
     *lineage_pages.urls,
     *storage.urls,
     *trial_pages.urls,
+    *weights.urls,
     *export_pages.urls,
     *import_pages.urls,
 ]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from django.contrib import messages
-from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
@@ -40,8 +39,8 @@ def bring(request: HttpRequest) -> HttpResponse:
     if sent is None:
         messages.error(request, "Choose a file first.", extra_tags="bad")
         return redirect("console:datasets")
-    file = cast(UploadedFile, sent)
-    found = said_aloud(request, lambda: importing.receive(file, file.name or "", by=by, line=line))  # type: ignore[arg-type]  # it has read()
+    name = sent.name or ""
+    found = said_aloud(request, lambda: importing.receive(sent, name, by=by, line=line))
     return redirect("console:datasets") if found is None else redirect("console:dataset_import", pk=found.pk)
 
 
@@ -50,7 +49,7 @@ def bring(request: HttpRequest) -> HttpResponse:
 def shown(request: HttpRequest, pk: int) -> HttpResponse:
     """What one file holds, and what became of it."""
     found = get_object_or_404(Import.objects.select_related("by", "line"), pk=pk)
-    recipe = line_recipes.recipe_of(found.line_id)
+    recipe = line_recipes.recipe_of(found.line.name)
     told = found.taken or found.found
     context = {
         "found": found,
