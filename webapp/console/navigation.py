@@ -51,6 +51,7 @@ GROUPS: tuple[tuple[str, tuple[Place, ...]], ...] = (
         (
             Place("Hints", "console:hints", ("console:hint",)),
             Place("Rewards", "console:rewards", ("console:reward", "console:overturn")),
+            Place("Reviewers", "console:reviewers", ("console:reviewer", "console:second")),
             Place("Judges", "console:judges", ("console:judge",)),
             Place("Ledger", "console:ledger"),
             Place("Preferences", "preferences:people", ("preferences:",)),

@@ -5,7 +5,7 @@ from django.urls import path
 from webapp.console import audit, client_pages, engine_pages, notice_pages, views
 from webapp.console.checkpoints import approval_pages, cleanings, lineage_pages, storage, trial_pages, weights
 from webapp.console.datasets import export_pages, import_pages
-from webapp.console.review import compare_pages, hint_queue, judge_pages, ledger_page, reward_queue
+from webapp.console.review import compare_pages, hint_queue, judge_pages, ledger_page, reviewer_pages, reward_queue
 from webapp.console.training import line_pages, pauses, policy_pages, recipe_pages, run_pages
 from webapp.people import did_it_help
 
@@ -22,6 +22,7 @@ urlpatterns = [
     *client_pages.urls,
     *hint_queue.urls,
     *reward_queue.urls,
+    *reviewer_pages.urls,
     *audit.urls,
     *judge_pages.urls,
     *ledger_page.urls,

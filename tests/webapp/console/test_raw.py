@@ -83,6 +83,9 @@ def rows(operator, talker, console, make_lesson):
     )
     episodes.Action.objects.create(episode=episode, turn=turn, call="c")
     episodes.Exam.objects.create(user=talker, world="till", candidate=candidate, live=base, tasks=9, attempts=4, seed=1)
+    judge.Claim.objects.create(desk="hint", item="1", until=timezone.now(), **user)
+    judge.DeskRules.objects.create(desk="hint", guidelines=WORDS)
+    judge.Reading.objects.create(desk="hint", turn=turn, hint=hint, label="accept", **user)
     judge.Measuring.objects.create(judge="one", votes=3, total=9)
     judge.GoldReading.objects.create(item="1", gold="g", judge="one", prompt_version="v", expected=1)
     return {"secret": secret, "key": ApiKey.objects.get(pk=key.pk)}
