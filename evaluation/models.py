@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 from django.conf import settings
@@ -9,8 +10,9 @@ from django.db import models
 from django.utils import timezone
 
 from chat.models import Turn
-from checkpoints.models import Checkpoint
+from checkpoints.models import SHARED, Checkpoint, Line
 from core.states import Stateful
+from training.models import Sample
 
 
 class Shadow(models.Model):
@@ -117,3 +119,125 @@ class Choice(models.Model):
 
     def __str__(self) -> str:
         return f"{self.picked} of {self.comparison_id}:{self.place}"
+
+
+class Export(Stateful):
+    """Files that are made for download: a dataset, or a checkpoint's weights for other tools. They are deleted after a
+    while; the row stays and says what went out."""
+
+    class Status(models.TextChoices):
+        QUEUED = "queued"
+        WRITING = "writing"
+        READY = "ready"
+        FAILED = "failed"
+        CANCELLED = "cancelled"
+        GONE = "gone"  # its files were deleted
+
+    class What(models.TextChoices):
+        DATASET = "dataset"
+        MERGED = "merged"  # a whole model, for transformers
+        GGUF = "gguf"  # a whole model, for llama.cpp and its kin
+
+    MOVES: ClassVar = {
+        Status.QUEUED: {Status.WRITING, Status.CANCELLED},
+        Status.WRITING: {Status.READY, Status.FAILED, Status.CANCELLED, Status.QUEUED},
+        Status.READY: {Status.GONE},
+        Status.FAILED: set(),
+        Status.CANCELLED: set(),
+        Status.GONE: set(),
+    }
+
+    status = models.CharField(max_length=12, choices=Status, default=Status.QUEUED, db_index=True)
+    what = models.CharField(max_length=8, choices=What)
+    asked = models.JSONField(default=dict, blank=True)
+    """Of a dataset its filters (evaluation.datasets.filters.Filters)."""
+    checkpoint = models.ForeignKey(Checkpoint, models.CASCADE, null=True, blank=True, related_name="exports")
+    """Whose weights; null for a dataset."""
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    progress = models.JSONField(default=dict, blank=True)
+    """{"done", "total"}: rows, or steps of the work."""
+    made = models.JSONField(default=dict, blank=True)
+    """{"rows", "left_out": {why: count}, "sources": {source: count}, "files": [{"name", "bytes", "sha256"}]}"""
+    error = models.TextField(blank=True)
+    """Why there are no files, or none any more, as a person reads it."""
+    cancel_asked = models.BooleanField(default=False)
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    """When its files are deleted."""
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ("-pk",)
+
+    def __str__(self) -> str:
+        return f"export {self.pk}"
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are once it is ready."""
+        return Path(settings.DATA_DIR) / "exports" / str(self.pk)
+
+
+class Import(Stateful):
+    """A file of examples that an operator brings: read first, then taken in as lessons by a person's yes."""
+
+    class Status(models.TextChoices):
+        READING = "reading"
+        READ = "read"  # a person looks at what it holds
+        TAKING = "taking"
+        TAKEN = "taken"
+        UNDONE = "undone"
+        DISCARDED = "discarded"
+        FAILED = "failed"
+
+    MOVES: ClassVar = {
+        Status.READING: {Status.READ, Status.FAILED, Status.DISCARDED},
+        Status.READ: {Status.TAKING, Status.DISCARDED},
+        Status.TAKING: {Status.TAKEN, Status.FAILED},
+        Status.TAKEN: {Status.UNDONE},
+        Status.UNDONE: set(),
+        Status.DISCARDED: set(),
+        Status.FAILED: set(),
+    }
+
+    status = models.CharField(max_length=12, choices=Status, default=Status.READING, db_index=True)
+    name = models.CharField(max_length=200)
+    """What the file was called."""
+    sha256 = models.CharField(max_length=64)
+    line = models.ForeignKey(Line, models.PROTECT, default=SHARED, related_name="imports")
+    """Which line learns from it."""
+    found = models.JSONField(default=dict, blank=True)
+    """{"rows", "refused": {why: count}, "where": [[place, why]], "first": [{"prompt", "completion", "rejected"}]}: what
+    it holds."""
+    taken = models.JSONField(default=dict, blank=True)
+    """{"lessons", "known", "refused": {why: count}, "where": [[place, why]]}; once undone "removed" and "learned"."""
+    origin = models.CharField(max_length=200, blank=True)
+    """Where the examples come from, in the operator's words."""
+    licence = models.CharField(max_length=200, blank=True)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    consented_at = models.DateTimeField(null=True, blank=True)
+    """When that person said that these texts may be learned from."""
+    error = models.TextField(blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ("-pk",)
+
+    def __str__(self) -> str:
+        return f"import {self.pk}"
+
+
+class Imported(models.Model):
+    """One example of an import, by its digest: of one example a line has one lesson, however often it is brought."""
+
+    source = models.ForeignKey(Import, models.CASCADE, related_name="examples")
+    line = models.ForeignKey(Line, models.PROTECT, related_name="+")
+    digest = models.CharField(max_length=64)
+    sample = models.OneToOneField(Sample, models.SET_NULL, null=True, blank=True, related_name="imported")
+
+    class Meta:
+        ordering = ("pk",)
+        constraints = (models.UniqueConstraint(fields=("line", "digest"), name="one_example_a_line"),)
+
+    def __str__(self) -> str:
+        return f"{self.digest[:12]} of {self.source_id}"

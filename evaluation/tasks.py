@@ -9,7 +9,8 @@ from django.conf import settings
 from kombu.exceptions import OperationalError
 
 from chat.rendering.renderer import Renderer
-from evaluation import clean_lines, comparing, shadows
+from evaluation import clean_lines, comparing, shadows, weight_files
+from evaluation.datasets import exporting, importing
 from gpu_workers import engines
 from gpu_workers.errors import EngineUnavailable
 from judge.tasks import idly
@@ -42,3 +43,27 @@ def compare_clean_later(pk: int) -> None:
 def compare(pk: str) -> None:
     """Have two checkpoints answer the same prompts."""
     comparing.answer(int(pk), engine=engines.policy(), renderer=Renderer.for_model(settings.MODEL))
+
+
+@shared_task
+def write_dataset(pk: str) -> None:
+    """Write the files of a dataset that was asked for."""
+    exporting.make(int(pk))
+
+
+@shared_task
+def read_examples(pk: str) -> None:
+    """Read a file of examples that an operator brought."""
+    importing.look(int(pk))
+
+
+@shared_task
+def take_examples(pk: str) -> None:
+    """Make lessons of examples that a person said yes to."""
+    importing.take(int(pk), renderer=Renderer.for_model(settings.MODEL))
+
+
+@shared_task
+def write_weights(pk: str) -> None:
+    """Write a checkpoint's weights for other tools, where there is a learner."""
+    weight_files.make(int(pk))

@@ -290,3 +290,73 @@ class Measuring(models.Model):
 
     def __str__(self) -> str:
         return f"measuring of {self.judge}"
+
+
+class Desk(models.TextChoices):
+    """What reviewers decide on at the review desk."""
+
+    HINT = "hint"
+    REWARD = "reward"
+
+
+class Claim(models.Model):
+    """One reviewer looks at one item of the desk, until then: no other decides on it meanwhile."""
+
+    desk = models.CharField(max_length=8, choices=Desk)
+    item = models.CharField(max_length=36)
+    """The hint's number, or the turn's."""
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    until = models.DateTimeField()
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("desk", "item"), name="one_claim_an_item"),)
+
+    def __str__(self) -> str:
+        return f"{self.desk} {self.item}, by {self.by}"
+
+
+class DeskRules(models.Model):
+    """How one desk is worked: what reviewers go by, and how much of it two of them read."""
+
+    desk = models.CharField(max_length=8, choices=Desk, unique=True)
+    guidelines = models.TextField(blank=True)
+    """Markdown."""
+    share = models.PositiveSmallIntegerField(default=0)
+    """Of a hundred items so many are read by a second reviewer, who is not told what the first said."""
+    changed_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    changed_at = models.DateTimeField(default=timezone.now)
+
+    def __str__(self) -> str:
+        return f"rules of {self.desk}s"
+
+
+class Reading(models.Model):
+    """One reviewer's own word on one item: of a first one it stands beside their decision, a second one changes
+    nothing. Reviewers are compared by them."""
+
+    desk = models.CharField(max_length=8, choices=Desk)
+    turn = models.ForeignKey(Turn, models.CASCADE, related_name="readings")
+    hint = models.ForeignKey(Hint, models.CASCADE, null=True, blank=True, related_name="readings")
+    """Null: it is about the turn's reward."""
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    label = models.CharField(max_length=8)
+    """accept | reject | never; of a reward 1 | 0 | -1 | none."""
+    is_second = models.BooleanField(default=False)
+    ruling = models.ForeignKey(Ruling, models.SET_NULL, null=True, blank=True, related_name="readings")
+    """The decision that it was, of a first one."""
+    settled_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    settled_at = models.DateTimeField(null=True, blank=True)
+    """When a disagreement about this item was settled."""
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ("pk",)
+        constraints = (
+            models.UniqueConstraint(fields=("hint", "by"), condition=models.Q(desk="hint"), name="one_reading_a_hint"),
+            models.UniqueConstraint(
+                fields=("turn", "by"), condition=models.Q(desk="reward"), name="one_reading_a_reward"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.label} by {self.by_id}"

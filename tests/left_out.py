@@ -49,6 +49,10 @@ def javascript_is_there() -> bool:
     return javascript_node() is not None and javascript_installed()
 
 
+def trl_is_there() -> bool:
+    return all(importlib.util.find_spec(name) is not None for name in ("trl", "datasets", "pyarrow"))
+
+
 def openclaw_is_there() -> bool:
     return node_folder() is not None and installed()
 
@@ -69,6 +73,7 @@ NEEDS = {
     "openclaw": Need("the real OpenClaw client", openclaw_is_there, "make test-openclaw"),
     "postgres": Need("PostgreSQL's server programs", postgres_is_there, "sudo apt-get install postgresql"),
     "real_model": Need("the real small model", (DEFAULT_MODEL / "manifest.json").exists, "make model"),
+    "trl": Need("TRL and the datasets library", trl_is_there, ".venv/bin/pip install -e '.[dev,datasets]'"),
     "sglang": Need("the real SGLang", sglang_is_there, "make test-sglang"),
 }
 

@@ -22,6 +22,15 @@ HINTED = Q(teacher_prompt_ids__isnull=False)
 """A hint says what to do instead; a vote says how good it was, and no more."""
 
 
+IMPORT = "import:"
+"""How `Sample.person` begins where an example came from a file: whose it is, as its maker counts."""
+
+IMPORTED = Q(person__startswith=IMPORT)
+
+ONE_IN = 4
+"""Of so many lessons of a run at most one is imported (one, where a run is smaller): a file never outweighs people."""
+
+
 class NothingReady(TalkbackError):
     """There is no sample to learn from yet."""
 
@@ -129,7 +138,7 @@ def ready(recipe: Recipe, line: str = SHARED) -> QuerySet[Sample]:
     of agents are `groups.ready`."""
     # One with a drop_reason was taken back while a run had it: it goes, or is judged anew, and waits for that.
     rows = Sample.objects.filter(_signal(recipe), status=Sample.Status.READY, line=line, drop_reason="")
-    return rows.exclude(groups.PLAYED).order_by("pk")
+    return _few_imported(rows.exclude(groups.PLAYED).order_by("pk"), recipe)
 
 
 def lessons(recipe: Recipe, line: str = SHARED) -> int:
@@ -148,7 +157,9 @@ def filling(recipe: Recipe, line: str = SHARED) -> Filling:
     """How far the next batch of this line is filled. A line waits for rewrites where one is there, or where a person
     wrote since the last run that began by itself, or for it: where no person writes it waits for nothing."""
     found = waiting(recipe, line).aggregate(
-        ready=Count("pk"), said=Count("pk", filter=Q(voted=False)), rewrites=Count("pk", filter=WRITTEN)
+        ready=Count("pk"),
+        said=Count("pk", filter=Q(voted=False) & ~IMPORTED),
+        rewrites=Count("pk", filter=WRITTEN & ~IMPORTED),
     )
     awaited = recipe.awaited if recipe.awaited and (found["rewrites"] or _wrote(line)) else 0
     played = tuple(one.attempts for one in groups.waiting(groups.untried(recipe, line)))
@@ -167,7 +178,9 @@ def in_turn(samples: QuerySet[Sample], batch: Filling) -> QuerySet[Sample]:
     then what else people said, and of what judges alone said the newest, with a hint before those without."""
     if not batch.awaited:
         return samples
-    rank = Case(When(WRITTEN, then=0), When(voted=False, then=1), When(HINTED, then=2), default=3)
+    rank = Case(
+        When(IMPORTED, then=1), When(WRITTEN, then=0), When(voted=False, then=1), When(HINTED, then=2), default=3
+    )
     return samples.order_by(rank.asc(), Case(When(voted=True, then=F("pk"))).desc(), F("pk").asc())
 
 
@@ -248,7 +261,8 @@ def drop_stale(recipe: Recipe, line: str = SHARED) -> int:
     live = Checkpoint.live(line)
     dropped = 0
     for served in Checkpoint.objects.filter(samples__status=Sample.Status.READY, samples__line=line).distinct():
-        for sample in Sample.objects.filter(checkpoint=served, status=Sample.Status.READY, line=line):
+        rows = Sample.objects.filter(checkpoint=served, status=Sample.Status.READY, line=line)
+        for sample in rows.exclude(IMPORTED):
             if not (reason := too_old(sample, served, live, recipe)):
                 continue
             try:
@@ -286,6 +300,8 @@ def fresh(samples: Sequence[Sample], parent: Checkpoint, recipe: Recipe) -> list
 
 def too_old(sample: Sample, served: Checkpoint, live: Checkpoint, recipe: Recipe) -> str:
     """Why a sample may not be learned from any more, going on from `live`; empty while it may."""
+    if sample.person.startswith(IMPORT):  # no weights served it
+        return ""
     age = age_of(sample, served, live)
     if age <= recipe.max_age:
         return ""
@@ -316,7 +332,14 @@ def _wrote(line: str) -> bool:
     nothing behind, and one that repeats another says nothing of people."""
     runs = Run.objects.filter(line=line, asked=False, again=None).exclude(status=Run.Status.FAILED)
     last = Subquery(runs.order_by("-pk").values("pk")[:1])
-    return Sample.objects.filter(WRITTEN, line=line, run_id__gte=Coalesce(last, 0)).exists()
+    return Sample.objects.filter(WRITTEN, ~IMPORTED, line=line, run_id__gte=Coalesce(last, 0)).exists()
+
+
+def _few_imported(rows: QuerySet[Sample], recipe: Recipe) -> QuerySet[Sample]:
+    """These without imported ones beyond what a run may take of them: the oldest that no run has tried come first."""
+    in_turn = rows.filter(IMPORTED).order_by(F("run").asc(nulls_first=True), "pk")
+    first = in_turn.values("pk")[: max(1, recipe.batch_size // ONE_IN)]
+    return rows.filter(~IMPORTED | Q(pk__in=first))
 
 
 def _signal(recipe: Recipe) -> Q:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from checkpoints.models import Checkpoint
 from gpu_workers.errors import NothingLearned
 from gpu_workers.types import Example
-from training import collation, rehearsals, replay
+from training import batches, collation, rehearsals, replay
 from training.agents import comparison
 from training.agents.comparison import Comparison
 from training.config import Recipe
@@ -21,7 +21,7 @@ class Lesson:
 
     examples: Sequence[Example]
     is_own: Sequence[bool]
-    """Which of them the weights that the run starts from served."""
+    """Which of them the weights that the run starts from served; nothing imported."""
     replayed: Sequence[Example]
     compared: Comparison
 
@@ -45,7 +45,10 @@ def compose(run: Run, samples: Sequence[Sample], recipe: Recipe, parent: Checkpo
     written = sum(one.rewrite is not None for one in taught)
     size = len(replies) + compared.attempts
     rehearsed = rehearsals.drawn(recipe, size, run.seed, written, len(replayed), until=run.created_at)
-    served_by = [*(sample.checkpoint_id for sample in replies), *compared.served_by]
+    served_by = [
+        *(None if sample.person.startswith(batches.IMPORT) else sample.checkpoint_id for sample in replies),
+        *compared.served_by,
+    ]
     return Lesson(
         examples=[*taught, *compared.rows, *rehearsed],
         is_own=[*(served == parent.pk for served in served_by), *[False] * len(rehearsed)],

@@ -27,9 +27,17 @@ from core.errors import TalkbackError
 from core.states import Stateful, moved
 from episodes import lapses
 from episodes.models import Episode
-from evaluation import arms, clean_lines, shadows, watching
-from evaluation.models import Comparison
-from evaluation.tasks import compare, compare_clean_later, shadow
+from evaluation import arms, clean_lines, exports, shadows, watching
+from evaluation.models import Comparison, Export, Import
+from evaluation.tasks import (
+    compare,
+    compare_clean_later,
+    read_examples,
+    shadow,
+    take_examples,
+    write_dataset,
+    write_weights,
+)
 from feedback.signals import tainted, withdrawn
 from gate import asked_again, played_later
 from gate.tasks import consider, examine
@@ -91,6 +99,10 @@ ARROWS = [
     Arrow(Run, Run.Status.QUEUED, train),
     Arrow(Cleaning, Cleaning.Status.QUEUED, clean),  # a line is learned again without what was taken back
     Arrow(Comparison, Comparison.Status.QUEUED, compare),  # a person wants two side by side
+    Arrow(Export, Export.Status.QUEUED, write_dataset, due=lambda rows: rows.filter(what=Export.What.DATASET)),
+    Arrow(Export, Export.Status.QUEUED, write_weights, due=lambda rows: rows.exclude(what=Export.What.DATASET)),
+    Arrow(Import, Import.Status.READING, read_examples),  # an operator brought a file of examples
+    Arrow(Import, Import.Status.TAKING, take_examples),  # and said yes to what it holds
     Arrow(Erasure, Erasure.Status.ASKED, erase),  # a person has everything of theirs deleted
     Arrow(Checkpoint, Checkpoint.Status.CANDIDATE, examine),  # the gate
     Arrow(Checkpoint, Checkpoint.Status.PASSED, consider),  # a line's policy may say yes; else a person does
@@ -137,6 +149,7 @@ def sweep() -> int:
             played_later.catch_up,
             retention.sweep,
             events.announce,
+            exports.prune,
         ):
             try:
                 part()

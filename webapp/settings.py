@@ -330,6 +330,7 @@ CELERY_TASK_ROUTES = {
     "training.tasks.*": {"queue": "learn"},
     "judge.tasks.*": {"queue": "judge"},
     "gate.tasks.*": {"queue": "judge"},
+    "evaluation.tasks.write_weights": {"queue": "learn"},  # it needs torch
     "evaluation.tasks.*": {"queue": "judge"},
     "privacy.tasks.*": {"queue": "judge"},
     "worlds.play": {"queue": "play"},  # hosts of their own, which no start brings

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 from peft import PeftModel
+from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoModelForCausalLM
 
@@ -65,7 +66,7 @@ def merge_adapter(model: Path, folder: Path, to: Path, *, card: str, seal: Seal 
     before = {name: weight.detach().clone() for name, weight in _matrices(base)}
     try:
         whole = PeftModel.from_pretrained(base, str(folder)).merge_and_unload()
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise AdapterInvalid(f"The adapter in {folder.name} cannot be loaded: {error}") from error
     changed = lost = 0.0
     for name, weight in _matrices(whole):

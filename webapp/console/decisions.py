@@ -25,6 +25,18 @@ DECISIONS = {
     "console:cleaning_start": ("training", "unlearning started", ""),
     "console:cleaning_stop": ("training", "unlearning stopped", "cleaning {pk}"),
     "console:cleaning_again": ("training", "unlearning continued", "cleaning {pk}"),
+    "console:dataset_export": ("export", "dataset asked for", ""),
+    "console:export_cancel": ("export", "export stopped", "export {pk}"),
+    "console:export_delete": ("export", "export deleted", "export {pk}"),
+    "console:dataset_bring": ("training", "examples brought", ""),
+    "console:dataset_agree": ("training", "examples taken to learn", "import {pk}"),
+    "console:dataset_discard": ("training", "examples discarded", "import {pk}"),
+    "console:dataset_undo": ("training", "examples taken back", "import {pk}"),
+    "console:checkpoint_files": ("export", "weights written to files", "checkpoint {number}"),
+    "console:reviewer_rules": ("review", "reviewers' rules changed", "desk {desk}"),
+    "console:reviewer_settle": ("review", "disagreement settled", "desk {desk}, reading {pk}"),
+    "console:second_look": ("review", "second look", "desk {desk}, reading {pk}"),
+    "console:second_look_undo": ("review", "second look taken back", "desk {desk}"),
     "console:measure": ("recipe", "judge measured", ""),
     "console:measure_stop": ("recipe", "measuring stopped", "measuring {pk}"),
     "console:compare": ("review", "comparison started", ""),
@@ -44,6 +56,7 @@ DECISIONS = {
 """Of routes that take a POST: the kind, what was done, and to what."""
 
 EXPORTS = {
+    "console:export_file": ("export downloaded", "export {pk}, {name}"),
     "console:adapter": ("adapter downloaded", "checkpoint {number}"),
     "console:run_figures": ("figures downloaded", "run {pk}"),
     "console:run_tensorboard": ("figures downloaded", "run {pk}"),

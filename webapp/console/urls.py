@@ -3,8 +3,9 @@
 from django.urls import path
 
 from webapp.console import audit, client_pages, engine_pages, health_page, notice_pages, views, webhook_pages, welcome
-from webapp.console.checkpoints import approval_pages, cleanings, lineage_pages, storage, trial_pages
-from webapp.console.review import compare_pages, hint_queue, judge_pages, ledger_page, reward_queue
+from webapp.console.checkpoints import approval_pages, cleanings, lineage_pages, storage, trial_pages, weights
+from webapp.console.datasets import export_pages, import_pages
+from webapp.console.review import compare_pages, hint_queue, judge_pages, ledger_page, reviewer_pages, reward_queue
 from webapp.console.training import (
     line_pages,
     note_pages,
@@ -32,6 +33,7 @@ urlpatterns = [
     *client_pages.urls,
     *hint_queue.urls,
     *reward_queue.urls,
+    *reviewer_pages.urls,
     *audit.urls,
     *judge_pages.urls,
     *ledger_page.urls,
@@ -50,4 +52,7 @@ urlpatterns = [
     *lineage_pages.urls,
     *storage.urls,
     *trial_pages.urls,
+    *weights.urls,
+    *export_pages.urls,
+    *import_pages.urls,
 ]

@@ -79,6 +79,9 @@ def rows(operator, talker, console, make_lesson):
     evaluation.BlindChoice.objects.create(shadow=shadow, by=talker, picked="a")
     comparison = evaluation.Comparison.objects.create(first=base, second=candidate, prompts=[WORDS], **user)
     evaluation.Choice.objects.create(comparison=comparison, place=0, picked="a", **user)
+    evaluation.Export.objects.create(what="dataset", asked={"kind": "sft"}, **user)
+    brought = evaluation.Import.objects.create(name="examples.jsonl", sha256="0", found={"first": [WORDS]}, **user)
+    evaluation.Imported.objects.create(source=brought, line=shared, digest="0")
     privacy.Erasure.objects.create(user=talker, total=1)
     group = episodes.Group.objects.create(
         user=talker, checkpoint=base, name="g", world="till", task="t1", split="train"
@@ -101,6 +104,9 @@ def rows(operator, talker, console, make_lesson):
     hook = notifications.Webhook.objects.create(url=f"https://example.org/{WORDS}", secret=WORDS, events=["disk"])
     announced = notifications.Announcement.objects.create(event="disk", key="notice 1", text="full", path="/")
     notifications.Delivery.objects.create(announcement=announced, webhook=hook)
+    judge.Claim.objects.create(desk="hint", item="1", until=timezone.now(), **user)
+    judge.DeskRules.objects.create(desk="hint", guidelines=WORDS)
+    judge.Reading.objects.create(desk="hint", turn=turn, hint=hint, label="accept", **user)
     judge.Measuring.objects.create(judge="one", votes=3, total=9)
     judge.GoldReading.objects.create(item="1", gold="g", judge="one", prompt_version="v", expected=1)
     return {"secret": secret, "key": ApiKey.objects.get(pk=key.pk)}

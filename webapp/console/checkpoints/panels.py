@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from checkpoints.models import Checkpoint
-from webapp.console.checkpoints import agents_played, descent, exams, tainted, tried
+from webapp.console.checkpoints import agents_played, descent, exams, tainted, tried, weights
 
 Look = Callable[[Checkpoint, User], Mapping[str, Any] | None]
 """What the panel's template is given; None: this checkpoint has no such panel."""
@@ -20,7 +20,7 @@ class Panel:
     """One card of the page, filled in."""
 
     place: str
-    """now: beside what can be done; figures and made: under the fold of that name."""
+    """now: beside what can be done; figures and made: under the fold of that name; files: behind all."""
     template: str
     data: Mapping[str, Any]
 
@@ -32,6 +32,7 @@ LOOKS: Sequence[tuple[str, str, Look]] = (
     ("now", "checkpoints/_guard.html", tried.guarded),
     ("now", "checkpoints/_tainted.html", tainted.panel),
     ("made", "checkpoints/_lineage.html", descent.panel),
+    ("files", "checkpoints/_files.html", weights.panel),
 )
 """(place, template, look) in the page's order."""
 

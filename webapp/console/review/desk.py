@@ -6,7 +6,7 @@ changed is sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from urllib.parse import urlencode
 
 from django.contrib import messages
+from django.contrib.auth.models import User
 from django.core.exceptions import ObjectDoesNotExist, ValidationError
 from django.db.models import Model, Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
@@ -23,8 +24,9 @@ from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from core.errors import TalkbackError
+from judge.annotators import claims, readings
 from judge.hints import decisions, reviews, undoing
-from judge.models import Hint, Ruling
+from judge.models import Claim, Hint, Ruling
 from webapp.console.board import counted
 from webapp.console.doors import needs, person
 
@@ -209,6 +211,7 @@ def show_queue(request: HttpRequest, of: Kind) -> HttpResponse:
     queue, after = of.read(request.GET), request.GET.get("after", "")
     if is_fragment(request):
         listed = queue.listed(after) | {"goes_on": "after" in request.GET}
+        name_claims(queue, listed["rows"], claims.of_others(of.KIND, person(request)))
         return render(request, "review/_queue.html", listed)
     return whole(request, queue, after=after)
 
@@ -241,13 +244,17 @@ def decide(request: HttpRequest, of: Kind, pk: Any, verb: str) -> HttpResponse:
     row = queue.found(pk)
     if row is None:
         return gone(request, queue, pk)
-    following = queue.neighbour(row)
+    by = person(request)
+    following = queue.neighbour(row, besides=taken(of, by))
     try:
+        claims.check(of.KIND, [row.pk], by)
         ruling = of.VERBS[verb](row, request)
     except ObjectDoesNotExist:
         return gone(request, queue, pk)
     except TalkbackError as failure:
         return refused(request, queue, pk, failure)
+    claims.release(of.KIND, [row.pk])
+    readings.note([ruling], by)
     return done(request, queue, [ruling], sentence_of(ruling), following)
 
 
@@ -260,18 +267,21 @@ def decide_many(request: HttpRequest, of: Kind) -> HttpResponse:
     seen = {key: shown for text, shown in selected.items() if (key := of.key(text)) is not None}
     about = list(Hint.objects.select_related("turn__session").filter(pk__in=seen).order_by("pk"))
     at = queue.found(of.key(request.POST.get("at", "")))
-    following = at
+    by, following = person(request), at
     if about and (at is None or at in about):
-        following = queue.neighbour(at or about[-1], besides=list(seen))
+        following = queue.neighbour(at or about[-1], besides=[*seen, *taken(of, by)])
     try:
         if verb not in [verb for verb, _, _ in of.MANY]:
             raise Unsaid("Say what is to be done with them: accept, reject, or never learn from them.")
         if not about:
             raise Unsaid("Select hints first: x on the keyboard, or the boxes before them.")
         why = words(request.POST, "reason", 500)
-        rulings, failures = reviews.bulk(verb, about, by=person(request), reason=why, seen=seen)
+        claims.check(of.KIND, [one.pk for one in about], by)
+        rulings, failures = reviews.bulk(verb, about, by=by, reason=why, seen=seen)
     except TalkbackError as failure:
         return refused(request, queue, at.pk if at else None, failure)
+    claims.release(of.KIND, [one.pk for one in about])
+    readings.note(rulings, by)
     told = [f"{DONE[Ruling.Verb(rulings[0].verb)]}: {counted(len(rulings), of.KIND)}."] if rulings else []
     return done(
         request, queue, rulings, " ".join([*told, *failures[:3]]), following, is_many=True, fails=bool(failures)
@@ -289,6 +299,7 @@ def undo(request: HttpRequest, of: Kind, pk: int | None = None) -> HttpResponse:
         if ruling is None:
             raise Unsaid("There is nothing of yours to take back.")
         undoing.undo(ruling, by=by)
+        readings.forget(ruling)
     except TalkbackError as failure:
         return refused(request, queue, at, failure)
     again, sentence = queue.row_of(ruling), f"Taken back: {sentence_of(ruling)}"
@@ -313,18 +324,35 @@ def desk(request: HttpRequest, queue: Queue[Any], at: Any, told: Parts) -> Parts
     """What page and fragment draw from: the row at hand, the counts, and the way back."""
     context = {"queue": queue, "at": at, "last": undoing.last(person(request)), **queue.counts()}
     if at is not None:
+        claim = claims.take(queue.KIND, at.pk, person(request))
         context |= {**queue.details(at, request.GET), "seen": decisions.standing(at)}
+        context["claimed"] = claims.sentence(claim) if claim else ""
     return context | told
+
+
+def taken(of: Kind, by: User) -> list[Any]:
+    """Primary keys of what other reviewers look at now."""
+    return [of.key(item) for item in claims.of_others(of.KIND, by)]
+
+
+def name_claims(queue: Queue[Any], rows: Iterable[Any], others: Mapping[str, Claim]) -> None:
+    """Say beside each row who looks at it, where another reviewer does."""
+    for row in rows:
+        claim = others.get(str(row.pk))
+        row.claimed_by = claim.by if claim else None
 
 
 def whole(
     request: HttpRequest, queue: Queue[Any], at: Any = None, *, after: str = "", status: int = 200, **told: Any
 ) -> HttpResponse:
     """The desk as a page."""
-    listed = queue.listed(after)
-    if at is None and listed["rows"]:
-        at = queue.found(listed["rows"][0].pk)
-    context = {**listed, **queue.under(), **desk(request, queue, at, told)}
+    listed, others = queue.listed(after), claims.of_others(queue.KIND, person(request))
+    name_claims(queue, listed["rows"], others)
+    free = next((row for row in listed["rows"] if str(row.pk) not in others), None)
+    if at is None and free is not None:
+        at = queue.found(free.pk)
+    rules = {"rules": readings.rules(queue.KIND)}
+    context = {**listed, **queue.under(), **rules, **desk(request, queue, at, told)}
     return render(request, "review/desk.html", context, status=status)
 
 
@@ -347,6 +375,9 @@ def fragment(
     if stays and at is not None:
         here = {at.pk: at} | here
     context = desk(request, queue, at, told) | (queue.listed() if all_rows else {})
+    shown = [*here.values(), *context.get("rows", ())]
+    if shown:
+        name_claims(queue, shown, claims.of_others(queue.KIND, person(request)))
     context |= {"changed": [(pk, here.get(pk)) for pk in changed], "all_rows": all_rows, "pushed": True}
     return render(request, "review/_changed_parts.html", context, status=status)
 
