@@ -126,6 +126,19 @@ def conversation(session: Session, before: int | None = None) -> Shown:
     return Shown(draw(tree, shown), tree.nodes[shown[0]].position if len(path) > len(shown) else None)
 
 
+def open_at(session: Session, turn: str) -> int | None:
+    """Have this session, and not its row, show the branch of that turn; the position before which a page of it ends
+    that has the turn in its midst. None where that is the newest page, or the turn is none of this session's."""
+    try:
+        session.head = UUID(turn)
+    except ValueError:
+        return None
+    tree = Tree.of(session)
+    place = tree.path.index(session.head) if session.head in tree.path else len(tree.path)
+    end = place + SHOWN // 2
+    return tree.nodes[tree.path[end]].position if len(tree.path) - place > SHOWN else None
+
+
 def draw(tree: Tree, pks: Sequence[UUID]) -> list[Turn]:
     """These turns as a page shows them: with what each answers, and where its siblings are."""
     rows = Turn.objects.filter(pk__in=pks).select_related("session__key", "checkpoint").defer(*HEAVY)

@@ -38,7 +38,8 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
     def recent_guidance(self, by: User) -> list[str]:
         """What this person asked for lately, newest first, each wish once: to be asked for again in one tap."""
         told: dict[str, str] = {}
-        rows = self.standing().filter(by=by, kind=Feedback.Kind.GUIDANCE).order_by("-created_at", "-pk")
+        said = self.standing().filter(by=by, kind=Feedback.Kind.GUIDANCE, turn__session__deleted_at=None)
+        rows = said.order_by("-created_at", "-pk")
         for text in rows.values_list("text", flat=True)[:RECENT_LOOKED_AT]:
             words = " ".join(text.split())
             if len(words) <= RECENT_LONGEST:

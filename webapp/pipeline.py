@@ -39,6 +39,7 @@ from judge.calibration import measuring
 from judge.samples import base_answers
 from judge.sittings import sitting
 from judge.tasks import cast_votes, idly, judge_episode, judge_turn, measure, rehearse
+from privacy import bin as chat_bin
 from privacy import forgetting
 from privacy.models import Erasure
 from privacy.tasks import erase
@@ -122,6 +123,7 @@ def sweep() -> int:
             played_groups.settle_left,
             runs.recover,
             forgetting.catch_up,
+            chat_bin.sweep,
             _clean,
             repair,
             arms.settle,

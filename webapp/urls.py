@@ -15,6 +15,7 @@ urlpatterns = [
     path("", include("chat.urls")),
     path("", include("feedback.urls")),
     path("", include("webapp.people.taught")),
+    path("", include("webapp.people.bin_page")),
     path("", include("webapp.people.privacy_page")),
     path("", include("webapp.people.did_it_help")),
     path("connect/", include("webapp.console.connect_page")),

@@ -24,7 +24,8 @@ from webapp.console.doors import for_staff
 SECRET = {
     "auth.user": {"password", "email"},
     "chat.apikey": {"digest"},
-    "chat.session": {"title", "external_id"},
+    "chat.folder": {"name"},
+    "chat.session": {"title", "external_id", "imported_as"},
     "chat.turn": {"chain", "request_chain", "request_key", "completion_id"},
     "feedback.receipt": {"key", "body"},
     "judge.hint": {"evidence"},
