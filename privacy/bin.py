@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from chat import sessions
 from chat.models import Session, Turn
+from chat.search import keeping
 from judge.hints import deletion
 from privacy import consent
 from privacy.consent import TakenBack
@@ -35,6 +36,7 @@ def discard(session: Session) -> TakenBack:
         return TakenBack()
     learned, taken = held.learns, consent.set_session(held, False)
     Session.objects.filter(pk=held.pk).update(deleted_at=timezone.now(), was_learning=learned)
+    keeping.forget_session(held)
     held.turns.filter(status=Turn.Status.ANSWERING).update(finish_reason="abort")
     return taken
 
@@ -53,6 +55,8 @@ def restore(session: Session) -> None:
     Session.objects.filter(pk=held.pk).update(deleted_at=None, was_learning=False, **back)
     if held.was_learning:
         consent.set_session(held, True)
+    held.deleted_at = None
+    keeping.keep_session(held)
 
 
 def empty(user: User) -> int:

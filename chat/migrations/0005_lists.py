@@ -38,7 +38,7 @@ END;
 POSTGRESQL = """
 ALTER TABLE chat_passage ADD COLUMN lexemes tsvector
     GENERATED ALWAYS AS (array_to_tsvector(array_remove(string_to_array(words, ' '), ''))) STORED;
-CREATE INDEX chat_passage_lexemes ON chat_passage USING gin (lexemes);
+CREATE INDEX chat_passage_lexemes ON chat_passage USING gin (lexemes) WITH (fastupdate = off);
 """
 
 
@@ -67,7 +67,8 @@ def fill(apps, schema_editor):
     Turn, Session = apps.get_model("chat", "Turn"), apps.get_model("chat", "Session")
     Passage = apps.get_model("chat", "Passage")
     alias = schema_editor.connection.alias
-    keys = list(Turn.objects.using(alias).filter(line="main").order_by("position").values_list("pk", flat=True))
+    found = Turn.objects.using(alias).filter(line="main").exclude(session__named_by="key")  # agents' attempts
+    keys = list(found.order_by("position").values_list("pk", flat=True))
     firsts = {}
     for start in range(0, len(keys), CHUNK):
         rows = Turn.objects.using(alias).filter(pk__in=keys[start : start + CHUNK]).select_related("session")
@@ -88,7 +89,7 @@ def fill(apps, schema_editor):
             )
         Passage.objects.using(alias).bulk_create(passages)
     titles = []
-    for session in Session.objects.using(alias).exclude(title="").only("user", "title", "active_at").iterator():
+    for session in Session.objects.using(alias).exclude(title="").exclude(named_by="key").only("user", "title", "active_at").iterator():
         _, said = firsts.get(session.pk, (0, ""))
         if said and session.title == shorten(said):
             session.title = shorten(plain(said))

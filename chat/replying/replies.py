@@ -240,7 +240,7 @@ def finish(turn: Turn, status: str, said: dict[str, Any]) -> None:
                 if session.closed_at is not None:
                     status = Turn.Status.CLOSED
                 turn.move(status, **said)
-                keeping.keep_turn(turn, session.user_id)
+                keeping.keep_turn(turn, session)
                 limits.spend(turn)
             return
         except (IllegalMove, Session.DoesNotExist) as gone:

@@ -13,18 +13,40 @@ from chat.search.passages import Passage
 from chat.search.words import LONGEST_TEXT, index_words
 from core.prepared import quote_names
 
+IMPORTED = "imported"
+"""The `kind` of turns that another program's export brought."""
+
 COLUMNS = ("user", "session", "turn", "said", "words", "at")
 
 
-def keep_turn(turn: Turn, user: int) -> None:
-    """Have this turn of this person's found by its words from now on, both sides, as they stand on it. A side request
+def keep_turn(turn: Turn, session: Session) -> None:
+    """Have this turn of this session found by its words from now on, both sides, as they stand on it. A side request
     is the client's own: it is never found. Call it in the transaction that ends the reply."""
-    if turn.line == Turn.Line.MAIN:
-        write([passage_of(turn, user)])
+    if is_found(session) and (turn.line == Turn.Line.MAIN or turn.kind == IMPORTED):
+        write([passage_of(turn, session.user_id)])
+
+
+def is_found(session: Session) -> bool:
+    """Not what lies in the bin, and no attempt of an agent: there may be thousands, each with a key of its own."""
+    return session.deleted_at is None and session.named_by != "key"
+
+
+def keep_session(session: Session) -> None:
+    """Have all of this session found again."""
+    keep_title(session)
+    for turn in session.turns.only("session", "line", "kind", "rule", "messages", "text", "created_at").iterator(100):
+        keep_turn(turn, session)
+
+
+def forget_session(session: Session) -> None:
+    """Have nothing of this session found any more."""
+    Passage.objects.filter(session=session).delete()
 
 
 def keep_title(session: Session) -> None:
     """Have this chat found by its title as it is now."""
+    if not is_found(session):
+        return
     title = {"said": session.title, "words": index_words(session.title), "at": session.active_at}
     if not Passage.objects.filter(session=session, turn=None).update(**title) and session.title:
         Passage.objects.create(user_id=session.user_id, session=session, **title)
