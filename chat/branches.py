@@ -145,6 +145,7 @@ def draw(tree: Tree, pks: Sequence[UUID]) -> list[Turn]:
     turns = list(rows.order_by("position"))
     for turn in turns:
         said = stories.split(turn.messages, turn.client)[1]
+        turn.model = turn.asked.get("model", "")  # type: ignore[attr-defined]  # of an imported reply, for the page
         turn.asked = said or list(turn.messages[-1:])  # type: ignore[attr-defined]  # for the page
         turn.branching = tree.is_branching  # type: ignore[attr-defined]  # for the page
         turn.place_id = str(tree.parent(turn.pk) or "first")  # type: ignore[attr-defined]  # for the page

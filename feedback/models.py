@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -86,6 +87,10 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
         given = self.create(turn=turn, by=by, kind=kind, **said)
         turns.reopen(turn)
         return given
+
+    def bring(self, given: Iterable[Any]) -> None:
+        """Store what was said in another program of replies that it brought along: no verdict is due of it."""
+        self.bulk_create(given, batch_size=200)
 
     @transaction.atomic
     def say_why(

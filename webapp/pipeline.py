@@ -18,6 +18,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from chat import sessions
+from chat.imports.import_rows import Import
 from chat.models import Turn
 from chat.replying import writers
 from chat.signals import who_learned
@@ -30,7 +31,9 @@ from episodes.models import Episode
 from evaluation import arms, clean_lines, shadows, watching
 from evaluation.models import Comparison
 from evaluation.tasks import compare, compare_clean_later, shadow
+from feedback import importing
 from feedback.signals import tainted, withdrawn
+from feedback.tasks import import_chats
 from gate import asked_again, played_later
 from gate.tasks import consider, examine
 from gpu_workers import engines
@@ -90,6 +93,7 @@ ARROWS = [
     Arrow(Run, Run.Status.QUEUED, train),
     Arrow(Cleaning, Cleaning.Status.QUEUED, clean),  # a line is learned again without what was taken back
     Arrow(Comparison, Comparison.Status.QUEUED, compare),  # a person wants two side by side
+    Arrow(Import, Import.Status.ASKED, import_chats),  # a person brings chats of another program
     Arrow(Erasure, Erasure.Status.ASKED, erase),  # a person has everything of theirs deleted
     Arrow(Checkpoint, Checkpoint.Status.CANDIDATE, examine),  # the gate
     Arrow(Checkpoint, Checkpoint.Status.PASSED, consider),  # a line's policy may say yes; else a person does
@@ -124,6 +128,7 @@ def sweep() -> int:
             runs.recover,
             forgetting.catch_up,
             chat_bin.sweep,
+            importing.clear,
             _clean,
             repair,
             arms.settle,

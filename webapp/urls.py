@@ -16,6 +16,7 @@ urlpatterns = [
     path("", include("feedback.urls")),
     path("", include("webapp.people.taught")),
     path("", include("webapp.people.bin_page")),
+    path("", include("webapp.people.chat_files_page")),
     path("", include("webapp.people.privacy_page")),
     path("", include("webapp.people.did_it_help")),
     path("connect/", include("webapp.console.connect_page")),

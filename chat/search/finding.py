@@ -74,7 +74,9 @@ def find(user: User | AnonymousUser, query: str, after: str = "") -> Found:
     # Asked for apart: where all are joined, PostgreSQL begins with a person's chats, and reads each turn of them.
     shown = found[:SHOWN]
     sessions = Session.objects.visible_to(user).only("title").in_bulk({one.session_id for one in shown})
-    texts = dict(Turn.objects.filter(pk__in=[one.turn_id for one in shown]).order_by().values_list("pk", "text"))
+    texts: dict[uuid.UUID | None, str] = {
+        turn.pk: turn.text for turn in Turn.objects.filter(pk__in=[one.turn_id for one in shown]).only("text")
+    }
     hits = [
         show(one, sessions[one.session_id], texts.get(one.turn_id, ""), wanted)
         for one in shown
