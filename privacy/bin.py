@@ -84,6 +84,6 @@ def _delete(session: Session, before: datetime | None) -> int:
 
 
 def days_left(session: Session) -> int:
-    """Whole days until the sweep deletes this chat of the bin."""
+    """Days until the sweep deletes this chat of the bin, the one that has begun counted whole."""
     assert session.deleted_at is not None
-    return max(0, (session.deleted_at + KEPT - timezone.now()).days)
+    return max(0, -((timezone.now() - session.deleted_at - KEPT) // timedelta(days=1)))

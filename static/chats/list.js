@@ -55,5 +55,5 @@ document.addEventListener("DOMContentLoaded", () => {
   const area = turn && turn.closest(".scroll");
   if (!area) return;
   follow = false;
-  area.scrollTop += turn.getBoundingClientRect().top - area.getBoundingClientRect().top - 16;
+  area.scrollTop += turn.getBoundingClientRect().top - area.getBoundingClientRect().top - 24;
 });
