@@ -126,12 +126,26 @@ def conversation(session: Session, before: int | None = None) -> Shown:
     return Shown(draw(tree, shown), tree.nodes[shown[0]].position if len(path) > len(shown) else None)
 
 
+def open_at(session: Session, turn: str) -> int | None:
+    """Have this session, and not its row, show the branch of that turn; the position before which a page of it ends
+    that has the turn in its midst. None where that is the newest page, or the turn is none of this session's."""
+    try:
+        session.head = UUID(turn)
+    except ValueError:
+        return None
+    tree = Tree.of(session)
+    place = tree.path.index(session.head) if session.head in tree.path else len(tree.path)
+    end = place + SHOWN // 2
+    return tree.nodes[tree.path[end]].position if len(tree.path) - place > SHOWN else None
+
+
 def draw(tree: Tree, pks: Sequence[UUID]) -> list[Turn]:
     """These turns as a page shows them: with what each answers, and where its siblings are."""
     rows = Turn.objects.filter(pk__in=pks).select_related("session__key", "checkpoint").defer(*HEAVY)
     turns = list(rows.order_by("position"))
     for turn in turns:
         said = stories.split(turn.messages, turn.client)[1]
+        turn.model = turn.asked.get("model", "")  # type: ignore[attr-defined]  # of an imported reply, for the page
         turn.asked = said or list(turn.messages[-1:])  # type: ignore[attr-defined]  # for the page
         turn.branching = tree.is_branching  # type: ignore[attr-defined]  # for the page
         turn.place_id = str(tree.parent(turn.pk) or "first")  # type: ignore[attr-defined]  # for the page

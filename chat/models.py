@@ -15,6 +15,9 @@ from django.dispatch import Signal
 from django.utils import timezone
 
 from accounts.roles import may
+from chat.imports.import_rows import Import  # noqa: F401  # Django finds an app's tables through this module
+from chat.listing.folders import Folder
+from chat.search.passages import Passage  # noqa: F401  # the same
 from checkpoints.models import Checkpoint
 from core.columns import LongJSON
 from core.prepared import Prepared
@@ -190,8 +193,12 @@ CONSENTS: Prepared[Consent] = Prepared(lambda user: Consent.objects.filter(user=
 
 class SessionQuerySet(models.QuerySet["Session"]):
     def visible_to(self, user: User | AnonymousUser) -> SessionQuerySet:
-        """The only door to sessions: a person's own."""
-        return self.filter(user=user) if user.is_authenticated else self.none()
+        """The only door to sessions: a person's own, without those in the bin."""
+        return self.filter(user=user, deleted_at=None) if user.is_authenticated else self.none()
+
+    def in_bin(self, user: User | AnonymousUser) -> SessionQuerySet:
+        """A person's own that they deleted, as long as they can be taken back."""
+        return self.filter(user=user).exclude(deleted_at=None) if user.is_authenticated else self.none()
 
 
 class Session(models.Model):
@@ -215,6 +222,15 @@ class Session(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
     active_at = models.DateTimeField(default=timezone.now, db_index=True)
     closed_at = models.DateTimeField(null=True, blank=True)
+    folder = models.ForeignKey(Folder, models.SET_NULL, null=True, blank=True, related_name="sessions")
+    pinned_at = models.DateTimeField(null=True, blank=True)
+    archived_at = models.DateTimeField(null=True, blank=True)
+    deleted_at = models.DateTimeField(null=True, blank=True)
+    """When its person put it into the bin, from which a sweep deletes it (privacy.bin)."""
+    was_learning = models.BooleanField(default=False)
+    """What `learns` was when it went into the bin: there, nothing of it teaches."""
+    imported_as = models.CharField(max_length=64, blank=True)
+    """Digest of the chat that it was imported from, by which a second import knows it; empty for others."""
 
     objects = SessionQuerySet.as_manager()
 
@@ -222,10 +238,19 @@ class Session(models.Model):
         ordering = ("-active_at",)
         constraints = (
             models.UniqueConstraint(
-                fields=("key", "external_id"), condition=~models.Q(external_id=""), name="one_session_a_name"
+                fields=("key", "external_id"),
+                condition=~models.Q(external_id="") & models.Q(deleted_at=None),
+                name="one_session_a_name",
+            ),
+            models.UniqueConstraint(
+                fields=("user", "imported_as"), condition=~models.Q(imported_as=""), name="one_import_a_chat"
             ),
         )
-        indexes = (models.Index(fields=("active_at",), condition=models.Q(closed_at=None), name="open_sessions"),)
+        indexes = (
+            models.Index(fields=("active_at",), condition=models.Q(closed_at=None), name="open_sessions"),
+            models.Index(fields=("user", "-active_at", "-id"), name="sessions_of_people"),
+            models.Index(fields=("deleted_at",), condition=~models.Q(deleted_at=None), name="sessions_in_bin"),
+        )
 
     def __str__(self) -> str:
         return self.title or "New chat"
@@ -249,8 +274,10 @@ def group_of(session: uuid.UUID) -> str:
 
 class TurnQuerySet(models.QuerySet["Turn"]):
     def visible_to(self, user: User | AnonymousUser) -> TurnQuerySet:
-        """The only door to turns: those of a person's own sessions."""
-        return self.filter(session__user=user) if user.is_authenticated else self.none()
+        """The only door to turns: those of a person's own sessions, without those in the bin."""
+        if not user.is_authenticated:
+            return self.none()
+        return self.filter(session__user=user, session__deleted_at=None)
 
     def trainable(self) -> TurnQuerySet:
         """`Turn.is_trainable`, asked of the database."""

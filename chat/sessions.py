@@ -112,8 +112,8 @@ def lock_named(key: ApiKey, external_id: str, *, client: str, named_by: str) -> 
     if fault := name_fault(name):
         raise NameRefused(f"The name that the client gives its session cannot be kept. {fault}")
     about = {"user": key.user, "client": client, "named_by": named_by or "history", "learns": teaches(key)}
-    Session.objects.get_or_create(key=key, external_id=name, defaults=about)
-    return Session.objects.select_for_update().get(key=key, external_id=name)
+    Session.objects.get_or_create(key=key, external_id=name, deleted_at=None, defaults=about)
+    return Session.objects.select_for_update().get(key=key, external_id=name, deleted_at=None)
 
 
 def teaches(key: ApiKey) -> bool:
@@ -155,16 +155,20 @@ def matching(turns: QuerySet[Turn], histories: Sequence[str]) -> QuerySet[Turn]:
     return matches.order_by("is_followed", "-created_at", "-position")[:16]
 
 
-OF_KEY: Prepared[Turn] = Prepared(lambda key, histories: matching(Turn.objects.filter(session__key=key), histories))
+OF_KEY: Prepared[Turn] = Prepared(
+    lambda key, histories: matching(Turn.objects.filter(session__key=key, session__deleted_at=None), histories)
+)
 OF_SESSION: Prepared[Turn] = Prepared(lambda pk, histories: matching(Turn.objects.filter(session=pk), histories))
 OF_OTHERS: Prepared[Turn] = Prepared(
     lambda pk, apart_from, histories: matching(Turn.objects.filter(session=pk).exclude(pk=apart_from), histories)
 )
 PREVIOUS: Prepared[Turn] = Prepared(
-    lambda key, given: Turn.objects.filter(session__key=key, completion_id=given).only(*NARROW).order_by()
+    lambda key, given: (
+        Turn.objects.filter(session__key=key, session__deleted_at=None, completion_id=given).only(*NARROW).order_by()
+    )
 )
 NAMED: Prepared[Session] = Prepared(
-    lambda key, name: Session.objects.select_for_update().filter(key=key, external_id=name).order_by()
+    lambda key, name: Session.objects.select_for_update().filter(key=key, external_id=name, deleted_at=None).order_by()
 )
 LEARNING: Prepared[ApiKey] = Prepared(lambda pk: ApiKey.objects.filter(pk=pk, learns=True).only("pk").order_by())
 LOCKED: Prepared[Session] = Prepared(lambda pk: Session.objects.select_for_update().filter(pk=pk).order_by())

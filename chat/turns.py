@@ -14,10 +14,11 @@ from django.utils import timezone
 from chat import clients, sessions, stories
 from chat.clients.sorting import SHARED
 from chat.models import Session, Turn
-from chat.rendering import calling
+from chat.rendering import calling, markdown
 from chat.rendering.renderer import Overlong, Renderer
 from chat.replying import writers
 from chat.requests import Message
+from chat.search import keeping
 from chat.sessions import Place
 from chat.stories import Story
 from checkpoints import trials
@@ -32,6 +33,9 @@ MAX_NEW_TOKENS = 512
 
 LOOKED_AT = 20
 """How many of a session's newest turns are looked at to say what a request is: an edit, a branch …"""
+
+TITLE_FROM = 2000
+"""Characters of a first message of which a title is made."""
 
 LONG = ("messages", "tools", "prompt_ids", "response_ids", "logprobs")
 """Columns as long as a conversation, which no move of a turn reads."""
@@ -165,11 +169,14 @@ def store(
         if session.key_id is None:
             take_up(follows)
     session.active_at, session.closed_at, session.head = timezone.now(), None, opened[-1].pk
+    is_named = bool(session.title)
     session.title = session.title or title_of(
         clients.strip_messages(said or stories.split(story.messages)[1], story.client)
     )
     about = {name: getattr(session, name) for name in ("active_at", "closed_at", "title", "head")}
     update(Session, {"pk": session.pk}, about)
+    if not is_named:
+        keeping.keep_title(session)
     return opened
 
 
@@ -310,7 +317,12 @@ def set_learning(session: Session, learns: bool) -> None:
 
 
 def title_of(said: Sequence[Message]) -> str:
-    """What a conversation is called until a person names it: the first words said."""
-    words = next((message["content"] for message in said if message.get("content")), "")
+    """What a conversation is called until a person names it: the first words said, without Markdown's marks."""
+    words = next((keeping.text_of(message["content"]) for message in said if message.get("content")), "")
+    return shorten(markdown.plain(words[:TITLE_FROM]))
+
+
+def shorten(words: str) -> str:
+    """Words as a title: one line, each character of which is seen, cut behind a word."""
     line = visible(" ".join(words.split()), one_line=True)
     return line if len(line) <= 60 else line[:60].rsplit(" ", 1)[0] + "…"

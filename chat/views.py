@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
 
 from asgiref.sync import sync_to_async
-from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import AnonymousUser, User
-from django.db.models import Q
 from django.forms import Form
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.utils.dateparse import parse_datetime
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from chat import asking, branches, signals, turns
-from chat.forms import EditForm, MessageForm, TitleForm
+from chat import asking, branches, turns
+from chat.forms import EditForm, MessageForm
+from chat.listing import pages
 from chat.models import Consent, Session, Turn
 from chat.replying import live_replies, replies
 from chat.requests import Ask, Message, PageSession
@@ -31,9 +27,6 @@ from core import stores
 from core.errors import TalkbackError
 from gpu_workers import engines
 from gpu_workers.types import Sampling
-
-LISTED = 100
-"""How many conversations the side list shows at once; the others are asked for."""
 
 STARTERS = (
     "What is a rainbow?",
@@ -48,7 +41,7 @@ STARTERS = (
 @never_cache
 def home(request: HttpRequest) -> HttpResponse:
     """The newest conversation; an empty one, of which nothing is stored yet, when there is none."""
-    session = Session.objects.visible_to(request.user).filter(key=None).first()
+    session = Session.objects.visible_to(request.user).filter(key=None, archived_at=None).first()
     return redirect(session_url(session)) if session else show_page(request, None)
 
 
@@ -63,18 +56,9 @@ def new(request: HttpRequest) -> HttpResponse:
 @login_required
 @never_cache
 def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
-    return show_page(request, get_object_or_404(Session.objects.visible_to(request.user), pk=pk))
-
-
-@require_GET
-@login_required
-@never_cache
-def more(request: HttpRequest, kind: str) -> HttpResponse:
-    """The next conversations of the side list, after the one that `after` names."""
-    chats = list_sessions(request.user, kind, request.GET.get("after", ""))
-    if request.htmx:  # type: ignore[attr-defined]
-        return render(request, "chat/_chats.html", {"chats": chats, "is_more": True})
-    return show_page(request, None, own=chats) if kind == "own" else show_page(request, None, api=chats)
+    """A conversation; where `at` names a turn of it, that part of it, in that turn's branch."""
+    found = get_object_or_404(Session.objects.visible_to(request.user), pk=pk)
+    return show_page(request, found, at=request.GET.get("at", ""))
 
 
 @require_POST
@@ -168,34 +152,6 @@ async def stop(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     return HttpResponse(status=204) if request.htmx else redirect(session_url(session))  # type: ignore[attr-defined]
 
 
-@require_POST
-@login_required
-def rename(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
-    session = get_object_or_404(Session.objects.visible_to(request.user), pk=pk)
-    form = TitleForm(request.POST)
-    if form.is_valid():
-        Session.objects.filter(pk=session.pk).update(title=form.cleaned_data["title"])
-    for sentence in form.errors.get("title", []):
-        messages.error(request, str(sentence), extra_tags="bad")
-    return redirect(session_url(session))
-
-
-@require_POST
-@login_required
-def delete(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
-    """Forget a conversation. What was already learned from it stays in the weights; the page says so before."""
-    found = get_object_or_404(Session.objects.visible_to(request.user), pk=pk)
-    holding = list(signals.checkpoints_that_learned_from(found.turns.all()))
-    found.delete()
-    if holding:
-        names = ", ".join(str(one) for one in holding)
-        told = f"The chat is gone. What was learned of it is in the weights of {names} still, and the people who run "
-        messages.warning(
-            request, f"{told}this Talkback are told: they can have it learned again without.", extra_tags="warn"
-        )
-    return redirect("chat:home")
-
-
 def open_message(
     user: Any,
     session: Session | None,
@@ -253,49 +209,18 @@ def history_with(turn: Turn | None) -> list[dict[str, Any]]:
     return [*turn.messages, {"role": "assistant", "content": turn.text}] if turn.text else list(turn.messages)
 
 
-@dataclass(frozen=True)
-class Listed:
-    """One page of the side list."""
-
-    rows: list[Session]
-    more: str = ""
-    """Where the rest of it is; empty at its end."""
-
-
-def list_sessions(user: User | AnonymousUser, kind: str, after: str = "") -> Listed:
-    """This person's conversations in the browser ("own") or through keys ("api"), the newest first, after a place in
-    that order. An agent's attempts, of which there may be thousands, are read by their address alone. Raises Http404
-    for what is no place."""
-    rows = Session.objects.visible_to(user).order_by("-active_at", "-pk")
-    rows = rows.filter(key=None) if kind == "own" else rows.filter(episode=None).exclude(key=None).select_related("key")
-    if after:
-        moment, _, pk = after.rpartition("~")
-        try:
-            place = {"active_at": parse_datetime(moment), "pk": uuid.UUID(pk)}
-        except ValueError as error:
-            raise Http404 from error
-        if place["active_at"] is None:
-            raise Http404
-        rows = rows.filter(Q(active_at__lt=place["active_at"]) | Q(active_at=place["active_at"], pk__lt=place["pk"]))
-    found = list(rows[: LISTED + 1])
-    if len(found) <= LISTED:
-        return Listed(found)
-    last = found[LISTED - 1]
-    query = urlencode({"after": f"{last.active_at.isoformat()}~{last.pk}"})
-    return Listed(found[:LISTED], f"{reverse(f'chat:more-{kind}')}?{query}")
-
-
 def show_page(
     request: HttpRequest,
     session: Session | None,
     *,
     form: Form | None = None,
     status: int = 200,
-    own: Listed | None = None,
-    api: Listed | None = None,
+    at: str = "",
 ) -> HttpResponse:
     before = request.GET.get("before", "")
     before = before if before.isdecimal() and len(before) < 10 else ""
+    if session is not None and at:
+        before = str(branches.open_at(session, at) or "")
     shown = branches.conversation(session, int(before) if before else None) if session else branches.Shown([])
     context = {
         "session": session,
@@ -304,14 +229,22 @@ def show_page(
         "turns": shown.turns,
         "earlier": shown.earlier,
         "is_earlier": bool(before),
-        "own": own or list_sessions(request.user, "own"),
-        "api": api or list_sessions(request.user, "api"),
+        **pages.side_list(request.user),
+        "gone": in_bin(request),
         "form": form,
         "opened": request.GET.get("open", ""),
         "message_id": uuid.uuid4(),
         "starters": STARTERS,
     }
     return render(request, "chat/chat.html", context, status=status)
+
+
+def in_bin(request: HttpRequest) -> Session | None:
+    """The chat that this person has just put into the bin, which `gone` names."""
+    try:
+        return Session.objects.in_bin(request.user).filter(pk=uuid.UUID(request.GET.get("gone", ""))).first()
+    except ValueError:
+        return None
 
 
 def show_sent(request: HttpRequest, turn: Turn) -> HttpResponse:

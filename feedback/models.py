@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -38,7 +39,8 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
     def recent_guidance(self, by: User) -> list[str]:
         """What this person asked for lately, newest first, each wish once: to be asked for again in one tap."""
         told: dict[str, str] = {}
-        rows = self.standing().filter(by=by, kind=Feedback.Kind.GUIDANCE).order_by("-created_at", "-pk")
+        said = self.standing().filter(by=by, kind=Feedback.Kind.GUIDANCE, turn__session__deleted_at=None)
+        rows = said.order_by("-created_at", "-pk")
         for text in rows.values_list("text", flat=True)[:RECENT_LOOKED_AT]:
             words = " ".join(text.split())
             if len(words) <= RECENT_LONGEST:
@@ -85,6 +87,10 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
         given = self.create(turn=turn, by=by, kind=kind, **said)
         turns.reopen(turn)
         return given
+
+    def bring(self, given: Iterable[Any]) -> None:
+        """Store what was said in another program of replies that it brought along: no verdict is due of it."""
+        self.bulk_create(given, batch_size=200)
 
     @transaction.atomic
     def say_why(

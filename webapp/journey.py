@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db.models import BooleanField, ExpressionWrapper, Q
 
 from chat.models import Turn
+from chat.search import keeping
 from checkpoints.models import SHARED, Checkpoint
 from judge.models import Hint, Judgement, Vote
 from judge.samples import ledger, redaction, sample_rows
@@ -181,6 +182,8 @@ def next_batches(names: Iterable[str]) -> dict[str, Batch]:
 def tell(turn: Turn, judgement: Judgement | None, ballot: Ballot, batch: Batch) -> Journey:
     """The journey, from what is known. Nothing is asked of the database here."""
     status = Turn.Status
+    if turn.kind == keeping.IMPORTED:
+        return Journey("unused", "imported", unlearned(Reason.IMPORTED))
     if turn.status == status.ANSWERING:
         return Journey("writing", "writing", spoken(Stands.WRITING), "active")
     if turn.status == status.CLOSED:
@@ -332,6 +335,8 @@ def barred(turn: Turn, *, spent: str = "", is_erased: bool = False) -> str:
         is_keys = key is not None and not key.learns
         what = "This chat came through a key that is served only" if is_keys else "This message is off the record"
         return f"{what}{KEPT}"
+    if turn.kind == keeping.IMPORTED:
+        return f"Another model wrote this reply{KEPT}"
     if turn.line != Turn.Line.MAIN:
         return f"A side request never teaches{KEPT}"
     if sample_rows.is_held_out(turn):

@@ -18,6 +18,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from chat import sessions
+from chat.imports.import_rows import Import as ChatImport
 from chat.models import Turn
 from chat.replying import writers
 from chat.signals import who_learned
@@ -38,7 +39,9 @@ from evaluation.tasks import (
     write_dataset,
     write_weights,
 )
+from feedback import importing
 from feedback.signals import tainted, withdrawn
+from feedback.tasks import import_chats
 from gate import asked_again, played_later
 from gate.tasks import consider, examine
 from gpu_workers import engines
@@ -47,6 +50,7 @@ from judge.calibration import measuring
 from judge.samples import base_answers
 from judge.sittings import sitting
 from judge.tasks import cast_votes, idly, judge_episode, judge_turn, measure, rehearse
+from privacy import bin as chat_bin
 from privacy import forgetting
 from privacy.models import Erasure
 from privacy.tasks import erase
@@ -103,6 +107,7 @@ ARROWS = [
     Arrow(Export, Export.Status.QUEUED, write_weights, due=lambda rows: rows.exclude(what=Export.What.DATASET)),
     Arrow(Import, Import.Status.READING, read_examples),  # an operator brought a file of examples
     Arrow(Import, Import.Status.TAKING, take_examples),  # and said yes to what it holds
+    Arrow(ChatImport, ChatImport.Status.ASKED, import_chats),  # a person brings chats of another program
     Arrow(Erasure, Erasure.Status.ASKED, erase),  # a person has everything of theirs deleted
     Arrow(Checkpoint, Checkpoint.Status.CANDIDATE, examine),  # the gate
     Arrow(Checkpoint, Checkpoint.Status.PASSED, consider),  # a line's policy may say yes; else a person does
@@ -137,6 +142,8 @@ def sweep() -> int:
             runs.recover,
             forgetting.catch_up,
             closing.remove_due,
+            chat_bin.sweep,
+            importing.clear,
             _clean,
             repair,
             arms.settle,

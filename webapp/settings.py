@@ -333,6 +333,7 @@ CELERY_TASK_ROUTES = {
     "evaluation.tasks.write_weights": {"queue": "learn"},  # it needs torch
     "evaluation.tasks.*": {"queue": "judge"},
     "privacy.tasks.*": {"queue": "judge"},
+    "feedback.tasks.*": {"queue": "judge"},
     "worlds.play": {"queue": "play"},  # hosts of their own, which no start brings
 }
 SESSION_IDLE_S = float(env("SESSION_IDLE_S", str(6 * 3600)))

@@ -21,6 +21,8 @@ urlpatterns = [
     path("", include("chat.urls")),
     path("", include("feedback.urls")),
     path("", include("webapp.people.taught")),
+    path("", include("webapp.people.bin_page")),
+    path("", include("webapp.people.chat_files_page")),
     path("", include("webapp.people.privacy_page")),
     path("", include("webapp.people.settings_page")),
     path("", include("webapp.people.help_page")),

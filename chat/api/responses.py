@@ -274,7 +274,7 @@ def history(key: ApiKey, previous: str | None) -> list[dict[str, Any]]:
     """The conversation up to and with the reply that is continued, without the instructions it was given."""
     if not previous:
         return []
-    turn = Turn.objects.filter(session__key=key, completion_id=storable(previous)).first()
+    turn = Turn.objects.filter(session__key=key, session__deleted_at=None, completion_id=storable(previous)).first()
     if turn is None:
         raise PreviousNotFound(f"There is no response {previous!r} of this key. Send the whole conversation as input.")
     if turn.status == Turn.Status.ANSWERING:
@@ -292,7 +292,8 @@ def find_item(key: ApiKey, item_id: str) -> list[ResponsesItem]:
     """
     kind, _, rest = item_id.partition("_")
     core, _, number = rest.partition("_")
-    turn = Turn.objects.filter(session__key=key, completion_id=f"resp_{core}").first() if core else None
+    of_key = Turn.objects.filter(session__key=key, session__deleted_at=None)
+    turn = of_key.filter(completion_id=f"resp_{core}").first() if core else None
     if turn is not None:
         for item in response_items.output(turn, summed_up=False):
             if item["id"] == item_id:
@@ -390,7 +391,7 @@ async def cancel(request: HttpRequest, response_id: str) -> JsonResponse:
 
 async def find_turn(request: HttpRequest, response_id: str) -> Turn:
     """Raises ResponseNotFound for an unknown id, or one that belongs to another key."""
-    own = Turn.objects.filter(session__key=key_of(request))
+    own = Turn.objects.filter(session__key=key_of(request), session__deleted_at=None)
     named = own.filter(protocol="responses", completion_id=storable(response_id))
     turn = await named.select_related("checkpoint", "session").afirst()
     if turn is None:

@@ -53,6 +53,34 @@ def render(text: str) -> SafeString:
     return sanitise(parser.render(text))
 
 
+def plain(text: str) -> str:
+    """The words of Markdown, without its marks; all of it where nothing else is left.
+
+    >>> plain("# A *title* with `code` and [a link](https://example.org)"), plain("What is 2*3*4?")
+    ('A title with code and a link', 'What is 2*3*4?')
+    """
+    tokens = parser.parse(text)
+    words = (_plain_line(one.children or []) if one.type == "inline" else one.content for one in tokens)
+    return " ".join(" ".join(words).split()) or text
+
+
+def _plain_line(tokens: Sequence[Token]) -> str:
+    line = ""
+    kept: list[str] = []
+    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        if token.type.endswith("break"):
+            line += " "
+        elif token.nesting > 0:  # within a word a star is a star
+            is_within = line[-1:].isalnum() and following is not None and following.content[:1].isalnum()
+            kept.append(token.markup if is_within else "")
+            line += kept[-1]
+        elif token.nesting < 0:
+            line += kept.pop()
+        else:
+            line += token.content
+    return line
+
+
 def render_said(content: object) -> SafeString:
     """HTML of a person's message. What is more than words, pictures say, is shown as it was sent."""
     return _render_kept(content) if isinstance(content, str) else escape("" if content is None else str(content))

@@ -27,6 +27,7 @@ from chat.replying.beats import Writing
 from chat.replying.deltas import ReplyDelta
 from chat.replying.flow import Flow
 from chat.replying.resuming import Course
+from chat.search import keeping
 from checkpoints.loading import ensure_loaded
 from checkpoints.models import Checkpoint
 from core import stores, threads
@@ -235,9 +236,11 @@ def finish(turn: Turn, status: str, said: dict[str, Any]) -> None:
         turn.status, turn.moved_at = before  # a try that was rolled back has left the row where it was
         try:
             with transaction.atomic():
-                if sessions.locked(turn.session_id).closed_at is not None:
+                session = sessions.locked(turn.session_id)
+                if session.closed_at is not None:
                     status = Turn.Status.CLOSED
                 turn.move(status, **said)
+                keeping.keep_turn(turn, session)
                 limits.spend(turn)
             return
         except (IllegalMove, Session.DoesNotExist) as gone:

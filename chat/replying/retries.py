@@ -165,7 +165,7 @@ def lock_made(newest: Turn, digest: str, *, named: bool, counted: bool) -> list[
 
 SAME: Prepared[Turn] = Prepared(
     lambda digest, key, since: (
-        Turn.objects.filter(request_key=digest, session__key=key, created_at__gte=since)
+        Turn.objects.filter(request_key=digest, session__key=key, session__deleted_at=None, created_at__gte=since)
         .only(*NARROW, *LOOKED_AT)
         .order_by("-created_at", "-position")[:16]
     )

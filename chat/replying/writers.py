@@ -24,6 +24,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from chat.models import Turn
+from chat.search import keeping
 from core.errors import IllegalMove
 
 log = logging.getLogger(__name__)
@@ -104,6 +105,7 @@ def close_stranded(among: QuerySet[Turn] | None = None, *, silence_s: float = SI
             # Its writer was slow, and has just finished it; or it was closed, and a retry's process writes it now.
             if Turn.objects.select_for_update().filter(pk=turn.pk, writer=turn.writer).exists():
                 turn.move(Turn.Status.CLOSED, **said)
+                keeping.keep_turn(turn, turn.session)
                 closed += 1
     return closed
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 from django.db.models import Case, CharField, Count, F, Q, QuerySet, Value, When
 
 from chat.models import Turn
+from chat.search import keeping
 from judge.models import Judgement
 from judge.samples import sample_rows
 from judge.samples.sample_rows import Reason
@@ -49,6 +50,7 @@ ADVICE: Mapping[str, str] = {
     "feedback by POST /v1/feedback.",
     Reason.SIDE.code: "Nothing to do where these are titles and summaries. If main requests are among them, correct "
     "the rules under Clients.",
+    Reason.IMPORTED.code: "Nothing to do: what is said from then on in such a chat may teach.",
     Reason.UNCOUNTED.code: "Read the sentence of one of them: its world failed, the model's window was full, or too "
     "few attempts at its task count.",
     Reason.OFF.code: "Nothing to do: the person, the key or the session said no.",
@@ -150,6 +152,7 @@ CODE = Case(
         then=F("judgement__reason_code"),
     ),
     _coded(Q(learns=False) | Q(session__learns=False), Reason.OFF),
+    _coded(Q(kind=keeping.IMPORTED), Reason.IMPORTED),
     _coded(~Q(line=Turn.Line.MAIN), Reason.SIDE),
     _coded(~Q(finish_reason__in=("stop", "length", "tool_calls")), Reason.STOPPED),
     _coded(Q(response_ids=[]), Reason.EMPTY),

@@ -20,6 +20,7 @@ from typing import Any
 from chat import clients
 from chat.models import Turn
 from chat.rendering.renderer import MessagesRefused, Renderer
+from chat.search import keeping
 from judge.models import Judgement
 from judge.samples import exam_questions, pooling, redaction
 from judge.samples.redaction import Clean, StillPersonal
@@ -34,6 +35,7 @@ class Reason(StrEnum):
     """Why a turn does not teach, as a person reads it. Its name in lower case is what the ledger counts."""
 
     SIDE = "a side request never teaches"
+    IMPORTED = "it was imported: another model wrote it, so there are no tokens of ours to learn from"
     UNCOUNTED = "it is no step of an attempt that counts"
     OFF = "learning is off here"
     STOPPED = "the reply was stopped before it was whole"
@@ -98,7 +100,7 @@ def unfit(turn: Turn, seen: Evidence | None = None, recipe: Recipe | None = None
     if not (turn.learns and turn.session.learns):
         return Reason.OFF  # before all others: of those a verdict keeps what was said
     if turn.line != Turn.Line.MAIN:
-        return Reason.SIDE
+        return Reason.IMPORTED if turn.kind == keeping.IMPORTED else Reason.SIDE
     if turn.is_cut:
         has_rewrite = seen is not None and bool(seen.rewrite.strip())
         if recipe is not None and not (recipe.w_opd or (recipe.w_sft and has_rewrite)):

@@ -382,12 +382,12 @@ async def test_earlier_messages_come_in_above_and_what_is_read_stays(open_tab, c
 
 
 async def test_more_chats_come_in_below(open_tab, chat, monkeypatch):
-    monkeypatch.setattr("chat.views.LISTED", 3)
+    monkeypatch.setattr("chat.listing.pages.LISTED", 3)
     for n in range(5):
         await Session.objects.acreate(user_id=chat.user_id, title=f"Chat {n}")
     tab = await open_tab(f"/chats/{chat.pk}/")
     names = tab.locator(".chats .name")
     await expect(names).to_have_count(3)
-    await tab.get_by_role("link", name="More chats").click()
+    await tab.get_by_role("link", name="Older chats").click()
     await expect(names).to_have_text(["Chat 4", "Chat 3", "Chat 2", "Chat 1", "Chat 0", "Rainbows"])
-    await expect(tab.get_by_role("link", name="More chats")).to_have_count(0)
+    await expect(tab.get_by_role("link", name="Older chats")).to_have_count(0)

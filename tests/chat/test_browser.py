@@ -468,18 +468,19 @@ async def test_a_long_message_says_what_to_do_and_stays(open_tab, engine, sessio
     await expect(tab.get_by_label("Your message")).not_to_have_value("")
 
 
-async def test_a_chat_is_renamed_and_deleted_after_a_second_thought(open_tab, engine, session):
+async def test_a_chat_is_renamed_and_deleted_and_taken_back(open_tab, engine, session):
     tab = await open_tab()
     await tab.get_by_title("This chat").click()
     await tab.get_by_label("Name").fill("Greetings")
     await tab.get_by_role("button", name="Rename").click()
     await expect(tab.locator("h1")).to_have_text("Greetings")
     await tab.get_by_title("This chat").click()
-    await tab.get_by_text("Delete …").click()
-    assert await Session.objects.acount() == 1
     await tab.get_by_role("button", name="Delete this chat").click()
     await expect(tab.get_by_text("What shall we talk about?")).to_be_visible()
-    assert await Session.objects.acount() == 0
+    assert await Session.objects.filter(deleted_at=None).acount() == 0
+    await tab.get_by_role("button", name="Undo").click()
+    await expect(tab.locator(".chats .name")).to_have_text(["Greetings"])
+    assert await Session.objects.filter(deleted_at=None).acount() == 1
 
 
 async def test_it_fits_a_phone(open_tab, engine, session):

@@ -262,8 +262,10 @@ async def test_a_chat_is_renamed_put_off_the_record_and_deleted(page, session, e
 
     await page.post(f"/chats/{session.pk}/learning/", {"learns": "on"})
     assert (await Session.objects.aget()).learns
-    assert (await page.post(f"/chats/{session.pk}/delete/")).headers["Location"] == "/"
-    assert await Turn.objects.acount() == 0
+    answer = await page.post(f"/chats/{session.pk}/delete/")
+    assert answer.headers["Location"] == f"/chats/new/?gone={session.pk}"
+    assert await Turn.objects.visible_to(session.user).acount() == 0
+    assert (await page.get(f"/chats/{session.pk}/")).status_code == 404
 
 
 async def test_a_chat_can_be_off_the_record_from_its_first_word(page, engine, message):

@@ -10,7 +10,7 @@ from asgiref.sync import sync_to_async
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from chat import views
+from chat.listing import pages
 from chat.models import ApiKey, Session, Spending, Turn
 from checkpoints.models import Checkpoint
 from episodes import lapses
@@ -418,7 +418,7 @@ async def test_attempts_are_no_chats_in_the_list_and_open_by_their_address(ask, 
     _, plain = await ask("chat/completions", {"messages": HI, "max_tokens": 4})
     attempts = await sync_to_async(many)(1000, ana, key)
 
-    found = await sync_to_async(views.list_sessions)(ana, "api")
+    found = await sync_to_async(pages.list_chats)(ana, pages.API)
     told = await Turn.objects.aget(completion_id=plain["id"])
     assert ([one.pk for one in found.rows], found.more) == ([told.session_id], "")
 

@@ -10,7 +10,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from chat import branches, views
+from chat import branches
+from chat.listing import pages
 from chat.models import ApiKey, Session, Turn
 from checkpoints.models import Checkpoint
 from feedback.models import Feedback
@@ -272,7 +273,7 @@ def test_a_form_of_a_page_that_was_signed_out_elsewhere_says_so(talker, make_tur
 
 
 def test_every_chat_is_reached_from_the_side_list(own, talker, monkeypatch):
-    monkeypatch.setattr(views, "LISTED", 3)
+    monkeypatch.setattr(pages, "LISTED", 3)
     now = timezone.now()
     # Two of the seven were spoken in at the same moment.
     for n in range(7):
@@ -293,7 +294,7 @@ def test_every_chat_is_reached_from_the_side_list(own, talker, monkeypatch):
 
 
 def test_without_scripts_more_chats_are_a_page(own, talker, monkeypatch):
-    monkeypatch.setattr(views, "LISTED", 1)
+    monkeypatch.setattr(pages, "LISTED", 1)
     for n in range(3):
         Session.objects.create(user=talker, title=f"Chat {n}", active_at=timezone.now() - timedelta(hours=n))
     page = text_of(own.get(own.get(reverse("chat:new")).context["own"].more))

@@ -36,6 +36,7 @@ from gpu_workers import engines
 from judge.models import Hint, Judgement
 from judge.samples import personal, redaction
 from judge.votes import judges, naming
+from privacy import bin as chat_bin
 from privacy import consent, erasures, membership
 from privacy.models import Erasure
 from training import outside
@@ -123,6 +124,11 @@ def stored(user: User) -> list[tuple[str, int, str]]:
     waiting = samples.filter(status__in=(Sample.Status.READY, Sample.Status.CLAIMED))
     return [
         ("conversations", sessions.count(), f"{sessions.filter(learns=False).count() or 'none'} off the record"),
+        (
+            "conversations in the bin",
+            Session.objects.in_bin(user).count(),
+            f"nothing of them teaches; deleted for good after {chat_bin.KEPT.days} days",
+        ),
         ("replies, with what you asked", turns.count(), f"{on_record.count()} of them may teach"),
         (
             "thumbs, marks and corrections",
@@ -290,6 +296,7 @@ def everything_off(request: HttpRequest) -> HttpResponse:
     consent.set_default(user, False)
     note(request, "everything taken off the record")
     ApiKey.objects.filter(user=user).update(learns=False)  # what comes through them begins new conversations too
+    Session.objects.in_bin(user).update(was_learning=False)  # what is taken back stays off the record too
     taken = [consent.set_session(one, False) for one in Session.objects.visible_to(user).filter(learns=True)]
     learned = sum(one.learned for one in taken)
     left = f" {counted(learned, 'reply')} had been learned from: see below." if learned else ""

@@ -16,7 +16,10 @@ from django.utils import timezone
 
 from accounts import deeds
 from accounts import models as accounts
+from chat.imports.import_rows import Import
+from chat.listing.folders import Folder
 from chat.models import ApiKey, ClientRules, Consent, Session, Spending, Turn
+from chat.search import keeping
 from checkpoints import models as checkpoints
 from episodes import models as episodes
 from evaluation import models as evaluation
@@ -49,6 +52,9 @@ def rows(operator, talker, console, make_lesson):
     key, secret = ApiKey.objects.issue(talker, "laptop")
     shared = checkpoints.Line.objects.get(pk=checkpoints.SHARED)
     user = {"by": operator}
+    Folder.objects.create(user=talker, name=WORDS)
+    Import.objects.create(user=talker, kind="chatgpt", found={"chats": WORDS}, error=WORDS)
+    keeping.keep_title(Session.objects.get(pk=turn.session_id))
     Spending.objects.create(key=key, day=date(2026, 11, 28), tokens=7)
     Consent.objects.create(user=talker, learns=True)
     ClientRules.objects.create(name="mine", source="[[rules]]")

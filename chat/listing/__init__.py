@@ -1,0 +1,1 @@
+"""List a person's chats: dated groups, folders, pins, the archive."""

@@ -1,0 +1,94 @@
+"""Write a chat as a file: Markdown to read, JSON that can be imported again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils import timezone
+
+from chat import branches
+from chat.imports import files, talkback
+from chat.models import Session, Turn
+from chat.search import keeping
+from feedback.models import Feedback
+
+THUMBS = {1: "👍", -1: "👎"}
+
+
+def as_json(session: Session) -> bytes:
+    """All turns of all branches, with thumbs, marks and corrections that stand."""
+    told = given_on(session)
+    chat = {
+        "id": str(session.pk),
+        "title": session.title,
+        "created_at": session.created_at.isoformat(),
+        "active_at": session.active_at.isoformat(),
+        "archived": session.archived_at is not None,
+        "pinned": session.pinned_at is not None,
+        "learns": session.learns,
+        "shown": str(session.head) if session.head else None,
+        "turns": [turn_as_json(turn, told.get(turn.pk, [])) for turn in rows(session)],
+    }
+    file = {"object": talkback.OBJECT, "version": 1, "exported_at": timezone.now().isoformat(), "chats": [chat]}
+    return files.encode(file)
+
+
+def turn_as_json(turn: Turn, given: list[Feedback]) -> dict[str, Any]:
+    return {
+        "id": str(turn.pk),
+        "follows": str(turn.follows_id) if turn.follows_id else None,
+        "said": keeping.words_said(turn.messages, turn.client),
+        "reply": turn.text,
+        "model": model_of(turn),
+        "created_at": turn.created_at.isoformat(),
+        "learns": turn.learns,
+        "feedback": [
+            {name: getattr(one, name) for name in ("kind", "value", "text", "wish", "tags", "spans")} for one in given
+        ],
+    }
+
+
+def as_markdown(session: Session) -> str:
+    """The branch that is shown, to be read."""
+    told, tree = given_on(session), branches.Tree.of(session)
+    by_pk = {turn.pk: turn for turn in rows(session)}
+    parts = [f"# {session}", f"{timezone.localtime(session.created_at):%-d %B %Y}, {session.pk}"]
+    for pk in tree.path:
+        if (turn := by_pk.get(pk)) is None:
+            continue
+        parts += ["## You", keeping.words_said(turn.messages, turn.client), f"## {model_of(turn)}", turn.text]
+        parts += [line_of(one) for one in told.get(pk, [])]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def line_of(given: Feedback) -> str:
+    """One thing that was said of a reply, as a quotation under it."""
+    words = {
+        Feedback.Kind.THUMB: " ".join([THUMBS.get(given.value, ""), ", ".join(given.tags), given.text]),
+        Feedback.Kind.REWRITE: f"It should have said:\n{given.text}",
+        Feedback.Kind.GUIDANCE: f"Next time: {given.text}",
+    }.get(Feedback.Kind(given.kind), "")
+    return "\n".join(f"> {line}".rstrip() for line in words.strip().splitlines())
+
+
+def rows(session: Session) -> list[Turn]:
+    """The turns that a file tells: whole replies of the conversation, no requests of a client's own."""
+    told = session.turns.exclude(status=Turn.Status.ANSWERING).select_related("checkpoint").order_by("position")
+    light = told.defer("prompt_ids", "response_ids", "logprobs", "tools", "next_state")
+    return [turn for turn in light if turn.line == Turn.Line.MAIN or turn.kind == keeping.IMPORTED]
+
+
+def given_on(session: Session) -> dict[Any, list[Feedback]]:
+    """What stands of what its person said of the replies, by turn."""
+    told: dict[Any, list[Feedback]] = {}
+    said = Feedback.objects.standing().filter(turn__session=session, by=session.user_id)
+    for one in said.exclude(kind=Feedback.Kind.VERDICT):
+        told.setdefault(one.turn_id, []).append(one)
+    return told
+
+
+def model_of(turn: Turn) -> str:
+    """Who wrote the reply: of an imported one, what its file said."""
+    if turn.kind == keeping.IMPORTED:
+        return str(turn.asked.get("model") or turn.asked.get("imported") or "imported")
+    return str(turn.checkpoint)
