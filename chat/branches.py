@@ -10,8 +10,12 @@ from uuid import UUID
 from chat import stories
 from chat.models import Session, Turn
 
-SHOWN = 100
+SHOWN = 12
 """How many of a branch's newest turns a page shows at once; earlier ones are asked for."""
+
+MOST_CHARACTERS = 12_000
+"""Of what is said in the turns that a page shows at once, behind the newest one: a page stays light where replies are
+long."""
 
 HEAVY = ("prompt_ids", "response_ids", "logprobs", "tools")
 
@@ -122,8 +126,18 @@ def conversation(session: Session, before: int | None = None) -> Shown:
     """The newest turns of the shown branch, before a position where one is given, as a page draws them."""
     tree = Tree.of(session)
     path = [pk for pk in tree.path if before is None or tree.nodes[pk].position < before]
-    shown = path[-SHOWN:]
-    return Shown(draw(tree, shown), tree.nodes[shown[0]].position if len(path) > len(shown) else None)
+    turns = take_light(draw(tree, path[-SHOWN:]))
+    return Shown(turns, turns[0].position if len(path) > len(turns) else None)
+
+
+def take_light(turns: list[Turn]) -> list[Turn]:
+    """The newest of these drawn turns, as many as have at most MOST_CHARACTERS; the last one whatever it has."""
+    left = MOST_CHARACTERS
+    for n, turn in enumerate(reversed(turns)):
+        left -= len(turn.text) + sum(len(said.get("content") or "") for said in turn.asked)  # type: ignore[attr-defined]  # by draw
+        if left < 0 and n:
+            return turns[-n:]
+    return turns
 
 
 def draw(tree: Tree, pks: Sequence[UUID]) -> list[Turn]:
