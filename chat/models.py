@@ -265,7 +265,7 @@ class Turn(Stateful):
 
     MOVES: ClassVar = {
         Status.ANSWERING: {Status.SERVED, Status.CLOSED},
-        Status.SERVED: {Status.OBSERVED, Status.CLOSED},
+        Status.SERVED: {Status.OBSERVED, Status.CLOSED, Status.ANSWERING},  # a cut reply is continued
         Status.OBSERVED: {Status.JUDGED, Status.CLOSED},
         Status.JUDGED: {Status.OBSERVED},  # late feedback re-opens the verdict
         # Feedback on a stopped reply, or on a closed session; the last step of an episode; or the client tries the
@@ -374,6 +374,17 @@ class Turn(Stateful):
     def is_cut(self) -> bool:
         """The reply came to its length limit: it is half a reply."""
         return self.finish_reason == "length"
+
+    @property
+    def may_continue(self) -> bool:
+        """It was cut, and nothing came back to it: no message, no feedback, so that no sample stands either."""
+        is_untouched = self.status == self.Status.SERVED and self.observed_at is None and not self.next_state
+        return self.is_cut and is_untouched and self.line == self.Line.MAIN
+
+    @property
+    def is_continued(self) -> bool:
+        """The rest of a cut reply is being written, behind what is on the row already (chat.replying.continuing)."""
+        return self.status == self.Status.ANSWERING and "continued" in self.asked
 
     @property
     def is_trainable(self) -> bool:

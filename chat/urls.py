@@ -17,6 +17,7 @@ urlpatterns = [
     path("chats/<uuid:pk>/rename/", views.rename, name="rename"),
     path("chats/<uuid:pk>/delete/", views.delete, name="delete"),
     path("turns/<uuid:pk>/again/", views.again, name="again"),
+    path("turns/<uuid:pk>/continue/", views.continue_reply, name="continue"),
     path("turns/<uuid:pk>/edit/", views.edit, name="edit"),
     path("turns/<uuid:pk>/show/", views.show_branch, name="show-branch"),
 ]

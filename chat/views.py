@@ -24,7 +24,7 @@ from django.views.decorators.http import require_GET, require_POST
 from chat import asking, branches, signals, turns
 from chat.forms import EditForm, MessageForm, TitleForm
 from chat.models import Consent, Session, Turn
-from chat.replying import live_replies, replies
+from chat.replying import continuing, live_replies, replies
 from chat.requests import Ask, Message, PageSession
 from checkpoints.models import Checkpoint
 from core import stores
@@ -138,7 +138,7 @@ async def edit(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
 
 
 async def answer_in_branch(request: HttpRequest, open_turn: Callable[[], Turn]) -> HttpResponse:
-    """Open a turn in a branch of its own, have it answered, and show it."""
+    """Open a turn, have it answered, and show it where the page stands."""
     try:
         turn = await live_replies.open_and_answer(open_turn, engines.policy())
     except Exception as error:
@@ -146,6 +146,15 @@ async def answer_in_branch(request: HttpRequest, open_turn: Callable[[], Turn]) 
             raise
         return await sync_to_async(show_complaint)(request, str(failure), failure.status)
     return go_to(request, session_url(turn.session), again=True)
+
+
+@require_POST
+@login_required
+async def continue_reply(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
+    """Have the rest of a reply written that was cut at its length limit."""
+    user = await request.auser()
+    cut = await sync_to_async(get_object_or_404)(Turn.objects.visible_to(user).select_related("session"), pk=pk)
+    return await answer_in_branch(request, lambda: continuing.reopen_cut(cut, turns.MAX_NEW_TOKENS))
 
 
 @require_POST

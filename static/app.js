@@ -8,7 +8,7 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
   const arriving = event.detail.fragment;
   for (const child of arriving ? [...arriving.children] : []) {
     const standing = child.id && event.detail.target.id !== child.id && document.getElementById(child.id);
-    if (standing && child.matches(".turn.answering")) {
+    if (standing && child.matches(".turn.answering") && !(goesOn(child) && !goesOn(standing))) {
       child.remove(); // may have been overtaken on its way: what stands is as new, or newer, but for its words
       const [said, words] = [standing, child].map((turn) => find(".reply > .prose", turn));
       if (standing.matches(".answering") && words.textContent.length > said.textContent.length) {
@@ -31,6 +31,9 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
   const chip = arriving && event.detail.target.matches("details.journey[open]") ? event.detail.target : null;
   if (chip) (arriving.matches?.("details") ? arriving : find("details", arriving))?.setAttribute("open", "");
 });
+
+// The rest of a cut reply is being written, in its own place.
+const goesOn = (turn) => turn.matches(".turn.answering[data-continued]");
 
 // A new turn continues one that is on the page: what stood behind that is of another branch now.
 function makeRoom(turn) {

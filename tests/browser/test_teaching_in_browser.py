@@ -50,8 +50,8 @@ def judge(turn: Turn, reward: int | None, *, lesson: bool = True, **fields: Any)
 
 @pytest.fixture
 def chat(ana, monkeypatch) -> Session:
-    """Twenty turns, all on one page: some liked, some not, one cut short, one off the record, one of which a judge guessed
-    a wish."""
+    """Twenty turns, all on one page: some liked, some not, one cut short, one off the record, and one of which a judge
+    guessed a wish."""
     monkeypatch.setattr("chat.branches.SHOWN", 20)
     session = Session.objects.create(user=ana, title="Rainbows")
     turns = [say_in(session, n, text=LONG if n % 3 else "A rainbow is an arc of light.") for n in range(20)]
