@@ -14,6 +14,7 @@ from django.db import models, transaction
 from django.dispatch import Signal
 from django.utils import timezone
 
+from chat.composing.defaults import ChatDefaults  # noqa: F401  # Django finds an app's tables through this module
 from checkpoints.models import Checkpoint
 from core.columns import LongJSON
 from core.prepared import Prepared
@@ -206,6 +207,12 @@ class Session(models.Model):
     """False: nothing said here is ever learned from."""
     head = models.UUIDField(null=True, blank=True)
     """The turn whose branch the page shows; null, or one that is gone: the newest one's."""
+    instructions = models.TextField(blank=True)
+    """What the model is told before all that is said (chat.composing.terms)."""
+    sampling = models.JSONField(default=dict, blank=True)
+    """temperature, top_p, max_new_tokens, where they are not the usual ones."""
+    checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, null=True, blank=True, related_name="pinned_chats")
+    """The checkpoint that answers here whatever is live; null: the live one."""
     created_at = models.DateTimeField(default=timezone.now)
     active_at = models.DateTimeField(default=timezone.now, db_index=True)
     closed_at = models.DateTimeField(null=True, blank=True)

@@ -1,11 +1,12 @@
 """Route the chat's paths to its pages."""
 
-from django.urls import path
+from django.urls import include, path
 
 from chat import views
 
 app_name = "chat"
 urlpatterns = [
+    path("", include("chat.composing.urls")),
     path("", views.home, name="home"),
     path("chats/", views.start, name="start"),
     path("chats/new/", views.new, name="new"),

@@ -21,16 +21,15 @@ from django.utils.dateparse import parse_datetime
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from chat import asking, branches, signals, turns
+from chat import asking, branches, signals
+from chat.composing import terms
 from chat.forms import EditForm, MessageForm, TitleForm
 from chat.models import Consent, Session, Turn
 from chat.replying import continuing, live_replies, replies
 from chat.requests import Ask, Message, PageSession
-from checkpoints.models import Checkpoint
 from core import stores
 from core.errors import TalkbackError
 from gpu_workers import engines
-from gpu_workers.types import Sampling
 
 LISTED = 100
 """How many conversations the side list shows at once; the others are asked for."""
@@ -63,7 +62,8 @@ def new(request: HttpRequest) -> HttpResponse:
 @login_required
 @never_cache
 def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
-    return show_page(request, get_object_or_404(Session.objects.visible_to(request.user), pk=pk))
+    found = Session.objects.visible_to(request.user).select_related("key", "checkpoint")
+    return show_page(request, get_object_or_404(found, pk=pk))
 
 
 @require_GET
@@ -154,7 +154,9 @@ async def continue_reply(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     """Have the rest of a reply written that was cut at its length limit."""
     user = await request.auser()
     cut = await sync_to_async(get_object_or_404)(Turn.objects.visible_to(user).select_related("session"), pk=pk)
-    return await answer_in_branch(request, lambda: continuing.reopen_cut(cut, turns.MAX_NEW_TOKENS))
+    return await answer_in_branch(
+        request, lambda: continuing.reopen_cut(cut, terms.sampling_of(cut.session).max_new_tokens)
+    )
 
 
 @require_POST
@@ -249,9 +251,11 @@ def check_branching(session: Session) -> None:
 
 
 def ask_on_page(page: PageSession, messages: Sequence[Message]) -> Turn:
-    """Ask as an API's client does, with the page's own session, and the live checkpoint of its person's line."""
-    sampling, checkpoint = Sampling(max_new_tokens=turns.MAX_NEW_TOKENS), Checkpoint.for_user(page.user)
-    (turn,) = asking.open_turns(page, Ask(messages, sampling, checkpoint, protocol=""))
+    """Ask as an API's client does, with the page's own session and settings."""
+    given = terms.of_page(page.user, page.session)
+    told = terms.with_instructions(messages, given.instructions)
+    ask = Ask(told, terms.sampling_of(given), terms.answering(page.user, page.session), protocol="")
+    (turn,) = asking.open_turns(page, ask)
     return turn
 
 
