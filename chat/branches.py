@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from chat import stories
+from chat.composing import files
 from chat.models import Session, Turn
 
 SHOWN = 12
@@ -134,10 +136,21 @@ def take_light(turns: list[Turn]) -> list[Turn]:
     """The newest of these drawn turns, as many as have at most MOST_CHARACTERS; the last one whatever it has."""
     left = MOST_CHARACTERS
     for n, turn in enumerate(reversed(turns)):
-        left -= len(turn.text) + sum(len(said.get("content") or "") for said in turn.asked)  # type: ignore[attr-defined]  # by draw
+        left -= len(turn.text) + sum(len(one["content"]) for one in turn.said)  # type: ignore[attr-defined]  # by draw
         if left < 0 and n:
             return turns[-n:]
     return turns
+
+
+def asked_by(turn: Turn) -> list[dict[str, Any]]:
+    """What this turn answers, as a page shows it: each message with its words as `content`, and its `files`."""
+    said = stories.split(turn.messages, turn.client)[1] or turn.messages[-1:]
+    shown = []
+    for message in said:
+        content = message.get("content") or ""
+        words, sent = files.split_files(content) if message["role"] == "user" else (content, [])
+        shown.append({**message, "content": words, "files": sent})
+    return shown
 
 
 def draw(tree: Tree, pks: Sequence[UUID]) -> list[Turn]:
@@ -145,8 +158,7 @@ def draw(tree: Tree, pks: Sequence[UUID]) -> list[Turn]:
     rows = Turn.objects.filter(pk__in=pks).select_related("session__key", "checkpoint").defer(*HEAVY)
     turns = list(rows.order_by("position"))
     for turn in turns:
-        said = stories.split(turn.messages, turn.client)[1]
-        turn.asked = said or list(turn.messages[-1:])  # type: ignore[attr-defined]  # for the page
+        turn.said = asked_by(turn)  # type: ignore[attr-defined]  # for the page
         turn.branching = tree.is_branching  # type: ignore[attr-defined]  # for the page
         turn.place_id = str(tree.parent(turn.pk) or "first")  # type: ignore[attr-defined]  # for the page
         turn.wordings, turn.tries = tree.switches(turn.pk)  # type: ignore[attr-defined]  # for the page

@@ -15,6 +15,7 @@ from django.dispatch import Signal
 from django.utils import timezone
 
 from chat.composing.defaults import ChatDefaults  # noqa: F401  # Django finds an app's tables through this module
+from chat.composing.prompts import SavedPrompt  # noqa: F401  # the same
 from checkpoints.models import Checkpoint
 from core.columns import LongJSON
 from core.prepared import Prepared

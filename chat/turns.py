@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from chat import clients, sessions, stories
 from chat.clients.sorting import SHARED
+from chat.composing.files import split_files
 from chat.models import Session, Turn
 from chat.rendering import calling
 from chat.rendering.renderer import Overlong, Renderer
@@ -321,6 +322,7 @@ def set_learning(session: Session, learns: bool) -> None:
 
 def title_of(said: Sequence[Message]) -> str:
     """What a conversation is called until a person names it: the first words said."""
-    words = next((message["content"] for message in said if message.get("content")), "")
+    content = next((message["content"] for message in said if message.get("content")), "")
+    words, _ = split_files(content)
     line = visible(" ".join(words.split()), one_line=True)
     return line if len(line) <= 60 else line[:60].rsplit(" ", 1)[0] + "…"

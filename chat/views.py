@@ -23,6 +23,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from chat import asking, branches, signals
 from chat.composing import terms
+from chat.composing.files import TextFile, split_files, with_files
 from chat.forms import EditForm, MessageForm, TitleForm
 from chat.models import Consent, Session, Turn
 from chat.replying import continuing, live_replies, replies
@@ -81,7 +82,7 @@ def more(request: HttpRequest, kind: str) -> HttpResponse:
 @login_required
 async def start(request: HttpRequest) -> HttpResponse:
     """The first message of a conversation makes it."""
-    user, form = await request.auser(), MessageForm(request.POST)
+    user, form = await request.auser(), MessageForm(request.POST, request.FILES)
     return (
         await sync_to_async(show_refusal)(request, None, form)
         if not form.is_valid()
@@ -93,7 +94,7 @@ async def start(request: HttpRequest) -> HttpResponse:
 @login_required
 async def say(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     """One message more."""
-    user, form = await request.auser(), MessageForm(request.POST)
+    user, form = await request.auser(), MessageForm(request.POST, request.FILES)
     session = await sync_to_async(get_object_or_404)(Session.objects.visible_to(user), pk=pk)
     if not form.is_valid():
         return await sync_to_async(show_refusal)(request, session, form)
@@ -215,6 +216,7 @@ def open_message(
     message_id: uuid.UUID,
     after: uuid.UUID | None,
     off_record: bool | None = None,
+    attached: Sequence[TextFile] = (),
 ) -> Turn:
     """The turn this message makes, or made when it was sent before. `message_id` comes with the page. `off_record`
     says how a new session begins; None: as this person's sessions do. It continues the turn `after`, which its person
@@ -223,7 +225,7 @@ def open_message(
     last = last or (branches.last_shown(session) if session is not None else None)
     learns = None if off_record is None else not off_record
     page = PageSession(user, session, last, f"chatcmpl-{message_id.hex}", learns=learns)
-    return ask_on_page(page, [*history_with(last), {"role": "user", "content": text}])
+    return ask_on_page(page, [*history_with(last), {"role": "user", "content": with_files(text, attached)}])
 
 
 def retry_reply(user: Any, old: Turn) -> Turn:
@@ -233,10 +235,12 @@ def retry_reply(user: Any, old: Turn) -> Turn:
 
 
 def edit_message(user: Any, old: Turn, text: str) -> Turn:
-    """A turn on what was said before this one, and these words in place of its own. Raises WrittenElsewhere."""
+    """A turn on what was said before this one, and these words in place of its own; its files stay. Raises
+    WrittenElsewhere."""
     check_branching(old.session)
     page = PageSession(user, old.session, old.follows, instead_of=old)
-    return ask_on_page(page, [*old.messages[:-1], {"role": "user", "content": text}])
+    _, sent = split_files(old.messages[-1].get("content") or "")
+    return ask_on_page(page, [*old.messages[:-1], {"role": "user", "content": with_files(text, sent)}])
 
 
 class WrittenElsewhere(TalkbackError):

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from chat import stories
+from chat import branches
 from chat.composing import beside
 from chat.models import Turn
 from chat.replying import live_replies
@@ -37,7 +37,7 @@ def choose(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     context = {"turn": turn, "checkpoints": beside.offered_beside(turn, request.user, OFFERED)}
     context["others"] = len(beside.tries_at(turn)) - 1
     is_panel = bool(request.htmx)  # type: ignore[attr-defined]
-    return render(request, f"chat/composing/{'_compare' if is_panel else 'compare'}.html", context)
+    return render(request, "chat/composing/_compare.html" if is_panel else "chat/composing/compare.html", context)
 
 
 @require_POST
@@ -85,10 +85,11 @@ def show(request: HttpRequest, turn: Turn, *, trouble: str = "", status: int = 2
         "turn": turn,
         "session": turn.session,
         "tries": tries,
-        "asked": stories.split(turn.messages, turn.client)[1][-1:],
+        "asked": branches.asked_by(turn)[-1:],
         "is_writing": any(one.status == Turn.Status.ANSWERING for one in tries),
         "checkpoints": beside.offered_beside(turn, request.user, OFFERED),
         "trouble": trouble,
     }
     is_part = bool(request.htmx) and not trouble  # type: ignore[attr-defined]
-    return render(request, f"chat/composing/{'_beside' if is_part else 'beside'}.html", context, status=status)
+    template = "chat/composing/_beside.html" if is_part else "chat/composing/beside.html"
+    return render(request, template, context, status=status)

@@ -24,7 +24,7 @@ class ChatDefaults(models.Model):
     @classmethod
     def of(cls, user: User | AnonymousUser) -> ChatDefaults:
         """This person's, unsaved where they set none."""
-        return cls.objects.filter(user=user.pk).first() or cls(user_id=user.pk)
+        return cls.objects.filter(user=user.pk).first() or cls(user_id=user.pk or 0)
 
     @property
     def fields(self) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def of_page(user: User | AnonymousUser, session: Session | None) -> Terms:
 
 def sampling_of(terms: Terms) -> Sampling:
     """How the next reply is drawn."""
-    return Sampling(**USUAL | {name: terms.sampling[name] for name in USUAL if name in terms.sampling})
+    return Sampling(**{name: terms.sampling.get(name, usual) for name, usual in USUAL.items()})
 
 
 def with_instructions(messages: Sequence[Message], instructions: str) -> list[dict[str, Any]]:

@@ -24,6 +24,7 @@ from webapp.console.doors import for_staff
 SECRET = {
     "auth.user": {"password", "email"},
     "chat.apikey": {"digest"},
+    "chat.savedprompt": {"name"},
     "chat.session": {"title", "external_id"},
     "chat.turn": {"chain", "request_chain", "request_key", "completion_id"},
     "feedback.receipt": {"key", "body"},

@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from chat.models import ApiKey, ClientRules, Consent, Session, Spending, Turn
+from chat.models import ApiKey, ChatDefaults, ClientRules, Consent, SavedPrompt, Session, Spending, Turn
 from checkpoints import models as checkpoints
 from episodes import models as episodes
 from evaluation import models as evaluation
@@ -39,12 +39,14 @@ def rows(operator, talker, console, make_lesson):
     """One row at least of every model, a talker's words in those of a conversation."""
     hint = make_hint(talker, WORDS, asked=WORDS, answered=WORDS, came_back=WORDS)
     turn, base = hint.turn, checkpoints.Checkpoint.live()
-    Session.objects.filter(pk=turn.session_id).update(title=WORDS, external_id=WORDS)
+    Session.objects.filter(pk=turn.session_id).update(title=WORDS, external_id=WORDS, instructions=WORDS)
     key, secret = ApiKey.objects.issue(talker, "laptop")
     shared = checkpoints.Line.objects.get(pk=checkpoints.SHARED)
     user = {"by": operator}
     Spending.objects.create(key=key, day=date(2026, 11, 28), tokens=7)
     Consent.objects.create(user=talker, learns=True)
+    ChatDefaults.objects.create(user=talker, instructions=WORDS)
+    SavedPrompt.objects.create(user=talker, name=WORDS, text=WORDS)
     ClientRules.objects.create(name="mine", source="[[rules]]")
     Feedback.objects.give(turn, by=talker, kind="guidance", text=WORDS)
     Receipt.objects.create(turn=turn, key=WORDS, body=WORDS)
