@@ -136,7 +136,8 @@ def take_light(turns: list[Turn]) -> list[Turn]:
     """The newest of these drawn turns, as many as have at most MOST_CHARACTERS; the last one whatever it has."""
     left = MOST_CHARACTERS
     for n, turn in enumerate(reversed(turns)):
-        left -= len(turn.text) + sum(len(one["content"]) for one in turn.said)  # type: ignore[attr-defined]  # by draw
+        said: list[dict[str, Any]] = turn.said  # type: ignore[attr-defined]  # by draw
+        left -= len(turn.text) + sum(len(one["content"]) for one in said)
         if left < 0 and n:
             return turns[-n:]
     return turns

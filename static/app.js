@@ -370,7 +370,7 @@ document.addEventListener("change", (event) => {
 document.addEventListener(
   "toggle",
   (event) => {
-    if (event.target.matches(".menu[open], .file[open]")) bring(event.target);
+    if (event.target.matches(".menu[open], .file[open]")) bring(event.target).then(() => bringIntoView(event.target.lastElementChild));
     if (event.target.matches(".journey[open]")) bringIntoView(find(".panel", event.target));
     else if (event.target.matches(".edit[open]")) {
       find("textarea", event.target).focus({ preventScroll: true });

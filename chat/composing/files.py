@@ -19,27 +19,8 @@ MOST_BYTES = 200_000
 TEXT = {
     *("txt", "md", "rst", "tex", "log", "csv", "tsv", "json", "jsonl", "yaml", "yml", "toml", "ini", "cfg", "conf"),
     *("env", "properties", "xml", "html", "css", "svg", "srt", "vtt", "sql", "diff", "patch", "py", "js", "jsx", "mjs"),
-    *(
-        "ts",
-        "tsx",
-        "c",
-        "h",
-        "cc",
-        "cpp",
-        "hpp",
-        "cs",
-        "go",
-        "rs",
-        "java",
-        "kt",
-        "swift",
-        "php",
-        "rb",
-        "pl",
-        "lua",
-        "r",
-    ),
-    *("sh", "bash", "ps1"),
+    *("ts", "tsx", "c", "h", "cc", "cpp", "hpp", "cs", "go", "rs", "java", "kt", "swift", "php", "rb", "pl", "lua"),
+    *("r", "sh", "bash", "ps1"),
 }
 """Endings of files that hold text."""
 

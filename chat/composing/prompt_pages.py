@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.contrib import messages
@@ -68,7 +68,7 @@ class PromptForm(forms.Form):
         fields = {name: self.cleaned_data[name] for name in ("name", "text", "is_shared")}
         fields["changed_at"] = timezone.now()
         if self.prompt is None:
-            SavedPrompt.objects.create(user_id=self.user.pk, **fields)
+            SavedPrompt.objects.create(user_id=cast(int, self.user.pk), **fields)
         else:
             SavedPrompt.objects.filter(pk=self.prompt.pk).update(**fields)
 

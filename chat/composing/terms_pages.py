@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.conf import settings
@@ -98,7 +98,7 @@ def default_terms(request: HttpRequest) -> HttpResponse:
     form = TermsForm(request.POST if request.method == "POST" else None, user=request.user)
     if form.is_bound and form.is_valid():
         said = {"instructions": form.cleaned_data["instructions"], "sampling": form.sampling}
-        ChatDefaults.objects.update_or_create(user_id=request.user.pk, defaults=said)
+        ChatDefaults.objects.update_or_create(user_id=cast(int, request.user.pk), defaults=said)
         return redirect("chat:new")
     context = {"standing": ChatDefaults.of(request.user), "action": reverse("chat:default-terms")}
     return show(request, form, context)

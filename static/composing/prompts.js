@@ -3,7 +3,7 @@
 "use strict";
 
 (() => {
-  const VARIABLE = /{{\s*([\p{L}\p{N}_](?:[\p{L}\p{N}_ -]{0,38}[\p{L}\p{N}_])?)\s*}}/gu;
+  const VARIABLE = /\{\{\s*([\p{L}\p{N}_](?:[\p{L}\p{N}_ -]{0,38}[\p{L}\p{N}_])?)\s*\}\}/gu;
   const list = document.getElementById("prompts");
   const area = box();
   if (!list || !area) return;
