@@ -27,7 +27,7 @@ class SavedPromptQuerySet(models.QuerySet["SavedPrompt"]):
         return self.filter(Q(user=user) | Q(is_shared=True)) if user.is_authenticated else self.none()
 
     def changeable_by(self, user: User | AnonymousUser) -> SavedPromptQuerySet:
-        """A person's own that are not shared; the shared ones, whoever wrote them, for those who run this Talkback."""
+        """A person's own that are not shared; the shared ones for those who run this Talkback."""
         if not user.is_authenticated:
             return self.none()
         own = Q(user=user, is_shared=False)
