@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from chat import stories
+from chat.composing import files
 from chat.models import Session, Turn
+from chat.search import keeping
 
-SHOWN = 100
+SHOWN = 12
 """How many of a branch's newest turns a page shows at once; earlier ones are asked for."""
+
+MOST_CHARACTERS = 12_000
+"""Of what is said in the turns that a page shows at once, behind the newest one: a page stays light where replies are
+long."""
 
 HEAVY = ("prompt_ids", "response_ids", "logprobs", "tools")
 
@@ -122,8 +129,30 @@ def conversation(session: Session, before: int | None = None) -> Shown:
     """The newest turns of the shown branch, before a position where one is given, as a page draws them."""
     tree = Tree.of(session)
     path = [pk for pk in tree.path if before is None or tree.nodes[pk].position < before]
-    shown = path[-SHOWN:]
-    return Shown(draw(tree, shown), tree.nodes[shown[0]].position if len(path) > len(shown) else None)
+    turns = take_light(draw(tree, path[-SHOWN:]))
+    return Shown(turns, turns[0].position if len(path) > len(turns) else None)
+
+
+def take_light(turns: list[Turn]) -> list[Turn]:
+    """The newest of these drawn turns, as many as have at most MOST_CHARACTERS; the last one whatever it has."""
+    left = MOST_CHARACTERS
+    for n, turn in enumerate(reversed(turns)):
+        said: list[dict[str, Any]] = turn.said  # type: ignore[attr-defined]  # by draw
+        left -= len(turn.text) + sum(len(one["content"]) for one in said)
+        if left < 0 and n:
+            return turns[-n:]
+    return turns
+
+
+def asked_by(turn: Turn) -> list[dict[str, Any]]:
+    """What this turn answers, as a page shows it: each message with its words as `content`, and its `files`."""
+    said = stories.split(turn.messages, turn.client)[1] or turn.messages[-1:]
+    shown = []
+    for message in said:
+        content = keeping.text_of(message.get("content"))
+        words, sent = files.split_files(content) if message["role"] == "user" else (content, [])
+        shown.append({**message, "content": words, "files": sent})
+    return shown
 
 
 def open_at(session: Session, turn: str) -> int | None:
@@ -144,9 +173,7 @@ def draw(tree: Tree, pks: Sequence[UUID]) -> list[Turn]:
     rows = Turn.objects.filter(pk__in=pks).select_related("session__key", "checkpoint").defer(*HEAVY)
     turns = list(rows.order_by("position"))
     for turn in turns:
-        said = stories.split(turn.messages, turn.client)[1]
-        turn.model = turn.asked.get("model", "")  # type: ignore[attr-defined]  # of an imported reply, for the page
-        turn.asked = said or list(turn.messages[-1:])  # type: ignore[attr-defined]  # for the page
+        turn.said = asked_by(turn)  # type: ignore[attr-defined]  # for the page
         turn.branching = tree.is_branching  # type: ignore[attr-defined]  # for the page
         turn.place_id = str(tree.parent(turn.pk) or "first")  # type: ignore[attr-defined]  # for the page
         turn.wordings, turn.tries = tree.switches(turn.pk)  # type: ignore[attr-defined]  # for the page

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from django import forms
 from django.core.exceptions import ValidationError
+from django.core.files.uploadedfile import UploadedFile
 
+from chat.composing.files import TextFile, read_files
 from core.visible import name_fault
 
 LONGEST = 20_000
@@ -15,6 +20,15 @@ def check_name(name: str) -> None:
     """For the names of chats and keys: each character of one is seen. Raises ValidationError."""
     if fault := name_fault(name):
         raise ValidationError(fault)
+
+
+class SeveralFiles(forms.FileInput):
+    """A file input that gives all of its files."""
+
+    allow_multiple_selected = True
+
+    def value_from_datadict(self, data: Any, files: Any, name: str) -> list[UploadedFile]:
+        return files.getlist(name) if hasattr(files, "getlist") else []
 
 
 class EditForm(forms.Form):
@@ -33,8 +47,19 @@ class EditForm(forms.Form):
         return str(self.cleaned_data["text"]).replace("\r\n", "\n")
 
 
+class FilesField(forms.Field):
+    """The text files of a message, read."""
+
+    widget = SeveralFiles
+
+    def clean(self, value: Sequence[UploadedFile]) -> list[TextFile]:
+        return read_files(value or ())
+
+
 class MessageForm(EditForm):
-    """Validate one message, with the id by which a second sending is known."""
+    """Validate one message with its files, and the id by which a second sending is known."""
+
+    attached = FilesField(required=False)
 
     message_id = forms.UUIDField(error_messages={"required": "This page is out of date: reload it, then send again."})
     after = forms.UUIDField(required=False)

@@ -15,7 +15,9 @@ from django.dispatch import Signal
 from django.utils import timezone
 
 from accounts.roles import may
-from chat.imports.import_rows import Import  # noqa: F401  # Django finds an app's tables through this module
+from chat.composing.defaults import ChatDefaults  # noqa: F401  # Django finds an app's tables through this module
+from chat.composing.prompts import SavedPrompt  # noqa: F401  # the same
+from chat.imports.import_rows import Import  # noqa: F401  # the same
 from chat.listing.folders import Folder
 from chat.search.passages import Passage  # noqa: F401  # the same
 from checkpoints.models import Checkpoint
@@ -219,6 +221,12 @@ class Session(models.Model):
     """False: nothing said here is ever learned from."""
     head = models.UUIDField(null=True, blank=True)
     """The turn whose branch the page shows; null, or one that is gone: the newest one's."""
+    instructions = models.TextField(blank=True)
+    """What the model is told before all that is said (chat.composing.terms)."""
+    sampling = models.JSONField(default=dict, blank=True)
+    """temperature, top_p, max_new_tokens, where they are not the usual ones."""
+    checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, null=True, blank=True, related_name="pinned_chats")
+    """The checkpoint that answers here whatever is live; null: the live one."""
     created_at = models.DateTimeField(default=timezone.now)
     active_at = models.DateTimeField(default=timezone.now, db_index=True)
     closed_at = models.DateTimeField(null=True, blank=True)
@@ -298,7 +306,7 @@ class Turn(Stateful):
 
     MOVES: ClassVar = {
         Status.ANSWERING: {Status.SERVED, Status.CLOSED},
-        Status.SERVED: {Status.OBSERVED, Status.CLOSED},
+        Status.SERVED: {Status.OBSERVED, Status.CLOSED, Status.ANSWERING},  # a cut reply is continued
         Status.OBSERVED: {Status.JUDGED, Status.CLOSED},
         Status.JUDGED: {Status.OBSERVED},  # late feedback re-opens the verdict
         # Feedback on a stopped reply, or on a closed session; the last step of an episode; or the client tries the
@@ -407,6 +415,17 @@ class Turn(Stateful):
     def is_cut(self) -> bool:
         """The reply came to its length limit: it is half a reply."""
         return self.finish_reason == "length"
+
+    @property
+    def may_continue(self) -> bool:
+        """It was cut, and nothing came back to it: no message, no feedback, so that no sample stands either."""
+        is_untouched = self.status == self.Status.SERVED and self.observed_at is None and not self.next_state
+        return self.is_cut and is_untouched and self.line == self.Line.MAIN
+
+    @property
+    def is_continued(self) -> bool:
+        """The rest of a cut reply is being written, behind what is on the row already (chat.replying.continuing)."""
+        return self.status == self.Status.ANSWERING and "continued" in self.asked
 
     @property
     def is_trainable(self) -> bool:

@@ -68,5 +68,7 @@ class PageSession:
     """The message's own, by which one that is sent twice makes one turn; empty: a turn each time."""
     instead_of: Turn | None = None
     """The turn whose message is sent anew, in the same words or in others."""
+    compares: bool = False
+    """The try is asked of another checkpoint, to be seen beside the one before: that says nothing against either."""
     learns: bool | None = None
     """Whether a session that begins is on the record; None: as this person's sessions are."""

@@ -66,8 +66,8 @@ class ChatConsumer(PageSocket):
 
     async def turn_changed(self, event: dict[str, Any]) -> None:
         """A turn appeared, or its reply ended."""
-        if event["status"] != Turn.Status.ANSWERING:
-            self.ended |= {event["turn"]}
+        is_written = event["status"] == Turn.Status.ANSWERING
+        self.ended = self.ended - {event["turn"]} if is_written else self.ended | {event["turn"]}
         await self.push(await sync_to_async(self.draw_turn)(event["turn"]))
 
     async def chips_changed(self, event: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from chat import stories
 from chat.clients.sorting import SHARED
+from chat.composing.defaults import ChatDefaults
 from chat.models import ApiKey, Consent, Session, Turn
 from chat.requests import Message, PageSession
 from chat.stories import LOOKED_BACK, Story
@@ -46,6 +47,8 @@ class Place:
     """The history is not word for word that of the turn; the session's name and the last exchange are."""
     instead_of: Turn | None = None
     """The turn whose message a page sends anew."""
+    compares: bool = False
+    """It does so to see two checkpoints side by side."""
 
 
 def find(
@@ -89,7 +92,7 @@ def place_on_page(page: PageSession, story: Story) -> Place:
     that it continues."""
     if page.session is None:
         learns = Consent.by_default(page.user) if page.learns is None else page.learns
-        return Place(Session.objects.create(user=page.user, learns=learns))
+        return Place(Session.objects.create(user=page.user, learns=learns, **ChatDefaults.of(page.user).fields))
     session = locked(page.session.pk)
     if page.instead_of is not None:
         narrow = session.turns.only(*NARROW, "request_chain")
@@ -97,7 +100,7 @@ def place_on_page(page: PageSession, story: Story) -> Place:
         if other is None:
             raise Turn.DoesNotExist(f"Turn {page.instead_of.pk} was deleted.")
         length = story.histories.get(page.follows.chain, story.end) if page.follows is not None else story.end
-        return Place(session, page.follows, length, instead_of=other)
+        return Place(session, page.follows, length, instead_of=other, compares=page.compares)
     if page.follows is None:
         return place_within(session, story, by_name=False)
     return Place(session, page.follows, story.histories.get(page.follows.chain, story.end))

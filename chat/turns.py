@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from chat import clients, sessions, stories
 from chat.clients.sorting import SHARED
+from chat.composing.files import split_files
 from chat.models import Session, Turn
 from chat.rendering import calling, markdown
 from chat.rendering.renderer import Overlong, Renderer
@@ -198,10 +199,11 @@ RECENT: Prepared[Turn] = Prepared(
 def describe_event(place: Place, story: Story, newest: Sequence[Turn]) -> dict[str, str]:
     """What a main-line request is besides a next message, as fields of `Turn.asked`: `event`, and `of` which turn.
 
-    regeneration: a reply that was whole is asked for once more, which says "not this one" of it. retry: one that was
-    not. parallel: while another is being written. edit: other words in place of the last ones. branch: from an older
-    reply. restart: from the beginning. foreign: a history that is not known here. rewritten: one that its client cut
-    or summed up. None of them but the last is the next state of a reply that has one already.
+    regeneration: a reply that was whole is asked for once more, which says "not this one" of it. comparison: it is
+    asked of another checkpoint, which says nothing of it. retry: one that was not whole. parallel: while another is
+    being written. edit: other words in place of the last ones. branch: from an older reply. restart: from the
+    beginning. foreign: a history that is not known here. rewritten: one that its client cut or summed up. None of them
+    but the last is the next state of a reply that has one already.
     """
     follows = place.follows
 
@@ -217,6 +219,8 @@ def describe_event(place: Place, story: Story, newest: Sequence[Turn]) -> dict[s
     if twin is not None and twin.status != Turn.Status.ANSWERING:
         if not twin.is_whole:
             return of("retry", twin)
+        if place.compares:
+            return of("comparison", twin)
         Turn.objects.filter(pk=twin.pk).update(marks=add_mark(twin, "regenerated"))
         return of("regeneration", twin)
     if writing := next((turn for turn in newest if turn.status == Turn.Status.ANSWERING), None):
@@ -238,6 +242,13 @@ def describe_event(place: Place, story: Story, newest: Sequence[Turn]) -> dict[s
 def add_mark(turn: Turn, mark: str) -> list[str]:
     marks = Turn.objects.values_list("marks", flat=True).get(pk=turn.pk)
     return marks if mark in marks else [*marks, mark]
+
+
+def prefer(turn: Turn) -> None:
+    """Its person chose this reply among the tries at it: as where a conversation goes on from one (take_up), "not this
+    one" is said of the others, and of this one no more."""
+    Turn.objects.filter(pk=turn.pk).update(marks=add_mark(turn, "regenerated"))
+    take_up(turn)
 
 
 def take_up(turn: Turn) -> None:
@@ -318,7 +329,8 @@ def set_learning(session: Session, learns: bool) -> None:
 
 def title_of(said: Sequence[Message]) -> str:
     """What a conversation is called until a person names it: the first words said, without Markdown's marks."""
-    words = next((keeping.text_of(message["content"]) for message in said if message.get("content")), "")
+    said_first = next((keeping.text_of(message["content"]) for message in said if message.get("content")), "")
+    words, _ = split_files(said_first)
     return shorten(markdown.plain(words[:TITLE_FROM]))
 
 

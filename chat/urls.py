@@ -1,6 +1,6 @@
 """Route the chat's paths to its pages."""
 
-from django.urls import path
+from django.urls import include, path
 
 from chat import views
 from chat.listing import views as listing
@@ -8,6 +8,7 @@ from chat.search.views import search
 
 app_name = "chat"
 urlpatterns = [
+    path("", include("chat.composing.urls")),
     path("", views.home, name="home"),
     path("chats/", views.start, name="start"),
     path("chats/new/", views.new, name="new"),
@@ -27,6 +28,7 @@ urlpatterns = [
     path("chats/<uuid:pk>/archive/", listing.put_away, name="put-away"),
     path("chats/<uuid:pk>/move/", listing.move, name="move"),
     path("turns/<uuid:pk>/again/", views.again, name="again"),
+    path("turns/<uuid:pk>/continue/", views.continue_reply, name="continue"),
     path("turns/<uuid:pk>/edit/", views.edit, name="edit"),
     path("turns/<uuid:pk>/show/", views.show_branch, name="show-branch"),
 ]

@@ -16,17 +16,17 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from chat import asking, branches, turns
+from chat import asking, branches
+from chat.composing import terms
+from chat.composing.files import TextFile, split_files, with_files
 from chat.forms import EditForm, MessageForm
 from chat.listing import pages
 from chat.models import Consent, Session, Turn
-from chat.replying import live_replies, replies
+from chat.replying import continuing, live_replies, replies
 from chat.requests import Ask, Message, PageSession
-from checkpoints.models import Checkpoint
 from core import stores
 from core.errors import TalkbackError
 from gpu_workers import engines
-from gpu_workers.types import Sampling
 
 STARTERS = (
     "What is a rainbow?",
@@ -57,15 +57,15 @@ def new(request: HttpRequest) -> HttpResponse:
 @never_cache
 def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     """A conversation; where `at` names a turn of it, that part of it, in that turn's branch."""
-    found = get_object_or_404(Session.objects.visible_to(request.user), pk=pk)
-    return show_page(request, found, at=request.GET.get("at", ""))
+    found = Session.objects.visible_to(request.user).select_related("key", "checkpoint")
+    return show_page(request, get_object_or_404(found, pk=pk), at=request.GET.get("at", ""))
 
 
 @require_POST
 @login_required
 async def start(request: HttpRequest) -> HttpResponse:
     """The first message of a conversation makes it."""
-    user, form = await request.auser(), MessageForm(request.POST)
+    user, form = await request.auser(), MessageForm(request.POST, request.FILES)
     return (
         await sync_to_async(show_refusal)(request, None, form)
         if not form.is_valid()
@@ -77,7 +77,7 @@ async def start(request: HttpRequest) -> HttpResponse:
 @login_required
 async def say(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     """One message more."""
-    user, form = await request.auser(), MessageForm(request.POST)
+    user, form = await request.auser(), MessageForm(request.POST, request.FILES)
     session = await sync_to_async(get_object_or_404)(Session.objects.visible_to(user), pk=pk)
     if not form.is_valid():
         return await sync_to_async(show_refusal)(request, session, form)
@@ -122,7 +122,7 @@ async def edit(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
 
 
 async def answer_in_branch(request: HttpRequest, open_turn: Callable[[], Turn]) -> HttpResponse:
-    """Open a turn in a branch of its own, have it answered, and show it."""
+    """Open a turn, have it answered, and show it where the page stands."""
     try:
         turn = await live_replies.open_and_answer(open_turn, engines.policy())
     except Exception as error:
@@ -130,6 +130,17 @@ async def answer_in_branch(request: HttpRequest, open_turn: Callable[[], Turn]) 
             raise
         return await sync_to_async(show_complaint)(request, str(failure), failure.status)
     return go_to(request, session_url(turn.session), again=True)
+
+
+@require_POST
+@login_required
+async def continue_reply(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
+    """Have the rest of a reply written that was cut at its length limit."""
+    user = await request.auser()
+    cut = await sync_to_async(get_object_or_404)(Turn.objects.visible_to(user).select_related("session"), pk=pk)
+    return await answer_in_branch(
+        request, lambda: continuing.reopen_cut(cut, terms.sampling_of(cut.session).max_new_tokens)
+    )
 
 
 @require_POST
@@ -160,6 +171,7 @@ def open_message(
     message_id: uuid.UUID,
     after: uuid.UUID | None,
     off_record: bool | None = None,
+    attached: Sequence[TextFile] = (),
 ) -> Turn:
     """The turn this message makes, or made when it was sent before. `message_id` comes with the page. `off_record`
     says how a new session begins; None: as this person's sessions do. It continues the turn `after`, which its person
@@ -168,7 +180,7 @@ def open_message(
     last = last or (branches.last_shown(session) if session is not None else None)
     learns = None if off_record is None else not off_record
     page = PageSession(user, session, last, f"chatcmpl-{message_id.hex}", learns=learns)
-    return ask_on_page(page, [*history_with(last), {"role": "user", "content": text}])
+    return ask_on_page(page, [*history_with(last), {"role": "user", "content": with_files(text, attached)}])
 
 
 def retry_reply(user: Any, old: Turn) -> Turn:
@@ -178,10 +190,12 @@ def retry_reply(user: Any, old: Turn) -> Turn:
 
 
 def edit_message(user: Any, old: Turn, text: str) -> Turn:
-    """A turn on what was said before this one, and these words in place of its own. Raises WrittenElsewhere."""
+    """A turn on what was said before this one, and these words in place of its own; its files stay. Raises
+    WrittenElsewhere."""
     check_branching(old.session)
     page = PageSession(user, old.session, old.follows, instead_of=old)
-    return ask_on_page(page, [*old.messages[:-1], {"role": "user", "content": text}])
+    _, sent = split_files(old.messages[-1].get("content") or "")
+    return ask_on_page(page, [*old.messages[:-1], {"role": "user", "content": with_files(text, sent)}])
 
 
 class WrittenElsewhere(TalkbackError):
@@ -196,9 +210,11 @@ def check_branching(session: Session) -> None:
 
 
 def ask_on_page(page: PageSession, messages: Sequence[Message]) -> Turn:
-    """Ask as an API's client does, with the page's own session, and the live checkpoint of its person's line."""
-    sampling, checkpoint = Sampling(max_new_tokens=turns.MAX_NEW_TOKENS), Checkpoint.for_user(page.user)
-    (turn,) = asking.open_turns(page, Ask(messages, sampling, checkpoint, protocol=""))
+    """Ask as an API's client does, with the page's own session and settings."""
+    given = terms.of_page(page.user, page.session)
+    told = terms.with_instructions(messages, given.instructions)
+    ask = Ask(told, terms.sampling_of(given), terms.answering(page.user, page.session), protocol="")
+    (turn,) = asking.open_turns(page, ask)
     return turn
 
 

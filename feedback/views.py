@@ -12,7 +12,8 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_POST
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
 
 from chat.models import Turn
 from chat.rendering import markdown
@@ -21,6 +22,15 @@ from checkpoints.models import Checkpoint
 from feedback import signals
 from feedback.forms import LONGEST, FeedbackForm, MarkForm, unfold
 from feedback.models import Feedback, MarksInvalid
+
+
+@require_GET
+@login_required
+@never_cache
+def bring(request: HttpRequest, turn_id: UUID, box: str) -> HttpResponse:
+    """What is in a box under a reply, on its first use: feedback/_teach.html or feedback/_marking.html."""
+    turn = get_object_or_404(Turn.objects.visible_to(request.user).select_related("session__key"), pk=turn_id)
+    return render(request, f"feedback/_{box}.html", {"turn": turn})
 
 
 @require_POST

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from chat.models import ApiKey, Session, Turn
+from chat.models import ApiKey, ChatDefaults, SavedPrompt, Session, Turn
 from feedback.models import Feedback
 from judge.hints import deletion
 from privacy.models import Erasure
@@ -61,6 +61,8 @@ def _slice(erasure: Erasure) -> None:
     theirs = Session.objects.filter(user=locked.user_id, created_at__lte=locked.asked_at)
     session = theirs.order_by("created_at", "pk").first()
     if session is None:
+        ChatDefaults.objects.filter(user=locked.user_id).delete()
+        SavedPrompt.objects.filter(user=locked.user_id).delete()
         locked.move(Erasure.Status.DONE, done_at=timezone.now())
         return
     deletion.lock_sessions([session.pk])

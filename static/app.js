@@ -8,7 +8,7 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
   const arriving = event.detail.fragment;
   for (const child of arriving ? [...arriving.children] : []) {
     const standing = child.id && event.detail.target.id !== child.id && document.getElementById(child.id);
-    if (standing && child.matches(".turn.answering")) {
+    if (standing && child.matches(".turn.answering") && !(goesOn(child) && !goesOn(standing))) {
       child.remove(); // may have been overtaken on its way: what stands is as new, or newer, but for its words
       const [said, words] = [standing, child].map((turn) => find(".reply > .prose", turn));
       if (standing.matches(".answering") && words.textContent.length > said.textContent.length) {
@@ -17,9 +17,9 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
     } else if (standing && child.matches(".turn") && saysTheSame(standing, child)) {
       child.remove(); // what is selected or opened in the one that stands is left alone
     } else if (standing && !standing.contains(event.detail.target)) {
+      const at = standing.contains(document.activeElement) ? document.activeElement.id : "";
       keepTyping(standing, child);
       keepOpen(standing, child);
-      const at = standing.contains(document.activeElement) ? document.activeElement.id : "";
       standing.replaceWith(child);
       window.htmx.process(child);
       shareLately(child);
@@ -31,6 +31,9 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
   const chip = arriving && event.detail.target.matches("details.journey[open]") ? event.detail.target : null;
   if (chip) (arriving.matches?.("details") ? arriving : find("details", arriving))?.setAttribute("open", "");
 });
+
+// The rest of a cut reply is being written, in its own place.
+const goesOn = (turn) => turn.matches(".turn.answering[data-continued]");
 
 // A new turn continues one that is on the page: what stood behind that is of another branch now.
 function makeRoom(turn) {
@@ -121,6 +124,7 @@ document.addEventListener("htmx:oobAfterSwap", () => {
 
 // A correction that a person is typing survives its turn being drawn again.
 function keepTyping(standing, arriving) {
+  keepBrought(standing, arriving);
   for (const area of standing.querySelectorAll(":is(.opened, .taught, .edit) textarea[id]")) {
     const twin = area.value === area.defaultValue ? null : find(`#${CSS.escape(area.id)}`, arriving);
     if (!twin) continue;
@@ -131,6 +135,17 @@ function keepTyping(standing, arriving) {
     for (let around = twin.closest("details"); around; around = around.parentElement.closest("details")) {
       around.open = true;
     }
+  }
+}
+
+// What was brought into a box that is open, or that was typed into, moves along: the new one is empty until its first use.
+function keepBrought(standing, arriving) {
+  for (const panel of standing.querySelectorAll(".opened")) {
+    const twin = find(`#${CSS.escape(panel.id)}`, arriving);
+    const [brought, place] = [find(".brought:not([data-from])", panel), twin && find("[data-from]", twin)];
+    if (!brought || !place || (panel.hidden && isUntouched(panel))) continue;
+    place.replaceWith(brought);
+    setOpen(twin, true);
   }
 }
 
@@ -251,9 +266,43 @@ function setOpen(panel, isOpen) {
   openerOf(panel)?.setAttribute("aria-expanded", String(isOpen));
 }
 
+// What is in a box is brought once: when its button is pointed at or reached, so that it is there when it is pressed.
+const bringing = new Map();
+
+function bring(panel) {
+  if (!find("[data-from]", panel)) return Promise.resolve();
+  if (!bringing.has(panel.id)) bringing.set(panel.id, fetchInto(panel.id).finally(() => bringing.delete(panel.id)));
+  return bringing.get(panel.id);
+}
+
+async function fetchInto(id) {
+  const place = () => find(`#${CSS.escape(id)} [data-from]`); // it may be drawn anew meanwhile
+  const answer = await fetch(place().dataset.from, { headers: { "HX-Request": "true" } }).catch(() => null);
+  if (isLogin({ responseURL: answer?.url })) return complain(SIGNED_OUT);
+  if (!answer?.ok) return complain("Talkback cannot be reached just now. Try again in a moment.");
+  const words = await answer.text();
+  const at = place();
+  if (!at) return;
+  at.innerHTML = words;
+  delete at.dataset.from;
+  window.htmx.process(at);
+}
+
+for (const near of ["pointerover", "focusin"]) {
+  document.addEventListener(near, ({ target }) => {
+    const opener = target.closest(".opener");
+    if (opener) bring(document.getElementById(opener.dataset.opens));
+  });
+}
+
 // A box that opens is there to be typed into, or selected from, and to be seen.
-function openFor(panel) {
+async function openFor(panel, prepare = () => {}) {
   setOpen(panel, true);
+  const { id } = panel;
+  await bring(panel);
+  panel = document.getElementById(id);
+  if (!panel || panel.hidden) return;
+  prepare(panel);
   const area = [...panel.querySelectorAll("textarea")].find((one) => one.offsetParent);
   area?.focus({ preventScroll: true });
   if (area?.matches(".plain-words, .rewrite-form textarea")) area.setSelectionRange(0, 0);
@@ -290,11 +339,11 @@ document.addEventListener("submit", (event) => {
   const panel = find(".correction", bar);
   pressedOn = bar.id;
   if (event.submitter?.value === "-1") {
-    if (panel.hidden) {
-      find(".tabs [value=guidance]", panel).checked = true;
-      panel.dataset.byThumb = "";
-    }
-    openFor(panel);
+    const opens = panel.hidden;
+    if (opens) panel.dataset.byThumb = "";
+    openFor(panel, (brought) => {
+      if (opens) find(".tabs [value=guidance]", brought).checked = true;
+    });
   } else if ("byThumb" in panel.dataset && isUntouched(panel)) {
     setOpen(panel, false);
   }
@@ -321,6 +370,7 @@ document.addEventListener("change", (event) => {
 document.addEventListener(
   "toggle",
   (event) => {
+    if (event.target.matches(".menu[open], .file[open]")) bring(event.target).then(() => bringIntoView(event.target.lastElementChild));
     if (event.target.matches(".journey[open]")) bringIntoView(find(".panel", event.target));
     else if (event.target.matches(".edit[open]")) {
       find("textarea", event.target).focus({ preventScroll: true });
@@ -490,8 +540,17 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   const area = scroller();
   const fromEnd = area.scrollHeight - area.scrollTop;
   follow = false;
-  document.addEventListener("htmx:afterSettle", () => (area.scrollTop = area.scrollHeight - fromEnd), { once: true });
+  document.addEventListener("htmx:afterSwap", () => (area.scrollTop = area.scrollHeight - fromEnd), { once: true });
 });
+
+// They come before the top is reached.
+document.addEventListener(
+  "scroll",
+  ({ target }) => {
+    if (target === scroller() && !follow && target.scrollTop < target.clientHeight) find("#earlier a")?.click();
+  },
+  true,
+);
 
 // A connection that broke is tried again; one that was closed for want of rights (chat/sockets.py) is not.
 document.addEventListener("htmx:wsClose", ({ detail }) => {

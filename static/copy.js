@@ -20,9 +20,9 @@ document.addEventListener("click", async (event) => {
 });
 
 function textFor(button) {
-  const { copy, copyReply, text } = button.dataset;
+  const { copy, text } = button.dataset;
   if (copy) return document.getElementById(copy)?.textContent;
-  if (copyReply) return text ?? document.querySelector(`textarea.plain-words[data-turn="${copyReply}"]`)?.value;
+  if ("copyReply" in button.dataset) return text;
   return button.parentElement.querySelector("pre")?.textContent;
 }
 

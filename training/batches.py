@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
-from django.db.models import Case, Count, F, Q, QuerySet, Subquery, When
+from django.db.models import Case, Count, Exists, F, Q, QuerySet, Subquery, When
 from django.db.models.functions import Coalesce
 
 from checkpoints.models import SHARED, Checkpoint, Line
@@ -173,6 +173,40 @@ def filling(recipe: Recipe, line: str = SHARED) -> Filling:
     )
 
 
+def queue(recipe: Recipe, line: str = SHARED) -> tuple[Filling, list[int]]:
+    """`filling`, and the samples that wait for it by their number, in the order of `in_turn` where there are more than
+    it has room for. One query where any waits and no more is to be known."""
+    had, played = Exists(_written_since(line)), Exists(groups.untried(recipe, line))
+    rows = list(
+        waiting(recipe, line)
+        .annotate(is_written=WRITTEN, is_hinted=HINTED, had=had, played=played)
+        .values_list("pk", "voted", "is_written", "is_hinted", "had", "played")
+    )
+    if not rows:
+        return filling(recipe, line), []
+    rewrites = sum(is_written for _, _, is_written, *_ in rows)
+    *_, wrote, is_played = rows[0]
+    attempts = tuple(one.attempts for one in groups.waiting(groups.untried(recipe, line))) if is_played else ()
+    batch = Filling(
+        recipe.batch_size,
+        ready=len(rows) + sum(attempts),
+        said=sum(voted is False for _, voted, *_ in rows) + sum(attempts),
+        rewrites=rewrites,
+        awaited=recipe.awaited if rewrites or wrote else 0,
+        groups=attempts,
+    )
+    if batch.ready > batch.size and batch.awaited:  # else a run takes them all, and the first to come stays the first
+        rows.sort(key=lambda row: _rank(*row[:4]))
+    return batch, [row[0] for row in rows]
+
+
+def _rank(pk: int, voted: bool | None, is_written: bool, is_hinted: bool) -> tuple[int, int]:
+    """The order of `in_turn`."""
+    if is_written or voted is False:
+        return 0 if is_written else 1, pk
+    return 2 if is_hinted else 3, -pk if voted else pk
+
+
 def in_turn(samples: QuerySet[Sample], batch: Filling) -> QuerySet[Sample]:
     """These in the order in which a run claims them: oldest first, or where the line waits for rewrites those first,
     then what else people said, and of what judges alone said the newest, with a hint before those without."""
@@ -328,11 +362,15 @@ def distance(one: Checkpoint, other: Checkpoint) -> int:
 
 
 def _wrote(line: str) -> bool:
-    """Whether any run had a rewrite since the last one that began by itself, that one included. One that failed left
+    return _written_since(line).exists()
+
+
+def _written_since(line: str) -> QuerySet[Sample]:
+    """The rewrites that runs had since the last one that began by itself, that one included. One that failed left
     nothing behind, and one that repeats another says nothing of people."""
     runs = Run.objects.filter(line=line, asked=False, again=None).exclude(status=Run.Status.FAILED)
     last = Subquery(runs.order_by("-pk").values("pk")[:1])
-    return Sample.objects.filter(WRITTEN, ~IMPORTED, line=line, run_id__gte=Coalesce(last, 0)).exists()
+    return Sample.objects.filter(WRITTEN, ~IMPORTED, line=line, run_id__gte=Coalesce(last, 0))
 
 
 def _few_imported(rows: QuerySet[Sample], recipe: Recipe) -> QuerySet[Sample]:

@@ -49,8 +49,13 @@ def recipes_of(names: Iterable[str]) -> dict[str, Recipe]:
     """What each of these lines learns by, in at most one query; without those whose recipe cannot be used."""
     names = set(names)
     own = dict(Line.objects.filter(name__in=names).values_list("name", "recipe"))
+    return recipes_from({name: own.get(name, {}) for name in names})
+
+
+def recipes_from(own: Mapping[str, Mapping[str, object]]) -> dict[str, Recipe]:
+    """The same where each line's own recipe, by its name, is known; an empty one is the installation's."""
     found = {}
-    for name in names:
+    for name in own:
         with suppress(RecipeInvalid):
             found[name] = config.read(own[name]) if own.get(name) else current()
     return found

@@ -112,28 +112,31 @@ def journey(turn: Turn) -> Journey:
     return journeys([turn])[turn.pk]
 
 
-def journeys(turns: Iterable[Turn]) -> dict[UUID, Journey]:
-    """How far each of these turns has come, in a fixed number of queries."""
+def journeys(turns: Iterable[Turn], hints: Iterable[Hint] | None = None) -> dict[UUID, Journey]:
+    """How far each of these turns has come, in a fixed number of queries. `hints`: theirs, where they are known."""
     turns = list(turns)
-    told = known(turns)
+    told = known(turns, hints)
     return {turn.pk: told.journey(turn) for turn in turns}
 
 
-def known(turns: Iterable[Turn]) -> Known:
+def known(turns: Iterable[Turn], hints: Iterable[Hint] | None = None) -> Known:
     """All that a journey is told from, in a fixed number of queries for each line."""
     judged = (Turn.Status.JUDGED, Turn.Status.OBSERVED)
     pks = [turn.pk for turn in turns if turn.status in judged]
     written = (
         Judgement.objects.filter(turn__in=pks)
-        .select_related("sample__run__checkpoint")
+        .select_related("sample__run__checkpoint", "sample__line")
         .annotate(is_emptied=ExpressionWrapper(Q(sample__response_ids=[]), BooleanField()))
         .defer("teacher", "evidence", *(f"sample__{name}" for name in LONG))
     )
     judgements = {judgement.turn_id: judgement for judgement in written}
     ballots = count_votes(pks) if pks else {}
     made = [one.sample for one in judgements.values() if one.sample is not None]
-    waits = {sample.line_id or SHARED for sample in made if sample.status == Sample.Status.READY}
-    return Known(judgements, ballots, next_batches(waits) if waits else {}, guesses_on(pks) if pks else {})
+    ready = [sample for sample in made if sample.status == Sample.Status.READY]
+    waits = {sample.line_id or SHARED: sample.line.recipe if sample.line else {} for sample in ready}
+    if hints is None:
+        hints = hints_on(pks) if pks else ()
+    return Known(judgements, ballots, next_batches(waits), guesses_among(hints, pks))
 
 
 LONG = (
@@ -161,20 +164,24 @@ def count_votes(pks: Sequence[UUID]) -> dict[UUID, Ballot]:
     return ballots
 
 
-def guesses_on(pks: Sequence[UUID]) -> dict[UUID, Hint]:
-    """The hints on these turns that a judge worded and that no person has decided on, if they are taught or wait."""
-    found = Hint.objects.filter(turn__in=pks, decided_by=None).exclude(status=Hint.Status.REJECTED)
-    return {hint.turn_id: hint for hint in found.exclude(source=Hint.Source.PERSON).defer("teacher").order_by("pk")}
+def hints_on(pks: Sequence[UUID]) -> list[Hint]:
+    """The hints on these turns that stand, or wait for a person."""
+    found = Hint.objects.filter(turn__in=pks).exclude(status=Hint.Status.REJECTED)
+    return list(found.defer("teacher").order_by("pk"))
 
 
-def next_batches(names: Iterable[str]) -> dict[str, Batch]:
-    """What waits in each of these lines. One whose recipe cannot be used fills no batch, and nothing has a place."""
+def guesses_among(hints: Iterable[Hint], pks: Sequence[UUID]) -> dict[UUID, Hint]:
+    """Of these, by turn, the one that a judge worded and that no person has decided on."""
+    guessed = (hint for hint in hints if hint.decided_by_id is None and hint.source != Hint.Source.PERSON)
+    return {hint.turn_id: hint for hint in guessed if hint.turn_id in pks}
+
+
+def next_batches(recipes: Mapping[str, Mapping[str, Any]]) -> dict[str, Batch]:
+    """What waits in each of these lines, named with its own recipe. One whose recipe cannot be used fills no batch,
+    and nothing has a place."""
     found = {}
-    for line, recipe in line_recipes.recipes_of(names).items():
-        filling, rows = batches.filling(recipe, line), batches.waiting(recipe, line)
-        if filling.ready > filling.size:  # else a run takes them all, and the first to come stays the first
-            rows = batches.in_turn(rows, filling)
-        waiting = rows.values_list("pk", flat=True)
+    for line, recipe in line_recipes.recipes_from(recipes).items():
+        filling, waiting = batches.queue(recipe, line)
         found[line] = Batch(filling, {pk: place for place, pk in enumerate(waiting, start=1)})
     return found
 

@@ -24,6 +24,7 @@ from chat.rendering.model_output import Reader
 from chat.rendering.renderer import Renderer
 from chat.replying import retries, writers
 from chat.replying.beats import Writing
+from chat.replying.continuing import Begun
 from chat.replying.deltas import ReplyDelta
 from chat.replying.flow import Flow
 from chat.replying.resuming import Course
@@ -69,6 +70,13 @@ class Draft:
         self.first_token_s: float | None = None
         self.ending: asyncio.Future[None] | None = None
         """The write that ends it, once it is begun."""
+
+    def go_on(self, begun: Begun) -> ReplyDelta:
+        """Take up what an earlier request said; returns its words."""
+        self.ids.extend(begun.ids)
+        self.logprobs.extend(begun.logprobs)
+        self.first_token_s = self.turn.first_token_s
+        return ReplyDelta(tuple(self.reader.feed(begun.text)))
 
     def take(self, given: Delta) -> ReplyDelta:
         """Add what the engine gave; returns it as readers get it. Raises EngineGarbled."""
@@ -130,10 +138,12 @@ async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGene
         turn = await load_turn(turn)  # its writer gave up, and has left something on the row: this caller writes anew
     if turn.get_deferred_fields() or not Turn.checkpoint.is_cached(turn):
         turn = await load_turn(turn)
-    draft = Draft(turn, holds=holds)
-    flow = Flow(attempts(turn, engine, draft.reader.marks), BEAT_S)
+    draft, begun = Draft(turn, holds=holds), Begun.of(turn)
+    flow = Flow(attempts(turn, engine, draft.reader.marks, begun), BEAT_S)
     writing = Writing(turn, BEAT_S, flow.rouse)
     try:
+        if begun is not None:
+            yield draft.go_on(begun)
         async with writing, flow:
             while draft.ending is None:
                 given = await flow.take()
@@ -145,7 +155,8 @@ async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGene
                     yield ReplyDelta()
                 else:
                     delta = draft.take(given)
-                    writing.words += [piece.text for piece in delta.pieces if piece.kind == "content"]
+                    if begun is None:  # else the row keeps the words of its ids until the reply ends
+                        writing.words += [piece.text for piece in delta.pieces if piece.kind == "content"]
                     if delta.finish_reason:  # kept before it is given out: a reader may speak of the turn at once
                         await draft.keep(delta, given.weight_version)
                     yield delta
@@ -225,7 +236,10 @@ async def stop(turn: Turn, engine: Engine) -> None:
 
 def finish(turn: Turn, status: str, said: dict[str, Any]) -> None:
     """Write the reply down and leave ANSWERING. A turn that was closed meanwhile, or deleted, stays as it is; one whose
-    session was closed meanwhile has nothing to teach, as if it had been whole then."""
+    session was closed meanwhile has nothing to teach, as if it had been whole then. Of a cut reply that was being
+    continued all that was said so far stands, cut once more, whatever ended the rest."""
+    if status == Turn.Status.CLOSED and turn.is_continued:
+        status, said["finish_reason"] = Turn.Status.SERVED, "length"
     if status == Turn.Status.SERVED:
         said["served_at"] = timezone.now()
         if turn.line == Turn.Line.MAIN:
@@ -251,7 +265,9 @@ def finish(turn: Turn, status: str, said: dict[str, Any]) -> None:
                 raise
 
 
-async def attempts(turn: Turn, engine: Engine, marks: list[str]) -> AsyncGenerator[Delta, None]:
+async def attempts(
+    turn: Turn, engine: Engine, marks: list[str], begun: Begun | None = None
+) -> AsyncGenerator[Delta, None]:
     """The engine's stream. An engine that is away is waited for, weights it has not loaded are brought to it, and what
     was said before it went is gone on from where that is exact: swaps and restarts cost time, never a reply."""
     checkpoint, away_since, pause_s, is_loaded = turn.checkpoint, None, FIRST_PAUSE_S, True
@@ -260,7 +276,9 @@ async def attempts(turn: Turn, engine: Engine, marks: list[str]) -> AsyncGenerat
     decode = partial(Renderer.for_model(settings.MODEL).decode, controls=not sampling.skip_special_tokens)
     course = Course(turn.prompt_ids, sampling, decode)
     ask = partial(engine.stream, request_id=turn.completion_id, priority=PRIORITY)
-    has_spoken = False
+    has_spoken = begun is not None
+    if begun is not None:
+        course.go_on(begun.ids, begun.text, begun.version)
     while True:
         try:
             if not is_loaded:

@@ -34,14 +34,23 @@ class Course:
         self._ids = array("q")
         self._text: list[str] = []  # as it was given out
         self._version = ""
-        self._has_spoken = False
+        self._has_spoken = self._is_continued = False
         self._seams, self._seam = 0, -1  # how many, and how many ids stand before the last one
         self._start = self._read = 0  # the ids that are decoded anew with each further one
         self._held = ""  # text that may yet become a stop string
 
     @property
     def is_resumed(self) -> bool:
-        return self._seams > 0
+        return self._seams > int(self._is_continued)
+
+    def go_on(self, ids: Sequence[int], text: str, version: str) -> None:
+        """Begin behind these ids, whose whole characters are `text`: an earlier request said them, with the weights of
+        this version. Raises EngineUnavailable where that cannot be gone on from exactly."""
+        self._ids.extend(ids)
+        self._text.append(text)
+        self._version, self._has_spoken, self._is_continued = version, True, True
+        if not self.resume():
+            raise EngineUnavailable("This reply cannot be gone on from exactly where it ended: try again instead.")
 
     def resume(self) -> bool:
         """Prepare to ask for what is missing; False when something was said that cannot be gone on from exactly."""
@@ -55,10 +64,8 @@ class Course:
         if self._seams == SEAMS:
             return False
         if not self._seams:
-            read = said
-            while read and self._decode(self._ids[max(0, read - BEHIND) : read]).endswith(PART):
-                read -= 1
-            given, whole = "".join(self._text), self._decode(self._ids[:read])
+            given = "".join(self._text)
+            read, whole = whole_part(self._decode, self._ids)
             if not whole.startswith(given):
                 return False
             self._held, self._start, self._read = whole[len(given) :], max(0, read - BEHIND), read
@@ -124,6 +131,14 @@ class Course:
     def _rest(self, ids: Sequence[int], end: int) -> str:
         """The text of the ids up to `end` that are not spelled yet."""
         return self._decode(ids[self._start : end])[len(self._decode(ids[self._start : self._read])) :]
+
+
+def whole_part(decode: Decode, ids: Sequence[int]) -> tuple[int, str]:
+    """How many of the ids make whole characters, and their text."""
+    read = len(ids)
+    while read and decode(ids[max(0, read - BEHIND) : read]).endswith(PART):
+        read -= 1
+    return read, decode(ids[:read])
 
 
 def is_exact(sampling: Sampling) -> bool:

@@ -39,7 +39,7 @@ LOOK_S = 0.25
 """How often a retry looks whether the reply that is being written elsewhere has ended."""
 BEAT_S = 3.0
 
-LOOKED_AT = (*writers.LOOKED_AT, "asked")
+LOOKED_AT = writers.LOOKED_AT
 """What is read of the row at each such look; the rest may be as long as a book."""
 
 ANEW: dict[str, Any] = {

@@ -35,8 +35,10 @@ SILENCE_S = 60.0
 HUNG_S = 900.0
 """The same for a writer that lives on this machine: slow is not dead, but this is not slow any more."""
 
-LOOKED_AT = ("status", "moved_at", "finish_reason", "writer")
+LOOKED_AT = ("status", "moved_at", "finish_reason", "writer", "asked")
 """What is read of a turn to know whether it has lost its writer."""
+
+LEFT = "The server was stopped before it had written more. What stands here was kept: continue it again."
 
 _making = threading.Lock()
 _own: dict[int, tuple[Path, IO[str]]] = {}
@@ -101,10 +103,13 @@ def close_stranded(among: QuerySet[Turn] | None = None, *, silence_s: float = SI
         said = {"finish_reason": turn.finish_reason or "error"}
         if not turn.finish_reason:
             said["error"] = "The server was stopped while it wrote this reply. Nothing else was lost: try again."
+        to = Turn.Status.CLOSED
+        if turn.is_continued:  # what was said before the rest stands as it did
+            to, said = Turn.Status.SERVED, {"finish_reason": "length", "error": LEFT}
         with suppress(IllegalMove), transaction.atomic():
             # Its writer was slow, and has just finished it; or it was closed, and a retry's process writes it now.
             if Turn.objects.select_for_update().filter(pk=turn.pk, writer=turn.writer).exists():
-                turn.move(Turn.Status.CLOSED, **said)
+                turn.move(to, **said)
                 keeping.keep_turn(turn, turn.session)
                 closed += 1
     return closed

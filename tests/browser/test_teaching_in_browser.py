@@ -49,8 +49,10 @@ def judge(turn: Turn, reward: int | None, *, lesson: bool = True, **fields: Any)
 
 
 @pytest.fixture
-def chat(ana) -> Session:
-    """Twenty turns: some liked, some not, one cut short, one off the record, one of which a judge guessed a wish."""
+def chat(ana, monkeypatch) -> Session:
+    """Twenty turns, all on one page: some liked, some not, one cut short, one off the record, and one of which a judge
+    guessed a wish."""
+    monkeypatch.setattr("chat.branches.SHOWN", 20)
     session = Session.objects.create(user=ana, title="Rainbows")
     turns = [say_in(session, n, text=LONG if n % 3 else "A rainbow is an arc of light.") for n in range(20)]
     judge(turns[2], 1)
@@ -360,24 +362,45 @@ async def test_no_style_is_refused_by_the_security_policy(open_tab, chat):
     assert await tab.evaluate("window.refused") == []
 
 
-async def test_earlier_messages_come_in_above_and_what_is_read_stays(open_tab, chat, monkeypatch):
+async def test_earlier_messages_come_in_above_by_scrolling_and_what_is_read_stays(open_tab, chat, monkeypatch):
     monkeypatch.setattr("chat.branches.SHOWN", 8)
     tab = await open_tab(f"/chats/{chat.pk}/")
-    await expect(tab.locator("#turns > article")).to_have_count(8)
-    await tab.locator(".scroll").evaluate("list => { list.scrollTop = 0; }")
-    first = await tab.locator("#turns > article").first.get_attribute("id")
-    before = await tab.locator(f"#{first}").bounding_box()
-    await tab.get_by_role("link", name="Earlier messages").click()
-    await expect(tab.locator("#turns > article")).to_have_count(16)
-    after = await tab.locator(f"#{first}").bounding_box()
-    assert before is not None
-    assert after is not None
-    assert abs(after["y"] - before["y"]) <= 40  # the link above it went
+    turns = tab.locator("#turns > article")
+    await expect(turns).to_have_count(8)
+    before = await turns.first.get_attribute("id")
+    await tab.evaluate(
+        """(id) => new Promise((done) => {
+            const [list, one] = [document.querySelector(".scroll"), document.getElementById(id)];
+            const seen = [];
+            window.places = seen;
+            const note = () => {
+                seen.push(Math.round(one.getBoundingClientRect().y - list.getBoundingClientRect().y));
+                requestAnimationFrame(note);
+            };
+            list.scrollTop = 300;
+            requestAnimationFrame(() => { note(); done(); });
+        })""",
+        before,
+    )
+    await expect(turns).to_have_count(16)
+    await tab.evaluate("() => new Promise((done) => setTimeout(done, 0))")
+    places = await tab.evaluate("window.places")
+    assert max(places) - min(places) <= 1  # in no frame was it elsewhere
+    await stays(tab)
+
+
+async def test_earlier_messages_come_in_above_by_a_link_until_there_are_none(open_tab, chat, monkeypatch):
+    monkeypatch.setattr("chat.branches.SHOWN", 8)
+    tab = await open_tab(f"/chats/{chat.pk}/")
+    turns = tab.locator("#turns > article")
+    link = tab.get_by_role("link", name="Earlier messages")
+    await link.evaluate("link => link.click()")  # by keyboard: nothing was scrolled
+    await expect(turns).to_have_count(16)
     await tab.evaluate("refresh()")
-    await expect(tab.locator("#turns > article")).to_have_count(16)
-    await tab.get_by_role("link", name="Earlier messages").click()
-    await expect(tab.locator("#turns > article")).to_have_count(20)
-    await expect(tab.get_by_role("link", name="Earlier messages")).to_have_count(0)
+    await expect(turns).to_have_count(16)
+    await link.evaluate("link => link.click()")
+    await expect(turns).to_have_count(20)
+    await expect(link).to_have_count(0)
     await stays(tab)
 
 

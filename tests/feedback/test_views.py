@@ -93,8 +93,9 @@ def test_a_correction_is_given_changed_and_taken_back(say):
     assert stands() == {}
 
 
-def test_the_rewrite_box_starts_with_the_reply(say):
-    assert ">Five.</textarea>" in say(kind="thumb", value=1).content.decode()
+def test_the_rewrite_box_starts_with_the_reply(client, turn, ana):
+    client.force_login(ana)
+    assert ">Five.</textarea>" in client.get(f"/turns/{turn.pk}/teach/").content.decode()
 
 
 @pytest.mark.parametrize(

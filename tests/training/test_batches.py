@@ -372,3 +372,23 @@ def test_a_reply_may_be_learned_from_in_part(ready):
 
     assert (example.response_ids, example.mask, len(example.behaviour_logprobs)) == ([7, 8], [1, 0], 2)
     assert collation.examples([ready()], max_tokens=99)[0].response_ids == [7, 8, 9, 10, 2]
+
+
+def test_the_queue_is_the_filling_and_what_waits_in_the_order_it_is_claimed(
+    liked, rewritten, django_assert_num_queries
+):
+    def claimed_in_turn() -> list[int]:
+        batch, rows = batches.filling(AWAITING), batches.waiting(AWAITING)
+        return [sample.pk for sample in (batches.in_turn(rows, batch) if batch.ready > batch.size else rows)]
+
+    assert batches.queue(AWAITING) == (batches.filling(AWAITING), [])
+    makers = (liked, rewritten, lambda: liked(voted=False), lambda: liked(teacher_prompt_ids=[1, 9, 2]))
+    for maker in makers:  # four: as many as a run takes
+        maker()
+    assert batches.queue(AWAITING) == (batches.filling(AWAITING), claimed_in_turn())
+    for maker in makers:
+        maker()
+    with django_assert_num_queries(1):
+        queue = batches.queue(AWAITING)
+    assert queue == (batches.filling(AWAITING), claimed_in_turn())
+    assert queue[1] != sorted(queue[1])  # rewrites first

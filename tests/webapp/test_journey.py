@@ -148,7 +148,7 @@ def test_a_stale_sample_says_why(make_lesson):
 def test_many_turns_ask_no_more_than_one(make_lesson, django_assert_num_queries):
     turns = [make_lesson().turn for _ in range(5)]
     turns = list(Turn.objects.select_related("session").filter(pk__in=[turn.pk for turn in turns]))
-    with django_assert_num_queries(8):  # judgements with samples, votes, hints, places in the batch, groups, the recipe
+    with django_assert_num_queries(4):  # judgements with samples and recipes, votes, hints, what waits for the batch
         assert len(journeys.journeys(turns)) == 5
 
 

@@ -37,6 +37,11 @@ def page_of(client, turn) -> str:
     return text_of(client.get(reverse("chat:session", args=[turn.session_id])))
 
 
+def boxes_of(client, turn) -> str:
+    """What is in the boxes under a reply, as it is brought on first use."""
+    return "".join(text_of(client.get(reverse(f"feedback:{box}", args=[turn.pk]))) for box in ("teach", "marking"))
+
+
 # One sentence
 
 
@@ -200,15 +205,15 @@ def emptied(turn):
 def test_the_box_says_before_it_is_written_what_will_not_teach(own, make_turn, happens, says):
     turn = make_turn()
     amber = f'<p class="note warn small">{says}'
-    assert amber not in page_of(own, turn)
+    assert amber not in boxes_of(own, turn)
     happens(turn)
-    assert page_of(own, turn).count(amber) == 2  # in the box of corrections, and in the one of marks
-    answer = own.post(f"/turns/{turn.pk}/feedback/", {"kind": "thumb", "value": -1}, headers={"HX-Request": "true"})
-    assert amber in text_of(answer)
+    assert boxes_of(own, turn).count(amber) == 2  # in the box of corrections, and in the one of marks
+    answer = own.post(f"/turns/{turn.pk}/feedback/", {"kind": "thumb", "value": -1}, follow=True)
+    assert amber in text_of(answer)  # without scripts
 
 
 def test_a_reply_that_was_cut_short_may_be_corrected_without_a_warning(own, make_turn):
-    assert "note warn small" not in page_of(own, make_turn(finish_reason="length"))
+    assert "note warn small" not in boxes_of(own, make_turn(finish_reason="length"))
 
 
 # What was asked for lately
@@ -224,7 +229,7 @@ def test_recent_guidance_is_offered_once_each_and_newest_first(own, talker, make
     assert Feedback.objects.recent_guidance(talker) == lately
     other = get_user_model().objects.create_user("cy")
     assert Feedback.objects.recent_guidance(other) == []
-    page = page_of(own, make_turn())
+    page = boxes_of(own, make_turn())
     assert '<button class="pick" name="text" value="No lists." title="No lists.">No lists.</button>' in page
 
 

@@ -173,6 +173,7 @@ def _holds(rows: list[Checkpoint]) -> Iterable[tuple[Iterable[int], str]]:
     asked = Checkpoint.objects.filter(Q(compared_first__status="queued") | Q(compared_second__status="queued"))
     yield asked.values_list("pk", flat=True), "it is being compared with another"
     yield Checkpoint.objects.exclude(pinned_keys=None).values_list("pk", flat=True), "a key asks for it"
+    yield Checkpoint.objects.exclude(pinned_chats=None).values_list("pk", flat=True), "a chat asks for it"
     cleanings = Cleaning.objects.filter(status__in=(Cleaning.Status.QUEUED, Cleaning.Status.RUNNING))
     kept = {pk for row in cleanings.values_list("ancestor", "replaces", "result") for pk in row if pk}
     steps = Checkpoint.objects.filter(run__cleaning__in=cleanings).values_list("pk", flat=True)

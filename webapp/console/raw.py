@@ -30,6 +30,7 @@ SECRET = {
     "auth.user": {"password", "email"},
     "chat.apikey": {"digest"},
     "chat.folder": {"name"},
+    "chat.savedprompt": {"name"},
     "chat.session": {"title", "external_id", "imported_as"},
     "chat.turn": {"chain", "request_chain", "request_key", "completion_id"},
     "feedback.receipt": {"key", "body"},

@@ -24,7 +24,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from accounts import deeds
 from accounts.roles import may
-from chat.models import ApiKey, Session, Turn
+from chat.models import ApiKey, ChatDefaults, SavedPrompt, Session, Turn
 from checkpoints import notices
 from checkpoints.models import SHARED, Checkpoint, Line, Member, Notice
 from core.errors import TalkbackError
@@ -349,6 +349,11 @@ def exported(user: User) -> Iterator[dict[str, Any]]:
         "teaches_the_shared_line": Line.of(user) == SHARED or Member.objects.filter(user=user, pools=True).exists(),
         "exported_at": at(timezone.now()),
     }
+    usual = ChatDefaults.of(user)
+    if usual.pk:
+        yield {"object": "new_chats", "instructions": usual.instructions, "sampling": usual.sampling}
+    for prompt in SavedPrompt.objects.filter(user=user):
+        yield {"object": "prompt", "name": prompt.name, "text": prompt.text, "is_shared": prompt.is_shared}
     for one in streams.by_key(Session.objects.visible_to(user).order_by("created_at"), CHUNK):
         yield {
             "object": "session",
@@ -357,6 +362,8 @@ def exported(user: User) -> Iterator[dict[str, Any]]:
             "learns": one.learns,
             "created_at": at(one.created_at),
             "key": one.key_id,
+            "instructions": one.instructions,
+            "sampling": one.sampling,
         }
         for turn in streams.by_key(one.turns.select_related("checkpoint").order_by("position"), CHUNK):
             yield {

@@ -32,6 +32,9 @@ app_name = "taught"
 KINDS = (Feedback.Kind.GUIDANCE, Feedback.Kind.REWRITE, Feedback.Kind.THUMB)
 """What is shown under a reply, in this order. Marks are on the reply itself."""
 
+THEIRS = (Hint.Source.USER, Hint.Source.SAID)
+STANDS = (Hint.Status.ACCEPTED, Hint.Status.EDITED)
+
 
 class NotAWish(TalkbackError):
     """These words are no wish for every reply."""
@@ -101,14 +104,18 @@ def guidance_of(turn: Turn, by: User) -> Feedback | None:
     return Feedback.objects.standing().filter(turn=turn, by=by, kind=Feedback.Kind.GUIDANCE).first()
 
 
-def heard(turns: Iterable[Turn]) -> Mapping[UUID, list[Hint]]:
-    """By turn the accepted hints that were read out of the person's next message, in one query."""
+def heard(turn: Turn) -> list[Hint]:
+    """The accepted hints that were read out of the person's next message."""
+    rows = Hint.objects.filter(turn=turn, source__in=THEIRS, status__in=STANDS)
+    return list(rows.defer("teacher"))
+
+
+def heard_among(hints: Iterable[Hint]) -> Mapping[UUID, list[Hint]]:
+    """The same of many turns, by turn, from the hints on them."""
     found: dict[UUID, list[Hint]] = defaultdict(list)
-    stands = (Hint.Status.ACCEPTED, Hint.Status.EDITED)
-    theirs = (Hint.Source.USER, Hint.Source.SAID)
-    rows = Hint.objects.filter(turn__in=[turn.pk for turn in turns], source__in=theirs, status__in=stands)
-    for hint in rows.defer("teacher"):
-        found[hint.turn_id].append(hint)
+    for hint in hints:
+        if hint.source in THEIRS and hint.status in STANDS:
+            found[hint.turn_id].append(hint)
     return found
 
 
@@ -145,7 +152,7 @@ def undo(request: HttpRequest, turn_id: UUID) -> HttpResponse:
         Feedback.objects.withdraw(turn, by=by, kind=kind)
     else:
         named = request.POST.get("hint", "")
-        chosen = [hint for hint in heard([turn]).get(turn.pk, []) if str(hint.pk) == named]
+        chosen = [hint for hint in heard(turn) if str(hint.pk) == named]
         trouble = " ".join(standing_hints.forgo(chosen, by=by)[1])
     tainted = taints.tainted_by(turn.pk)
     kept = describe_weights(tainted) if tainted else ""

@@ -32,13 +32,11 @@ register = template.Library()
 def with_learning(context: Context, turns: Iterable[Turn]) -> list[Turn]:
     """The turns, each knowing its journey and what this person said of it, in a fixed number of queries."""
     known_turns: list[Any] = list(turns)
-    known = journeys.journeys(known_turns)
-    user = context["user"]
-    said, hints = opinions(known_turns, user), taught.heard(known_turns)
-    lately, is_erased = Feedback.objects.recent_guidance(user), is_leaving(user)
+    hints = journeys.hints_on([turn.pk for turn in known_turns]) if known_turns else []
+    known = journeys.journeys(known_turns, hints)
+    said, heard = opinions(known_turns, context["user"]), taught.heard_among(hints)
     for turn in known_turns:
-        turn.journey, turn.opinions, turn.heard = known[turn.pk], said[turn.pk], hints.get(turn.pk, [])
-        turn.lately, turn.is_erased = lately, is_erased
+        turn.journey, turn.opinions, turn.heard = known[turn.pk], said[turn.pk], heard.get(turn.pk, [])
     return known_turns
 
 
@@ -51,20 +49,16 @@ def chip(context: Context, turn: Turn) -> dict[str, Any]:
 
 
 @register.simple_tag(takes_context=True)
-def recent_guidance(context: Context, turn: Turn) -> list[str]:
+def recent_guidance(context: Context) -> list[str]:
     """What this person asked for lately."""
-    known = getattr(turn, "lately", None)
-    return Feedback.objects.recent_guidance(context["user"]) if known is None else known
+    return Feedback.objects.recent_guidance(context["user"])
 
 
 @register.simple_tag(takes_context=True)
 def why_not_taught(context: Context, turn: Turn) -> str:
     """Why nothing that is written beside this reply will teach; empty where it may."""
     known = getattr(turn, "journey", None) or journeys.journey(turn)
-    is_erased = getattr(turn, "is_erased", None)
-    if is_erased is None:
-        is_erased = is_leaving(context["user"])
-    return journeys.barred(turn, spent=known.spent, is_erased=is_erased)
+    return journeys.barred(turn, spent=known.spent, is_erased=is_leaving(context["user"]))
 
 
 @register.simple_tag(takes_context=True)
@@ -163,4 +157,4 @@ def wish_of(guidance: Feedback | str | None) -> Worded | None:
 def hints_heard(turn: Turn) -> list[Hint]:
     """The accepted hints of the person's next message."""
     known = getattr(turn, "heard", None)
-    return known if known is not None else taught.heard([turn]).get(turn.pk, [])
+    return known if known is not None else taught.heard(turn)

@@ -18,7 +18,7 @@ from accounts import deeds
 from accounts import models as accounts
 from chat.imports.import_rows import Import
 from chat.listing.folders import Folder
-from chat.models import ApiKey, ClientRules, Consent, Session, Spending, Turn
+from chat.models import ApiKey, ChatDefaults, ClientRules, Consent, SavedPrompt, Session, Spending, Turn
 from chat.search import keeping
 from checkpoints import models as checkpoints
 from episodes import models as episodes
@@ -48,7 +48,7 @@ def rows(operator, talker, console, make_lesson):
     """One row at least of every model, a talker's words in those of a conversation."""
     hint = make_hint(talker, WORDS, asked=WORDS, answered=WORDS, came_back=WORDS)
     turn, base = hint.turn, checkpoints.Checkpoint.live()
-    Session.objects.filter(pk=turn.session_id).update(title=WORDS, external_id=WORDS)
+    Session.objects.filter(pk=turn.session_id).update(title=WORDS, external_id=WORDS, instructions=WORDS)
     key, secret = ApiKey.objects.issue(talker, "laptop")
     shared = checkpoints.Line.objects.get(pk=checkpoints.SHARED)
     user = {"by": operator}
@@ -57,6 +57,8 @@ def rows(operator, talker, console, make_lesson):
     keeping.keep_title(Session.objects.get(pk=turn.session_id))
     Spending.objects.create(key=key, day=date(2026, 11, 28), tokens=7)
     Consent.objects.create(user=talker, learns=True)
+    ChatDefaults.objects.create(user=talker, instructions=WORDS)
+    SavedPrompt.objects.create(user=talker, name=WORDS, text=WORDS)
     ClientRules.objects.create(name="mine", source="[[rules]]")
     Feedback.objects.give(turn, by=talker, kind="guidance", text=WORDS)
     Receipt.objects.create(turn=turn, key=WORDS, body=WORDS)

@@ -1,0 +1,74 @@
+// Files with a message: chosen by the button, dropped on the chat, or pasted. Each is listed with a way to take it off.
+// What cannot be read the server says; nothing of the message is lost.
+"use strict";
+
+(() => {
+  const input = document.querySelector("#composer input[type=file]");
+  const list = document.getElementById("attached");
+  if (!input || !list) return;
+  let held = [];
+
+  function hold(files) {
+    held = files;
+    const transfer = new DataTransfer();
+    for (const file of held) transfer.items.add(file);
+    input.files = transfer.files;
+    list.hidden = !held.length;
+    list.replaceChildren(
+      ...held.map((file, at) => {
+        const row = document.createElement("li");
+        row.className = "chip";
+        const off = Object.assign(document.createElement("button"), { type: "button", textContent: "×", className: "link" });
+        off.setAttribute("aria-label", `Take off ${file.name}`);
+        off.addEventListener("click", () => {
+          hold(held.filter((_, n) => n !== at));
+          box().focus();
+        });
+        row.append(`${file.name} `, off);
+        return row;
+      }),
+    );
+  }
+
+  function add(files) {
+    if (!files.length) return;
+    hold([...held, ...files]);
+    announce(files.length === 1 ? `${files[0].name} is added.` : `${files.length} files are added.`);
+  }
+
+  input.addEventListener("change", () => {
+    add([...input.files]);
+    box().focus();
+  });
+
+  const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
+  const place = document.querySelector(".talk");
+  for (const kind of ["dragover", "dragenter"]) {
+    place.addEventListener(kind, (event) => {
+      if (!hasFiles(event)) return;
+      event.preventDefault();
+      place.classList.add("dropping");
+    });
+  }
+  place.addEventListener("dragleave", (event) => {
+    if (!place.contains(event.relatedTarget)) place.classList.remove("dropping");
+  });
+  place.addEventListener("drop", (event) => {
+    place.classList.remove("dropping");
+    if (!hasFiles(event)) return;
+    event.preventDefault();
+    add([...event.dataTransfer.files]);
+    box().focus();
+  });
+
+  box().addEventListener("paste", (event) => {
+    const files = [...event.clipboardData.files];
+    if (!files.length) return;
+    event.preventDefault();
+    add(files);
+  });
+
+  document.addEventListener("htmx:afterRequest", ({ target, detail }) => {
+    if (target === composer() && detail.successful && !isLogin(detail.xhr)) hold([]);
+  });
+})();
