@@ -376,6 +376,68 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 2**20
 SIGN_UP = yes_or_no("SIGN_UP") or False
 """Whether strangers may make themselves a talker's account; by default people are invited."""
 
+TWO_FACTOR_FROM = env("TWO_FACTOR_FROM")
+"""The least role that needs a second factor, as in operator: until there is one such a person is a talker. Empty: no
+role does."""
+if TWO_FACTOR_FROM not in ("", "talker", "reviewer", "operator", "administrator"):
+    raise ImproperlyConfigured(f"TWO_FACTOR_FROM is {TWO_FACTOR_FROM!r}: it is a role, as in operator, or nothing.")
+OIDC_ISSUER = env("OIDC_ISSUER").removesuffix("/.well-known/openid-configuration").rstrip("/")
+"""An OpenID Connect provider by which people sign in, as in https://id.example.org. Empty: none is asked."""
+OIDC_CLIENT_ID = env("OIDC_CLIENT_ID")
+"""What it calls us."""
+OIDC_CLIENT_SECRET = env("OIDC_CLIENT_SECRET")
+"""And what we prove it with."""
+OIDC_NAME = env("OIDC_NAME", "your organisation")
+"""How the sign-in page names it."""
+OIDC_DOMAINS = [domain.strip().lower() for domain in env("OIDC_DOMAINS").split(",") if domain.strip()]
+"""Domains, commas between, whose verified e-mail addresses get a talker's account at their first sign-in."""
+OIDC_ROLE_CLAIM = env("OIDC_ROLE_CLAIM", "groups")
+"""The claim of its ID token that says roles."""
+
+
+def mapped_roles(said: str) -> dict[str, str]:
+    """{"staff": "operator"} from "staff=operator". Raises ImproperlyConfigured for what is none."""
+    found = {}
+    for pair in filter(None, (part.strip() for part in said.split(","))):
+        value, _, role = pair.rpartition("=")
+        if not value or role not in ("talker", "reviewer", "operator", "administrator"):
+            raise ImproperlyConfigured(f"OIDC_ROLES has {pair!r}: it takes value=role, as in staff=operator.")
+        found[value] = role
+    return found
+
+
+OIDC_ROLES = mapped_roles(env("OIDC_ROLES"))
+"""Which values of that claim give which role, at each sign-in: staff=operator,root=administrator."""
+SOCIALACCOUNT_PROVIDERS = {
+    "openid_connect": {
+        "OAUTH_PKCE_ENABLED": True,
+        "APPS": [
+            {
+                "provider_id": "oidc",
+                "name": OIDC_NAME,
+                "client_id": OIDC_CLIENT_ID,
+                "secret": OIDC_CLIENT_SECRET,
+                "settings": {"server_url": OIDC_ISSUER, "fetch_userinfo": False},
+            }
+        ],
+    }
+}
+SOCIALACCOUNT_ADAPTER = "webapp.people.allauth_adapters.OpenIdAdapter"
+SOCIALACCOUNT_LOGIN_ON_GET = True  # a form could not leave: form-action is 'self'
+SOCIALACCOUNT_EMAIL_AUTHENTICATION = False  # an address is no proof of an account that was made here
+ACCOUNT_ADAPTER = "webapp.people.allauth_adapters.AccountAdapter"
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_UNIQUE_EMAIL = False
+ACCOUNT_REAUTHENTICATION_METHODS = ["password", "mfa"]
+MFA_ADAPTER = "webapp.people.allauth_adapters.SecondFactorAdapter"
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_TOTP_TOLERANCE = 1  # clocks of telephones
+MFA_ALLOW_UNVERIFIED_EMAIL = True
+CACHES = {  # what allauth counts: wrong codes, codes that were used. It holds across processes and restarts.
+    "default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "accounts_cache"}
+}
+
 LANGUAGE_CODE = "en"
 TIME_ZONE = env("TIME_ZONE", "UTC")
 """The time zone of learning hours, and of the times that pages show."""

@@ -23,7 +23,13 @@ PAGES = {
     **rows(
         TALKER,
         "chat:home", "chat:start", "chat:new", "chat:more-own", "chat:more-api", "chat:session", "chat:say",
-        "chat:stop", "chat:rename", "chat:delete", "chat:again", "chat:edit", "chat:show-branch",
+        "chat:stop", "chat:rename", "chat:default-terms", "chat:terms", "chat:file",
+        "chat:prompts", "chat:pick-prompt", "chat:prompt", "chat:remove-prompt", "chat:choose", "chat:compare",
+        "chat:beside", "chat:keep", "chat:archive", "chat:search", "chat:folder", "chat:rename-folder",
+        "chat:remove-folder", "chat:manage", "chat:pin", "chat:put-away", "chat:move", "chat:continue",
+        "feedback:teach", "feedback:marking", "bin:home", "bin:empty", "bin:delete", "bin:restore",
+        "chat-files:import", "chat-files:look", "chat-files:start", "chat-files:drop", "chat-files:export",
+        "chat:again", "chat:edit", "chat:show-branch",
         "feedback:give", "feedback:mark", "feedback:difference", "taught:put", "taught:undo",
         "privacy:home", "privacy:default", "privacy:pool", "privacy:everything_off", "privacy:try", "privacy:export",
         "privacy:delete", "privacy:erasing", "privacy:learn_again", "privacy:key", "privacy:session", "privacy:turn",
@@ -31,7 +37,7 @@ PAGES = {
         "mfa_activate_totp", "mfa_deactivate_totp", "mfa_view_recovery_codes", "mfa_generate_recovery_codes",
         "mfa_list_webauthn", "mfa_add_webauthn", "mfa_remove_webauthn",
         "socialaccount_connections", "oidc_disconnect",
-        "settings:home", "help:glossary", "help:term",
+        "settings:home", "help:glossary",
         "account:home", "account:email", "account:password", "account:sign_out", "account:sign_out_others",
         "helped:home", "helped:choose", "helped:undo",
         "connect:home", "connect:new", "connect:keys", "connect:key", "connect:light", "connect:try",
@@ -106,5 +112,10 @@ KEYS = {
 }  # fmt: skip
 """Of /v1, by path: the scope that a key needs; ANY is any open key."""
 
-SOCKETS = {"ws/chat/<uuid:pk>/": TALKER, "ws/console/": REVIEWER, "ws/console/runs/<row:pk>/": OPERATOR}
+SOCKETS = {
+    "ws/chat/<uuid:pk>/": TALKER,
+    "ws/console/": REVIEWER,
+    "ws/console/turns/": REVIEWER,
+    "ws/console/runs/<row:pk>/": OPERATOR,
+}
 """By path."""
