@@ -28,6 +28,7 @@ from core.states import Stateful, moved
 from episodes import lapses
 from episodes.models import Episode
 from evaluation import arms, clean_lines, exports, shadows, watching
+from evaluation.datasets import exporting
 from evaluation.models import Comparison, Export, Import
 from evaluation.tasks import (
     compare,
@@ -146,6 +147,7 @@ def sweep() -> int:
             played_later.catch_up,
             retention.sweep,
             exports.prune,
+            exporting.check_again,
         ):
             try:
                 part()
