@@ -29,6 +29,7 @@ from core.states import Stateful, moved
 from episodes import lapses
 from episodes.models import Episode
 from evaluation import arms, clean_lines, exports, shadows, watching
+from evaluation.datasets import exporting
 from evaluation.models import Comparison, Export, Import
 from evaluation.tasks import (
     compare,
@@ -157,6 +158,7 @@ def sweep() -> int:
             retention.sweep,
             events.announce,
             exports.prune,
+            exporting.check_again,
         ):
             try:
                 part()

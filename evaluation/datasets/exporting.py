@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ FORMAT_VERSION = 1
 """Of the manifest and of the file of origins."""
 
 ORIGINS, MANIFEST = "provenance.jsonl", "manifest.json"
+
+AGAIN = timedelta(hours=1)
 
 SHOWN, LOOKED_THROUGH = 5, 50
 """Rows of a preview, and of how many of the newest turns it tells what would be left out."""
@@ -130,6 +133,16 @@ def check(export: Export) -> None:
         why = f"{gone} of its rows were taken back since it was made. Have it made again: it will do without them."
         exports.delete(export, why)
         raise exports.ExportGone(why)
+
+
+def check_again() -> None:
+    """Check one of the datasets that were not looked at for an hour, so that what is taken back is not on the disk."""
+    rows = Export.objects.filter(status=Export.Status.READY, what=Export.What.DATASET).order_by("pk")
+    due = Q(heartbeat_at=None) | Q(heartbeat_at__lt=timezone.now() - AGAIN)
+    if (found := rows.filter(due).first()) is not None:
+        rows.filter(pk=found.pk).update(heartbeat_at=timezone.now())
+        with suppress(exports.ExportGone):
+            check(found)
 
 
 def _origins(export: Export) -> Iterator[list[dict[str, Any]]]:

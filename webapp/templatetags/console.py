@@ -18,7 +18,7 @@ from checkpoints.models import Checkpoint, Taint
 from judge.models import Judgement
 from judge.votes import naming, precedence
 from training import outside
-from training.batches import Filling
+from training.batches import IMPORT, Filling
 from training.models import Run, Sample
 from training.provenance import retention, taints
 from webapp.console import notice_pages
@@ -208,11 +208,17 @@ def sign(sample: Sample) -> str:
     """One character for what a sample teaches."""
     if sample.step is not None:
         return "▸"
-    if sample.has_teacher:
+    if sample.has_teacher or is_imported(sample):
         return "✎"
     if sample.rewards:
         return "±"
     return "+" if sample.reward > 0 else "−"
+
+
+@register.filter
+def is_imported(sample: Sample) -> bool:
+    """Whether it is an example of a file, and of no conversation."""
+    return sample.person.startswith(IMPORT)
 
 
 @register.filter
@@ -222,6 +228,8 @@ def teaches(sample: Sample) -> str:
         worth = "" if sample.advantage is None else f", worth {signed(round(sample.advantage, 2))}"
         why = f", not learned: {sample.left_out}" if sample.left_out else ""
         return f"step {sample.step + 1} of an attempt{worth}{why}"
+    if is_imported(sample):
+        return "an example of a file"
     liked = {1: "liked", 0: "", -1: "disliked"}[(sample.reward > 0) - (sample.reward < 0)]
     if sample.rewards:
         liked = "marked words"

@@ -360,6 +360,17 @@ class TestJob:
         assert Export.objects.get(pk=asked.pk).status == "gone"
         assert not asked.folder.exists()
 
+    def test_without_a_download_it_is_seen_within_the_hour(self, asked, person):
+        exporting.make(asked.pk)
+        exporting.check_again()  # all stands
+        Feedback.objects.withdraw(self.turn, by=person, kind="rewrite")
+        exporting.check_again()
+        assert asked.folder.exists()  # it was looked at a moment ago
+        Export.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=61))
+        exporting.check_again()
+        assert Export.objects.get().status == "gone"
+        assert not asked.folder.exists()
+
 
 def test_the_command_writes_the_same_files(serve, say, tmp_path, capsys):
     say(serve(ASKED, REPLY), "rewrite", BETTER)

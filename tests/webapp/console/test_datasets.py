@@ -140,6 +140,17 @@ class TestImport:
         assert "<strong>The import was undone.</strong> 1 lesson that waited went." in page
         assert Sample.objects.get().status == "stale"
 
+    def test_pages_of_training_say_that_a_lesson_is_an_example_of_a_file(self, console, db, make_checkpoint):
+        made = make_checkpoint(1)
+        fields = {"person": "import:7", "checkpoint": made.parent, "prompt_ids": [5], "response_ids": [2]}
+        fields |= {"behaviour_logprobs": [0.0], "mask": [0], "rewrite_ids": [8, 2]}
+        Sample.objects.create(**fields)
+        Sample.objects.create(**fields, run=made.run, status="trained")
+        assert 'title="an example of a file"' in text_of(console.get(reverse("console:board")))
+        assert ": an example of a file</p>" in text_of(console.get(reverse("console:run", args=[made.run.pk])))
+        page = console.get(reverse("console:checkpoint_lineage", args=[1]))
+        assert "An example of a file: no person’s reply." in text_of(page)
+
     def test_a_file_of_another_kind_and_none_at_all_are_refused_in_a_sentence(self, console, brought):
         assert "A file ends with one of .jsonl, .json, .parquet, .zip" in text_of(brought("x", "x.exe"))
         page = console.post(reverse("console:dataset_bring"), {"line": "shared"}, follow=True)
