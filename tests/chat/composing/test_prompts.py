@@ -7,7 +7,10 @@ from django.contrib.auth import get_user_model
 from django.test import Client
 
 from chat.composing import prompt_pages
+from chat.composing.defaults import ChatDefaults
 from chat.composing.prompts import SavedPrompt, find_variables
+from privacy import erasures
+from webapp.people import privacy_page
 
 HTMX = {"HX-Request": "true"}
 TEXT = "Translate into {{language}}: {{ text }}"
@@ -128,3 +131,16 @@ def test_the_page_asks_as_little_of_the_database_however_many_there_are(anas, an
 
 def test_a_variable_is_a_word_or_a_few_between_double_braces():
     assert find_variables("{{a}} {{ b c }} {{a}} {{größe-2}} {{}} {{ }} {x} {{{d}}}") == ["a", "b c", "größe-2", "d"]
+
+
+def test_what_a_person_saved_is_in_their_export_and_goes_with_them(anas, ana, bens, ben):
+    add(anas)
+    add(bens, name="Bens own")
+    anas.post("/chats/settings/", {"instructions": "Be brief."})
+    told = list(privacy_page.exported(ana))
+    assert {"object": "prompt", "name": "Translate", "text": TEXT, "is_shared": False} in told
+    assert {"object": "new_chats", "instructions": "Be brief.", "sampling": {}} in told
+    assert "Bens own" not in str(told)
+    erasures.go_on(erasures.ask(ana, revokes_keys=False))
+    assert [one.name for one in SavedPrompt.objects.all()] == ["Bens own"]
+    assert not ChatDefaults.objects.exists()
