@@ -176,7 +176,7 @@ def store(
     )
     about = {name: getattr(session, name) for name in ("active_at", "closed_at", "title", "head")}
     update(Session, {"pk": session.pk}, about)
-    if not is_named:
+    if session.title and not is_named:
         keeping.keep_title(session)
     return opened
 

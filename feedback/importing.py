@@ -40,6 +40,9 @@ be a thousand times as large otherwise. A reply to come is asked for with these.
 WAITS = timedelta(days=1)
 """How long a file waits for its person's yes."""
 
+WANTED = (Import.Status.SHOWN, Import.Status.ASKED)
+"""Imports whose file is needed still."""
+
 
 def look(row: Import) -> None:
     """Read the file, and note what is in it. Raises ImportRefused; the file is gone then."""
@@ -101,10 +104,24 @@ def fail(row: Import, sentence: str) -> None:
         log.info("import %s: %s", row.pk, error)
 
 
+def drop_all(user: User) -> None:
+    """Drop this person's files that wait or are being imported; what was stored of them stays."""
+    for row in Import.objects.filter(user=user, status__in=WANTED):
+        fail(row, "You asked to have everything of yours deleted.")
+
+
 def clear() -> None:
-    """Drop files for which no person has said yes in a day."""
+    """Drop files for which no person has said yes in a day, and those that no row tells of."""
     for row in Import.objects.filter(status=Import.Status.SHOWN, created_at__lt=timezone.now() - WAITS)[:20]:
         fail(row, "It waited for more than a day, and its file was dropped: upload it once more.")
+    folder = Import.folder()
+    if not folder.is_dir():
+        return
+    wanted = {str(pk) for pk in Import.objects.filter(status__in=WANTED).values_list("pk", flat=True)}
+    until = (timezone.now() - WAITS).timestamp()
+    for file in folder.iterdir():
+        if file.name not in wanted and file.stat().st_mtime < until:
+            file.unlink(missing_ok=True)
 
 
 def known_digests(user: User, digests: Sequence[str]) -> set[str]:

@@ -13,7 +13,9 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from chat.listing.folders import Folder
 from chat.models import ApiKey, ChatDefaults, SavedPrompt, Session, Turn
+from feedback import importing
 from feedback.models import Feedback
 from judge.hints import deletion
 from privacy.models import Erasure
@@ -36,6 +38,8 @@ def ask(user: User, *, revokes_keys: bool) -> Erasure:
     keys = 0
     if revokes_keys:
         keys = ApiKey.objects.of_people().filter(user=user, revoked_at=None).update(revoked_at=timezone.now())
+    importing.drop_all(user)
+    Folder.objects.filter(user=user).delete()
     if standing is not None:
         return standing
     return Erasure.objects.create(

@@ -63,4 +63,9 @@ class Import(Stateful):
     @property
     def file(self) -> Path:
         """Where the uploaded file lies until its chats are stored."""
-        return Path(settings.DATA_DIR) / "imports" / str(self.pk)
+        return self.folder() / str(self.pk)
+
+    @staticmethod
+    def folder() -> Path:
+        """Where uploaded files lie."""
+        return Path(settings.DATA_DIR) / "imports"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 from django.contrib.auth import get_user_model
@@ -14,6 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from chat import branches
 from chat.imports import files
 from chat.imports.import_rows import Import
+from chat.listing.folders import Folder
 from chat.models import Session, Turn
 from chat.search import finding
 from feedback import chat_files, importing
@@ -21,6 +23,7 @@ from feedback.models import Feedback
 from judge.samples import ledger, sample_rows
 from judge.samples.sample_rows import Reason
 from privacy import bin as chat_bin
+from privacy import erasures
 from tests.chat.imports.exports import chatgpt, openwebui, rating, zipped
 from webapp import journey, pipeline
 
@@ -157,7 +160,12 @@ def test_a_file_that_went_is_said_and_one_without_a_yes_is_dropped(own):
     importing.clear()
     row.refresh_from_db()
     assert (row.status, row.file.exists()) == ("failed", False)
+    orphan = row.folder() / "orphan"
+    orphan.write_text("words")
+    os.utime(orphan, (0, 0))
     row = Import.objects.get(pk=upload(own, [chatgpt("c2")]).url.split("/")[3])
+    importing.clear()
+    assert (orphan.exists(), row.file.exists()) == (False, True)
     row.file.unlink()
     own.post(f"/chats/import/{row.pk}/start/")
     row.refresh_from_db()
@@ -212,6 +220,13 @@ def without_numbers(data: bytes) -> object:
     ]
     kept = {name: chat[name] for name in ("title", "created_at", "active_at", "archived", "pinned")}
     return kept, places.get(chat["shown"]), told
+
+
+def test_delete_mine_takes_files_and_folders_along(own, ana):
+    row = Import.objects.get(pk=upload(own, [chatgpt()]).url.split("/")[3])
+    Folder.objects.create(user=ana, name="Work")
+    erasures.ask(ana, revokes_keys=False)
+    assert (row.file.exists(), Folder.objects.exists()) == (False, False)
 
 
 def test_markdown_tells_the_branch_that_is_shown(own):
