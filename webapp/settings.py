@@ -357,14 +357,14 @@ EMAIL_HOST = env("EMAIL_HOST")
 """The server that takes our e-mail (links that set a password). Empty: none is sent."""
 EMAIL_PORT = int(env("EMAIL_PORT", "587"))
 """Its port."""
-EMAIL_HOST_USER = env("EMAIL_USER")
+EMAIL_HOST_USER = env("EMAIL_HOST_USER")
 """Whom it knows us as."""
-EMAIL_HOST_PASSWORD = env("EMAIL_PASSWORD")
+EMAIL_HOST_PASSWORD = env("EMAIL_HOST_PASSWORD")
 """And our password there."""
-EMAIL_USE_TLS = env("EMAIL_TLS", "1") == "1"
+EMAIL_USE_TLS = env("EMAIL_USE_TLS", "1") == "1"
 """Whether the connection is encrypted by STARTTLS, as it should be."""
 EMAIL_TIMEOUT = 20
-DEFAULT_FROM_EMAIL = env("EMAIL_FROM", "talkback@localhost")
+DEFAULT_FROM_EMAIL = env("DEFAULT_FROM_EMAIL", "talkback@localhost")
 """From whom our e-mail comes."""
 
 TWO_FACTOR_FROM = env("TWO_FACTOR_FROM")
