@@ -6,7 +6,8 @@ class AccountsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from accounts import devices, roles
+        from accounts import deeds, devices, roles
 
         roles.connect()
         devices.connect()
+        deeds.connect()

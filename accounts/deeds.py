@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib.auth.models import AnonymousUser, User
+from django.db.models.signals import pre_delete
 from django.http import HttpRequest
 
-from accounts.models import Deed
+from accounts.models import Deed, Invitation
 from core.addresses import readable
 
 KINDS = {
@@ -46,3 +49,13 @@ def note(
         address=readable(request.META.get("REMOTE_ADDR", ""))[:64] if request is not None else "",
         outcome=Deed.Outcome.REFUSED if refused else Deed.Outcome.DONE,
     )
+
+
+def forget(sender: type[User], instance: User, **kwargs: Any) -> None:
+    """An account goes, by whatever door: what was decided stays, and says no more who it was or from where."""
+    Deed.objects.forget(instance.pk)
+    Invitation.objects.filter(used_by=instance).update(note="")
+
+
+def connect() -> None:
+    pre_delete.connect(forget, sender=User, dispatch_uid="accounts.deeds")

@@ -86,7 +86,7 @@ class DeedQuerySet(models.QuerySet["Deed"]):
         raise DeedLocked("A row of the audit log is never deleted.")
 
     def forget(self, user_pk: int) -> None:
-        """Take from the log from where a person came, who is about to be removed; their name goes with the account."""
+        """Take from the log from where a person came, whose account goes; their name goes with it."""
         self.filter(by=user_pk)._write(address="")
 
     def _write(self, **values: Any) -> None:

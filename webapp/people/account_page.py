@@ -56,6 +56,8 @@ def password_form(who: User, said: Any = None) -> SetPasswordForm[User]:
     form = PasswordChangeForm if who.has_usable_password() else SetPasswordForm
     made: SetPasswordForm[User] = form(who, said)
     made.label_suffix = ""
+    for field in made.fields.values():
+        field.widget.attrs.pop("autofocus", None)  # the page begins with more than this form
     return made
 
 

@@ -12,7 +12,7 @@ from django.db.models import Model
 from django.utils import timezone
 
 from accounts import roles
-from accounts.models import Account, Deed, Device
+from accounts.models import Account, Device
 from core.states import moved
 from privacy import erasures
 from privacy.models import Erasure
@@ -64,7 +64,6 @@ def remove_due(user: int | None = None) -> int:
     due = Account.objects.exclude(leaves_at=None).exclude(user__erasures__status=Erasure.Status.ASKED)
     number = 0
     for account in (due if user is None else due.filter(user=user)).select_related("user"):
-        Deed.objects.forget(account.user_id)
         account.user.delete()
         number += 1
     return number

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from allauth.mfa.models import Authenticator
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
@@ -17,7 +18,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from accounts import deeds, invitations, roles, second_factors
 from accounts.models import Deed, Invitation, Role
-from chat.models import ApiKey, Consent
+from chat.models import ApiKey
 from checkpoints.models import Line
 from core.errors import TalkbackError
 from webapp.console.doors import needs, person, said_aloud
@@ -111,7 +112,7 @@ def withdraw(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def found(pk: int) -> User:
-    return get_object_or_404(User.objects.select_related("account"), pk=pk)
+    return get_object_or_404(User.objects.select_related("account", "consent"), pk=pk)
 
 
 def page(request: HttpRequest, who: User, **more: Any) -> HttpResponse:
@@ -120,12 +121,12 @@ def page(request: HttpRequest, who: User, **more: Any) -> HttpResponse:
         "who": who,
         "role": roles.kept_role(who),
         "roles": ABOUT.items(),
-        "is_last": not roles.people_who_may("people").exclude(pk=who.pk).exists() and roles.may(who, "people"),
+        "is_last": roles.may(who, "people") and not roles.people_who_may("people").exclude(pk=who.pk).exists(),
         "devices": who.devices.all()[:PAGE],
         "has_second": second_factors.has(who),
         "keys": ApiKey.objects.of_people().filter(user=who, revoked_at=None).count(),
         "line": Line.of(who),
-        "learns": Consent.by_default(who),
+        "learns": who.consent.learns if hasattr(who, "consent") else settings.LEARN_BY_DEFAULT,
         "deeds": Deed.objects.filter(Q(whom=who) | Q(by=who)).select_related("by", "whom").order_by("-at", "-pk")[:10],
     }
     return render(request, "people/person.html", context | more)

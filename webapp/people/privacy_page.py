@@ -22,7 +22,8 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from accounts import deeds
+from accounts import deeds, roles
+from accounts.models import Deed
 from accounts.roles import may
 from chat.models import ApiKey, ChatDefaults, SavedPrompt, Session, Turn
 from checkpoints import notices
@@ -344,6 +345,8 @@ def exported(user: User) -> Iterator[dict[str, Any]]:
     yield {
         "object": "account",
         "user": user.get_username(),
+        "email": user.email,
+        "role": roles.kept_role(user),
         "learns_by_default": consent.by_default(user),
         "line": Line.of(user),
         "teaches_the_shared_line": Line.of(user) == SHARED or Member.objects.filter(user=user, pools=True).exists(),
@@ -428,6 +431,22 @@ def exported(user: User) -> Iterator[dict[str, Any]]:
                 "picked": choice.picked,
                 "created_at": at(choice.at),
             }
+    for device in user.devices.all():
+        yield {
+            "object": "device",
+            "browser": device.browser,
+            "address": device.address,
+            "signed_in_at": at(device.signed_in_at),
+        }
+    for deed in streams.by_key(Deed.objects.filter(by=user).order_by("pk"), CHUNK):
+        yield {
+            "object": "deed",
+            "verb": deed.verb,
+            "about": deed.about,
+            "address": deed.address,
+            "outcome": deed.outcome,
+            "created_at": at(deed.at),
+        }
 
 
 def at(moment: datetime | None) -> str | None:

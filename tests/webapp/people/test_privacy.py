@@ -291,7 +291,7 @@ async def test_the_export_is_all_a_person_said_and_nothing_of_others(async_clien
     await async_client.aforce_login(talker)
     answer = await async_client.get("/privacy/export/")
     rows = [json.loads(line) for line in b"".join([part async for part in answer.streaming_content]).splitlines()]
-    assert [row["object"] for row in rows] == ["account", "session", "turn", "feedback", "hint"]
+    assert [row["object"] for row in rows] == ["account", "session", "turn", "feedback", "hint", "device", "deed"]
     assert rows[2]["reply"] == {"role": "assistant", "content": "Paris, of course."}
     assert rows[3]["text"] == rows[4]["text"] == "Be brief, please."
     assert str(foreign.pk) not in json.dumps(rows)
@@ -306,7 +306,7 @@ async def test_a_long_export_comes_in_parts_and_whole(async_client, talker):
     answer = await async_client.get("/privacy/export/")
     parts = [part async for part in answer.streaming_content]
     assert len(parts) == 2
-    assert len(b"".join(parts).splitlines()) == privacy_page.PART + 6  # the account, and each chat
+    assert len(b"".join(parts).splitlines()) == privacy_page.PART + 8  # account, chats, browser, deed
 
 
 def test_everything_is_deleted_once_its_person_is_sure(page, lesson, make_turn, operator, talker):
