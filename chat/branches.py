@@ -157,15 +157,17 @@ def asked_by(turn: Turn) -> list[dict[str, Any]]:
 
 def open_at(session: Session, turn: str) -> int | None:
     """Have this session, and not its row, show the branch of that turn; the position before which a page of it ends
-    that has the turn in its midst. None where that is the newest page, or the turn is none of this session's."""
+    that has the turn. None where that is the newest page, or the turn is none of this session's."""
     try:
         session.head = UUID(turn)
     except ValueError:
         return None
     tree = Tree.of(session)
     place = tree.path.index(session.head) if session.head in tree.path else len(tree.path)
-    end = place + SHOWN // 2
-    return tree.nodes[tree.path[end]].position if len(tree.path) - place > SHOWN else None
+    newest = take_light(draw(tree, tree.path[-SHOWN:]))
+    if place >= len(tree.path) - len(newest):
+        return None
+    return tree.nodes[tree.path[place + 1]].position  # the last turn of a page is shown however long it is
 
 
 def draw(tree: Tree, pks: Sequence[UUID]) -> list[Turn]:
