@@ -219,12 +219,12 @@ def test_a_hint_says_how_many_others_are_decided_with_it(console, talker, operat
 
 
 def test_the_board_counts_what_waits_and_leads_there(console, talker):
-    board = reverse("console:board")
-    assert "No hint waits for a person." in text_of(console.get(board))
+    board, link = reverse("console:board"), f'<a id="to-hints" href="{reverse("console:hints")}">'
+    assert link not in text_of(console.get(board))
     make_hint(talker)
-    assert "1 hint waits for a person before the turn may learn from it." in text_of(console.get(board))
+    assert f'{link}<span class="count">1</span> hint waits for review</a>' in text_of(console.get(board))
     make_hint(talker, "Use a list.")
-    assert "Review 2 hints" in text_of(console.get(board))
+    assert f'{link}<span class="count">2</span> hints wait for review</a>' in text_of(console.get(board))
 
 
 def test_the_turn_shows_its_hints_and_leads_to_both_desks(console, hint, operator):
