@@ -105,9 +105,9 @@ def test_a_result_opens_the_chat_at_that_turn_in_its_branch(own, talk, monkeypat
     for n in range(1, 12):
         line.append(talk(f"Question {n}", session=first.session, follows=line[-1]))
     other = talk("Another wording", session=first.session, follows=line[0])
-    # The page of turn 3 of 12 ends two turns behind it: positions 1 to 4.
+    # The page of turn 3 of 12 ends with it, so that it is there however long the others are: positions 0 to 3.
     page = own.get(f"/chats/{first.session_id}/", {"at": str(line[3].pk)})
-    assert [turn.pk for turn in page.context["turns"]] == [turn.pk for turn in line[1:5]]
+    assert [turn.pk for turn in page.context["turns"]] == [turn.pk for turn in line[0:4]]
     page = own.get(f"/chats/{first.session_id}/", {"at": str(other.pk)})
     assert [turn.pk for turn in page.context["turns"]] == [first.pk, other.pk]
     first.session.refresh_from_db()
