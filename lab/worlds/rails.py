@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from core import pipes
 from core.statistics.means import wilson
 from environments.worlds.base import World
 from environments.worlds.till import Till
@@ -193,4 +194,5 @@ def _seed(*parts: object) -> int:
 
 
 if __name__ == "__main__":
+    pipes.end_with_reader()
     raise SystemExit(main(sys.argv[1:]))

@@ -94,9 +94,9 @@ def test_the_page_takes_few_queries_however_much_there_is(
     for _ in range(70):
         Feedback.objects.create(turn=make_turn("observed"), by=talker, kind="rewrite", text="Paris.")
         exporting.ask(exporting.Filters(), by=operator)
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(13):
         console.get(PAGE)
-    with django_assert_max_num_queries(12):  # with a preview: keys, turns with their feedback, two counts
+    with django_assert_max_num_queries(13):  # with a preview: keys, turns with their feedback, two counts
         page = console.get(PAGE, {"state": "any", "preview": "1"})
     assert len(page.content) < 200_000
 
@@ -146,7 +146,7 @@ class TestImport:
         fields |= {"behaviour_logprobs": [0.0], "mask": [0], "rewrite_ids": [8, 2]}
         Sample.objects.create(**fields)
         Sample.objects.create(**fields, run=made.run, status="trained")
-        assert 'title="an example of a file"' in text_of(console.get(reverse("console:board")))
+        assert 'title="an example of a file"' in text_of(console.get(reverse("console:forecast")))
         assert ": an example of a file</p>" in text_of(console.get(reverse("console:run", args=[made.run.pk])))
         page = console.get(reverse("console:checkpoint_lineage", args=[1]))
         assert "An example of a file: no person’s reply." in text_of(page)

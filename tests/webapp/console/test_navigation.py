@@ -13,8 +13,8 @@ from webapp.console import navigation
 SIX = ["Overview", "Review", "Training", "Checkpoints", "People", "System"]
 ROOMS = ("console", "worlds", "connect", "preferences", "settings", "privacy", "helped")
 
-FOR_SCRIPTS = {"console:waiting", "privacy:erasing"}
-"""What a page of ours asks for by itself, and no person."""
+FOR_SCRIPTS = {"console:waiting", "privacy:erasing", "console:overlay", "console:overlay_figures"}
+"""What a page of ours asks for by itself, or a form of a list that is empty here."""
 
 
 def rail_of(page: str) -> str:
@@ -79,16 +79,17 @@ def test_each_page_of_the_console_is_found_in_two_clicks(console):
         ("console:comparison", "Checkpoints", "Compare"),
     ],
 )
-def test_a_page_opens_its_entry_and_its_tab(view, entry, tab):
-    found = navigation.rail(view)
+def test_a_page_opens_its_entry_and_its_tab(operator, view, entry, tab):
+    found = navigation.rail(view, operator)
     assert [one.title for one in found if one.is_open] == [entry]
     assert [one.title for each in found for one in each.tabs if one.is_open] == [tab]
 
 
-def test_a_page_that_is_not_there_is_not_named(monkeypatch):
+def test_a_page_that_is_not_there_is_not_named(operator, monkeypatch):
     nowhere = (navigation.Place("Nowhere", "console:nowhere"), navigation.Place("Runs", "console:runs"))
     monkeypatch.setattr(navigation, "ENTRIES", (("Training", "training", nowhere), ("Empty", "empty", nowhere[:1])))
-    assert [(one.title, [tab.title for tab in one.tabs]) for one in navigation.rail("")] == [("Training", ["Runs"])]
+    found = navigation.rail("", operator)
+    assert [(one.title, [tab.title for tab in one.tabs]) for one in found] == [("Training", ["Runs"])]
 
 
 @pytest.mark.parametrize("page", ["/", "/connect/", "/privacy/", "/settings/", "/worlds/"])

@@ -84,7 +84,8 @@ def test_a_webhook_hears_of_what_it_asked_for_alone(db, hook, sent):
     assert announced() == [("disk", "1 GB is left.")]
 
 
-def test_a_person_is_written_to_by_email_who_chose_so(operator, talker, sent):
+def test_a_person_is_written_to_by_email_who_chose_so(operator, talker, sent, settings):
+    settings.EMAIL_HOST = "mail.example.org"
     for person in (operator, talker):
         person.email = f"{person.username}@example.org"
         person.save()

@@ -108,7 +108,7 @@ def test_older_runs_come_a_page_at_a_time(console, make_run, monkeypatch):
 def test_however_many_runs_there_are_the_list_asks_equally_often(console, make_run, django_assert_max_num_queries):
     for _ in range(12):
         RunTag.objects.create(run=make_run(metrics=METRICS), name="baseline")
-    with django_assert_max_num_queries(10):
+    with django_assert_max_num_queries(11):
         console.get(reverse("console:runs"))
 
 
