@@ -31,7 +31,7 @@ document.addEventListener(
 // What was done is seen in the list, which has come back with the answer; the way back is the next key.
 document.addEventListener("htmx:afterSwap", ({ detail }) => {
   const list = document.getElementById("chat-list");
-  if (!list || detail.target.id !== "chat-list") return;
+  if (!list || detail.target?.id !== "chat-list") return;
   const form = detail.requestConfig.elt;
   if (form.closest("#row-menu")) rowMenu().hidePopover();
   for (const part of list.querySelectorAll("template")) part.remove();

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.contrib.auth import get_user_model
 
+from accounts.models import Role
+from accounts.roles import give
 from benchmarks.tiny import write_tiny_adapter
 from chat.models import Session, Turn
 from chat.rendering.renderer import Renderer
@@ -37,7 +38,7 @@ WIDE, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
 @pytest.fixture
 def operator(ana, settings, tmp_path, tiny_model):
     settings.DATA_DIR, settings.MODEL = tmp_path, str(tiny_model)
-    get_user_model().objects.filter(pk=ana.pk).update(is_staff=True)
+    give(ana, Role.OPERATOR)
     return ana
 
 
@@ -154,7 +155,7 @@ async def test_a_checkpoint_becomes_a_gguf_file(open_tab, operator, tmp_path):
 @pytest.fixture
 def shared(operator, ben):
     """Six hints that wait, two of which Ben decided; of all that is decided a second look is wanted."""
-    get_user_model().objects.filter(pk=ben.pk).update(is_staff=True)
+    give(ben, Role.REVIEWER)
     hints = fill([operator, ben], 6)
     readings.set_rules("hint", guidelines="Accept what holds **tomorrow**.\n\n- Reject chatter.", share=100, by=ben)
     for hint, verb in zip(hints[:2], (reviews.accept, reviews.reject), strict=True):

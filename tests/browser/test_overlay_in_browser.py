@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from django.contrib.auth import get_user_model
 
+from accounts.models import Role
+from accounts.roles import give
 from checkpoints.models import Checkpoint
 from training import config
 from training.models import Run
@@ -46,7 +47,7 @@ def updates(number, rate):
 @pytest.fixture
 def two(ana) -> list[Run]:
     """Two runs that are over, of forty updates and of twenty; Ana runs this Talkback."""
-    get_user_model().objects.filter(pk=ana.pk).update(is_staff=True)
+    give(ana, Role.OPERATOR)
     usage = [
         {
             "at_s": 60.0 * n,

@@ -8,6 +8,8 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user_model
 
+from accounts.models import Role
+from accounts.roles import give
 from chat.models import Turn
 from webapp import sample_lesson
 from webapp.notifications.models import Choice
@@ -26,8 +28,7 @@ WIDE = {"width": 1280, "height": 800}
 
 @pytest.fixture
 async def operator(ana):
-    ana.is_staff = True
-    await ana.asave()
+    await sync_to_async(give)(ana, Role.ADMINISTRATOR)
     return ana
 
 

@@ -115,6 +115,7 @@ async def test_a_passkey_is_the_second_factor_and_signs_in_by_itself(open_tab, a
     await expect(tab.locator("#recovery-codes li")).to_have_count(10)
     await look(tab, "recovery", DESKTOP)
 
+    await tab.locator(".person > summary").click()
     await tab.get_by_role("button", name="Sign out").click()
     await sign_in()
     await expect(tab.get_by_role("heading", level=1)).to_have_text("Your second factor")
@@ -122,11 +123,13 @@ async def test_a_passkey_is_the_second_factor_and_signs_in_by_itself(open_tab, a
     await tab.get_by_role("button", name="Use a passkey").click()
     await expect(tab.get_by_label("Your message")).to_be_visible()
 
+    await tab.locator(".person > summary").click()
     await tab.get_by_role("button", name="Sign out").click()
     await tab.goto(f"{here}/login/")
     await tab.get_by_role("button", name="Sign in with a passkey").click()
     await expect(tab.get_by_label("Your message")).to_be_visible()
 
+    await tab.locator(".person > summary").click()
     await tab.get_by_role("button", name="Sign out").click()
     await devices.send("WebAuthn.removeVirtualAuthenticator", {"authenticatorId": added["authenticatorId"]})
     await devices.send("WebAuthn.addVirtualAuthenticator", {"options": made | {"isUserVerified": False}})

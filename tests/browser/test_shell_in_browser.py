@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
+from asgiref.sync import sync_to_async
+
+from accounts.models import Role
+from accounts.roles import give
 
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import expect
@@ -18,8 +22,7 @@ PHONE = {"width": 390, "height": 844}
 
 @pytest.fixture
 async def operator(ana):
-    ana.is_staff = True
-    await ana.asave()
+    await sync_to_async(give)(ana, Role.ADMINISTRATOR)
     return ana
 
 
@@ -67,8 +70,8 @@ async def test_the_persons_menu_opens_by_keyboard_and_closes_by_escape(open_tab,
 
 @pytest.mark.parametrize("is_staff", [True, False])
 async def test_on_a_phone_the_bar_is_whole_and_the_rail_is_a_menu(open_tab, ana, is_staff):
-    ana.is_staff = is_staff
-    await ana.asave()
+    if is_staff:
+        await sync_to_async(give)(ana, Role.ADMINISTRATOR)
     tab = await open_tab("/connect/")
     await tab.set_viewport_size(PHONE)
     assert await is_within(tab)

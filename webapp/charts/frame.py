@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import floor, isfinite, log10
 
-MOST_POINTS = 240
+MOST_POINTS = 230
 """Points of all lines of a chart together: of more, each line keeps its lowest and highest of every stretch."""
 
 MOST_ROWS = 40
