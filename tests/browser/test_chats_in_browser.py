@@ -189,7 +189,7 @@ async def test_chats_are_imported_and_gone_on_with(open_tab, engine, ana, tmp_pa
     await picture(tab, f"imported-{size['width']}")
     engine.says("From colder clouds.", to="And hail?")
     await tab.get_by_label("Your message").fill("And hail?")
-    await tab.keyboard.press("Enter")
+    await tab.get_by_role("button", name="Send").click()
     await expect(tab.locator(".turn .prose").last).to_have_text("From colder clouds.")
     turn = await Turn.objects.select_related("follows").aget(text="From colder clouds.")
     assert (turn.follows.text, turn.line, len(turn.messages)) == ("Frozen water.", "main", 5)

@@ -123,8 +123,8 @@ ENTRIES: tuple[tuple[str, str, tuple[Place, ...]], ...] = (
 """A page that this installation does not have is left out."""
 
 OWN = (
-    Place("Account", "account:home", ("account:", "mfa_")),
     Place("Settings", "settings:home", ("settings:",)),
+    Place("Account", "account:home", ("account:", "mfa_")),
     Place("What I’ve taught", "preferences:own"),
     Place("Did it help?", "helped:home", ("helped:",)),
     Place("Privacy", "privacy:home", ("privacy:",)),
