@@ -51,6 +51,7 @@ def picture(page: Page, name: str) -> None:
 
 def say(page: Page, text: str) -> None:
     """Send a message and wait until the reply to it is whole."""
+    page.wait_for_load_state()  # Enter sends once the page's scripts are there
     turns = page.locator("article.turn").count()
     page.get_by_label("Your message").fill(text)
     page.keyboard.press("Enter")
@@ -68,7 +69,7 @@ def say_whole(page: Page) -> Locator:
         expect(turn.locator(".chip").first).to_contain_text(re.compile("not taught yet|cut short"))
         if "not taught yet" in turn.locator(".chip").first.inner_text():
             return turn
-        page.get_by_role("link", name="New chat").click()
+        page.get_by_role("link", name="New chat", exact=True).click()
     raise AssertionError("eight replies, each in a chat of its own, were cut short")
 
 
@@ -138,7 +139,7 @@ def test_a_lesson_is_given_learned_approved_and_undone_by_clicking(stack: Stack,
 
 def test_a_reply_can_be_stopped_and_two_tabs_see_the_same_words(stack: Stack, page: Page) -> None:
     page.goto(f"{stack.url}/")
-    page.get_by_role("link", name="New chat").click()
+    page.get_by_role("link", name="New chat", exact=True).click()
     say(page, "Say hello.")
     other = page.context.new_page()
     other.goto(page.url)
