@@ -5,7 +5,7 @@ from __future__ import annotations
 import doctest
 import subprocess
 import sys
-import time
+import threading
 
 import pytest
 
@@ -29,19 +29,30 @@ def card(tmp_path, monkeypatch):
     return card
 
 
-def rows_of(meter, number):
-    until = time.monotonic() + 60
-    while len(meter.rows) < number and time.monotonic() < until:
-        time.sleep(0.01)
-    return meter.rows
+class Looks:
+    """How many updates are done, and a sign for each time that the meter asks: a row is there before it asks again."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self._asked = threading.Semaphore(0)
+
+    def __call__(self) -> int:
+        self._asked.release()
+        return self.done
+
+    def wait_for(self, rows: int) -> None:
+        for _ in range(rows + 1):
+            assert self._asked.acquire(timeout=60)
 
 
 def test_a_run_is_measured_while_it_lasts_and_no_longer(card):
-    done = 0
-    with Meter(lambda: done, every_s=0.01) as meter:
-        first = rows_of(meter, 1)[0]
-        done = 3
-        last = rows_of(meter, len(meter.rows) + 2)[-1]
+    looks = Looks()
+    with Meter(looks, every_s=0.01) as meter:
+        looks.wait_for(1)
+        first = meter.rows[0]
+        looks.done = 3
+        looks.wait_for(2)
+        last = meter.rows[-1]
     assert first["memory_mib"] > 20  # a Python with Django and torch's neighbours
     assert (first["gpu"], first["gpu_mib"]) == (0.8, 20480.0)  # the card that is ours alone
     assert last["at_s"] >= first["at_s"]
@@ -65,20 +76,18 @@ def test_a_run_keeps_what_it_took_and_when_each_update_was_done(ready, home, mon
 
 def test_cores_that_are_busy_are_counted_with_those_of_processes_that_it_started():
     meter = Meter()
-    child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    program = "import time\nwhile time.process_time() < 0.2: pass\nprint('busy', flush=True)\nwhile True: pass"
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
     try:
-        until = time.monotonic() + 60
-        while time.monotonic() < until:
-            time.sleep(0.2)  # a row is of what happened since the one before
-            meter.look()
-            if meter.rows[-1]["cpu"] > 0:
-                break
+        assert child.stdout.readline() == b"busy\n"  # it has used a fifth of a second since the meter began
+        meter.look()
         assert meter.rows[-1]["cpu"] > 0
         alone = usage._held(usage.psutil.Process()) / usage.MIB
         assert meter.rows[-1]["memory_mib"] > alone
     finally:
         child.kill()
         child.wait()
+        child.stdout.close()
 
 
 @pytest.mark.parametrize("body", ["exit 9", "echo 'No devices were found'", "echo '1, GPU-bbbb-2, [N/A], [N/A]'"])
