@@ -27,6 +27,8 @@ class Account(models.Model):
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True, related_name="account")
     role = models.CharField(max_length=16, choices=Role, default=Role.TALKER)
+    language = models.CharField(max_length=8, blank=True)
+    """The code of the language that they chose for pages (settings.LANGUAGES). Empty: as their browser asks."""
     leaves_at = models.DateTimeField(null=True, blank=True)
     """When it was decided that this person is removed: the account goes once their conversations are gone."""
 

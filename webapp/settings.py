@@ -242,6 +242,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "allauth.account.middleware.AccountMiddleware",
+    "webapp.serving.languages.ReadersLanguage",
 ]
 
 ROOT_URLCONF = "webapp.urls"
@@ -439,6 +440,10 @@ CACHES = {  # what allauth counts: wrong codes, codes that were used. It holds a
 }
 
 LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("de", "Deutsch"), ("es", "Español"), ("zh-hans", "简体中文")]
+"""Each by its own name. What is English in all of them: /v1 and commands, which programs read, and stored notes."""
+LOCALE_PATHS = [BASE_DIR / "locale"]
+FORMAT_MODULE_PATH = "webapp.formats"
 TIME_ZONE = env("TIME_ZONE", "UTC")
 """The time zone of learning hours, and of the times that pages show."""
 USE_TZ = True

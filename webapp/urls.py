@@ -18,6 +18,7 @@ urlpatterns = [
     path("account/", include("webapp.people.account_page")),
     path("console/people/", include("webapp.people.people_pages")),
     path("", include("webapp.health")),
+    path("", include("webapp.people.language")),
     path("", include("chat.urls")),
     path("", include("feedback.urls")),
     path("", include("webapp.people.taught")),

@@ -18,7 +18,7 @@ PAGES = {
         "login", "logout", "account_login", "account_logout", "enter", "join", "sign_up", "forgot", "reset",
         "mfa_authenticate", "mfa_login_webauthn",
         "openid_connect_login", "openid_connect_callback", "socialaccount_login_cancelled",
-        "healthz", "readyz",
+        "healthz", "readyz", "words",
     ),
     **rows(
         TALKER,
@@ -37,7 +37,7 @@ PAGES = {
         "mfa_activate_totp", "mfa_deactivate_totp", "mfa_view_recovery_codes", "mfa_generate_recovery_codes",
         "mfa_list_webauthn", "mfa_add_webauthn", "mfa_remove_webauthn",
         "socialaccount_connections", "oidc_disconnect",
-        "settings:home", "help:glossary",
+        "settings:home", "help:glossary", "language",
         "account:home", "account:email", "account:password", "account:sign_out", "account:sign_out_others",
         "helped:home", "helped:choose", "helped:undo",
         "connect:home", "connect:new", "connect:keys", "connect:key", "connect:light", "connect:try",
