@@ -8,6 +8,7 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
   const arriving = event.detail.fragment;
   for (const child of arriving ? [...arriving.children] : []) {
     const standing = child.id && event.detail.target.id !== child.id && document.getElementById(child.id);
+    if (standing) keepSaved(standing, child);
     if (standing && child.matches(".turn.answering") && !(goesOn(child) && !goesOn(standing))) {
       child.remove(); // may have been overtaken on its way: what stands is as new, or newer, but for its words
       const [said, words] = [standing, child].map((turn) => find(".reply > .prose", turn));
@@ -17,13 +18,8 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
     } else if (standing && child.matches(".turn") && saysTheSame(standing, child)) {
       child.remove(); // what is selected or opened in the one that stands is left alone
     } else if (standing && !standing.contains(event.detail.target)) {
-      const at = standing.contains(document.activeElement) ? document.activeElement.id : "";
-      keepTyping(standing, child);
-      keepOpen(standing, child);
-      standing.replaceWith(child);
-      window.htmx.process(child);
-      shareLately(child);
-      if (at) document.getElementById(at)?.focus({ preventScroll: true });
+      if (find(":active", standing)) takeLater(child);
+      else takePlace(standing, child);
     } else if (!standing && "after" in child.dataset) {
       makeRoom(child);
     }
@@ -31,6 +27,37 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
   const chip = arriving && event.detail.target.matches("details.journey[open]") ? event.detail.target : null;
   if (chip) (arriving.matches?.("details") ? arriving : find("details", arriving))?.setAttribute("open", "");
 });
+
+function takePlace(standing, arriving) {
+  const at = standing.contains(document.activeElement) ? document.activeElement.id : "";
+  keepTyping(standing, arriving);
+  keepOpen(standing, arriving);
+  standing.replaceWith(arriving);
+  window.htmx.process(arriving);
+  shareLately(arriving);
+  if (at) document.getElementById(at)?.focus({ preventScroll: true });
+}
+
+// A press that began on a button is a click only if that very button is still there when it ends.
+const held = new Map();
+
+function takeLater(turn) {
+  turn.remove();
+  held.set(turn.id, turn);
+}
+
+for (const end of ["pointerup", "pointercancel", "keyup"]) {
+  document.addEventListener(end, () => held.size && setTimeout(takeHeld)); // after the click
+}
+
+function takeHeld() {
+  for (const [id, turn] of held) {
+    const standing = document.getElementById(id);
+    if (standing) keepSaved(standing, turn);
+    if (standing && !saysTheSame(standing, turn)) takePlace(standing, turn);
+  }
+  held.clear();
+}
 
 // The rest of a cut reply is being written, in its own place.
 const goesOn = (turn) => turn.matches(".turn.answering[data-continued]");
@@ -121,6 +148,12 @@ document.addEventListener("htmx:oobAfterSwap", () => {
   if (refocus) document.getElementById(refocus)?.focus({ preventScroll: true });
   refocus = "";
 });
+
+// That something was kept is said until it fades, whatever is drawn again meanwhile.
+function keepSaved(standing, arriving) {
+  const [before, after] = [standing, arriving].map((turn) => find(".saved", turn));
+  if (before && after) after.textContent ||= before.textContent;
+}
 
 // A correction that a person is typing survives its turn being drawn again.
 function keepTyping(standing, arriving) {
