@@ -103,7 +103,7 @@ class PageSocket(AsyncWebsocketConsumer, ABC):
         return user, None if self.may_see(user) else NOT_YOURS
 
     def language(self) -> str:
-        """What this page is drawn in: its person's choice, else what their browser asked for as it opened the socket."""
+        """What this page is drawn in: its person's choice, else what their browser asked for as it opened this."""
         asked = dict(self.scope["headers"]).get(b"accept-language", b"")
         return language_of(self.scope["user"], asked.decode("latin-1"))
 

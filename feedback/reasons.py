@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from django.utils.translation import pgettext_lazy
+from django.utils.translation import gettext, pgettext_lazy
 
 KNOWN = ("wrong", "too long", "too short", "tone", "off topic", "unsafe", "format")
 """What the page offers under a thumb down."""
@@ -56,9 +56,12 @@ def tidy_tags(tags: Iterable[str]) -> list[str]:
     spelt = (" ".join(tag.split()) for tag in tags)
     kept = list(dict.fromkeys(known_tag(tag) or tag for tag in spelt if tag))
     if len(kept) > MOST:
-        raise ValueError(f"at most {MOST} tags; these are {len(kept)}")
+        raise ValueError(gettext("at most %(most)d tags; these are %(given)d") % {"most": MOST, "given": len(kept)})
     if long := next((tag for tag in kept if len(tag) > LONGEST), None):
-        raise ValueError(f"a tag has at most {LONGEST} characters; {long[:LONGEST] + '…'!r} has {len(long)}")
+        raise ValueError(
+            gettext("a tag has at most %(most)d characters; %(tag)r has %(given)d")
+            % {"most": LONGEST, "tag": long[:LONGEST] + "…", "given": len(long)}
+        )
     return kept
 
 
