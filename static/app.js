@@ -312,7 +312,7 @@ async function fetchInto(id) {
   const place = () => find(`#${CSS.escape(id)} [data-from]`); // it may be drawn anew meanwhile
   const answer = await fetch(place().dataset.from, { headers: { "HX-Request": "true" } }).catch(() => null);
   if (isLogin({ responseURL: answer?.url })) return complain(SIGNED_OUT);
-  if (!answer?.ok) return complain("Talkback cannot be reached just now. Try again in a moment.");
+  if (!answer?.ok) return complain(gettext("Talkback cannot be reached just now. Try again in a moment."));
   const words = await answer.text();
   const at = place();
   if (!at) return;
@@ -433,7 +433,7 @@ document.addEventListener("htmx:load", (event) => {
 });
 
 document.addEventListener("htmx:afterRequest", (event) => {
-  if (event.detail.successful && event.target.matches("[data-form=correction], .reasons form")) announce("Saved.");
+  if (event.detail.successful && event.target.matches("[data-form=correction], .reasons form")) announce(gettext("Saved."));
 });
 
 function announce(words) {
@@ -460,7 +460,7 @@ document.addEventListener("htmx:afterRequest", (event) => {
     follow = true;
     keepUp();
   } else if (!successful && ![400, 403, 404, 409, 413, 422, 502, 503, 507].includes(xhr.status)) {
-    complain("Talkback cannot be reached just now. Your message is still here: send it again in a moment.");
+    complain(gettext("Talkback cannot be reached just now. Your message is still here: send it again in a moment."));
   }
 });
 
@@ -472,11 +472,11 @@ document.addEventListener("htmx:beforeSwap", (event) => {
     complain(SIGNED_OUT);
   } else if (xhr.status === 403) {
     event.detail.shouldSwap = false;
-    complain(xhr.getResponseHeader("X-Signed-Out") ? SIGNED_OUT : "This page is out of date: copy your message, reload the page, and send it again.");
+    complain(xhr.getResponseHeader("X-Signed-Out") ? SIGNED_OUT : gettext("This page is out of date: copy your message, reload the page, and send it again."));
   }
 });
 
-const SIGNED_OUT = "You are signed out. Your words are still here: copy them, sign in, reload this page, and send them again.";
+const SIGNED_OUT = gettext("You are signed out. Your words are still here: copy them, sign in, reload this page, and send them again.");
 const isLogin = (xhr) => Boolean(xhr?.responseURL) && new URL(xhr.responseURL).pathname.startsWith("/login");
 
 function complain(sentence) {
@@ -589,9 +589,16 @@ document.addEventListener(
 document.addEventListener("htmx:wsClose", ({ detail }) => {
   const { code } = detail.event;
   if (code === 4401) stopFollowing(SIGNED_OUT);
-  else if (code === 4403) stopFollowing("What this page shows is gone, or no longer yours to see. Your words are still here: copy them before you leave.");
-  else document.body.classList.add("offline");
+  else if (code === 4403) stopFollowing(gettext("What this page shows is gone, or no longer yours to see. Your words are still here: copy them before you leave."));
+  else showOffline();
 });
+
+// The style sheet writes what `data-offline` says.
+function showOffline() {
+  const words = gettext("Not moving: the connection is lost, and is tried again");
+  find(".console .page-head")?.setAttribute("data-offline", words);
+  document.body.classList.add("offline");
+}
 
 // Nothing more comes to this page, and nothing is asked.
 function stopFollowing(sentence) {

@@ -483,6 +483,8 @@ async def test_a_line_that_broke_shows_what_was_missed(open_tab, engine, session
     await expect(watching.locator("main[ws-connect]")).to_be_visible()
     await sockets[0].close(code=1012)  # as a server says that restarts
     await expect(watching.locator("body.offline")).to_be_attached()
+    written = await watching.locator("#keys").evaluate("one => getComputedStyle(one, '::before').content")
+    assert written == '"Not connected: trying again …"'
 
     await say(await open_tab(), "Say hello")
 

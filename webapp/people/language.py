@@ -12,9 +12,9 @@ from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_GET, require_POST
 from django.views.i18n import JavaScriptCatalog
 
+from accounts.languages import CODES
 from accounts.models import Account
 from webapp.console.doors import needs, person
-from webapp.serving.languages import CODES
 
 catalogue = JavaScriptCatalog.as_view(domain="djangojs")
 
