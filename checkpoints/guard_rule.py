@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from django.utils.translation import gettext_noop
+
 from checkpoints.line_policies import Policy
 
 REFUSALS = (
@@ -85,12 +87,14 @@ def look(now: Behaviour, before: Behaviour | None, policy: Policy) -> list[Figur
     least = policy.guard_replies
     earlier = before or Behaviour()
     figures = (
-        _rise("thumbs", policy.guard_thumbs, now, earlier, least, lambda one: (one.downs, one.rated)),
+        _rise(gettext_noop("thumbs"), policy.guard_thumbs, now, earlier, least, lambda one: (one.downs, one.rated)),
         _errors(policy.guard_errors, now, earlier, least),
         _length(policy.guard_length, now, earlier, least),
-        _rise("refusals", policy.guard_refusals, now, earlier, least, lambda one: (one.refusals, one.whole)),
         _rise(
-            "repetition",
+            gettext_noop("refusals"), policy.guard_refusals, now, earlier, least, lambda one: (one.refusals, one.whole)
+        ),
+        _rise(
+            gettext_noop("repetition"),
             policy.guard_repetition,
             now,
             earlier,
@@ -142,7 +146,7 @@ def _errors(limit: float | None, now: Behaviour, before: Behaviour, least: int) 
     share = now.failed / now.replies if now.replies >= least else None
     was = before.failed / before.replies if before.replies >= least else None
     is_past = share is not None and share > limit and (was is None or share > was)
-    return _figure("errors", limit, share, was, now.replies, is_past)
+    return _figure(gettext_noop("errors"), limit, share, was, now.replies, is_past)
 
 
 def _length(limit: float | None, now: Behaviour, before: Behaviour, least: int) -> Figure | None:
@@ -151,4 +155,4 @@ def _length(limit: float | None, now: Behaviour, before: Behaviour, least: int) 
     mean = now.length if now.whole >= least else None
     was = before.length if before.whole >= least else None
     is_past = mean is not None and was is not None and (mean > was * limit or mean < was / limit)
-    return _figure("length", limit, mean, was, now.whole, is_past)
+    return _figure(gettext_noop("length"), limit, mean, was, now.whole, is_past)

@@ -13,6 +13,9 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
 from chat.models import Turn
 from checkpoints import notices, trials
 from checkpoints.models import Checkpoint, Notice, Trial
@@ -110,23 +113,43 @@ def sentence(now: Standing) -> str:
     The interval is of the difference of the two rates, in points of a hundred.
     """
     new, old = now.candidate.votes, now.live.votes
-    said = f"{new.ups} of {new.votes} conversations with {now.candidate.checkpoint} were thumbed up"
-    said += f", {old.ups} of {old.votes} with {now.live.checkpoint}"
+    told = {
+        "ups": new.ups,
+        "votes": new.votes,
+        "candidate": now.candidate.checkpoint,
+        "live_ups": old.ups,
+        "live_votes": old.votes,
+        "live": now.live.checkpoint,
+    }
     if now.reading is None:
-        return f"{said}."
-    low, high = (
+        said = _(
+            "%(ups)s of %(votes)s conversations with %(candidate)s were thumbed up, %(live_ups)s of %(live_votes)s "
+            "with %(live)s."
+        )
+        return said % told
+    told["low"], told["high"] = (
         f"{'+' if edge > 0 else '−' if edge < 0 else ''}{abs(edge) * 100:.0f}"
         for edge in (now.reading.low, now.reading.high)
     )
-    return f"{said}: a difference of {low} to {high} points."
+    said = _(
+        "%(ups)s of %(votes)s conversations with %(candidate)s were thumbed up, %(live_ups)s of %(live_votes)s with "
+        "%(live)s: a difference of %(low)s to %(high)s points."
+    )
+    return said % told
 
 
 def verdict(now: Standing) -> str:
     """What is known, or how many more votes it takes."""
     if now.reading is None:
-        return "Reviewers know what they look at, so no test decides: you say how it ended."
+        return _("Reviewers know what they look at, so no test decides: you say how it ended.")
     if now.reading.verdict != "unknown":
-        return f"Known: {now.reading.verdict}. The next sweep ends the trial."
+        return _("Known: %(verdict)s. The next sweep ends the trial.") % {"verdict": _(now.reading.verdict)}
     if now.reading.needed is None:
-        return f"Not yet known, and more than {statistics.MOST_VOTES} votes away at these rates."
-    return f"Not yet known. About {now.reading.needed} more conversations with a thumb, if these rates stay."
+        said = _("Not yet known, and more than %(votes)s votes away at these rates.")
+        return said % {"votes": statistics.MOST_VOTES}
+    said = ngettext(
+        "Not yet known. About %(n)s more conversation with a thumb, if these rates stay.",
+        "Not yet known. About %(n)s more conversations with a thumb, if these rates stay.",
+        now.reading.needed,
+    )
+    return said % {"n": now.reading.needed}
