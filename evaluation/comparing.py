@@ -164,8 +164,8 @@ def choose(comparison: Comparison, place: int, side: str, *, by: User) -> Choice
     if has_seen(comparison, by):
         raise IllegalMove(_("You know which is which by now: your choices stand as they are."))
     picked = "same" if side == "same" else "second" if (side == "left") == _swapped(comparison, place) else "first"
-    one = {"comparison": comparison, "place": place, "by": by}
-    return Choice.objects.update_or_create(**one, defaults={"picked": picked})[0]
+    made = Choice.objects.update_or_create(comparison=comparison, place=place, by=by, defaults={"picked": picked})
+    return made[0]
 
 
 def _swapped(comparison: Comparison, place: int) -> bool:
