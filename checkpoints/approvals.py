@@ -16,6 +16,7 @@ from accounts.roles import may
 from checkpoints import line_policies, notices
 from checkpoints.line_policies import Policy, PolicyInvalid
 from checkpoints.models import Checkpoint, Decision, Trial
+from checkpoints.rulings import SAYS
 from core.errors import IllegalMove, TalkbackError
 
 log = logging.getLogger(__name__)
@@ -184,7 +185,7 @@ def consider(checkpoint: Checkpoint, checks: Sequence[Mapping[str, Any]], agains
             log.info("%s waits for a person: %s", current, " ".join(against_it))
             return False
         margin = line_policies.of(current.line_id).margin
-        said = f"By the line's policy: it passed every check by at least {margin:.0%} of its limit."
+        said = SAYS["by policy"] % {"margin": f"{margin:.0%}"}
         current.decide(Status.APPROVED, by=None, reason=said)
     return True
 

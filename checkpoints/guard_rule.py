@@ -106,19 +106,34 @@ def look(now: Behaviour, before: Behaviour | None, policy: Policy) -> list[Figur
 
 
 SAYS = {
-    "thumbs": "{now:.0%} of {count} thumbs are down; it was {before:.0%}, and a rise of {limit:.0%} is the limit.",
-    "errors": "{now:.0%} of {count} replies failed; the limit is {limit:.0%}.",
-    "length": "Replies are {now:.0f} tokens long on average; it was {before:.0f}, and {limit:g} times more or "
-    "less is the limit.",
-    "refusals": "{now:.0%} of {count} replies refuse; it was {before:.0%}, and a rise of {limit:.0%} is the limit.",
-    "repetition": "{now:.0%} of what {count} replies say, they have said before; it was {before:.0%}, and a rise of "
-    "{limit:.0%} is the limit.",
+    "thumbs": gettext_noop(
+        "%(now)s of %(count)s thumbs are down; it was %(before)s, and a rise of %(limit)s is the limit."
+    ),
+    "errors": gettext_noop("%(now)s of %(count)s replies failed; the limit is %(limit)s."),
+    "length": gettext_noop(
+        "Replies are %(now)s tokens long on average; it was %(before)s, and %(limit)s times more or less is the limit."
+    ),
+    "refusals": gettext_noop(
+        "%(now)s of %(count)s replies refuse; it was %(before)s, and a rise of %(limit)s is the limit."
+    ),
+    "repetition": gettext_noop(
+        "%(now)s of what %(count)s replies say, they have said before; it was %(before)s, and a rise of %(limit)s is "
+        "the limit."
+    ),
 }
+"""What is wrong, in sentences. Rows keep them in English; pages say them in their reader's language
+(webapp.serving.retold)."""
 
 
 def _figure(name: str, limit: float, now: float | None, before: float | None, count: int, is_past: bool) -> Figure:
-    sentence = SAYS[name].format(now=now, before=before, count=count, limit=limit) if is_past else ""
-    return Figure(name, limit, now, before, count, is_past, sentence)
+    form, of_limit = (".0f", "g") if name == "length" else (".0%", ".0%")
+    told = {
+        "now": format(now or 0.0, form),
+        "before": format(before or 0.0, form),
+        "count": count,
+        "limit": format(limit, of_limit),
+    }
+    return Figure(name, limit, now, before, count, is_past, SAYS[name] % told if is_past else "")
 
 
 def _rise(

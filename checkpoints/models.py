@@ -12,7 +12,7 @@ from django.db.models import Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
+from django.utils.translation import gettext_lazy, gettext_noop
 
 from core.errors import IllegalMove
 from core.prepared import Prepared
@@ -252,20 +252,20 @@ class Decision(models.Model):
     """The audit log of checkpoints: who said what, when, and why."""
 
     class Verb(models.TextChoices):
-        APPROVE = gettext_noop("approve")
-        REJECT = gettext_noop("reject")
-        PROMOTE = gettext_noop("promote")
-        ROLL_BACK = gettext_noop("roll back")
-        ENDORSE = gettext_noop("endorse")  # the first of two who must say yes
-        HOLD = gettext_noop("hold")
-        RELEASE = gettext_noop("release")  # from being held
-        TRY = gettext_noop("try")  # a trial with some of the sessions began
-        END_TRIAL = gettext_noop("end trial")
-        PIN = gettext_noop("pin")
-        UNPIN = gettext_noop("unpin")
-        LET_GO = gettext_noop("let go")  # its files were removed
-        IMPORT = gettext_noop("import")
-        SET_ASIDE = gettext_noop("set aside")  # the samples that it served
+        APPROVE = gettext_noop("approve"), gettext_lazy("Approve")
+        REJECT = gettext_noop("reject"), gettext_lazy("Reject")
+        PROMOTE = gettext_noop("promote"), gettext_lazy("Promote")
+        ROLL_BACK = gettext_noop("roll back"), gettext_lazy("Roll Back")
+        ENDORSE = gettext_noop("endorse"), gettext_lazy("Endorse")  # the first of two who must say yes
+        HOLD = gettext_noop("hold"), gettext_lazy("Hold")
+        RELEASE = gettext_noop("release"), gettext_lazy("Release")  # from being held
+        TRY = gettext_noop("try"), gettext_lazy("Try")  # a trial with some of the sessions began
+        END_TRIAL = gettext_noop("end trial"), gettext_lazy("End Trial")
+        PIN = gettext_noop("pin"), gettext_lazy("Pin")
+        UNPIN = gettext_noop("unpin"), gettext_lazy("Unpin")
+        LET_GO = gettext_noop("let go"), gettext_lazy("Let Go")  # its files were removed
+        IMPORT = gettext_noop("import"), gettext_lazy("Import")
+        SET_ASIDE = gettext_noop("set aside"), gettext_lazy("Set Aside")  # the samples that it served
 
     checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, related_name="decisions")
     line = models.ForeignKey(Line, models.PROTECT, null=True, blank=True, related_name="+")

@@ -20,6 +20,7 @@ from django.utils.translation import gettext as _
 from checkpoints import checksums, loading, notices
 from checkpoints.loading import Unproven
 from checkpoints.models import SHARED, Checkpoint, Decision, Line
+from checkpoints.rulings import SAYS
 from core.errors import IllegalMove
 from gpu_workers import engines
 from gpu_workers.engine.interface import Engine
@@ -263,9 +264,10 @@ def _switch(
 def _undone(checkpoint: Checkpoint, by: User | None, why: str) -> None:
     """Note a swap that came to nothing: the checkpoint is rejected, and operators hear of it."""
     checkpoint.decide(Checkpoint.Status.REJECTED, by=by, reason=why)
+    said = SAYS["not gone live"] % {"checkpoint": checkpoint, "live": Checkpoint.live(checkpoint.line_id)}
     notices.tell(
         f"swap {checkpoint.line_id}",
-        f"{checkpoint} did not go live, and {Checkpoint.live(checkpoint.line_id)} answers as before. {why}",
+        f"{said} {why}",
         checkpoint=checkpoint,
     )
 

@@ -16,11 +16,12 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import Subquery
-from django.utils import timezone, translation
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from checkpoints import loading, promotion
 from checkpoints.models import Checkpoint, Decision, Taint, Trial
+from checkpoints.rulings import SAYS
 from core.errors import TalkbackError
 from core.prepared import Prepared
 from gpu_workers import engines
@@ -130,8 +131,8 @@ def _begin(checkpoint: Checkpoint, share: int, by: User | None, reason: str) -> 
     except IntegrityError as error:
         said = _("Another person began a trial in this line just now: nothing was changed.")
         raise TrialRefused(said) from error
-    with translation.override("en"):  # what a row keeps is English
-        said = f"With {extent(trial)}, beside {live}." + (f" {reason}" if reason else "")
+    said = SAYS["tried" if share else "tried by reviewers"] % {"share": share, "live": live}
+    said += f" {reason}" if reason else ""
     Decision.objects.create(checkpoint=checkpoint, verb=Decision.Verb.TRY, by=by, reason=said)
     return trial
 
@@ -151,7 +152,7 @@ def end(
     if not Trial.objects.filter(pk=trial.pk, ended_at=None).update(**ended):
         return False
     trial.refresh_from_db()
-    said = f"{outcome.capitalize()}. {reason}".strip()
+    said = f"{SAYS[outcome]} {reason}".strip()
     Decision.objects.create(checkpoint=trial.checkpoint, verb=Decision.Verb.END_TRIAL, by=by, reason=said)
     if outcome in (Trial.Outcome.BETTER, Trial.Outcome.NO_WORSE):
         trial.checkpoint.announce()  # the line's policy may have waited for this
@@ -176,11 +177,11 @@ def end_overtaken() -> int:
 
 def _overtaken(trial: Trial) -> str:
     if trial.checkpoint.status not in TRIED:
-        return f"{trial.checkpoint} is {trial.checkpoint.status} now."
+        return SAYS["moved on"] % {"checkpoint": trial.checkpoint, "status": trial.checkpoint.status}
     if trial.line.retired_at:
-        return "The line was retired."
+        return SAYS["line retired"]
     live = Checkpoint.live(trial.line_id)
-    return f"{live} is live in place of {trial.against}." if live.pk != trial.against_id else ""
+    return SAYS["overtaken"] % {"live": live, "against": trial.against} if live.pk != trial.against_id else ""
 
 
 def extent(trial: Trial) -> str:

@@ -19,6 +19,7 @@ from django.utils.translation import ngettext
 from chat.models import Turn
 from checkpoints import notices, trials
 from checkpoints.models import Checkpoint, Notice, Trial
+from checkpoints.rulings import SAYS
 from core import statistics
 from core.statistics import Arm, Reading
 from feedback.models import Feedback
@@ -100,8 +101,8 @@ def settle() -> int:
             ended += 1
             is_bad = now.reading.verdict == "worse"
             level = Notice.Level.WARNING if is_bad else Notice.Level.INFO
-            then = "Its sessions are answered by the live checkpoint again."
-            text = f"The trial of {trial.checkpoint} has ended: {now.reading.verdict}. {said} {then}"
+            over = SAYS["trial over"] % {"checkpoint": trial.checkpoint, "verdict": now.reading.verdict}
+            text = f"{over} {said} {SAYS['trial over, then']}"
             notices.tell(f"trial {trial.line_id}", text, level=level, checkpoint=trial.checkpoint)
             log.info("%s", text)
     return ended
@@ -122,20 +123,12 @@ def sentence(now: Standing) -> str:
         "live": now.live.checkpoint,
     }
     if now.reading is None:
-        said = _(
-            "%(ups)s of %(votes)s conversations with %(candidate)s were thumbed up, %(live_ups)s of %(live_votes)s "
-            "with %(live)s."
-        )
-        return said % told
+        return _(SAYS["votes"]) % told
     told["low"], told["high"] = (
         f"{'+' if edge > 0 else '−' if edge < 0 else ''}{abs(edge) * 100:.0f}"
         for edge in (now.reading.low, now.reading.high)
     )
-    said = _(
-        "%(ups)s of %(votes)s conversations with %(candidate)s were thumbed up, %(live_ups)s of %(live_votes)s with "
-        "%(live)s: a difference of %(low)s to %(high)s points."
-    )
-    return said % told
+    return _(SAYS["votes apart"]) % told
 
 
 def verdict(now: Standing) -> str:

@@ -45,7 +45,7 @@ interval wider."""
 
 
 SAYS = {
-    "ended": gettext_noop("Its player ended it: %(why)s"),
+    "ended": gettext_noop("Its player ended it:"),
     "unplayed": gettext_noop(
         "No player of %(who)s was at it for %(minutes)s minutes. To have it played before a person decides: "
         "`%(command)s`."
@@ -225,7 +225,7 @@ def _number(groups: Mapping[str, Group], task: str) -> int | None:
 def _why(exam: Exam) -> str:
     """Why it was not played to the end, and what would play it."""
     if exam.ended_at is not None:
-        return SAYS["ended"] % {"why": exam.reason}
+        return f"{SAYS['ended']} {exam.reason}"
     return SAYS["unplayed"] % {"who": exam.user, "minutes": WAIT_S // 60, "command": command(exam)}
 
 

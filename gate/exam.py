@@ -22,7 +22,7 @@ from django.utils.translation import gettext_noop
 
 from chat.models import Turn
 from chat.rendering.renderer import Renderer
-from checkpoints import loading, notices
+from checkpoints import loading, notices, rulings
 from checkpoints.loading import Unproven, ensure_loaded
 from checkpoints.models import SHARED, Checkpoint, Decision
 from checkpoints.proofs import Proof
@@ -179,13 +179,13 @@ def _examined(exam: Examination, seat: Seat | None, engine: Engine, renderer: Re
     except (AdapterInvalid, Unproven) as error:
         return [Check("applied", False, 0.0, 0.0, str(error))]
     except EngineRefused as error:
-        return [Check("answered", False, 0.0, 0.0, SAYS["refused"] % {"why": error})]
+        return [Check("answered", False, 0.0, 0.0, f"{SAYS['refused']} {error}")]
 
 
 def _waits(checkpoint: Checkpoint, failure: exam_requests.Unaskable) -> EngineUnavailable:
     """Why a candidate waits for what it is held against, which cannot be asked: that says nothing of the candidate.
     Operators hear of it; another exam begins once something else answers."""
-    why = f"{failure.who} cannot be asked, so the exam of {checkpoint} waits. {failure}"
+    why = f"{rulings.SAYS['exam waits'] % {'who': failure.who, 'checkpoint': checkpoint}} {failure}"
     notices.tell(f"weights {failure.who}", why, level="error", checkpoint=failure.who)
     return EngineUnavailable(why)
 

@@ -43,7 +43,7 @@ CERTAINTY = 2.0
 
 SAYS = {
     "applied differs": gettext_noop("The engine's log-probs of the probe are %(change)s from those of %(of)s."),
-    "refused": gettext_noop("The engine refused a question of the exam: %(why)s"),
+    "refused": gettext_noop("The engine refused a question of the exam:"),
     "not empty": gettext_noop("%(now)s of its replies have no word in them (live %(live)s)."),
     "length": gettext_noop("Its replies are %(times)s times as long as live's; %(low)s to %(high)s is fine."),
     "repetition": gettext_noop("%(now)s of its four-token runs repeat earlier ones (live %(live)s)."),
