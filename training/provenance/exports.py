@@ -81,7 +81,7 @@ def card(checkpoint: Checkpoint, base: str, *, merged: bool = False) -> str:
     if run is not None:
         samples = run.samples.filter(status=Sample.Status.TRAINED).count()
         parts += [
-            f"It was made on {checkpoint.created_at:%Y-%m-%d} by {run}, from {samples} samples. "
+            f"It was made on {checkpoint.created_at:%Y-%m-%d} by run {run.pk}, from {samples} samples. "
             "None of them are in these files.",
             "",
             "The recipe:",

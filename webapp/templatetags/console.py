@@ -46,7 +46,7 @@ def ago(moment: datetime | None) -> str:
 def next_training(batch: Filling, form: str = "") -> dict[str, str]:
     """The sentence that says when training starts. `form` is the id of the form that starts it, for a reader who may:
     "now" is its button then."""
-    before, now, after = batch.sentence.rpartition("now")
+    before, now, after = batch.parts
     return {"before": before, "now": now, "after": after, "why": batch.why_it_waits, "form": form}
 
 
