@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django import template
+from django.utils.translation import gettext
 
 from chat.models import Turn
 from judge.hints import decisions
@@ -24,6 +25,12 @@ TONES = {
 def hint_tone(status: str) -> str:
     """The tone of a hint's chip."""
     return TONES.get(Hint.Status(status), "")
+
+
+@register.filter
+def translated(words: str | None) -> str:
+    """A word that a row keeps in English, in the reader's language; as it is where no translation knows it."""
+    return gettext(words) if words else ""
 
 
 @register.filter
