@@ -11,6 +11,7 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import path
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -31,7 +32,7 @@ class NoticesForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         said: dict[str, Any] = super().clean() or {}
         if said.get("by_email") and not said.get("email") and "email" not in self.errors:
-            self.add_error("email", "Write your e-mail address, or choose no event by e-mail.")
+            self.add_error("email", _("Write your e-mail address, or choose no event by e-mail."))
         return said
 
 
@@ -65,7 +66,7 @@ def notices(request: HttpRequest) -> HttpResponse:
         for event in Event.values:
             ways = {"browser": event in said["browser"], "email": event in said["by_email"]}
             Choice.objects.update_or_create(person=user, event=event, defaults=ways)
-    messages.success(request, "Saved.", extra_tags="good")
+    messages.success(request, _("Saved."), extra_tags="good")
     return redirect("settings:home")
 
 
