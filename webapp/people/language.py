@@ -14,7 +14,7 @@ from django.views.i18n import JavaScriptCatalog
 
 from accounts.models import Account
 from webapp.console.doors import needs, person
-from webapp.serving.languages import CODES
+from webapp.serving.languages import CODES, asked_for
 
 catalogue = JavaScriptCatalog.as_view(domain="djangojs")
 
@@ -22,12 +22,12 @@ catalogue = JavaScriptCatalog.as_view(domain="djangojs")
 @needs("talk")
 @require_POST
 def choose(request: HttpRequest) -> HttpResponse:
-    """Show pages in this language from now on; in none that we have: as the browser asks."""
+    """Show pages in this language from now on; without a code as the browser asks. Another code is a 404."""
     code = request.POST.get("language", "")
     if code and code not in CODES:
         raise Http404("There is no such language here.")
     Account.objects.update_or_create(user=person(request), defaults={"language": code})
-    with translation.override(code or translation.get_language()):
+    with translation.override(code or asked_for(request.headers.get("Accept-Language", ""))):
         messages.success(request, _("Saved."), extra_tags="good")
     return redirect("settings:home")
 

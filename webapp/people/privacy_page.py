@@ -48,6 +48,7 @@ from training.models import Sample
 from training.provenance import taints
 from webapp.console.checkpoints import cleanings
 from webapp.serving import streams
+from webapp.serving.languages import chosen_by
 
 LONGEST = 100_000
 """Characters of a text that can be tried: more than any conversation that a small model can hold."""
@@ -394,6 +395,7 @@ def exported(user: User) -> Iterator[dict[str, Any]]:
         "user": user.get_username(),
         "email": user.email,
         "role": roles.kept_role(user),
+        "language": chosen_by(user) or None,
         "learns_by_default": consent.by_default(user),
         "line": Line.of(user),
         "teaches_the_shared_line": Line.of(user) == SHARED or Member.objects.filter(user=user, pools=True).exists(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db import transaction
@@ -18,6 +19,7 @@ from django.views.decorators.http import require_GET, require_POST
 from accounts.roles import may
 from webapp.console.doors import needs, person
 from webapp.notifications.models import Choice, Event, wanted_by
+from webapp.serving.languages import chosen_by
 
 app_name = "settings"
 
@@ -42,7 +44,8 @@ def page(request: HttpRequest, form: NoticesForm | None = None, status: int = 20
     if form is not None:  # as the person left it
         browser, email = (set(request.POST.getlist(name)) for name in ("browser", "by_email"))
     rows = [(event, event.label, event in browser, event in email) for event in Event]
-    return render(request, "people/settings.html", {"rows": rows, "form": form}, status=status)
+    shown = {"rows": rows, "form": form, "languages": settings.LANGUAGES, "language": chosen_by(user)}
+    return render(request, "people/settings.html", shown, status=status)
 
 
 @require_GET
