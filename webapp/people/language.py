@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import path
 from django.utils import translation
@@ -34,13 +35,12 @@ def choose(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @cache_control(max_age=300, private=True)
-def words(request: HttpRequest, code: str) -> HttpResponse:
+def words(request: HttpRequest, code: str) -> HttpResponseBase:
     """What scripts say, in this language."""
     if code not in CODES:
         raise Http404("There is no such language here.")
     with translation.override(code):
-        script: HttpResponse = catalogue(request)
-        return script
+        return catalogue(request)
 
 
 urlpatterns = [
