@@ -23,8 +23,13 @@ def asked_for(header: str) -> str:
     return settings.LANGUAGE_CODE
 
 
+def chosen_by(user: User) -> str:
+    """The code of the language that this person chose in Settings; empty where they leave it to the browser."""
+    chosen = getattr(getattr(user, "account", None), "language", "")
+    return chosen if chosen in CODES else ""
+
+
 def language_of(user: User | AnonymousUser | None, header: str = "") -> str:
     """What this person reads: their own choice (Settings), else the browser's. Without a browser: English."""
-    account = getattr(user, "account", None) if user is not None and user.is_authenticated else None
-    chosen = getattr(account, "language", "")
-    return chosen if chosen in CODES else asked_for(header)
+    chosen = chosen_by(user) if isinstance(user, User) else ""
+    return chosen or asked_for(header)

@@ -11,6 +11,7 @@ from time import monotonic
 from typing import Any
 
 from django.conf import settings
+from django.utils.translation import gettext as _
 
 from chat.api.access import issue_pass
 from chat.models import ApiKey
@@ -54,9 +55,11 @@ async def try_out(key: ApiKey) -> Trial:
                 if first_token_s is None and any(map(speaks, event.get("choices", ()))):
                     first_token_s = monotonic() - began
     except TimeoutError:
-        return Trial(error=f"No token came within {PATIENCE_S:.0f} s.", advice=ADVICE["engine_unavailable"])
+        return Trial(
+            error=_("No token came within %(s)s s.") % {"s": f"{PATIENCE_S:.0f}"}, advice=ADVICE["engine_unavailable"]
+        )
     if first_token_s is None:
-        return Trial(error="The reply ended before its first token.", advice=ADVICE["engine_unavailable"])
+        return Trial(error=_("The reply ended before its first token."), advice=ADVICE["engine_unavailable"])
     return Trial(first_token_s, model or settings.MODEL_NAME)
 
 

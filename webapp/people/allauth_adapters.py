@@ -22,6 +22,8 @@ from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from accounts import deeds, roles
 from accounts.models import RANKS, Role
@@ -37,7 +39,7 @@ class AccountAdapter(DefaultAccountAdapter):
         return str(request.META.get("REMOTE_ADDR", "")) or "unknown"
 
     def respond_user_inactive(self, request: HttpRequest, user: Any) -> HttpResponse:
-        messages.error(request, "This account is closed. An administrator can open it again.", extra_tags="bad")
+        messages.error(request, _("This account is closed. An administrator can open it again."), extra_tags="bad")
         return redirect("login")
 
 
@@ -76,7 +78,7 @@ class OpenIdAdapter(DefaultSocialAccountAdapter):
             return
         role = role_by_claims(claims)
         if role is None and not is_of_our_domain(claims) and not (sociallogin.is_existing and not settings.OIDC_ROLES):
-            deeds.note("sign-in", "sign-in by OpenID Connect refused", request=request, refused=True)
+            deeds.note("sign-in", gettext_noop("sign-in by OpenID Connect refused"), request=request, refused=True)
             raise ImmediateHttpResponse(render(request, "people/oidc_refused.html", status=403))
         if sociallogin.is_existing and settings.OIDC_ROLES:
             give(request, sociallogin.user, role or Role.TALKER)
@@ -85,7 +87,7 @@ class OpenIdAdapter(DefaultSocialAccountAdapter):
         user: User = super().save_user(request, sociallogin, form)
         roles.give(user, role_by_claims(claims_of(sociallogin)) or Role.TALKER)
         about = f"by OpenID Connect, {roles.kept_role(user)}"
-        deeds.note("people", "account made", request=request, by=user, whom=user, about=about)
+        deeds.note("people", gettext_noop("account made"), request=request, by=user, whom=user, about=about)
         return user
 
 
@@ -98,7 +100,8 @@ def give(request: HttpRequest, user: User, role: Role) -> None:
         roles.give(user, role)
     except roles.LastAdministrator:
         return
-    deeds.note("people", "role changed", request=request, whom=user, about=f"{before} to {role}, by OpenID Connect")
+    about = f"{before} to {role}, by OpenID Connect"
+    deeds.note("people", gettext_noop("role changed"), request=request, whom=user, about=about)
 
 
 def claims_of(sociallogin: SocialLogin) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import path
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -70,14 +72,14 @@ def callback(request: HttpRequest, provider_id: str) -> HttpResponse:
     was = request.user.pk
     response: HttpResponse = OAuth2CallbackView.adapter_view(Verified(request, provider_id))(request)
     if request.user.is_authenticated and request.user.pk != was:
-        signin.note("signed in by OpenID Connect", request, request.user)
+        signin.note(gettext_noop("signed in by OpenID Connect"), request, request.user)
         signin.remember(request, response)
     return response
 
 
 @require_GET
 def cancelled(request: HttpRequest) -> HttpResponse:
-    messages.info(request, "Signing in was cancelled.")
+    messages.info(request, _("Signing in was cancelled."))
     return redirect("login")
 
 
@@ -94,10 +96,10 @@ def disconnect(request: HttpRequest) -> HttpResponse:
     """Sign in by the provider no more. Who has no password sets one first."""
     who = person(request)
     if not who.has_usable_password():
-        messages.error(request, "Set a password first: you could not sign in without one.", extra_tags="bad")
+        messages.error(request, _("Set a password first: you could not sign in without one."), extra_tags="bad")
     elif SocialAccount.objects.filter(user=who).delete()[0]:
-        deeds.note("people", "OpenID Connect disconnected", request=request, whom=who)
-        messages.success(request, "You sign in by your password alone now.", extra_tags="good")
+        deeds.note("people", gettext_noop("OpenID Connect disconnected"), request=request, whom=who)
+        messages.success(request, _("You sign in by your password alone now."), extra_tags="good")
     return redirect("account:home")
 
 

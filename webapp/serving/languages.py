@@ -19,7 +19,8 @@ class ReadersLanguage:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if request.path_info.startswith("/v1/"):
-            return self.get_response(request)
+            with translation.override(settings.LANGUAGE_CODE):  # also where a page of ours asks for it
+                return self.get_response(request)
         language = language_of(request.user, request.headers.get("Accept-Language", ""))
         with translation.override(language):
             response = self.get_response(request)
