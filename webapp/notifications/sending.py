@@ -14,7 +14,8 @@ import httpx
 from django.conf import settings
 from django.core.mail import EmailMessage
 from django.db.models import F, QuerySet
-from django.utils import timezone
+from django.utils import timezone, translation
+from django.utils.translation import gettext_noop as _
 
 from webapp.notifications.addresses import AddressRefused, resolve
 from webapp.notifications.models import Delivery
@@ -47,7 +48,8 @@ def deliver(pk: UUID) -> Delivery | None:
         return None
     one = Delivery.objects.select_related("announcement", "webhook", "person").get(pk=pk)
     try:
-        one.answer = post(one) if one.webhook else send_email(one)
+        with translation.override(settings.LANGUAGE_CODE):  # the row is read by people of all languages
+            one.answer = post(one) if one.webhook else send_email(one)
         one.status = Status.SENT
     except NotDelivered as failure:
         one.answer = str(failure)[:300]
@@ -71,7 +73,7 @@ def send_email(delivery: Delivery) -> str:
     person, announced = delivery.person, delivery.announcement
     assert person is not None
     if not person.email:
-        raise NotDelivered("This person has no e-mail address.")
+        raise NotDelivered(_("This person has no e-mail address."))
     said = f"{announced.text}\n\n{link(delivery)}\n\nWhat you are told, and how: {settings.ADDRESS}/settings/\n"
     headers = {"Message-ID": f"<{delivery.pk}@talkback.local>"}
     mail = EmailMessage(f"Talkback: {one_line(announced.text)}", said, to=[person.email], headers=headers)
@@ -79,7 +81,7 @@ def send_email(delivery: Delivery) -> str:
         mail.send()
     except (OSError, smtplib.SMTPException) as failure:
         raise NotDelivered(f"The mail server did not take it: {failure}") from failure
-    return "The mail server took it."
+    return _("The mail server took it.")
 
 
 def one_line(text: str) -> str:
