@@ -14,7 +14,8 @@ document.addEventListener("click", async (event) => {
   } else {
     button.dataset.copied = done ? "yes" : "no";
     const announcer = document.getElementById("announcer");
-    if (announcer) announcer.textContent = done ? gettext("Copied.") : gettext("Not copied: select the words and press Ctrl C.");
+    const said = done ? gettext("Copied.") : gettext("Not copied: select the words and press Ctrl C.");
+    if (announcer) announcer.textContent = said;
     setTimeout(() => delete button.dataset.copied, 2000);
   }
 });

@@ -34,6 +34,11 @@ class Trial:
     advice: str = ""
 
 
+def failed(why: str) -> Trial:
+    """One in which the engine said nothing."""
+    return Trial(error=why, advice=str(ADVICE["engine_unavailable"]))
+
+
 async def try_out(key: ApiKey) -> Trial:
     """Ask for one token with this key. It is a side turn in a session of its own: it can never teach."""
     body = {"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 1, "stream": True}
@@ -50,16 +55,14 @@ async def try_out(key: ApiKey) -> Trial:
         async with asyncio.timeout(PATIENCE_S), aclosing(sent(PATH, headers, json.dumps(body).encode())) as events:
             async for event in events:
                 if failure := event.get("error"):
-                    return Trial(error=str(failure["message"]), advice=ADVICE.get(str(failure["code"]), ""))
+                    return Trial(error=str(failure["message"]), advice=str(ADVICE.get(str(failure["code"]), "")))
                 model = event.get("model", model)
                 if first_token_s is None and any(map(speaks, event.get("choices", ()))):
                     first_token_s = monotonic() - began
     except TimeoutError:
-        return Trial(
-            error=_("No token came within %(s)s s.") % {"s": f"{PATIENCE_S:.0f}"}, advice=ADVICE["engine_unavailable"]
-        )
+        return failed(_("No token came within %(n)s s.") % {"n": f"{PATIENCE_S:.0f}"})
     if first_token_s is None:
-        return Trial(error=_("The reply ended before its first token."), advice=ADVICE["engine_unavailable"])
+        return failed(_("The reply ended before its first token."))
     return Trial(first_token_s, model or settings.MODEL_NAME)
 
 

@@ -15,7 +15,8 @@ from django.conf import settings
 from django.core.mail import EmailMessage
 from django.db.models import F, QuerySet
 from django.utils import timezone, translation
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext
+from django.utils.translation import gettext_noop as _
 
 from accounts.languages import language_of
 from webapp.notifications.addresses import AddressRefused, resolve
@@ -49,7 +50,8 @@ def deliver(pk: UUID) -> Delivery | None:
         return None
     one = Delivery.objects.select_related("announcement", "webhook", "person").get(pk=pk)
     try:
-        one.answer = post(one) if one.webhook else send_email(one)
+        with translation.override(settings.LANGUAGE_CODE):  # the row is read by people of all languages
+            one.answer = post(one) if one.webhook else send_email(one)
         one.status = Status.SENT
     except NotDelivered as failure:
         one.answer = str(failure)[:300]
@@ -73,10 +75,10 @@ def send_email(delivery: Delivery) -> str:
     person, announced = delivery.person, delivery.announcement
     assert person is not None
     if not person.email:
-        raise NotDelivered("This person has no e-mail address.")
+        raise NotDelivered(_("This person has no e-mail address."))
     with translation.override(language_of(person)):
-        text = _(announced.text)
-        how = _("What you are told, and how: %(address)s") % {"address": f"{settings.ADDRESS}/settings/"}
+        text = gettext(announced.text)
+        how = gettext("What you are told, and how: %(address)s") % {"address": f"{settings.ADDRESS}/settings/"}
     said = f"{text}\n\n{link(delivery)}\n\n{how}\n"
     headers = {"Message-ID": f"<{delivery.pk}@talkback.local>"}
     mail = EmailMessage(f"Talkback: {one_line(text)}", said, to=[person.email], headers=headers)
@@ -84,7 +86,7 @@ def send_email(delivery: Delivery) -> str:
         mail.send()
     except (OSError, smtplib.SMTPException) as failure:
         raise NotDelivered(f"The mail server did not take it: {failure}") from failure
-    return "The mail server took it."
+    return _("The mail server took it.")
 
 
 def one_line(text: str) -> str:
