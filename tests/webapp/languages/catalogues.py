@@ -7,6 +7,7 @@ python -m tests.webapp.languages.catalogues --update   write new messages into l
 from __future__ import annotations
 
 import io
+import os
 import re
 import subprocess
 import sys
@@ -46,7 +47,9 @@ def tracked(*patterns: str) -> list[str]:
 def python_of(path: str) -> str:
     """A file as the reader of Python's messages takes it: templates become calls of gettext."""
     text = (ROOT / path).read_text("utf-8")
-    return text if path.endswith(".py") else templatize(text)
+    if path.endswith(".py"):
+        return text
+    return "\n".join(line.lstrip() for line in templatize(text).split("\n"))  # a page's indentation is none of Python's
 
 
 def read_into(catalog: Catalog, path: str, method: str, source: str) -> None:
@@ -156,5 +159,6 @@ def main(arguments: Iterable[str]) -> int:
 if __name__ == "__main__":
     import django
 
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
     django.setup()
     sys.exit(main(sys.argv[1:]))
