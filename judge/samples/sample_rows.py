@@ -196,14 +196,16 @@ def rewritten(clean: Clean, words: str, renderer: Renderer) -> list[int]:
     """
     turn = clean.turn
     if clean.hint(words) != words:
-        raise StillPersonal("What was written instead holds personal data, so it is not learned word for word.")
+        raise StillPersonal(
+            gettext_noop("What was written instead holds personal data, so it is not learned word for word.")
+        )
     tools = None if turn.asked.get("tool_choice") == "none" else turn.tools or None
     try:
         ids = renderer.reply_ids(turn.messages, words, tools)
     except MessagesRefused as error:
         raise LaidOutAnew(str(error)) from error
     if len(turn.prompt_ids) + len(ids) > renderer.context_length:
-        raise TooLong("What was written instead is longer than the model's window.")
+        raise TooLong(gettext_noop("What was written instead is longer than the model's window."))
     redaction.check(renderer.decode(ids, controls=True), clean.remover.wanted)
     return ids
 

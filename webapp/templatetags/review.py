@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django import template
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_noop
 
 from chat.models import Turn
 from judge.hints import decisions
@@ -19,6 +19,15 @@ TONES = {
     Hint.Status.MERGED: "",
     Hint.Status.REJECTED: "bad",
 }
+
+
+OF_ROWS = (
+    *(gettext_noop("system"), gettext_noop("assistant"), gettext_noop("developer")),
+    *(gettext_noop("ready"), gettext_noop("claimed"), gettext_noop("trained"), gettext_noop("stale")),
+    *(gettext_noop("candidate"), gettext_noop("passed"), gettext_noop("approved"), gettext_noop("live")),
+    *(gettext_noop("retired"), gettext_noop("rejected")),
+)
+"""What rows of chats, training and checkpoints hold that `translated` shows: roles and states."""
 
 
 @register.filter
