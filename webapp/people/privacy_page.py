@@ -21,7 +21,7 @@ from django.urls import path, reverse
 from django.utils import timezone
 from django.utils.html import format_html_join
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, gettext_noop, ngettext
+from django.utils.translation import gettext_lazy, gettext_noop, ngettext, pgettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -88,9 +88,9 @@ class Reader:
         """What it does, for its person."""
         words = {
             "answers": _("answers, and scores what is learned"),
-            "judges": _("judges"),
+            "judges": pgettext("what it does", "judges"),
             "passes on": _("passes prompts on to those"),
-            "learns": _("learns"),
+            "learns": pgettext("what it does", "learns"),
         }
         return words[self.does]
 
