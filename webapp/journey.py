@@ -198,15 +198,15 @@ def tell(turn: Turn, judgement: Judgement | None, ballot: Ballot, batch: Batch) 
     if turn.status == status.CLOSED:
         return closed(turn)
     if turn.line == Turn.Line.SIDE:
-        why = f"{unlearned(Reason.SIDE)} {_('Titles and summaries are side requests.')}"
+        why = joined(unlearned(Reason.SIDE), _("Titles and summaries are side requests."))
         return Journey("unused", _("side request"), why)
     if not (turn.learns and turn.session.learns):
-        why = f"{unlearned(Reason.OFF)} {_('The conversation itself is stored.')}"
+        why = joined(unlearned(Reason.OFF), _("The conversation itself is stored."))
         return Journey("unused", _("off the record"), why)
     if turn.status == status.SERVED:
-        waits = f"{spoken(Stands.UNANSWERED)} {_('Your next message, a thumb or a correction will be judged.')}"
+        waits = joined(spoken(Stands.UNANSWERED), _("Your next message, a thumb or a correction will be judged."))
         if turn.is_cut:
-            waits = f"{_('It was cut off at its length limit.')} {ASKED_OF_HALF}"
+            waits = joined(_("It was cut off at its length limit."), ASKED_OF_HALF)
         return Journey("served", _("not taught yet"), waits)
     if turn.status == status.OBSERVED:
         sample = judgement.sample if judgement else None
@@ -235,7 +235,7 @@ def tell(turn: Turn, judgement: Judgement | None, ballot: Ballot, batch: Batch) 
 
 def closed(turn: Turn) -> Journey:
     if turn.finish_reason == "error":
-        return Journey("closed", _("failed"), f"{_('The reply failed.')} {unlearned(Reason.STOPPED)}", "bad")
+        return Journey("closed", _("failed"), joined(_("The reply failed."), unlearned(Reason.STOPPED)), "bad")
     if turn.finish_reason == "abort":
         return Journey("closed", _("stopped"), unlearned(Reason.STOPPED))
     return Journey("closed", _("not taught"), unlearned(Stands.CLOSED))
@@ -248,6 +248,10 @@ ASKED_OF_HALF = gettext_lazy(
 
 def half() -> str:
     return f"{unlearned(Reason.TRUNCATED)} {ASKED_OF_HALF}"
+
+
+def joined(*sentences: object) -> str:
+    return " ".join(map(str, sentences))
 
 
 def unlearned(why: str) -> str:
@@ -274,7 +278,8 @@ def waits(judgement: Judgement, sample: Sample, ballot: Ballot, batch: Batch) ->
     filling, place = batch.filling, batch.places.get(sample.pk)
     ready, size = filling.ready, filling.size
     if sample.step is not None and not (sample.drop_reason or sample.run_id):
-        said = f"{_('It is a step of an attempt, learned together with all of its group.')} {filling.full_sentence}"
+        step = _("It is a step of an attempt, learned together with all of its group.")
+        said = joined(step, filling.full_sentence)
         return Journey("batch", _("waits with its group"), sentence(judgement, ballot, said), colour(judgement))
     if place is None:
         left = None if sample.drop_reason else sample.run_id or sample.passed_by_id
@@ -282,7 +287,7 @@ def waits(judgement: Judgement, sample: Sample, ballot: Ballot, batch: Batch) ->
         said = aside if left else _("No run takes it as things are: by the recipe, or since it was taken back.")
         return Journey("batch", _("set aside"), sentence(judgement, ballot, said), colour(judgement))
     label = _("lesson %(place)s of %(all)s") % {"place": place, "all": size if place <= size else ready}
-    said = sentence(judgement, ballot, f"{_('It is a lesson.')} {filling.full_sentence}")
+    said = sentence(judgement, ballot, joined(_("It is a lesson."), filling.full_sentence))
     return Journey("batch", label, said, colour(judgement), min(ready, size), size, filling=filling)
 
 
@@ -368,7 +373,7 @@ def barred(turn: Turn, *, spent: str = "", is_erased: bool = False) -> str:
             "This question belongs to the exam of candidates: what you write here is kept with it, and will not be "
             "taught."
         )
-    return f"{spent} {_('What you write is kept.')}" if spent else ""
+    return joined(spent, _("What you write is kept.")) if spent else ""
 
 
 def beside(judgement: Judgement | None) -> str:

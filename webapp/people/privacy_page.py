@@ -21,7 +21,7 @@ from django.urls import path, reverse
 from django.utils import timezone
 from django.utils.html import format_html_join
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, gettext_noop, ngettext
+from django.utils.translation import gettext_lazy, gettext_noop, ngettext, pgettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -88,9 +88,9 @@ class Reader:
         """What it does, for its person."""
         words = {
             "answers": _("answers, and scores what is learned"),
-            "judges": _("judges"),
+            "judges": pgettext("what it does", "judges"),
             "passes on": _("passes prompts on to those"),
-            "learns": _("learns"),
+            "learns": pgettext("what it does", "learns"),
         }
         return words[self.does]
 
@@ -241,7 +241,7 @@ def default(request: HttpRequest) -> HttpResponse:
     note(request, gettext_noop("new chats may teach") if learns else gettext_noop("new chats may not teach"))
     on = _("From now on, new chats and new keys begin on the record.")
     off = _("From now on, new chats and new keys begin off the record.")
-    tell(request, f"{on if learns else off} {_('What there is already, keys too, stays as it is.')}")
+    tell(request, on if learns else off, _("What there is already, keys too, stays as it is."))
     return redirect("privacy:home")
 
 
@@ -276,7 +276,7 @@ def pool(request: HttpRequest) -> HttpResponse:
         if tainted:
             stays = _("What was learned is in the weights of %(names)s: those who run this Talkback are told.")
             said.append(stays % {"names": names})
-        tell(request, " ".join(said))
+        tell(request, *said)
     return redirect("privacy:home")
 
 
@@ -294,7 +294,7 @@ def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
             _("On the record: what is said from now on may be learned from. What was said meanwhile stays out."),
         )
     else:
-        tell(request, f"{_('Off the record: nothing said here is learned from.')} {taken.sentences}")
+        tell(request, _("Off the record: nothing said here is learned from."), taken.sentences)
     return redirect("privacy:home" if request.POST.get("back") == "privacy" else reverse("chat:session", args=[pk]))
 
 
@@ -327,7 +327,7 @@ def key(request: HttpRequest, pk: int) -> HttpResponse:
         tell(request, _("“%(key)s”: what comes through it from now on may be learned from.") % {"key": found.name})
     else:
         only = _("“%(key)s” is served only: nothing that came through it, or will, is learned from.")
-        tell(request, f"{only % {'key': found.name}} {taken.sentences}")
+        tell(request, only % {"key": found.name}, taken.sentences)
     return redirect("privacy:home" if request.POST.get("back") == "privacy" else "connect:keys")
 
 
@@ -350,7 +350,7 @@ def everything_off(request: HttpRequest) -> HttpResponse:
             "%(n)s reply had been learned from: see below.", "%(n)s replies had been learned from: see below.", learned
         )
         said.append(left % {"n": learned})
-    tell(request, " ".join(said))
+    tell(request, *said)
     return redirect("privacy:home")
 
 
@@ -599,8 +599,8 @@ def note(request: HttpRequest, verb: str, about: str = "") -> None:
     deeds.note("erasure", verb, request=request, whom=person(request), about=about)
 
 
-def tell(request: HttpRequest, sentence: str) -> None:
-    messages.success(request, sentence.strip(), extra_tags="good")
+def tell(request: HttpRequest, *sentences: str) -> None:
+    messages.success(request, " ".join(sentences).strip(), extra_tags="good")
 
 
 def person(request: HttpRequest) -> User:

@@ -205,3 +205,28 @@ def test_a_browser_that_was_kept_in_english_is_named_in_the_readers_language(cli
     assert "<strong>Firefox on Linux</strong>" in text_of(here.get(reverse("account:home")))
     choose(here, "de")
     assert "<strong>Firefox auf Linux</strong>" in text_of(here.get(reverse("account:home")))
+
+
+@pytest.mark.parametrize("code", ["de", "es", "zh-hans"])
+def test_each_of_these_pages_is_drawn_in_each_language(client, operator, code):
+    client.force_login(operator)
+    choose(client, code)
+    own = (
+        "settings:home",
+        "account:home",
+        "privacy:home",
+        "preferences:own",
+        "help:glossary",
+        "helped:home",
+        "mfa_index",
+    )
+    theirs = (
+        reverse("people:one", args=[operator.pk]),
+        reverse("people:list"),
+        reverse("preferences:people"),
+        "/nowhere/",
+    )
+    for page in (*map(reverse, own), *theirs):
+        answer = client.get(page)
+        assert answer.status_code == (404 if page == "/nowhere/" else 200)
+        assert language_of(answer) == (code, code)
