@@ -65,8 +65,8 @@ def tidy_tags(tags: Iterable[str]) -> list[str]:
     return kept
 
 
-def list_tags(tags: Iterable[str], thumb: int = -1) -> list[Tag]:
-    """What a page shows to choose from beside a thumb with these tags: the known ones, then those of a person's own.
+def list_tags(tags: Iterable[str], thumb: int = -1) -> list[str]:
+    """What a page shows to choose from beside a thumb with these tags, each a Tag: the known ones, then a person's own.
 
     >>> list_tags(["my own word", "tone"])[-2:], list_tags([], 1)[0]
     (['format', 'my own word'], 'right')

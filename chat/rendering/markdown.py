@@ -91,7 +91,7 @@ def _render_kept(text: str, language: str) -> SafeString:
     return render(text)
 
 
-def render_marked(text: str, spans: tuple[tuple[int, int, int], ...] = ()) -> SafeString:
+def render_marked(text: str, spans: tuple[tuple[int, ...], ...] = ()) -> SafeString:
     """The same, with every stretch of words in an element that says where it begins in `text` (`data-at`, counted in
     characters), and with marks drawn: `spans` are (start, end, 1 or -1). What stands nowhere in `text` as it is shown
     has no such element: a selection ends beside it.
@@ -100,7 +100,7 @@ def render_marked(text: str, spans: tuple[tuple[int, int, int], ...] = ()) -> Sa
 
 
 @lru_cache(maxsize=512)
-def _render_marked_kept(text: str, spans: tuple[tuple[int, int, int], ...], language: str) -> SafeString:
+def _render_marked_kept(text: str, spans: tuple[tuple[int, ...], ...], language: str) -> SafeString:
     tokens = parser.parse(text)
     for token, at in zip(word_tokens(tokens), places(text, tokens, parser), strict=True):
         token.meta = {"at": at}
