@@ -18,6 +18,9 @@ from gate import agent_pairs, agent_part, findings, meter
 SAYS = (findings.SAYS, meter.SAYS, agent_pairs.SAYS, agent_part.SAYS, proofs.SAYS, guard_rule.SAYS, rulings.SAYS)
 
 VALUE = re.compile(r"%\((\w+)\)s")
+WITHIN = r"(?:(?![.!?]\s).)+?"
+"""A value: it reaches into no other sentence."""
+
 NEXT = re.compile(r"(?<=[.:!?])\s+")
 
 
@@ -53,7 +56,7 @@ def _pattern(sentence: str) -> re.Pattern[str]:
     """
     parts, seen = VALUE.split(sentence), set[str]()
     for at in range(1, len(parts), 2):
-        parts[at], name = (f"(?P={parts[at]})" if parts[at] in seen else f"(?P<{parts[at]}>.+?)"), parts[at]
+        parts[at], name = (f"(?P={parts[at]})" if parts[at] in seen else f"(?P<{parts[at]}>{WITHIN})"), parts[at]
         seen.add(name)
     parts[::2] = [re.escape(part.replace("%%", "%")) for part in parts[::2]]
     return re.compile("".join(parts) + r"(?=\s|$)", re.DOTALL)
