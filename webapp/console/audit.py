@@ -48,7 +48,7 @@ def audit(request: HttpRequest) -> HttpResponse:
     filters, before = Filters.of(request.GET), Cursor.read(request.GET.get("before", ""))
     page = filters.page(before or START, PAGE + 1)
     for row in page:
-        row.source, row.kind_in_words = SOURCE_NAMES[type(row)], gettext(KINDS[kind_of(row)])  # type: ignore[union-attr]
+        row.source, row.kind_in_words = SOURCE_NAMES[type(row)], str(KINDS[kind_of(row)])  # type: ignore[union-attr]
         if isinstance(row, Ruling):
             row.changes = changes(row)  # type: ignore[attr-defined]
     context: dict[str, Any] = {
@@ -59,7 +59,7 @@ def audit(request: HttpRequest) -> HttpResponse:
     if is_fragment(request) and before:
         return render(request, "console/_audit_rows.html", context)
     context["people"] = people_who_may("console").order_by("username").values_list("username", flat=True)[:SUGGESTED]
-    kinds = [(name, gettext(title)) for name, title in KINDS.items()]
+    kinds = [(name, str(title)) for name, title in KINDS.items()]
     return render(request, "console/audit.html", context | {"verbs": VERBS, "kinds": kinds, "no_person": NO_PERSON})
 
 

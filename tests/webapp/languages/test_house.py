@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -96,3 +96,12 @@ def test_every_verb_of_the_audit_log_has_words():
 @pytest.mark.parametrize("verb", ["sign-in failed, locked for 60 s", "a verb of an older version"])
 def test_a_verb_with_a_number_and_one_that_is_not_known_are_shown(verb):
     assert deed_words.of(verb) == verb
+
+
+def test_a_date_with_words_is_written_as_its_language_writes_it(console, german):
+    Notice.objects.create(
+        text="NT", at=datetime(2026, 3, 9, 8, 5, tzinfo=UTC), read_at=datetime(2026, 3, 9, 9, 0, tzinfo=UTC)
+    )
+    german({"j M H:i": "d.m. H:i"})
+    assert "of 09.03. 08:05, read by" in text_of(console.get(reverse("console:notices"), **GERMAN))
+    assert "of 9 Mar 08:05, read by" in text_of(console.get(reverse("console:notices")))

@@ -108,15 +108,11 @@ def teaches(group: Group, episodes: Sequence[Episode], found: GroupWorth) -> str
         return _("It is held out: it examines, and never teaches.")
     if found.is_learned:
         names = f" {_('and')} ".join(_("run %(number)s") % {"number": run.pk} for run in found.runs)
-        told: dict[str, object] = {"runs": names, "n": found.teaching}
-        return (
-            ngettext(
-                "It taught: %(runs)s learned from %(n)s step of it.",
-                "It taught: %(runs)s learned from %(n)s steps of it.",
-                found.teaching,
-            )
-            % told
-        )
+        return ngettext(
+            "It taught: %(runs)s learned from %(n)s step of it.",
+            "It taught: %(runs)s learned from %(n)s steps of it.",
+            found.teaching,
+        ) % {"runs": names, "n": found.teaching}
     if group.judged_at is None:
         told = {"part": now.counted, "whole": now.opened}
         return _("It is complete: %(part)s of %(whole)s attempts count. Its steps are being judged.") % told
