@@ -39,10 +39,6 @@ class Accuracy:
     def grid(self) -> Ticks:
         return tuple((FRAME.up(share), f"{share:g}") for share in quarters())
 
-    @property
-    def each(self) -> str:
-        return _("day") if self.days == 1 else _("week")
-
 
 def over_time(series: Mapping[str, Mapping[date, Agreement]], *, days: int, floor: float) -> Accuracy | None:
     """Each yardstick's agreements over time; None where nothing was measured."""

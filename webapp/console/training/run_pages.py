@@ -306,7 +306,7 @@ def tensorboard(request: HttpRequest, pk: int) -> HttpResponse:
     """Its figures as an event file."""
     shown = get_object_or_404(Run, pk=pk)
     if not shown.metrics:
-        raise Http404(f"{shown} has no figures.")
+        raise Http404(_("%(run)s has no figures.") % {"run": shown})
     response = HttpResponse(journals.tensorboard(shown), content_type="application/octet-stream")
     response.headers["Content-Disposition"] = f'attachment; filename="events.out.tfevents.run-{pk}"'
     return response
@@ -319,7 +319,7 @@ def adapter(request: HttpRequest, number: int) -> HttpResponse:
     checkpoint = get_object_or_404(Checkpoint.objects.select_related("run", "parent"), number=number)
     folder = checkpoint.folder
     if folder is None or not all((folder / name).is_file() for name in ADAPTER_FILES):
-        raise Http404(f"{checkpoint} has no adapter to download.")
+        raise Http404(_("%(checkpoint)s has no adapter to download.") % {"checkpoint": checkpoint})
     base = receipts.base_name(Path(settings.MODEL))
     told = json.loads((folder / ADAPTER_FILES[0]).read_text(encoding="utf-8")) | {"base_model_name_or_path": base}
     texts = {
