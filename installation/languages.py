@@ -23,8 +23,8 @@ def compile_languages() -> None:
         return
     try:
         for domain in ("django", "djangojs"):
-            command = [PYTHON, "-m", "babel.messages.frontend", "--quiet", "compile"]
-            done = subprocess.run([*command, "-d", LOCALE, "-D", domain], capture_output=True, text=True)
+            command = [str(PYTHON), "-m", "babel.messages.frontend", "--quiet", "compile", "-d", str(LOCALE)]
+            done = subprocess.run([*command, "-D", domain], capture_output=True, text=True)
             if done.returncode:
                 raise Trouble(done.stderr.strip()[-300:])
     except (OSError, Trouble) as failure:
