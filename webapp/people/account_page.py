@@ -16,7 +16,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_GET, require_POST
 
 from accounts import deeds, devices, roles, second_factors
@@ -76,7 +75,7 @@ def email(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return page(request, 422, email=form)
     form.save()
-    deeds.note("people", gettext_noop("e-mail address changed"), request=request, whom=person(request))
+    deeds.note("people", "e-mail address changed", request=request, whom=person(request))
     messages.success(request, _("Your e-mail address is saved."), extra_tags="good")
     return redirect("account:home")
 
@@ -102,7 +101,7 @@ def password(request: HttpRequest) -> HttpResponse:
     update_session_auth_hash(request, user)
     devices.remember(request, user)
     closing.sign_out(user, but=request.session.session_key or "")
-    deeds.note("sign-in", gettext_noop("password changed"), request=request, whom=user)
+    deeds.note("sign-in", "password changed", request=request, whom=user)
     messages.success(request, _("Your new password is set. All other browsers are signed out."), extra_tags="good")
     return redirect("account:home")
 
@@ -113,7 +112,7 @@ def sign_out_one(request: HttpRequest, pk: int) -> HttpResponse:
     """End one session of one's own."""
     device = get_object_or_404(Device.objects.select_related("session"), pk=pk, user=person(request))
     session: Session = device.session
-    deeds.note("sign-in", gettext_noop("signed out"), request=request, whom=person(request), about=device.browser)
+    deeds.note("sign-in", "signed out", request=request, whom=person(request), about=device.browser)
     session.delete()
     messages.success(request, _("That browser is signed out."), extra_tags="good")
     return redirect("account:home")
@@ -125,7 +124,7 @@ def sign_out_others(request: HttpRequest) -> HttpResponse:
     """End all sessions of one's own but this one."""
     number = closing.sign_out(person(request), but=request.session.session_key or "")
     about = f"browsers: {number}"
-    deeds.note("sign-in", gettext_noop("signed out elsewhere"), request=request, whom=person(request), about=about)
+    deeds.note("sign-in", "signed out elsewhere", request=request, whom=person(request), about=about)
     messages.success(request, _("All other browsers are signed out."), extra_tags="good")
     return redirect("account:home")
 

@@ -23,7 +23,6 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
 
 from accounts import deeds, roles
 from accounts.models import RANKS, Role
@@ -78,7 +77,7 @@ class OpenIdAdapter(DefaultSocialAccountAdapter):
             return
         role = role_by_claims(claims)
         if role is None and not is_of_our_domain(claims) and not (sociallogin.is_existing and not settings.OIDC_ROLES):
-            deeds.note("sign-in", gettext_noop("sign-in by OpenID Connect refused"), request=request, refused=True)
+            deeds.note("sign-in", "sign-in by OpenID Connect refused", request=request, refused=True)
             raise ImmediateHttpResponse(render(request, "people/oidc_refused.html", status=403))
         if sociallogin.is_existing and settings.OIDC_ROLES:
             give(request, sociallogin.user, role or Role.TALKER)
@@ -87,7 +86,7 @@ class OpenIdAdapter(DefaultSocialAccountAdapter):
         user: User = super().save_user(request, sociallogin, form)
         roles.give(user, role_by_claims(claims_of(sociallogin)) or Role.TALKER)
         about = f"by OpenID Connect, {roles.kept_role(user)}"
-        deeds.note("people", gettext_noop("account made"), request=request, by=user, whom=user, about=about)
+        deeds.note("people", "account made", request=request, by=user, whom=user, about=about)
         return user
 
 
@@ -101,7 +100,7 @@ def give(request: HttpRequest, user: User, role: Role) -> None:
     except roles.LastAdministrator:
         return
     about = f"{before} to {role}, by OpenID Connect"
-    deeds.note("people", gettext_noop("role changed"), request=request, whom=user, about=about)
+    deeds.note("people", "role changed", request=request, whom=user, about=about)
 
 
 def claims_of(sociallogin: SocialLogin) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import path, reverse
 from django.utils.http import base36_to_int, int_to_base36
-from django.utils.translation import gettext_noop
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -69,7 +68,7 @@ def spend(request: HttpRequest, token: str) -> HttpResponse:
         if user is None:
             return spent(request)
         login(request, user, backend="django.contrib.auth.backends.ModelBackend")
-    signin.note(gettext_noop("signed in with a link"), request, user)
+    signin.note("signed in with a link", request, user)
     response = HttpResponseRedirect(settings.LOGIN_REDIRECT_URL)
     signin.remember(request, response)
     return response

@@ -10,7 +10,6 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import path
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -45,7 +44,7 @@ def join(request: HttpRequest, secret: str) -> HttpResponse:
         except IntegrityError:  # another person took the name in this very moment
             form.add_error("username", _("The name is taken: choose another."))
         else:
-            verb = gettext_noop("joined by invitation")
+            verb = "joined by invitation"
             deeds.note("people", verb, request=request, by=user, whom=user, about=str(invitation))
             return welcome(request, user)
     shown = {"form": form, "invitation": invitation}
@@ -73,7 +72,7 @@ def sign_up(request: HttpRequest) -> HttpResponse:
             form.add_error(None, wait % {"time": signin.in_words(counted.wait_s)})
         else:
             user = User.objects.create_user(form.cleaned_data["username"], password=form.cleaned_data["password"])
-            deeds.note("people", gettext_noop("signed up"), request=request, by=user, whom=user)
+            deeds.note("people", "signed up", request=request, by=user, whom=user)
             return welcome(request, user)
     return render(request, "people/join.html", {"form": form}, status=422 if form.errors else 200)
 

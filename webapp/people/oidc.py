@@ -15,7 +15,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import path
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -72,7 +71,7 @@ def callback(request: HttpRequest, provider_id: str) -> HttpResponse:
     was = request.user.pk
     response: HttpResponse = OAuth2CallbackView.adapter_view(Verified(request, provider_id))(request)
     if request.user.is_authenticated and request.user.pk != was:
-        signin.note(gettext_noop("signed in by OpenID Connect"), request, request.user)
+        signin.note("signed in by OpenID Connect", request, request.user)
         signin.remember(request, response)
     return response
 
@@ -98,7 +97,7 @@ def disconnect(request: HttpRequest) -> HttpResponse:
     if not who.has_usable_password():
         messages.error(request, _("Set a password first: you could not sign in without one."), extra_tags="bad")
     elif SocialAccount.objects.filter(user=who).delete()[0]:
-        deeds.note("people", gettext_noop("OpenID Connect disconnected"), request=request, whom=who)
+        deeds.note("people", "OpenID Connect disconnected", request=request, whom=who)
         messages.success(request, _("You sign in by your password alone now."), extra_tags="good")
     return redirect("account:home")
 

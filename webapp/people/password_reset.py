@@ -20,7 +20,7 @@ from django.urls import path, reverse
 from django.utils import translation
 from django.utils.http import base36_to_int, int_to_base36
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, gettext_noop
+from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -77,7 +77,7 @@ def reset(request: HttpRequest, token: str) -> HttpResponse:
             return render(request, "people/reset.html", shown, status=422 if form.errors else 200)
         form.save()
         closing.sign_out(user)
-    signin.note(gettext_noop("password set by link"), request, user)
+    signin.note("password set by link", request, user)
     messages.success(request, _("Your new password is set. Sign in with it."), extra_tags="good")
     return redirect("login")
 
@@ -106,7 +106,7 @@ def forgot(request: HttpRequest) -> HttpResponse:
         form.add_error(None, wait % {"time": signin.in_words(counted.wait_s)})
         return render(request, "people/forgot.html", shown, status=429)
     mailing.later(mail, who, f"{request.scheme}://{request.get_host()}")
-    deeds.note("sign-in", gettext_noop("password link asked for"), request=request)
+    deeds.note("sign-in", "password link asked for", request=request)
     return render(request, "people/forgot.html", shown | {"sent": True})
 
 

@@ -15,7 +15,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, gettext_noop
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_POST
 
 from accounts import deeds, invitations, roles, second_factors
@@ -81,7 +81,7 @@ def add(request: HttpRequest) -> HttpResponse:
     user.set_unusable_password()
     user.save()
     roles.give(user, Role(role))
-    deeds.note("people", gettext_noop("account made"), request=request, whom=user, about=role)
+    deeds.note("people", "account made", request=request, whom=user, about=role)
     return answer(request, 201, made=user, link=request.build_absolute_uri(link_for(user)))
 
 
@@ -99,7 +99,7 @@ def invite(request: HttpRequest) -> HttpResponse:
         )
     except TalkbackError as fault:
         return answer(request, 422, invitation_fault=str(fault))
-    deeds.note("people", gettext_noop("invitation made"), request=request, about=f"{row}, {row.role}")
+    deeds.note("people", "invitation made", request=request, about=f"{row}, {row.role}")
     return answer(request, 201, invited=row, link=request.build_absolute_uri(reverse("join", args=[secret])))
 
 
@@ -108,7 +108,7 @@ def invite(request: HttpRequest) -> HttpResponse:
 def withdraw(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(Invitation, pk=pk)
     invitations.withdraw(row)
-    deeds.note("people", gettext_noop("invitation withdrawn"), request=request, about=str(row))
+    deeds.note("people", "invitation withdrawn", request=request, about=str(row))
     messages.success(request, _("The invitation opens nothing any more."), extra_tags="good")
     return redirect("people:list")
 
@@ -148,7 +148,7 @@ def give_role(request: HttpRequest, pk: int) -> HttpResponse:
         messages.error(request, _("Choose a role."), extra_tags="bad")
         return redirect("people:one", pk=pk)
     done = _("%(who)s: now %(role)s.") % {"who": who.get_username(), "role": roles.WORDS[Role(role)]}
-    return decided(request, who, gettext_noop("role changed"), lambda: f"{roles.give(who, Role(role))} to {role}", done)
+    return decided(request, who, "role changed", lambda: f"{roles.give(who, Role(role))} to {role}", done)
 
 
 @needs("people")
@@ -156,7 +156,7 @@ def give_role(request: HttpRequest, pk: int) -> HttpResponse:
 def deactivate(request: HttpRequest, pk: int) -> HttpResponse:
     who = found(pk)
     done = _("%(who)s: signed out and closed.") % {"who": who.get_username()}
-    return decided(request, who, gettext_noop("account closed"), lambda: closing.deactivate(who), done)
+    return decided(request, who, "account closed", lambda: closing.deactivate(who), done)
 
 
 @needs("people")
@@ -164,7 +164,7 @@ def deactivate(request: HttpRequest, pk: int) -> HttpResponse:
 def activate(request: HttpRequest, pk: int) -> HttpResponse:
     who = found(pk)
     done = _("%(who)s: open again.") % {"who": who.get_username()}
-    return decided(request, who, gettext_noop("account opened"), lambda: closing.activate(who), done)
+    return decided(request, who, "account opened", lambda: closing.activate(who), done)
 
 
 def decided(request: HttpRequest, who: User, verb: str, act: Callable[[], str | None], done: str) -> HttpResponse:
@@ -181,7 +181,7 @@ def decided(request: HttpRequest, who: User, verb: str, act: Callable[[], str | 
 def reset(request: HttpRequest, pk: int) -> HttpResponse:
     """A link by which this person sets a new password; the page that answers is the only one that shows it."""
     who = found(pk)
-    deeds.note("people", gettext_noop("password link made"), request=request, whom=who)
+    deeds.note("people", "password link made", request=request, whom=who)
     return page(request, who, link=request.build_absolute_uri(link_for(who)))
 
 
@@ -190,7 +190,7 @@ def reset(request: HttpRequest, pk: int) -> HttpResponse:
 def sign_out(request: HttpRequest, pk: int) -> HttpResponse:
     who = found(pk)
     number = closing.sign_out(who)
-    deeds.note("people", gettext_noop("signed out everywhere"), request=request, whom=who, about=f"browsers: {number}")
+    deeds.note("people", "signed out everywhere", request=request, whom=who, about=f"browsers: {number}")
     said = _("%(who)s is signed out in all browsers.") % {"who": who.get_username()}
     messages.success(request, said, extra_tags="good")
     return redirect("people:one", pk=pk)
@@ -203,7 +203,7 @@ def remove_factors(request: HttpRequest, pk: int) -> HttpResponse:
     who = found(pk)
     number = Authenticator.objects.filter(user=who).delete()[0]
     closing.sign_out(who)
-    deeds.note("people", gettext_noop("second factor removed"), request=request, whom=who, refused=not number)
+    deeds.note("people", "second factor removed", request=request, whom=who, refused=not number)
     said = _("%(who)s has no second factor now, and is signed out.") % {"who": who.get_username()}
     messages.success(request, said, extra_tags="good")
     return redirect("people:one", pk=pk)
@@ -221,9 +221,9 @@ def remove(request: HttpRequest, pk: int) -> HttpResponse:
     name = who.get_username()
     gone = said_aloud(request, lambda: closing.remove(who))
     if gone is None:
-        deeds.note("people", gettext_noop("account removed"), request=request, whom=who, refused=True)
+        deeds.note("people", "account removed", request=request, whom=who, refused=True)
         return redirect("people:one", pk=pk)
-    deeds.note("people", gettext_noop("account removed"), request=request, whom=None if gone else who)
+    deeds.note("people", "account removed", request=request, whom=None if gone else who)
     if gone:
         done = _("%(who)s is removed, with all conversations.")
     else:

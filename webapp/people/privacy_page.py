@@ -21,7 +21,7 @@ from django.urls import path, reverse
 from django.utils import timezone
 from django.utils.html import format_html_join
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, gettext_noop, ngettext, pgettext
+from django.utils.translation import gettext_lazy, ngettext, pgettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -238,7 +238,7 @@ def default(request: HttpRequest) -> HttpResponse:
     """How this person's new conversations and keys begin."""
     learns = request.POST.get("learns") == "on"
     consent.set_default(person(request), learns)
-    note(request, gettext_noop("new chats may teach") if learns else gettext_noop("new chats may not teach"))
+    note(request, "new chats may teach" if learns else "new chats may not teach")
     on = _("From now on, new chats and new keys begin on the record.")
     off = _("From now on, new chats and new keys begin off the record.")
     tell(request, on if learns else off, _("What there is already, keys too, stays as it is."))
@@ -254,7 +254,7 @@ def pool(request: HttpRequest) -> HttpResponse:
         taken = membership.pool(person(request), may=may)
         note(
             request,
-            gettext_noop("teaches the shared line too") if may else gettext_noop("teaches their own line alone"),
+            "teaches the shared line too" if may else "teaches their own line alone",
         )
     except TalkbackError as refusal:
         messages.error(request, str(refusal), extra_tags="bad")
@@ -287,7 +287,7 @@ def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     found = get_object_or_404(Session.objects.visible_to(request.user), pk=pk)
     learns = request.POST.get("learns") == "on"
     taken = consent.set_session(found, learns)
-    note(request, gettext_noop("chat put on the record") if learns else gettext_noop("chat taken off the record"))
+    note(request, "chat put on the record" if learns else "chat taken off the record")
     if learns:
         tell(
             request,
@@ -322,7 +322,7 @@ def key(request: HttpRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(ApiKey.objects.visible_to(request.user).select_related("user"), pk=pk)
     learns = request.POST.get("learns") == "on"
     taken = consent.set_key(found, learns)
-    note(request, gettext_noop("key may teach") if learns else gettext_noop("key is served only"), about=str(found))
+    note(request, "key may teach" if learns else "key is served only", about=str(found))
     if learns:
         tell(request, _("“%(key)s”: what comes through it from now on may be learned from.") % {"key": found.name})
     else:
@@ -337,7 +337,7 @@ def everything_off(request: HttpRequest) -> HttpResponse:
     """Take every conversation of this person off the record, and have new ones begin so."""
     user = person(request)
     consent.set_default(user, False)
-    note(request, gettext_noop("everything taken off the record"))
+    note(request, "everything taken off the record")
     ApiKey.objects.filter(user=user).update(learns=False)  # what comes through them begins new conversations too
     Session.objects.in_bin(user).update(was_learning=False)  # what is taken back stays off the record too
     taken = [consent.set_session(one, False) for one in Session.objects.visible_to(user).filter(learns=True)]
@@ -372,7 +372,7 @@ def try_it(request: HttpRequest) -> HttpResponse:
 @never_cache
 def export(request: HttpRequest) -> StreamingHttpResponse:
     """Everything this person said and gave, one JSON object a line."""
-    deeds.note("export", gettext_noop("own data downloaded"), request=request, whom=person(request))
+    deeds.note("export", "own data downloaded", request=request, whom=person(request))
     response = StreamingHttpResponse(lines(person(request)), content_type="application/x-ndjson")
     response["Content-Disposition"] = f'attachment; filename="talkback-{timezone.now():%Y-%m-%d}.jsonl"'
     return response
@@ -519,7 +519,7 @@ def delete(request: HttpRequest) -> HttpResponse:
         messages.error(request, said, extra_tags="bad")
         return redirect("privacy:home")
     erasure = erasures.ask(user, revokes_keys=request.POST.get("keys") == "revoke")
-    note(request, gettext_noop("all conversations deleted"), about=str(erasure))
+    note(request, "all conversations deleted", about=str(erasure))
     erasures.go_on(erasure, slices=erasures.AT_ONCE)
     return redirect(f"{reverse('privacy:home')}#erasure")
 

@@ -94,9 +94,7 @@ def note_change(verb: str) -> Callable[..., None]:
 
 
 def note_failure(sender: Any, request: HttpRequest, user: User, **kwargs: Any) -> None:
-    deeds.note(
-        "sign-in", gettext_noop("second factor failed"), request=request, by=AnonymousUser(), whom=user, refused=True
-    )
+    deeds.note("sign-in", "second factor failed", request=request, by=AnonymousUser(), whom=user, refused=True)
 
 
 def words(authenticator: Authenticator | None) -> str:
@@ -104,9 +102,9 @@ def words(authenticator: Authenticator | None) -> str:
 
 
 CHANGES = {
-    signals.authenticator_added: note_change(gettext_noop("second factor added")),
-    signals.authenticator_removed: note_change(gettext_noop("second factor removed")),
-    signals.authenticator_reset: note_change(gettext_noop("second factor renewed")),
+    signals.authenticator_added: note_change("second factor added"),
+    signals.authenticator_removed: note_change("second factor removed"),
+    signals.authenticator_reset: note_change("second factor renewed"),
     signals.authentication_failed: note_failure,
 }
 
@@ -116,8 +114,8 @@ def connect() -> None:
         signal.connect(note, weak=False, dispatch_uid=f"second factors {number}")
 
 
-by_code = entrance(gettext_noop("signed in with a second factor"))
-by_passkey = entrance(gettext_noop("signed in with a passkey"))
+by_code = entrance("signed in with a second factor")
+by_passkey = entrance("signed in with a passkey")
 
 urlpatterns = [
     path("login/second/", by_code(base.authenticate), name="mfa_authenticate"),

@@ -29,7 +29,7 @@ from django.db.models.signals import pre_save
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, gettext_noop, ngettext
+from django.utils.translation import gettext_lazy, ngettext
 
 from accounts import deeds
 from core.addresses import network, readable
@@ -108,7 +108,7 @@ class SignIn(auth.LoginView):
         """Sign in, or ask for the second factor of who has one."""
         response: HttpResponse = perform_login(self.request, form.get_user(), redirect_url=self.get_success_url())
         if self.request.user.is_authenticated:
-            note(gettext_noop("signed in with a password"), self.request, self.request.user)
+            note("signed in with a password", self.request, self.request.user)
             remember(self.request, response)
         return response
 
@@ -126,7 +126,7 @@ class SignOut(auth.LogoutView):
         who = request.user
         response: HttpResponse = super().post(request, *args, **kwargs)
         if who.is_authenticated:
-            note(gettext_noop("signed out"), request, who)
+            note("signed out", request, who)
         return response
 
 
@@ -169,7 +169,7 @@ def attempt(request: HttpRequest, name: str) -> Iterator[None]:
             raise
         who = User.objects.filter(username=name).first()
         if not counted.next_wait_s:
-            note(gettext_noop("sign-in failed"), request, who)
+            note("sign-in failed", request, who)
             raise
         note(f"sign-in failed, locked for {counted.next_wait_s:.0f} s", request, who)
         more = _("Wait %(time)s before you try again. A sign-in link works meanwhile.")
