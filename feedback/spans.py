@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext
 
 Span = tuple[int, int, int]
 """(start, end, sign): characters of the text from `start` up to, and without, `end`."""
@@ -105,7 +105,7 @@ def find_quote(text: str, quote: str, occurrence: int = 1) -> tuple[int, int]:
             return at, at + len(quote)
     if not seen:
         raise ValueError(f"the reply does not say {shown!r}")
-    times = ngettext("%d time", "%d times", seen) % seen
+    times = "1 time" if seen == 1 else f"{seen} times"
     raise ValueError(f"the reply says {shown!r} {times}, not {occurrence}")
 
 

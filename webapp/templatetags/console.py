@@ -29,7 +29,6 @@ from training.batches import IMPORT, Filling
 from training.models import Run, Sample
 from training.provenance import retention, taints
 from webapp.console import deed_words, notice_pages
-from webapp.console.board import counted as say_counted
 from webapp.console.board import span
 
 register = template.Library()
@@ -214,12 +213,6 @@ def figure(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
     return f"{value:.4g}".replace("-", "−")
-
-
-@register.filter
-def counted(number: int, noun: str) -> str:
-    """ "3 samples", "1 sample"."""
-    return say_counted(number, noun)
 
 
 @register.filter

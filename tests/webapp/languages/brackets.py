@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import re
+from collections.abc import Iterator
 
 from django.utils.translation.trans_real import DjangoTranslation
 
@@ -11,6 +13,7 @@ CODE = "de"
 
 SILENT = re.compile(r"<(script|style|svg|code|kbd|pre|samp|textarea)\b.*?</\1>", re.DOTALL)
 SAID = re.compile(r'\b(?:aria-label|title|placeholder|alt)="([^"]*)"')
+WORD = re.compile(r"[^\W\d_]{2,}")
 
 
 class Brackets(DjangoTranslation):
@@ -21,15 +24,19 @@ class Brackets(DjangoTranslation):
         return self.gettext(msgid1 if n == 1 else msgid2)
 
 
-def bare(markup: str) -> set[str]:
-    """The words of this markup that stand in no brackets; a message may hold tags, and another message."""
+def pieces(markup: str) -> Iterator[str]:
+    """What stands in no brackets, piece by piece between tags; a message may hold tags, and another message."""
     spoken = SILENT.sub("", markup)
-    pieces = [*re.split(r"<[^>]*>", spoken), *SAID.findall(spoken)]
-    found, depth = set(), 0
-    for piece in pieces:
+    depth = 0
+    for piece in [*re.split(r"<[^>]*>", spoken), *SAID.findall(spoken)]:
         outside = ""
-        for letter in piece:
+        for letter in html.unescape(piece):
             depth += (letter == "⟦") - (letter == "⟧")
             outside += letter if depth == 0 and letter != "⟧" else " "
-        found |= set(re.findall(r"[^\W\d_]{2,}", outside))
-    return found
+        if WORD.search(outside):
+            yield " ".join(outside.split())
+
+
+def bare(markup: str) -> set[str]:
+    """The words of this markup that stand in no brackets."""
+    return {word for piece in pieces(markup) for word in WORD.findall(piece)}

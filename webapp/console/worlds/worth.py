@@ -99,7 +99,7 @@ def of(group: Group, episodes: Sequence[Episode]) -> GroupWorth:
     for episode, steps in zip(episodes, found.steps, strict=True):
         for n, step in enumerate(steps):
             key = (episode.pk, n)
-            worth[key] = Worth(scores.get(key), step.value, step.advantage, _(step.left_out or ""))
+            worth[key] = Worth(scores.get(key), step.value, step.advantage, _(step.left_out) if step.left_out else "")
     for key in _trained_keys(samples):  # what a run found is what it learned from, whatever one would find now
         sample, now = samples[key], worth.get(key, Worth())
         worth[key] = Worth(sample.reward, now.value, sample.advantage, _(sample.left_out))

@@ -1,0 +1,79 @@
+"""No page of an installation in use says anything in English to a reader of another language."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.db.models import CharField, JSONField, TextField
+from django.utils.translation import trans_real
+
+from accounts.models import Account
+from benchmarks.page_paths import addresses
+from benchmarks.seeding.amounts import Amounts
+from benchmarks.seeding.whole import seed
+from tests.webapp.languages.bare_words import NAMES
+from tests.webapp.languages.brackets import CODE, WORD, Brackets, pieces
+
+
+def strings(value: Any) -> Iterator[str]:
+    """The texts of what a row keeps, keys and all."""
+    if isinstance(value, dict):
+        yield from (text for pair in value.items() for one in pair for text in strings(one))
+    elif isinstance(value, list):
+        yield from (text for one in value for text in strings(one))
+    elif isinstance(value, str):
+        yield " ".join(value.split())
+
+
+def kept() -> set[str]:
+    """What rows keep as free text: people's words, names, and sentences that are said once and kept."""
+    found: set[str] = set()
+    for model in apps.get_models():
+        for field in model._meta.concrete_fields:
+            if isinstance(field, CharField | TextField | JSONField) and not field.choices:
+                rows = model._default_manager.values_list(field.attname, flat=True).distinct()
+                found.update(text for value in rows.iterator() for text in strings(value))
+    return found - {""}
+
+
+NAME = re.compile(r"[\w.@/:+-]*[\d_@/:.+-][\w.@/:+-]*")
+"""Figures with their units, names of knobs, addresses, models: "0.43", "kl_weight", "talkback@3"."""
+
+SAME = NAMES | {"Deutsch", "English", "Español", "ana"}
+
+
+def is_ours(piece: str, rows: set[str], all_rows: str) -> bool:
+    """Whether a piece of a page is words that the application says, and not a person's, a name or a figure."""
+    piece = piece.strip(" ·…:,.;()“”")
+    if piece in rows or (len(piece) > 12 and piece in all_rows):
+        return False
+    return any(word not in SAME for word in WORD.findall(NAME.sub(" ", piece)))
+
+
+@pytest.fixture
+def model(tiny_model, settings, tmp_path):
+    settings.MODEL, settings.DATA_DIR = str(tiny_model), tmp_path
+
+
+@pytest.mark.django_db
+def test_no_page_of_an_installation_in_use_says_anything_in_english_alone(client, engine, model, monkeypatch):
+    person = seed(Amounts(turns=200, chats=10, checkpoints=10, people=6, episodes=32, deeds=40)).administrator
+    monkeypatch.setitem(trans_real._translations, CODE, Brackets(CODE))
+    Account.objects.update(language=CODE)
+    client.force_login(person)
+    rows = kept()
+    all_rows = "\n".join(sorted(rows))
+    looked, said = 0, {}
+    for name, path in addresses(person).items():
+        answer = client.get(path)
+        if answer.status_code != 200 or not answer["Content-Type"].startswith("text/html"):
+            continue
+        looked += 1
+        if ours := {piece for piece in pieces(answer.content.decode()) if is_ours(piece, rows, all_rows)}:
+            said[name] = ours
+    assert looked > 90
+    assert said == {}
