@@ -47,7 +47,7 @@ class Term:
         'Quorum'
         """
         at = [one.lower() for one in self.names].index(name.lower())
-        told = self.title.split(", ")
+        told = re.split(", |，", self.title)  # as Chinese writes lists
         if len(told) != len(self.names):
             return self.title
         return name if told[at] == self.names[at] else told[at]

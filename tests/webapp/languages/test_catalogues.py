@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,16 @@ def test_what_no_translation_reaches_is_found(tmp_path, monkeypatch):
 
 def test_the_languages_of_the_settings_have_a_catalogue_each():
     assert {code for code, _ in settings.LANGUAGES} == {"en", *catalogues.FOLDERS}
+
+
+def test_no_argument_of_a_tag_is_translated_with_a_percent_sign():
+    """Django doubles it there, as it does within a tag that puts values in, and nothing makes it one again."""
+    found = [
+        f"{path.name}: {message}"
+        for path in bare_words.templates([])
+        for message in re.findall(r"""_\(("[^"]*%[^"]*"|'[^']*%[^']*')\)""", path.read_text("utf-8"))
+    ]
+    assert found == []
 
 
 @pytest.mark.parametrize("code", catalogues.FOLDERS)
