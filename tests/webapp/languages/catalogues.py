@@ -32,7 +32,7 @@ KEYWORDS = DEFAULT_KEYWORDS | {
     "npgettext_lazy": ((1, "c"), 2, 3),
 }
 UNREAD = re.compile(r"^(tests|lab|benchmarks|installation|docs|docker|clients|\.ci)/|/migrations/|^static/vendor/")
-PLACE = re.compile(r"%\((\w+)\)[sd]")
+PLACE = re.compile(r"%\((\w+)\)[sdr]")
 TAG = re.compile(r"</?([a-z0-9]+)\b")
 ATTRIBUTE = re.compile(r"\b(?:href|class|id)=\"([^\"]*)\"")
 
@@ -119,8 +119,8 @@ def faults(template: Catalog, translated: Catalog) -> Iterator[str]:
 def differences(name: str, english: list[str], other: list[str]) -> Iterator[str]:
     """Where a translation lost a value, markup or a link, or has one too many."""
     for string in other:
-        most = set(PLACE.findall(english[-1]))
-        least = set.intersection(*(set(PLACE.findall(one)) for one in english)) if len(other) > 1 else most
+        values = [set(PLACE.findall(one)) for one in english]
+        most, least = set.union(*values), set.intersection(*values)
         if not least <= set(PLACE.findall(string)) <= most:
             yield f"other values: {name}: {string!r}"
         for pattern in (TAG, ATTRIBUTE):
