@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,8 @@ from core.visible import visible
 
 MOST_SHOWN = 4000
 """Characters of a result: its beginning and its end."""
+NOTE = re.compile(r"\n\[([\d,]+) characters left out\]\n")
+"""What stands in their middle."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,20 @@ def cut(text: str, most: int = MOST_SHOWN) -> str:
         left_out = len(text) - 2 * half
         return f"{visible(text[:half])}\n[{left_out:,} characters left out]\n{visible(text[-half:])}"
     return visible(text)
+
+
+def cut_again(text: str, most: int) -> str:
+    """A text that `cut` may have shortened already, shorter still; its one note counts all that is left out.
+
+    >>> cut_again(cut("abcdefghij", 4), 2)
+    'a\\n[8 characters left out]\\nj'
+    """
+    found = NOTE.search(text)
+    if found is None:
+        return cut(text, most)
+    half, head, tail = most // 2, text[: found.start()], text[found.end() :]
+    left_out = int(found[1].replace(",", "")) + len(head) + len(tail) - 2 * half
+    return f"{head[:half]}\n[{left_out:,} characters left out]\n{tail[-half:]}" if len(head) > half else text
 
 
 def _block(block: Mapping[str, Any]) -> str:

@@ -112,6 +112,7 @@ ENTRIES: tuple[tuple[str, str, tuple[Place, ...]], ...] = (
             Place("Engines", "console:engines", ("console:engine",), term="engine", needs="engines"),
             Place("Judges", "console:judges", ("console:judge",), term="judge", needs="review"),
             Place("Clients", "console:clients", ("console:client",), term="client", needs="clients"),
+            Place("Tools", "console:tools", needs="engines"),
             Place("Connect", "connect:home", ("connect:key", "connect:new")),
             Place("Notices", "console:notices", ("console:notice",), term="notice", needs="notices"),
             Place("Webhooks", "console:webhooks", needs="notices"),
