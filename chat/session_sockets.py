@@ -116,7 +116,7 @@ class ChatConsumer(PageSocket):
         if turn is None:
             return ""
         turn.made = calls.of_turns([turn.pk]).get(turn.pk, [])  # type: ignore[attr-defined]  # for the page
-        return render_to_string("chat/tools/_calls.html", {"turn": turn, "pushed": True})
+        return render_to_string("chat/tools/_calls.html", {"turn": turn, "user": self.scope["user"], "pushed": True})
 
     def draw_chips(self, pks: Collection[Any] | None = None) -> str:
         """Chips and thumbs of these turns; of all that a page shows, when none are named. What a person is typing

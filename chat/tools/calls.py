@@ -56,6 +56,7 @@ class ToolCall(models.Model):
     result = models.TextField(blank=True)
     """What the model reads of it: bounded, and nothing hidden in it."""
     started_at = models.DateTimeField(null=True, blank=True)
+    """When it was allowed, and then when it was sent."""
     seconds = models.FloatField(null=True, blank=True)
 
     class Meta:
@@ -72,6 +73,11 @@ class ToolCall(models.Model):
     @property
     def is_at_work(self) -> bool:
         return self.status in self.AT_WORK
+
+    @property
+    def is_of_server(self) -> bool:
+        """Whether it failed because its server did."""
+        return self.status == self.Status.FAILED and self.result.startswith("Error: The server ")
 
     @property
     def shown_arguments(self) -> str:
@@ -136,10 +142,11 @@ class ToolAtWork(TalkbackError):
 
 
 def close_lost(session: Any) -> None:
-    """End calls whose process was stopped while they ran."""
+    """End calls whose process was stopped while they, or one before them, ran."""
     since = timezone.now() - timedelta(seconds=LOST_S)
     held = ToolCall.objects.filter(turn__session=session, status__in=ToolCall.AT_WORK)
-    lost = held.filter(turn__served_at__lt=since).exclude(started_at__gte=since)
+    lately = held.filter(started_at__gte=since).values("turn")
+    lost = held.exclude(turn__in=list(lately.values_list("turn", flat=True)))
     lost.update(status=ToolCall.Status.FAILED, result="Error: Talkback was stopped while this tool was at work.")
 
 

@@ -142,7 +142,7 @@ def described(turn: Turn, place: int, made: dict[str, Any], known: dict[str, Too
     if fault or tool is None:
         row.status, row.result = Status.FAILED, f"Error: {fault}"
     elif tool.is_safe or tool.grant in session.granted:
-        row.status = Status.ALLOWED
+        row.status, row.started_at = Status.ALLOWED, timezone.now()
     return row
 
 
@@ -265,7 +265,7 @@ def decide(call: ToolCall, word: str) -> bool:
         alike = ToolCall.objects.filter(turn=call.turn_id, status=Status.WAITING)
         held = alike.filter(grant=call.grant) if word == "always" else alike.filter(pk=call.pk)
         result = "Error: the person refused this call." if to == Status.REFUSED else ""
-        if not held.update(status=to, result=result):
+        if not held.update(status=to, result=result, started_at=timezone.now()):
             return False
         if word == "always" and call.grant not in session.granted:
             Session.objects.filter(pk=session.pk).update(granted=[*session.granted, call.grant])

@@ -13,6 +13,7 @@ from chat.tools import calls, offering, reaching
 from chat.tools.calls import ToolCall
 from chat.tools.servers import ToolServer
 from installation.diagnosis import free_port
+from judge.votes import evidence, prompts
 from tests.chat.conftest import until
 from tests.chat.tools.conftest import (
     SHOP,
@@ -71,7 +72,9 @@ async def test_a_server_that_is_gone_is_an_error_line_and_the_model_goes_on(say,
     assert call.result.startswith("Error: The server shop failed: ")
     assert [turn.text for turn in await turns_of(session)] == ["", "The shop is closed."]
     await server.arefresh_from_db()
-    assert "Error: The server shop failed" in await shown(page, session)
+    drawn = await shown(page, session)
+    assert "Error: The server shop failed" in drawn
+    assert "Go on without it, or ask an operator to look at this server." in drawn
 
 
 async def test_a_server_that_dies_within_a_call_is_an_error_line(say, engine, session, own_shop):
@@ -174,12 +177,13 @@ async def test_what_a_tool_says_reaches_no_page_as_markup_and_nothing_hides_in_i
     drawn = await shown(page, session) + (await page.get(f"/chats/{session.pk}/settings/")).content.decode()
     assert "<img src=x" not in drawn
     assert drawn.count("&lt;img src=x onerror=alert(1)&gt;⟨U+202E⟩") >= 2
-    # The model's control words are text in its prompt: the chat's own are the only ones.
-    (first, second) = await turns_of(session)
-    prompt = engine.asked("stream")[-1]
-    assert second.prompt_ids == list(prompt.prompt_ids)
-    assert second.next_state == []
-    assert first.next_state[0]["content"].startswith("<img src=x onerror=alert(1)>⟨U+202E⟩")
+    # Its judge reads the result as a tool's, quoted: no control token of it is one, and what it claims is no verdict.
+    (first, _) = await turns_of(session)
+    seen = await sync_to_async(evidence.of)(first)
+    assert (seen.next_role, seen.source, seen.reward) == ("tool", "tool", None)
+    read = "".join(message["content"] for message in prompts.messages("score", seen))
+    assert "onerror=alert(1)" in read
+    assert "<|im_end|>" not in read
 
 
 async def test_a_tool_that_is_gone_or_another_by_now_is_not_called(say, word, engine, session, settings, tmp_path):
