@@ -155,3 +155,23 @@ async def test_no_one_decides_on_anothers_call(say, engine, session, shop, ben, 
     answer = await other.post(f"/calls/{call.pk}/", {"word": "once"}, headers=htmx)
     assert answer.status_code == 404
     assert [one.status for one in await calls_of(session)] == ["waiting"]
+
+
+async def test_a_file_of_the_chat_tells_its_calls(say, word, engine, session, shop, page):
+    await let_use(session, shop, "price")
+    engine.says(PRICE, to="bread")
+    engine.says("It costs 4.")
+    await say(ASK)
+    await word("once")
+    told = (await page.get(f"/chats/{session.pk}/export.md")).content.decode()
+    (tail,) = told.split("## You")[1:]
+    assert [line for line in tail.splitlines() if line] == [
+        ASK,
+        "## talkback@0",
+        '> Tool price({"item": "bread"}): 4',
+        "## talkback@0",
+        "It costs 4.",
+    ]
+    first, second = (await page.get(f"/chats/{session.pk}/export.json")).json()["chats"][0]["turns"]
+    assert first["calls"] == [{"name": "price", "arguments": '{"item": "bread"}', "result": "4"}]
+    assert "calls" not in second
