@@ -175,9 +175,12 @@ def draw(tree: Tree, pks: Sequence[UUID]) -> list[Turn]:
     """These turns as a page shows them: with what each answers, and where its siblings are."""
     rows = Turn.objects.filter(pk__in=pks).select_related("session__key", "checkpoint").defer(*HEAVY)
     turns = list(rows.order_by("position"))
-    made = calls.of_turns([*pks, *(turn.follows_id for turn in turns)])
+    asked = {turn.pk: asked_by(turn) for turn in turns}
+    called = [turn.pk for turn in turns if turn.finish_reason == "tool_calls"]
+    answers = [turn.follows_id for turn in turns if any(one["role"] == "tool" for one in asked[turn.pk])]
+    made = calls.of_turns([*called, *answers])
     for turn in turns:
-        said = asked_by(turn)
+        said = asked[turn.pk]
         if turn.follows_id in made:  # what its tools said stands with their calls
             said = [message for message in said if message["role"] != "tool"]
         turn.said = said  # type: ignore[attr-defined]  # for the page

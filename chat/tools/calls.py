@@ -128,8 +128,10 @@ def results_of(message: dict[str, Any], calls: Iterable[ToolCall]) -> list[dict[
 def check_idle(session: Any) -> None:
     """Raises TurnUnfinished while a tool of this chat is at work. A person who writes on has said no to calls that
     wait for their word."""
-    close_lost(session)
     held = ToolCall.objects.filter(turn__session=session)
+    if not held.filter(status__in=ToolCall.OPEN).exists():
+        return
+    close_lost(session)
     if held.filter(status__in=ToolCall.AT_WORK).exists():
         raise ToolAtWork("A tool is still at work: stop it, or wait for its end.")
     held.filter(status=ToolCall.Status.WAITING).update(status=ToolCall.Status.REFUSED, result=NOT_ASKED)

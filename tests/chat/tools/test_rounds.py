@@ -57,7 +57,7 @@ async def test_a_call_waits_for_its_person_and_what_it_says_is_the_next_state(sa
     drawn = await shown(page, session)
     assert "It costs 4." in drawn
     assert "Allow once" not in drawn
-    # One reply of the two has words: it alone has thumbs, and no one can edit what a tool said.
+    # One reply of the two has words: it alone has thumbs, and what a tool said has no pen.
     assert drawn.count("/thumbs/") == drawn.count(f"{second.pk}/thumbs/")
     assert f"/turns/{second.pk}/edit/" not in drawn
 
