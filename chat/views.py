@@ -13,6 +13,7 @@ from django.forms import Form
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -198,7 +199,9 @@ def edit_message(user: Any, old: Turn, text: str) -> Turn:
     check_branching(old.session)
     calls.check_idle(old.session)
     if old.messages[-1]["role"] != "user":
-        raise NotWritten("This reply goes on from a tool's answer, which no person wrote: edit the message before it.")
+        raise NotWritten(
+            gettext("This reply goes on from a tool's answer, which no person wrote: edit the message before it.")
+        )
     page = PageSession(user, old.session, old.follows, instead_of=old)
     _, sent = split_files(old.messages[-1].get("content") or "")
     return ask_on_page(page, [*old.messages[:-1], {"role": "user", "content": with_files(text, sent)}])

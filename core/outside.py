@@ -7,6 +7,8 @@ import socket
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from django.utils.translation import gettext as _
+
 from core.errors import TalkbackError
 
 TRANSLATED = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")))
@@ -49,18 +51,21 @@ def resolve(url: str, *, inside: bool, setting: str) -> Target:
         parts = urlsplit(url)
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
     except ValueError:
-        raise AddressRefused("This is no address: write it as https://host/path.") from None
+        raise AddressRefused(_("This is no address: write it as https://host/path.")) from None
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
-        raise AddressRefused("Write the address as https://host/path, without a user or password.")
+        raise AddressRefused(_("Write the address as https://host/path, without a user or password."))
     try:
         found = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        raise AddressRefused(f"The host {parts.hostname} is not found.") from None
+        raise AddressRefused(_("The host %(host)s is not found.") % {"host": parts.hostname}) from None
     addresses = [str(one[4][0]).partition("%")[0] for one in found]
     if not inside and (within := [one for one in addresses if not is_outside(one)]):
         raise AddressRefused(
-            f"The host {parts.hostname} is {within[0]}, inside this machine or its network. To allow that, start with "
-            f"{setting}=1."
+            _(
+                "The host %(host)s is %(address)s, inside this machine or its network. To allow that, start with "
+                "%(setting)s=1."
+            )
+            % {"host": parts.hostname, "address": within[0], "setting": setting}
         )
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Target(parts.scheme, parts.hostname, port, addresses[0], path)

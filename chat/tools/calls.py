@@ -133,7 +133,7 @@ def check_idle(session: Any) -> None:
         return
     close_lost(session)
     if held.filter(status__in=ToolCall.AT_WORK).exists():
-        raise ToolAtWork("A tool is still at work: stop it, or wait for its end.")
+        raise ToolAtWork(_("A tool is still at work: stop it, or wait for its end."))
     held.filter(status=ToolCall.Status.WAITING).update(status=ToolCall.Status.REFUSED, result=NOT_ASKED)
 
 

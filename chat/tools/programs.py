@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from django.conf import settings
+from django.utils.translation import gettext as _
 
 from chat.tools.servers import ToolServer
 from core.errors import TalkbackError
@@ -39,7 +40,9 @@ def read() -> dict[str, Program]:
         return {name: _program(path.parent, name, one) for name, one in said["servers"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         why = "it has no member servers" if isinstance(error, KeyError) else str(error)
-        raise FileUnreadable(f"TOOLS_FILE ({path}) cannot be read: {why}.") from error
+        raise FileUnreadable(
+            _("TOOLS_FILE (%(path)s) cannot be read: %(why)s.") % {"path": path, "why": why}
+        ) from error
 
 
 def _program(base: Path, name: str, said: dict[str, object]) -> Program:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -255,3 +258,47 @@ async def test_the_settings_of_a_chat_take_what_is_on_offer_alone(page, session,
     assert (await Session.objects.aget(pk=session.pk)).tools == ids
     drawn = (await page.get(f"/chats/{session.pk}/settings/")).content.decode()
     assert drawn.count(" checked>") == 2
+
+
+async def test_an_address_inside_is_refused_at_each_call_and_not_at_adding_alone(say, engine, session, shop, settings):
+    await let_use(session, shop, "price")
+    await mark_safe(shop, "price")
+    settings.TOOLS_INSIDE = False
+    engine.says(calling(("price", {"item": "bread"})))
+    engine.says("Not reached.")
+    await say("Price?")
+    (call,) = await calls_of(session)
+    assert call.status == "failed"
+    assert call.result.startswith("Error: The server shop was not reached: The host 127.0.0.1 is 127.0.0.1, inside")
+
+
+class Doorman(BaseHTTPRequestHandler):
+    """Notes who asks, and sends them on to another port, where it notes them too."""
+
+    asked: ClassVar[list[tuple[str, str]]] = []
+
+    def do_POST(self) -> None:
+        self.asked.append((self.path, self.headers.get("Authorization", "")))
+        self.send_response(307)
+        self.send_header("Location", f"http://localhost:{self.server.server_address[1]}/elsewhere")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *words: object) -> None:
+        """Nothing is printed."""
+
+
+async def test_the_token_goes_to_its_own_address_alone(db):
+    Doorman.asked.clear()
+    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Doorman)
+    threading.Thread(target=httpd.serve_forever, daemon=True).start()
+    server = ToolServer(name="door", url=f"http://127.0.0.1:{httpd.server_address[1]}/mcp")
+    server.seal_token("t-0")
+    await server.asave()
+    try:
+        with pytest.raises(reaching.ServerFailed, match="The server door failed: "):
+            await reaching.look(server)
+    finally:
+        await sync_to_async(httpd.shutdown)()
+        httpd.server_close()
+    assert set(Doorman.asked) == {("/mcp", "Bearer t-0")}

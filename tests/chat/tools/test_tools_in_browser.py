@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from asgiref.sync import sync_to_async
 
+from accounts.models import Role
+from accounts.roles import give
 from chat.tools.calls import ToolCall
 
 pytest.importorskip("mcp")
@@ -13,6 +16,8 @@ from playwright.async_api import expect
 from tests.chat.composing.test_composing_in_browser import SIZES, fits, shoot
 from tests.chat.test_browser import say
 from tests.chat.tools.conftest import calling, let_use, mark_safe
+
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], "resultTypes": ["violations"]}
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
@@ -80,3 +85,32 @@ async def test_escape_stops_a_tool_and_refuse_is_by_keyboard(open_tab, engine, s
     await tab.locator("h1").first.click()
     await tab.keyboard.press("Escape")
     await expect(tab.locator(".call .chip")).to_have_text("stopped")
+
+
+@SIZES
+async def test_the_page_of_servers_fits_and_axe_finds_nothing_on_it_nor_in_a_chat_with_calls(
+    open_tab, engine, session, shop, ana, size
+):
+    axe = pytest.importorskip("axe_playwright_python.async_playwright", reason="axe is not installed: make test-tools")
+    await sync_to_async(give)(ana, Role.OPERATOR)
+    await let_use(session, shop, "price", "put in")
+    await mark_safe(shop, "price")
+    tab = await open_tab("/console/tools/")
+    await tab.set_viewport_size(size)
+    await expect(tab.get_by_role("checkbox", name="price only reads")).to_be_checked()
+    await tab.get_by_role("checkbox", name="die is on").uncheck()
+    await tab.get_by_role("button", name="Save").click()
+    await expect(tab.get_by_role("checkbox", name="die is on")).not_to_be_checked()
+    await shoot(tab, "servers", size)
+    assert await tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    faults = [one["id"] for one in (await axe.Axe().run(tab, options=RULES)).response["violations"]]
+    engine.says(calling(("price", {"item": "bread"})))
+    engine.says(calling(("put_in", {"item": "bread"})))
+    await tab.goto(tab.url.replace("/console/tools/", f"/chats/{session.pk}/"))
+    await say(tab, "Buy bread")
+    await expect(tab.get_by_role("button", name="Allow once")).to_be_visible()
+    await tab.locator(".call.done summary").click()
+    faults += [one["id"] for one in (await axe.Axe().run(tab, options=RULES)).response["violations"]]
+    await shoot(tab, "two-calls", size)
+    await fits(tab)
+    assert faults == []
