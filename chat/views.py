@@ -26,6 +26,7 @@ from chat.models import Consent, Session, Turn
 from chat.replying import continuing, replies
 from chat.requests import Ask, Message, PageSession
 from chat.tools import calls, offering, rounds
+from chat.turns import ContextTooLong
 from core import stores
 from core.errors import TalkbackError
 from gpu_workers import engines
@@ -219,6 +220,12 @@ class NotWritten(TalkbackError):
     code, status = "not_written", 409
 
 
+class ToolsTooLong(TalkbackError):
+    """The conversation does not fit the model's window with the definitions of its tools."""
+
+    code, status = "tools_too_long", 422
+
+
 def check_branching(session: Session) -> None:
     if not branches.has_branches(session):
         raise WrittenElsewhere("This chat comes through the API: it is answered, and tried again, there.")
@@ -231,7 +238,18 @@ def ask_on_page(page: PageSession, messages: Sequence[Message]) -> Turn:
     told = terms.with_instructions(messages, offering.told(given.instructions, tools))
     answering, defined = terms.answering(page.user, page.session), offering.definitions(tools)
     ask = Ask(told, terms.sampling_of(given), answering, protocol="", tools=defined)
-    (turn,) = asking.open_turns(page, ask)
+    try:
+        (turn,) = asking.open_turns(page, ask)
+    except ContextTooLong as refusal:
+        if not tools:
+            raise
+        raise ToolsTooLong(
+            gettext(
+                "This chat and what its tools say of themselves do not fit the model's window of %(window)d tokens. "
+                "Choose fewer tools in this chat's settings, or begin a new chat."
+            )
+            % {"window": refusal.window}
+        ) from refusal
     return turn
 
 

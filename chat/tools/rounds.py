@@ -25,7 +25,7 @@ from chat.requests import Ask, PageSession
 from chat.tools import calls, offering, reaching
 from chat.tools.calls import ToolCall
 from chat.tools.servers import Tool
-from chat.turns import ContextTooLong
+from chat.turns import ContextTooLong, TurnUnfinished
 from core.errors import TalkbackError
 from core.mcp.results import MOST_SHOWN, cut_again
 from gpu_workers.engine.interface import Engine
@@ -203,28 +203,27 @@ def go_on_within(turn: Turn) -> Turn | None:
 
 def go_on(turn: Turn) -> Turn | None:
     """The turn that answers this one's tool results; None where it is there already, or a call was stopped, or is not
-    over. Raises what asking.open_turns raises."""
-    with transaction.atomic():
-        session = sessions.locked(turn.session_id)
-        held = Turn.objects.select_related("session__user").get(pk=turn.pk)
-        made = list(held.calls.all())
-        if any(call.is_open or call.status == Status.STOPPED for call in made):
-            return None
-        own = f"{OWN}{held.pk.hex}"
-        if held.followers.exclude(completion_id=own).exists():  # its person went on without them
-            return None
-        tools = offering.chosen(session)
-        said = [*held.messages, spoken(held), *calls.results_of(held.message, made)]
-        ask = Ask(
-            terms.with_instructions(said, offering.told(session.instructions, tools)),
-            terms.sampling_of(session),
-            terms.answering(session.user, session),
-            protocol="",
-            tools=offering.definitions(tools),
-            tool_choice="none" if count_rounds(held) >= MOST_ROUNDS else "auto",
-        )
-        page = PageSession(session.user, session, held, own)
-        (following,) = asking.open_turns(page, ask)
+    over, or its person went on without them. Raises what asking.open_turns raises."""
+    held = Turn.objects.select_related("session__user").get(pk=turn.pk)
+    session, made, own = held.session, list(held.calls.all()), f"{OWN}{held.pk.hex}"
+    if any(call.is_open or call.status == Status.STOPPED for call in made):
+        return None
+    if held.followers.exclude(completion_id=own).exists():
+        return None
+    tools = offering.chosen(session)
+    said = [*held.messages, spoken(held), *calls.results_of(held.message, made)]
+    ask = Ask(
+        terms.with_instructions(said, offering.told(session.instructions, tools)),
+        terms.sampling_of(session),
+        terms.answering(session.user, session),
+        protocol="",
+        tools=offering.definitions(tools),
+        tool_choice="none" if count_rounds(held) >= MOST_ROUNDS else "auto",
+    )
+    try:
+        (following,) = asking.open_turns(PageSession(session.user, session, held, own), ask)
+    except TurnUnfinished:  # its person wrote on just now
+        return None
     return None if following.repeated else following
 
 

@@ -8,8 +8,9 @@ from django.test import AsyncClient
 from chat.models import Session, Turn
 from chat.tools import rounds
 from chat.tools.offering import ABOUT
+from chat.tools.servers import ToolServer
 from tests.chat.conftest import user
-from tests.chat.tools.conftest import calling, calls_of, let_use, mark_safe, shown, turns_of
+from tests.chat.tools.conftest import all_quiet, calling, calls_of, let_use, mark_safe, shown, turns_of
 
 pytest.importorskip("mcp")
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
@@ -175,3 +176,31 @@ async def test_a_file_of_the_chat_tells_its_calls(say, word, engine, session, sh
     first, second = (await page.get(f"/chats/{session.pk}/export.json")).json()["chats"][0]["turns"]
     assert first["calls"] == [{"name": "price", "arguments": '{"item": "bread"}', "result": "4"}]
     assert "calls" not in second
+
+
+async def test_another_try_at_the_answer_keeps_what_the_tool_said(say, word, engine, session, shop, page, htmx):
+    await let_use(session, shop, "price")
+    engine.says(PRICE, to="bread")
+    engine.says("It costs 4.")
+    await say(ASK)
+    await word("once")
+    _, answer = await turns_of(session)
+    engine.says("Four.")
+    await page.post(f"/turns/{answer.pk}/again/", headers=htmx)
+    await all_quiet()
+    first, _, again = await turns_of(session)
+    assert (again.text, again.follows_id, again.messages) == ("Four.", first.pk, answer.messages)
+    assert len(await calls_of(session)) == 1
+    # What a tool said is no message of a person's, and is not worded anew.
+    refused = await page.post(f"/turns/{again.pk}/edit/", {"text": "It said 5."}, headers=htmx)
+    assert refused.status_code == 409
+    assert "which no person wrote" in refused.content.decode()
+
+
+async def test_tools_that_do_not_fit_the_window_are_named_as_the_cause(say, engine, session, shop):
+    tool = {"name": "long", "description": "word " * 1500, "schema": {"type": "object", "title": "word " * 6000}}
+    wide = await ToolServer.objects.acreate(name="wide", url="http://example.org", listed=[tool])
+    await let_use(session, wide, "long")
+    answer = await say("Hello", status=422)
+    assert "Choose fewer tools in this chat&#x27;s settings" in answer
+    assert await turns_of(session) == []
